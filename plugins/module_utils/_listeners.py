@@ -1,0 +1,131 @@
+# Copyright: the Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""Which process and which systemd unit listens on which port, read from ``/proc`` without starting a program.
+
+The tables are described in proc_pid_net(5), the control groups in cgroups(7).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import typing as t
+
+PROTOCOLS = {"tcp": "tcp", "tcp6": "tcp", "udp": "udp", "udp6": "udp"}
+
+# include/net/tcp_states.h: TCP waits for connections in LISTEN; an unconnected UDP socket rests in CLOSE.
+_WAITING = {"tcp": "0A", "udp": "07"}
+
+# Units that hold processes. A slice only groups units, and a unit may have control groups of its own below it.
+_UNIT_ENDINGS = (".service", ".scope")
+
+
+class Socket(t.NamedTuple):
+    """A socket that waits for peers."""
+
+    protocol: str
+    address: str
+    port: int
+    inode: int
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Read ``0100007F:0016`` as ``("127.0.0.1", 22)``.
+
+    The kernel prints an address as 32-bit words in the byte order of the machine, which is little-endian on every
+    supported one, and the port as a plain hexadecimal number.
+    """
+    words, port = text.split(":")
+    packed = b"".join(bytes.fromhex(words[at : at + 8])[::-1] for at in range(0, len(words), 8))
+    return str(ipaddress.ip_address(packed)), int(port, 16)
+
+
+def parse_table(protocol: str, text: str) -> list[Socket]:
+    """Read the waiting sockets of one table, for example the text of ``/proc/net/tcp6`` with the protocol ``tcp``."""
+    sockets = []
+    for line in text.splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == _WAITING[protocol]:
+            sockets.append(Socket(protocol, *parse_address(fields[1]), int(fields[9])))
+    return sockets
+
+
+def parse_unit(cgroup: str) -> str | None:
+    """Name the systemd unit in the text of ``/proc/<pid>/cgroup`` (version 1, 2 or both); None outside of any."""
+    for line in cgroup.splitlines():
+        _number, controllers, path = line.split(":", 2)
+        if controllers in ("", "name=systemd"):
+            units = [part for part in path.split("/") if part.endswith(_UNIT_ENDINGS)]
+            if units:
+                return units[-1]
+    return None
+
+
+def _read(path: str) -> str:
+    """The text of a file in ``/proc``; empty when the process, or IPv6, is not there."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return ""
+
+
+def _links(directory: str) -> t.Iterator[str]:
+    """The targets of the links in a directory of ``/proc``, as far as they may be read."""
+    try:
+        names = os.listdir(directory)
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return
+    for name in names:
+        try:
+            yield os.readlink(os.path.join(directory, name))
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+
+
+def _holders(proc: str, inodes: set[int]) -> dict[int, int]:
+    """Find the process that holds each socket.
+
+    A process that systemd or a master process handed the socket to names the service better than process 1 does,
+    and the master better than its workers: the smallest id but 1.
+    """
+    wanted = {f"socket:[{inode}]": inode for inode in inodes}
+    holders: dict[int, int] = {}
+    pids = sorted(int(name) for name in os.listdir(proc) if name.isdigit())
+    for pid in [pid for pid in pids if pid != 1] + [1]:
+        if len(holders) == len(wanted):
+            break
+        for link in _links(f"{proc}/{pid}/fd"):
+            if link in wanted:
+                holders.setdefault(wanted[link], pid)
+    return holders
+
+
+def read_listeners(proc: str = "/proc") -> list[dict[str, t.Any]]:
+    """List the listeners, sorted: ``protocol``, ``address``, ``port``, ``process``, ``pid``, ``unit``.
+
+    The last three are None where the process cannot be seen: it lives outside this container, or is not ours to read.
+    """
+    sockets = sorted(
+        {socket for table, protocol in PROTOCOLS.items() for socket in parse_table(protocol, _read(f"{proc}/net/{table}"))},
+        key=lambda socket: (socket.protocol, socket.port, socket.address, socket.inode),
+    )
+    holders = _holders(proc, {socket.inode for socket in sockets})
+    listeners = []
+    for socket in sockets:
+        pid = holders.get(socket.inode)
+        listeners.append(
+            {
+                "protocol": socket.protocol,
+                "address": socket.address,
+                "port": socket.port,
+                "process": _read(f"{proc}/{pid}/comm").strip() or None,
+                "pid": pid,
+                "unit": parse_unit(_read(f"{proc}/{pid}/cgroup")),
+            }
+        )
+    return listeners

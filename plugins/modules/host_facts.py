@@ -1,0 +1,149 @@
+#!/usr/bin/python
+
+# Copyright: the Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_facts
+short_description: Gather who listens, what is free and which systemd runs
+description:
+  - Gathers in one module run what the roles of this collection ask of a host and M(ansible.builtin.setup) does not tell.
+  - Reads C(/proc) and starts no program but C(systemctl --version).
+version_added: 0.1.0
+author:
+  - The Rigwright engineers
+attributes:
+  check_mode:
+    description: Can run in C(check_mode) and return changed status prediction without modifying target.
+    support: full
+  diff_mode:
+    description: Will return details on what has changed when in diff mode.
+    support: none
+    details:
+      - Nothing is ever changed.
+  facts:
+    description: Action returns an C(ansible_facts) dictionary that will update existing host facts.
+    support: full
+options:
+  paths:
+    description:
+      - Report the free space for these paths. A path that does not exist counts for the directory that would hold it.
+    type: list
+    elements: path
+    default: [/, /var, /opt, /etc]
+notes:
+  - Run it as root. Another user cannot see to which process a socket belongs.
+seealso:
+  - module: ansible.builtin.setup
+"""
+
+EXAMPLES = r"""
+- name: Gather who listens
+  rigwright.workstation.host_facts:
+
+- name: Refuse a port that another service has
+  ansible.builtin.assert:
+    that: ansible_facts['rigwright']['listeners'] | selectattr('port', 'eq', 7000) | rejectattr('unit', 'eq', 'frps.service') | length == 0
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: The facts.
+  returned: always
+  type: dict
+  contains:
+    rigwright:
+      description: The facts of this collection.
+      returned: always
+      type: dict
+      contains:
+        listeners:
+          description: Listening TCP sockets and unconnected UDP sockets, sorted by protocol and port.
+          returned: always
+          type: list
+          elements: dict
+          sample:
+            - {protocol: tcp, address: "0.0.0.0", port: 22, process: sshd, pid: 612, unit: ssh.service}
+          contains:
+            protocol:
+              description: V(tcp) or V(udp).
+              type: str
+            address:
+              description: The address, for example V(127.0.0.1), V(0.0.0.0) or V(::).
+              type: str
+            port:
+              description: The port.
+              type: int
+            process:
+              description: The name of the process, or null where it cannot be seen.
+              type: str
+            pid:
+              description: The id of the process, or null where it cannot be seen.
+              type: int
+            unit:
+              description: The systemd unit of the process, or null outside of any.
+              type: str
+        free_bytes:
+          description: For each of O(paths) the bytes that an unprivileged user may still write.
+          returned: always
+          type: dict
+          sample: {"/": 52818759680}
+        systemd:
+          description: The service manager.
+          returned: always
+          type: dict
+          contains:
+            running:
+              description: Whether systemd is the service manager of this host.
+              type: bool
+            version:
+              description: The version of systemd, V(0) where it is not installed.
+              type: int
+          sample: {running: true, version: 252}
+"""
+
+import os
+import re
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._listeners import read_listeners
+
+
+def free_bytes(path: str) -> int:
+    """Bytes that an unprivileged user may write at the path, or where it would be made."""
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    space = os.statvfs(path)
+    return space.f_bavail * space.f_frsize
+
+
+def systemd_version(module: AnsibleModule) -> int:
+    systemctl = module.get_bin_path("systemctl")
+    if systemctl is None:
+        return 0
+    _rc, out, _err = module.run_command([systemctl, "--version"], check_rc=True)
+    found = re.match(r"systemd (\d+)", out)
+    return int(found.group(1)) if found else 0
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={"paths": {"type": "list", "elements": "path", "default": ["/", "/var", "/opt", "/etc"]}},
+        supports_check_mode=True,
+    )
+    relative = [path for path in module.params["paths"] if not os.path.isabs(path)]
+    if relative:
+        module.fail_json(msg=f"paths must be absolute, and {', '.join(relative)} is not. Set `paths` to paths that begin with /.")
+    facts = {
+        "listeners": read_listeners(),
+        "free_bytes": {path: free_bytes(path) for path in module.params["paths"]},
+        "systemd": {"running": os.path.isdir("/run/systemd/system"), "version": systemd_version(module)},
+    }
+    module.exit_json(changed=False, ansible_facts={"rigwright": facts})
+
+
+if __name__ == "__main__":
+    main()
