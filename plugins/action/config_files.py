@@ -1,0 +1,86 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The controller's half of config_files: renders a role's files, then hands the whole set to one module run."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.plugins.loader import lookup_loader
+from ansible_collections.rigwright.workstation.plugins.module_utils._formats import WRITERS, format_of
+
+DIRECTORY = {
+    "path": {"type": "path", "required": True},
+    "mode": {"type": "str", "default": "0755"},
+    "owner": {"type": "str", "default": "root"},
+    "group": {"type": "str", "default": "root"},
+}
+FILE = {
+    **DIRECTORY,
+    "mode": {"type": "str", "default": "0644"},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "template": {"type": "str"},
+    "content": {"type": "str"},
+    "data": {"type": "raw"},
+    "format": {"type": "str", "choices": sorted(WRITERS)},
+    "secret": {"type": "bool", "default": False},
+    "validate": {"type": "str"},
+}
+SOURCES = ("template", "content", "data")
+ARGUMENTS = {
+    "name": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "directories": {"type": "list", "elements": "dict", "default": [], "options": DIRECTORY},
+    "files": {"type": "list", "elements": "dict", "default": [], "options": FILE, "mutually_exclusive": [SOURCES]},
+    "check": {"type": "list", "elements": "str", "default": []},
+}
+
+
+class ActionModule(ActionBase):
+    """config_files"""
+
+    _supports_check_mode = True
+    _supports_diff = True
+    _requires_connection = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        super().run(tmp, task_vars)
+        _result, request = self.validate_argument_spec(argument_spec=ARGUMENTS)
+        contents = {}
+        if request["state"] == "present":
+            contents = {item["path"]: self._render(item, task_vars or {}) for item in request["files"] if item["state"] == "present"}
+        for item in request["files"]:
+            for source in (*SOURCES, "format"):
+                item.pop(source, None)
+        return self._execute_module(
+            module_name="rigwright.workstation.config_files_apply",
+            module_args={**request, "contents": json.dumps(contents)},
+            task_vars=task_vars,
+        )
+
+    def _render(self, item: dict[str, t.Any], task_vars: dict[str, t.Any]) -> str:
+        if item.get("content") is not None:
+            return str(item["content"])
+        if item.get("data") is not None:
+            return self._serialise(item)
+        return self._template(item.get("template") or f"{item['path'].lstrip('/')}.j2", task_vars)
+
+    def _serialise(self, item: dict[str, t.Any]) -> str:
+        name = item.get("format") or format_of(item["path"])
+        if name is None:
+            raise AnsibleActionFail(f"{item['path']}: its ending names no format: set format to one of {', '.join(sorted(WRITERS))}")
+        try:
+            return WRITERS[name](item["data"])
+        except ValueError as error:
+            raise AnsibleActionFail(f"{item['path']}: {error}") from error
+
+    def _template(self, name: str, task_vars: dict[str, t.Any]) -> str:
+        lookup = lookup_loader.get("ansible.builtin.template", loader=self._loader, templar=self._templar)
+        variables = {**task_vars, "ansible_search_path": self._task.get_search_path()}
+        (text,) = lookup.run([self._find_needle("templates", name)], variables=variables)
+        return str(text)

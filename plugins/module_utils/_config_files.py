@@ -1,0 +1,447 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A set of files as one transaction: what lies there, what should, the steps between, and the way back.
+
+Note: private to this collection. No Ansible import, so that all of it is tested as plain Python.
+
+``plan`` is pure. ``Transaction`` carries its steps out so that at every moment, also after ``kill -9`` or a power cut, the
+previous state can be put back: an old file stays as a hard link (same inode, so owner, mode, times and attributes are
+exactly the old ones) until the whole set has passed its checks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import stat
+import time
+import typing as t
+
+STORE = "/var/lib/rigwright/config_files"
+LOCK_SECONDS = 60
+
+
+class Refused(Exception):
+    """The request cannot be carried out; nothing was changed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """What lies at a path: ``missing``, ``file``, ``directory``, or a kind that is never replaced (``link``, ``other``)."""
+
+    kind: str = "missing"
+    content: bytes | None = None
+    mode: int | None = None
+    uid: int | None = None
+    gid: int | None = None
+
+    @property
+    def digest(self) -> str | None:
+        return None if self.content is None else hashlib.sha256(self.content).hexdigest()
+
+
+MISSING = State()
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """What should lie at a path. An owner that does not exist yet (check mode on a fresh host) has uid -1."""
+
+    path: str
+    state: State
+    secret: bool = False
+    validate: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One path from ``before`` to ``after``."""
+
+    path: str
+    before: State
+    after: State
+    secret: bool = False
+    validate: str | None = None
+    mtime_ns: int | None = None
+    edited: bool = False
+
+
+def read_state(path: str) -> State:
+    """What lies at a path. A link is reported, never followed."""
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return MISSING
+    mode = stat.S_IMODE(found.st_mode)
+    if stat.S_ISREG(found.st_mode):
+        with open(path, "rb") as file:
+            return State("file", file.read(), mode, found.st_uid, found.st_gid)
+    if stat.S_ISDIR(found.st_mode):
+        return State("directory", None, mode, found.st_uid, found.st_gid)
+    return State("link" if stat.S_ISLNK(found.st_mode) else "other", None, mode, found.st_uid, found.st_gid)
+
+
+@dataclasses.dataclass
+class Record:
+    """What the store remembers of a path: what was there before the set, and what the set wrote last."""
+
+    original: State
+    mtime_ns: int | None = None
+    written: str | None = None
+    secret: bool = False
+
+
+def plan(wanted: t.Sequence[Wanted], current: t.Mapping[str, State], records: t.Mapping[str, Record]) -> list[Step]:
+    """The steps from what lies there to what should, in the order in which they are taken.
+
+    A path that the set once managed and that is no longer wanted gets its original back.
+
+    :raises Refused: a link, device or directory stands where a file should, or the like; all such paths are named.
+    """
+    steps: list[Step] = []
+    problems: list[str] = []
+    for item in wanted:
+        before = current[item.path]
+        problem = _obstacle(item, before)
+        if problem:
+            problems.append(problem)
+        elif before != item.state:
+            steps.append(Step(item.path, before, item.state, item.secret, item.validate))
+    named = {item.path for item in wanted}
+    for path, record in records.items():
+        before = current[path]
+        if path in named or before == record.original:
+            continue
+        if before.kind not in ("missing", record.original.kind) and record.original.kind != "missing":
+            problems.append(f"{path} is a {before.kind} now and cannot be given back as the {record.original.kind} it was: move it away")
+            continue
+        edited = before.kind == "file" and before.digest != record.written
+        steps.append(Step(path, before, record.original, record.secret, None, record.mtime_ns, edited))
+    if problems:
+        raise Refused("; ".join(problems))
+    return sorted(steps, key=_order)
+
+
+def _obstacle(item: Wanted, before: State) -> str | None:
+    """Why a path cannot become what is wanted, or None."""
+    if before.kind == "link":
+        return f"{item.path} is a symbolic link: remove it, or name the file that it points to"
+    if before.kind not in ("missing", item.state.kind) and not (item.state.kind == "missing" and before.kind == "file"):
+        return f"{item.path} is a {before.kind}, not a {item.state.kind if item.state.kind != 'missing' else 'file'}: move it away"
+    return None
+
+
+def _order(step: Step) -> tuple[int, int]:
+    """Directories are made before what lies in them and removed after it."""
+    if step.after.kind == "directory":
+        return (0, step.path.count("/"))
+    if step.before.kind == "directory":
+        return (2, -step.path.count("/"))
+    return (1, 0)
+
+
+class Store:
+    """What is remembered of one set, in a directory that only root reads: originals, the journal, files edited by hand."""
+
+    def __init__(self, name: str, root: str = STORE) -> None:
+        self.name = name
+        self.root = root
+        self.path = os.path.join(root, name)
+        self.manifest = os.path.join(self.path, "manifest.json")
+        self.journal = os.path.join(self.path, "journal.json")
+
+    @contextlib.contextmanager
+    def locked(self) -> t.Iterator[None]:
+        """One run at a time on a host.
+
+        :raises Refused: another run held the lock for ``LOCK_SECONDS``.
+        """
+        os.makedirs(self.root, mode=0o700, exist_ok=True)
+        with open(os.path.join(self.root, ".lock"), "w", encoding="ascii") as lock:
+            for left in range(LOCK_SECONDS * 10, -1, -1):
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if left == 0:
+                        raise Refused(f"another run has been changing files here for {LOCK_SECONDS} s: wait for it, or end it") from None
+                    time.sleep(0.1)
+            yield
+
+    def load(self) -> dict[str, Record]:
+        entries = _read_json(self.manifest).get("paths", {})
+        return {path: Record(self._original(path, entry), entry["mtime_ns"], entry["written"], entry["secret"]) for path, entry in entries.items()}
+
+    def owner_of(self, paths: t.Iterable[str]) -> dict[str, str]:
+        """Which of the paths another set manages, and which set."""
+        others = [name for name in _listdir(self.root) if name != self.name and not name.startswith(".")]
+        claimed = {path: name for name in others for path in _read_json(os.path.join(self.root, name, "manifest.json")).get("paths", {})}
+        return {path: claimed[path] for path in paths if path in claimed}
+
+    def _original(self, path: str, entry: t.Mapping[str, t.Any]) -> State:
+        content = None
+        if entry["kind"] == "file":
+            with open(self._blob(path), "rb") as file:
+                content = file.read()
+        return State(entry["kind"], content, entry["mode"], entry["uid"], entry["gid"])
+
+    def _blob(self, path: str) -> str:
+        return os.path.join(self.path, "originals", _flat(path))
+
+    def keep_original(self, step: Step) -> None:
+        os.makedirs(os.path.join(self.path, "originals"), mode=0o700, exist_ok=True)
+        if step.before.content is not None:
+            write_durably(self._blob(step.path), step.before.content)
+
+    def keep_edited(self, step: Step) -> str:
+        """Save a file that a person edited and that is about to be given back; returns where."""
+        kept = os.path.join(self.path, "edited", _flat(step.path))
+        os.makedirs(os.path.dirname(kept), mode=0o700, exist_ok=True)
+        write_durably(kept, step.before.content or b"")
+        return kept
+
+    def save(self, records: t.Mapping[str, Record], transaction: str) -> None:
+        """Writing the manifest with the transaction's id is the moment at which the transaction counts."""
+        paths = {
+            path: {
+                "kind": record.original.kind,
+                "mode": record.original.mode,
+                "uid": record.original.uid,
+                "gid": record.original.gid,
+                "mtime_ns": record.mtime_ns,
+                "written": record.written,
+                "secret": record.secret,
+            }
+            for path, record in records.items()
+        }
+        write_durably(self.manifest, json.dumps({"transaction": transaction, "paths": paths}, indent=1).encode())
+
+    def forget(self) -> None:
+        """Remove the store of a set that manages nothing any more; what a person edited stays."""
+        for name in ("manifest.json", "originals"):
+            _remove(os.path.join(self.path, name))
+        with contextlib.suppress(OSError):
+            os.rmdir(self.path)
+
+    def recover(self) -> bool:
+        """Put back what an interrupted transaction left half done; True when there was one."""
+        journal = _read_json(self.journal)
+        if not journal:
+            return False
+        counts = _read_json(self.manifest).get("transaction") == journal["transaction"]
+        if not counts:
+            undo(journal["steps"])
+        for step in journal["steps"]:
+            _remove(_staging(step["path"]))
+            # Only now: until here a directory that is to go held the staged files of the transaction.
+            if counts and step["before"]["kind"] == "directory" and step["after"] == "missing":
+                _remove_when_empty(step["path"])
+        _remove(self.journal)
+        return True
+
+
+class Transaction:
+    """Carries out the steps of one plan: ``stage``, ``commit``, the caller's checks, then ``finish`` or ``rollback``."""
+
+    def __init__(self, store: Store, steps: t.Sequence[Step], records: t.Mapping[str, Record]) -> None:
+        self.store = store
+        self.steps = list(steps)
+        self.records = dict(records)
+        self.id = f"{time.time_ns()}-{os.getpid()}"
+        self.made = [step for step in self.steps if step.before.kind == "missing" and step.after.kind == "directory"]
+        self.edited: list[str] = []
+
+    def stage(self) -> None:
+        """Write everything that needs room on a disk; after this only renames are left. No wanted path is touched.
+
+        :raises OSError: no room, no such owner, a missing parent directory ...; call ``rollback``.
+        """
+        os.makedirs(self.store.path, mode=0o700, exist_ok=True)
+        journal = {"transaction": self.id, "steps": [_journal_entry(step) for step in self.steps]}
+        write_durably(self.store.journal, json.dumps(journal).encode())
+        for step in self.steps:
+            if step.path not in self.records:
+                self.store.keep_original(step)
+            if step.edited:
+                self.edited.append(self.store.keep_edited(step))
+            if step in self.made:
+                os.mkdir(step.path, 0o700)
+                _set_owner_and_mode(step.path, step.after)
+            elif step.after.kind == "file" or step.before.kind == "file":
+                os.makedirs(_staging(step.path), mode=0o700, exist_ok=True)
+                if step.before.kind == "file":
+                    _link(step.path, old_name(step.path))
+                if step.after.kind == "file":
+                    write_durably(new_name(step.path), step.after.content or b"", step.after)
+                    if step.mtime_ns:
+                        os.utime(new_name(step.path), ns=(step.mtime_ns, step.mtime_ns))
+
+    def commit(self) -> None:
+        """Put the staged files in place: one rename each.
+
+        :raises OSError: call ``rollback``.
+        """
+        for step in self.steps:
+            if step.after.kind == "file":
+                os.rename(new_name(step.path), step.path)
+            elif step.before.kind == "file":
+                os.unlink(step.path)
+            elif step.after.kind == "directory" and step not in self.made:
+                _set_owner_and_mode(step.path, step.after)
+        for directory in {os.path.dirname(step.path) for step in self.steps}:
+            _sync_directory(directory)
+
+    def rollback(self) -> None:
+        """Everything as it was before ``stage``."""
+        self.store.recover()
+        if not os.path.exists(self.store.manifest):
+            self.store.forget()
+
+    def finish(self, wanted: t.Sequence[Wanted]) -> None:
+        """Remember what was written, and let the old files go."""
+        for step in self.steps:
+            if step.path not in self.records:
+                self.records[step.path] = Record(step.before, _mtime_ns(old_name(step.path)))
+        named = {item.path: item for item in wanted}
+        kept = {path: record for path, record in self.records.items() if path in named}
+        for path, record in kept.items():
+            record.written = named[path].state.digest
+            record.secret = named[path].secret
+        self.store.save(kept, self.id)
+        self.store.recover()
+        if not kept:
+            self.store.forget()
+
+
+def undo(steps: t.Sequence[t.Mapping[str, t.Any]]) -> None:
+    """Take journalled steps back, last first. May be run again after a crash in the middle."""
+    for step in reversed(steps):
+        path, before = step["path"], step["before"]
+        if before["kind"] == "file":
+            if os.path.lexists(old_name(path)):
+                os.rename(old_name(path), path)
+        elif before["kind"] == "directory":
+            if not os.path.isdir(path):
+                os.mkdir(path, 0o700)
+            _set_owner_and_mode(path, State("directory", None, before["mode"], before["uid"], before["gid"]))
+        elif step["after"] == "file" and _was_placed(path):
+            os.unlink(path)
+        _remove(_staging(path))
+        if before["kind"] == "missing" and step["after"] == "directory":
+            _remove_when_empty(path)
+
+
+def _was_placed(path: str) -> bool:
+    """Whether a new file left the staging place for its path (it is in one of the two, never in both)."""
+    return os.path.lexists(path) and not os.path.lexists(new_name(path))
+
+
+def _journal_entry(step: Step) -> dict[str, t.Any]:
+    before = {"kind": step.before.kind, "mode": step.before.mode, "uid": step.before.uid, "gid": step.before.gid}
+    return {"path": step.path, "before": before, "after": step.after.kind}
+
+
+def _staging(path: str) -> str:
+    """A directory beside the file: on its file system, so that a rename is atomic; hidden, so that no *.conf pattern finds it."""
+    return os.path.join(os.path.dirname(path), f".rigwright.{os.path.basename(path)}")
+
+
+def new_name(path: str) -> str:
+    """The staged file; its base name is the real one, since programs choose a format by the ending."""
+    return os.path.join(_staging(path), os.path.basename(path))
+
+
+def old_name(path: str) -> str:
+    return os.path.join(_staging(path), f"{os.path.basename(path)}.old")
+
+
+def _link(path: str, name: str) -> None:
+    if os.path.lexists(name):
+        os.unlink(name)
+    try:
+        os.link(path, name)
+    except OSError as error:
+        # File systems without hard links (an EFI partition) get a copy with the same owner, mode and times.
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
+            raise
+        found = os.stat(path)
+        shutil.copy2(path, name)
+        os.chown(name, found.st_uid, found.st_gid)
+
+
+def write_durably(path: str, content: bytes, state: State | None = None) -> None:
+    """Write a file atomically and to the disk, readable by root alone unless a state names its owner and mode."""
+    temporary = path + ".part"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            if state is not None:
+                _set_owner_and_mode(temporary, state)
+            os.fsync(file.fileno())
+        os.rename(temporary, path)
+    except BaseException:
+        _remove(temporary)
+        raise
+
+
+def _set_owner_and_mode(path: str, state: State) -> None:
+    # The owner first: chown clears the set-id bits of a mode.
+    os.chown(path, -1 if state.uid is None else state.uid, -1 if state.gid is None else state.gid)
+    if state.mode is not None:
+        os.chmod(path, state.mode)
+
+
+def _sync_directory(path: str) -> None:
+    if os.path.isdir(path):
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        os.unlink(path)
+
+
+def _remove_when_empty(path: str) -> None:
+    """A directory with something in it stays: what a person or a program put there is not ours to remove."""
+    with contextlib.suppress(FileNotFoundError):
+        if not os.listdir(path):
+            os.rmdir(path)
+
+
+def _listdir(path: str) -> list[str]:
+    try:
+        return sorted(os.listdir(path))
+    except FileNotFoundError:
+        return []
+
+
+def _flat(path: str) -> str:
+    return path.strip("/").replace("%", "%25").replace("/", "%2F")
+
+
+def _mtime_ns(path: str) -> int | None:
+    return os.lstat(path).st_mtime_ns if os.path.lexists(path) else None
+
+
+def _read_json(path: str) -> dict[str, t.Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return t.cast("dict[str, t.Any]", json.load(file))
+    except FileNotFoundError:
+        return {}

@@ -1,0 +1,157 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation of the action plugin of the same name (plugins/action/config_files.py).
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: config_files
+short_description: Put a set of configuration files in place as one transaction
+description:
+  - Renders files on the controller, compares them with the target, and puts those that differ in place in one module run.
+  - Each staged file can be validated before anything is replaced, and the set as a whole by commands afterwards. If any of them
+    fails, every file is put back with its owner, mode and times, and the error shows the command's words.
+  - Remembers the first original of each file that it replaces. O(state=absent) gives them back byte for byte, and so does
+    leaving a file out of the list.
+  - A run that was interrupted (power cut, C(kill -9), full disk) is taken back by the next one before it begins.
+  - Symbolic links are never followed and never replaced.
+version_added: 0.1.0
+author: The Rigwright engineers (@rigwright)
+attributes:
+  check_mode:
+    support: full
+    description: Runs without changing anything on the target; validators run on a private copy when they are installed.
+  diff_mode:
+    support: full
+    description: Shows what changed, or would change; the content of secret files never.
+options:
+  name:
+    description:
+      - Name of the set. Its originals are kept under C(/var/lib/rigwright/config_files/NAME) on the target.
+      - A path belongs to one set only.
+    type: str
+    required: true
+  state:
+    description: Whether the set is in place, or everything is as it was before the set.
+    type: str
+    choices: [present, absent]
+    default: present
+  directories:
+    description: Directories that the files need. One that the set made is removed again when it is empty.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      path:
+        description: Absolute path.
+        type: path
+        required: true
+      mode:
+        description: Octal mode.
+        type: str
+        default: "0755"
+      owner:
+        description: User name.
+        type: str
+        default: root
+      group:
+        description: Group name.
+        type: str
+        default: root
+  files:
+    description: The files, the whole list. One that an earlier run placed and that is not listed any more is given back.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      path:
+        description: Absolute path.
+        type: path
+        required: true
+      state:
+        description: V(absent) moves a file away; it comes back when the set is given back.
+        type: str
+        choices: [present, absent]
+        default: present
+      template:
+        description:
+          - Template, relative to the role's C(templates) directory.
+          - Default is the path on the target with C(.j2) added, when neither O(files[].content) nor O(files[].data) is set.
+        type: str
+      content:
+        description: The text itself.
+        type: str
+      data:
+        description: Data that is written in O(files[].format).
+        type: raw
+      format:
+        description: Format of O(files[].data). Default is what the ending of the path stands for.
+        type: str
+        choices: [ini, json, toml, yaml]
+      mode:
+        description: Octal mode.
+        type: str
+        default: "0644"
+      owner:
+        description: User name.
+        type: str
+        default: root
+      group:
+        description: Group name.
+        type: str
+        default: root
+      secret:
+        description: The content shows nowhere, neither in a diff nor in a log, at C(-vvv) or in an error.
+        type: bool
+        default: false
+      validate:
+        description: Command that is run on the staged file before anything is replaced; C(%s) stands for the staged file.
+        type: str
+  check:
+    description:
+      - Commands that are run, without a shell, once all files are in place, and only when one changed.
+      - When one fails, everything is put back.
+    type: list
+    elements: str
+    default: []
+"""
+
+EXAMPLES = r"""
+- name: Configure sshd so that a mistake changes nothing
+  rigwright.workstation.config_files:
+    name: ssh
+    files:
+      - path: /etc/ssh/sshd_config.d/00-rigwright.conf
+        content: |
+          PasswordAuthentication no
+    check:
+      - /usr/sbin/sshd -t
+
+- name: Give everything back
+  rigwright.workstation.config_files:
+    name: ssh
+    state: absent
+"""
+
+RETURN = r"""
+changed_paths:
+  description: Every path that changed, given back and removed ones included.
+  returned: always
+  type: list
+  elements: str
+  sample: [/etc/ssh/sshd_config.d/00-rigwright.conf]
+removed_paths:
+  description: The changed paths at which nothing lies any more.
+  returned: always
+  type: list
+  elements: str
+  sample: []
+recovered:
+  description: Whether an interrupted earlier run was put back first.
+  returned: always
+  type: bool
+  sample: false
+"""

@@ -1,0 +1,337 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: config_files_apply
+short_description: Put rendered configuration files in place (the target's half of config_files)
+description:
+  - Called by M(rigwright.workstation.config_files) on the target, once for the whole set. Not for playbooks.
+version_added: 0.1.0
+author: The Rigwright engineers (@rigwright)
+attributes:
+  check_mode:
+    support: full
+    description: Runs without changing anything on the target.
+  diff_mode:
+    support: full
+    description: Shows what changed, or would change; the content of secret files never.
+options:
+  name:
+    description: Name of the set.
+    type: str
+    required: true
+  state:
+    description: Whether the set is put in place or given back.
+    type: str
+    choices: [present, absent]
+    default: present
+  directories:
+    description: Directories of the set.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      path: {description: Absolute path., type: path, required: true}
+      mode: {description: Octal mode., type: str, default: "0755"}
+      owner: {description: User name., type: str, default: root}
+      group: {description: Group name., type: str, default: root}
+  files:
+    description: Files of the set, without their content.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      path: {description: Absolute path., type: path, required: true}
+      state: {description: Whether the file should be there., type: str, choices: [present, absent], default: present}
+      mode: {description: Octal mode., type: str, default: "0644"}
+      owner: {description: User name., type: str, default: root}
+      group: {description: Group name., type: str, default: root}
+      secret: {description: Whether the content is hidden., type: bool, default: false}
+      validate: {description: Command that checks the staged file., type: str}
+  contents:
+    description: JSON object of path and text. One opaque value, so that no content reaches the target's log.
+    type: str
+    default: "{}"
+  check:
+    description: Commands that check the whole set once it is in place.
+    type: list
+    elements: str
+    default: []
+"""
+
+EXAMPLES = r"""
+- name: Use the action instead
+  rigwright.workstation.config_files:
+    name: example
+    files:
+      - path: /etc/example.conf
+        content: "words\n"
+"""
+
+RETURN = r"""
+changed_paths:
+  description: Every path that changed, given back and removed ones included.
+  returned: always
+  type: list
+  elements: str
+  sample: [/etc/frp/frps.toml]
+removed_paths:
+  description: The changed paths at which nothing lies any more.
+  returned: always
+  type: list
+  elements: str
+  sample: []
+recovered:
+  description: Whether an interrupted earlier run was put back first.
+  returned: always
+  type: bool
+  sample: false
+"""
+
+import grp
+import json
+import os
+import pwd
+import shlex
+import shutil
+import signal
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import (
+    MISSING,
+    Refused,
+    State,
+    Step,
+    Store,
+    Transaction,
+    Wanted,
+    new_name,
+    plan,
+    read_state,
+    write_durably,
+)
+
+OWNED = {
+    "path": {"type": "path", "required": True},
+    "owner": {"type": "str", "default": "root"},
+    "group": {"type": "str", "default": "root"},
+}
+
+# Shorter words of a secret file (keys of a configuration, numbers) stay readable in an error.
+REDACTED_FROM = 8
+
+
+class CheckFailed(Exception):
+    """A validator or check said no."""
+
+
+class ConfigFiles:
+    """The request of one run, weighed against what lies on the host."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        self.module = module
+        self.params = module.params
+        self.store = Store(self.params["name"])
+        self.contents = json.loads(self.params["contents"])
+        self.wanted = self._wanted() if self.params["state"] == "present" else []
+        self.secrets = {word for item in self.wanted if item.secret for word in (item.state.content or b"").decode().split()}
+        self.recovered = False
+
+    def run(self) -> dict[str, t.Any]:
+        if self.module.check_mode:
+            steps, _records = self._plan()
+            for step in steps:
+                self._validate(step, self._rehearsal(step))
+            return self._result(steps)
+        with self.store.locked():
+            self.recovered = self.store.recover()
+            steps, records = self._plan()
+            if steps:
+                self._apply(Transaction(self.store, steps, records))
+            return self._result(steps)
+
+    def _wanted(self) -> list[Wanted]:
+        directories = [Wanted(item["path"], self._state("directory", item)) for item in self.params["directories"]]
+        files = [
+            Wanted(
+                item["path"],
+                self._state("file", item) if item["state"] == "present" else MISSING,
+                item["secret"],
+                item["validate"],
+            )
+            for item in self.params["files"]
+        ]
+        paths = [item.path for item in directories + files]
+        twice = sorted({path for path in paths if paths.count(path) > 1})
+        if twice:
+            raise Refused(f"listed twice: {', '.join(twice)}")
+        strange = [path for path in paths if not os.path.isabs(path) or os.path.normpath(path) != path]
+        if strange:
+            raise Refused(f"not an absolute, plain path: {', '.join(strange)}")
+        return directories + files
+
+    def _state(self, kind: str, item: t.Mapping[str, t.Any]) -> State:
+        content = self.contents[item["path"]].encode() if kind == "file" else None
+        try:
+            mode = int(item["mode"], 8)
+        except ValueError:
+            raise Refused(f"{item['path']}: mode must be octal text such as \"0644\"") from None
+        return State(kind, content, mode, self._id(item, "owner"), self._id(item, "group"))
+
+    def _id(self, item: t.Mapping[str, t.Any], what: str) -> int:
+        try:
+            return pwd.getpwnam(item["owner"]).pw_uid if what == "owner" else grp.getgrnam(item["group"]).gr_gid
+        except KeyError:
+            if self.module.check_mode:  # a task before this one would have made it
+                return -1
+            raise Refused(f"{item['path']}: there is no {what} {item[what]}") from None
+
+    def _plan(self) -> tuple[list[Step], dict[str, t.Any]]:
+        records = self.store.load()
+        paths = [item.path for item in self.wanted]
+        claimed = self.store.owner_of(paths)
+        if claimed:
+            raise Refused("; ".join(f"{path} belongs to the set {name}: one file has one owner" for path, name in claimed.items()))
+        current = {path: read_state(path) for path in {*paths, *records}}
+        steps = plan(self.wanted, current, records)
+        if not self.module.check_mode:
+            made = {step.path for step in steps if step.after.kind == "directory"}
+            parents = {os.path.dirname(step.path) for step in steps if step.after.kind != "missing"}
+            lost = sorted(path for path in parents - made if not os.path.isdir(path))
+            if lost:
+                raise Refused(f"no such directory: {', '.join(lost)} (list it under directories)")
+        return steps, records
+
+    def _apply(self, transaction: Transaction) -> None:
+        # A hang-up or a termination takes the files back too, instead of leaving that to the next run.
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, _interrupt)
+        try:
+            transaction.stage()
+            for step in transaction.steps:
+                self._validate(step, new_name(step.path))
+            transaction.commit()
+            self._check()
+        except BaseException:
+            transaction.rollback()
+            raise
+        transaction.finish(self.wanted)
+        for kept in transaction.edited:
+            self.module.warn(f"A file that was edited by hand was given back; the edited one is kept as {kept}")
+
+    def _rehearsal(self, step: Step) -> str:
+        """Check mode stages in a private place of its own, where nothing that runs can see it."""
+        name = os.path.join(self.module.tmpdir, str(abs(hash(step.path))), os.path.basename(step.path))
+        if step.validate and step.after.content is not None:
+            os.makedirs(os.path.dirname(name), mode=0o700)
+            write_durably(name, step.after.content)
+        return name
+
+    def _validate(self, step: Step, name: str) -> None:
+        if not step.validate or step.after.kind != "file":
+            return
+        words = shlex.split(step.validate)
+        if self.module.check_mode and shutil.which(words[0]) is None:
+            return  # a fresh host: the program would have been installed by now
+        self._run([word.replace("%s", name) for word in words], f"{step.path} is refused by `{step.validate}`")
+
+    def _check(self) -> None:
+        for command in self.params["check"]:
+            self._run(shlex.split(command), f"the files of {self.params['name']} are refused by `{command}`")
+
+    def _run(self, command: list[str], complaint: str) -> None:
+        try:
+            code, out, err = self.module.run_command(command, handle_exceptions=False, environ_update={"LC_ALL": "C.UTF-8"})
+        except OSError as error:
+            raise CheckFailed(f"{complaint}: {error.strerror}") from error
+        if code != 0:
+            raise CheckFailed(f"{complaint} (exit status {code}): {self._redact((err.strip() or out.strip()))}")
+
+    def _redact(self, text: str) -> str:
+        for word in sorted(self.secrets, key=len, reverse=True):
+            bare = word.strip("\"'")
+            if len(bare) >= REDACTED_FROM:
+                text = text.replace(bare, "********")
+        return text
+
+    def _result(self, steps: t.Sequence[Step]) -> dict[str, t.Any]:
+        return {
+            "changed": bool(steps) or self.recovered,
+            "changed_paths": [step.path for step in steps],
+            "removed_paths": [step.path for step in steps if step.after.kind == "missing"],
+            "recovered": self.recovered,
+            "diff": [_diff(step) for step in steps],
+        }
+
+
+def _interrupt(number: int, _frame: object) -> t.NoReturn:
+    raise CheckFailed(f"ended by signal {number}")
+
+
+def _diff(step: Step) -> dict[str, str]:
+    before, after = _described(step.before), _described(step.after)
+    same = step.before.digest == step.after.digest
+    return {
+        "before_header": f"{step.path} ({before})",
+        "after_header": f"{step.path} ({after})",
+        # Where only mode or owner differ, they are the diff.
+        "before": f"{before}\n" if same else _shown(step.before, step.secret, "the content before"),
+        "after": f"{after}\n" if same else _shown(step.after, step.secret, "the content after"),
+    }
+
+
+def _shown(state: State, secret: bool, what: str) -> str:
+    if state.content is None:
+        return ""
+    return f"({what} is secret)\n" if secret else state.content.decode(errors="replace")
+
+
+def _described(state: State) -> str:
+    if state.mode is None:
+        return state.kind
+    return f"{state.kind}, mode {state.mode:04o}, owner {state.uid}:{state.gid}"
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "directories": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {**OWNED, "mode": {"type": "str", "default": "0755"}},
+            },
+            "files": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    **OWNED,
+                    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+                    "mode": {"type": "str", "default": "0644"},
+                    "secret": {"type": "bool", "default": False},
+                    "validate": {"type": "str"},
+                },
+            },
+            "contents": {"type": "str", "default": "{}", "no_log": True},
+            "check": {"type": "list", "elements": "str", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        module.exit_json(**ConfigFiles(module).run())
+    except (Refused, CheckFailed) as error:
+        module.fail_json(msg=f"{error}. Nothing was changed.")
+    except OSError as error:
+        module.fail_json(msg=f"{error.filename or ''}: {error.strerror}. Every file is as it was before.")
+
+
+if __name__ == "__main__":
+    main()
