@@ -1,0 +1,46 @@
+"""The command line: `python -m harness <subcommand>`.
+
+A subcommand is a module with `add_arguments(parser)` and `main(args) -> int` (the exit status); a module that serves two of them
+reads `args.subcommand`. Only the module that was asked for is imported: `test` needs no docker SDK, `up` no test tools.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from typing import NamedTuple
+
+
+class Subcommand(NamedTuple):
+    module: str
+    help: str
+
+
+SUBCOMMANDS = {
+    "up": Subcommand("harness.sandbox", "start the sandbox hosts"),
+    "down": Subcommand("harness.sandbox", "remove everything that the sandbox made"),
+    "depot": Subcommand("harness.depot", "serve the depot: what roles download"),
+    "demo": Subcommand("harness.demo", "provision a gateway and a workstation, then use them"),
+    "test": Subcommand("harness.testing", "run every check"),
+    "bench": Subcommand("harness.bench", "measure wall time, CPU time and module runs"),
+}
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m harness", description="The sandbox, the demo and the tests of Rigwright.")
+    subparsers = parser.add_subparsers(dest="subcommand", metavar="subcommand", required=True)
+    asked = next((word for word in argv if word in SUBCOMMANDS), None)
+    for name, subcommand in SUBCOMMANDS.items():
+        subparser = subparsers.add_parser(name, help=subcommand.help, description=subcommand.help.capitalize() + ".")
+        if name == asked:
+            module = importlib.import_module(subcommand.module)
+            module.add_arguments(subparser)
+            subparser.set_defaults(run=module.main)
+    args = parser.parse_args(argv)
+    status: int = args.run(args)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
