@@ -1,0 +1,193 @@
+# Copyright: the Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""Which versions of a release belong on a host, and how an archive is unpacked without trusting its paths.
+
+What lies below ``/opt/<name>``::
+
+    0.70.1/                   an unpacked archive, never changed once it is in place
+    0.70.1/.rigwright.json    the receipt: which archive it came from and the digest of each file
+    .rigwright/<user>.json    the record of a user: the versions it chose, newest choice first, and its links
+    .rigwright/work/          unfinished business; what an interrupted run left here is worthless
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+import re
+import shutil
+import tarfile
+import typing as t
+import zlib
+
+RECEIPT = ".rigwright.json"
+
+# The state of a version whose files are not those of its receipt.
+DAMAGED = "damaged"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~-]*")
+_CHECKSUM = re.compile(r"sha256:[0-9a-fA-F]{64}")
+
+
+class ReleaseError(Exception):
+    """A request or an archive that cannot be installed; the text names the cause and the remedy."""
+
+
+class Record(t.NamedTuple):
+    """What one user of a release relies on."""
+
+    versions: list[str]
+    """The version in use, then those kept for going back."""
+    links: list[str]
+
+
+NOTHING = Record([], [])
+
+
+class State(t.NamedTuple):
+    """A release as one user of it sees it. The same shape before and after: what differs is to be done."""
+
+    archives: dict[str, str]
+    """Checksum of the archive that each version was unpacked from, or ``damaged``."""
+    record: Record
+    links: dict[str, str]
+    """Where each link of this user leads to."""
+    leftovers: bool
+    """Whether an interrupted run left something."""
+
+
+def check_request(params: dict[str, t.Any]) -> None:
+    """Refuse what no release can satisfy.
+
+    :raises ReleaseError: the parameter, what is wrong with it and what it should be.
+    """
+    for key in ("name", "user", "version"):
+        if params[key] is not None and not _NAME.fullmatch(params[key]):
+            raise ReleaseError(f"{key} is {params[key]!r}. Set `{key}` to letters, digits and ._+~- that begin with a letter or digit.")
+    if params["checksum"] is not None and not _CHECKSUM.fullmatch(params["checksum"]):
+        raise ReleaseError(f"checksum is {params['checksum']!r}. Set `checksum` to sha256: and the 64 hexadecimal digits that the publisher states.")
+    for key in ("strip_components", "keep", "retries"):
+        if params[key] < 0:
+            raise ReleaseError(f"{key} is {params[key]}. Set `{key}` to 0 or more.")
+    for link, program in (params["programs"] or {}).items():
+        if not posixpath.isabs(link) or posixpath.normpath(link) != link:
+            raise ReleaseError(f"programs has the link {link!r}. Set its keys to absolute paths, such as /usr/local/bin/x.")
+        if not isinstance(program, str) or _leads_out(program) or posixpath.normpath(program) != program:
+            raise ReleaseError(f"programs has {program!r} for {link}. Set its values to paths inside the archive, after `strip_components`.")
+
+
+def wanted_links(base: str, version: str, programs: dict[str, str]) -> dict[str, str]:
+    """The links straight into a version's directory: each is switched atomically and belongs to one version."""
+    return {link: f"{base}/{version}/{program}" for link, program in programs.items()}
+
+
+def plan_present(current: State, others: list[Record], *, version: str, checksum: str, links: dict[str, str], keep: int) -> State:
+    """The version in use, the newest ``keep`` choices before it, and what the other users rely on."""
+    before = [one for one in current.record.versions if one != version and one in current.archives]
+    record = Record([version, *before][: keep + 1], sorted(links))
+    return State({**_relied_on(current.archives, [record, *others]), version: checksum}, record, links, leftovers=False)
+
+
+def plan_absent(current: State, others: list[Record]) -> State:
+    """Nothing of this user, all that the other users rely on."""
+    return State(_relied_on(current.archives, others), NOTHING, {}, leftovers=False)
+
+
+def _relied_on(archives: dict[str, str], records: list[Record]) -> dict[str, str]:
+    relied_on = {version for record in records for version in record.versions}
+    return {version: archive for version, archive in archives.items() if version in relied_on}
+
+
+def find_damage(directory: str, digests: dict[str, str], programs: t.Iterable[str]) -> list[str]:
+    """List the programs that are not, byte for byte and executable, what the receipt's digests say."""
+    damaged = []
+    for program in programs:
+        path = os.path.join(directory, program)
+        intact = program in digests and os.path.isfile(path) and os.access(path, os.X_OK) and sha256(path) == digests[program]
+        if not intact:
+            damaged.append(program)
+    return damaged
+
+
+def sha256(path: str) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _leads_out(path: str) -> bool:
+    return posixpath.isabs(path) or ".." in path.split("/")
+
+
+def select_members(members: t.Iterable[tarfile.TarInfo], strip: int) -> dict[str, tarfile.TarInfo]:
+    """Map the paths to make to the members of an archive, or refuse the archive.
+
+    The rules are those of Python's own data filter (PEP 706), which Python 3.9 may lack, and one more: no path is
+    used twice, so that nothing is ever written through a link that the archive has made itself.
+
+    :raises ReleaseError: a member leads out of the archive, or is neither a file, a directory nor a link.
+    """
+    selected: dict[str, tarfile.TarInfo] = {}
+    for member in members:
+        if _leads_out(member.name):
+            raise ReleaseError(f"{member.name} leads out of the archive")
+        if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+            raise ReleaseError(f"{member.name} is neither a file, a directory nor a link")
+        parts = [part for part in member.name.split("/") if part not in ("", ".")][strip:]
+        if not parts:
+            continue
+        path = "/".join(parts)
+        if member.issym():
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(path), member.linkname))
+            if _leads_out(target):
+                raise ReleaseError(f"{member.name} is a link to {member.linkname}, out of the archive")
+        parents = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
+        if any(parent in selected and not selected[parent].isdir() for parent in parents):
+            raise ReleaseError(f"{member.name} lies below a file or a link")
+        if path in selected and not (member.isdir() and selected[path].isdir()):
+            raise ReleaseError(f"{member.name} is there twice")
+        selected[path] = member
+    return selected
+
+
+def unpack(archive: str, directory: str, strip: int) -> dict[str, str]:
+    """Unpack a tar archive into a new directory and return the digest of each file.
+
+    Everything belongs to the user who runs this. Modes are 0755 for directories and programs, 0644 for other files.
+
+    :raises ReleaseError: the archive is damaged or its members are refused; the directory may then hold a part of it.
+    """
+    digests = {}
+    os.mkdir(directory)
+    os.chmod(directory, 0o755)
+    try:
+        with tarfile.open(archive) as tar:
+            for path, member in select_members(tar, strip).items():
+                place = os.path.join(directory, path)
+                os.makedirs(place if member.isdir() else os.path.dirname(place), mode=0o755, exist_ok=True)
+                if member.issym():
+                    os.symlink(member.linkname, place)
+                elif not member.isdir():
+                    _write(tar, member, place)
+                    digests[path] = sha256(place)
+    except (tarfile.TarError, EOFError, KeyError, zlib.error) as error:
+        raise ReleaseError(f"it is no complete tar archive ({error})") from error
+    return digests
+
+
+def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, place: str) -> None:
+    # A hard link is written as a file of its own: extractfile follows it, inside the archive only.
+    content = tar.extractfile(member)
+    if content is None:
+        raise ReleaseError(f"{member.name} has no content")
+    with content, open(place, "xb") as file:
+        shutil.copyfileobj(content, file, 1 << 20)
+    os.chmod(place, 0o755 if member.mode & 0o111 else 0o644)

@@ -1,0 +1,417 @@
+#!/usr/bin/python
+
+# Copyright: the Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: release_archive
+short_description: Install programs from a checked release archive
+description:
+  - Downloads a tar archive, checks its SHA-256 before it is unpacked, unpacks it under C(/opt/<name>/<version>) and
+    points links such as C(/usr/local/bin/x) into that directory. All of it is one module run.
+  - Each step is a rename. An interrupted run leaves what was installed before, and the next run completes it.
+  - Previous versions stay, so that going back to one needs no network.
+  - Nothing is downloaded when the version is there and its programs are byte for byte what was unpacked.
+  - Several users on one host (the roles of a server and of a client, for example) may share a O(name), in different
+    versions too. A version is removed once none of them relies on it.
+version_added: 0.1.0
+author:
+  - The Rigwright engineers
+attributes:
+  check_mode:
+    description: Can run in C(check_mode) and return changed status prediction without modifying target.
+    support: full
+    details:
+      - Nothing is downloaded, so a wrong O(checksum) shows only when the archive is installed.
+  diff_mode:
+    description: Will return details on what has changed when in diff mode.
+    support: full
+options:
+  name:
+    description:
+      - Name of the release, and of its directory in O(install_root).
+    type: str
+    required: true
+  user:
+    description:
+      - Who relies on the programs, usually the name of the role. It is no account of the system.
+      - Defaults to O(name).
+    type: str
+  state:
+    description:
+      - V(present) installs the version and its links.
+      - V(absent) removes all that this O(user) made, and the versions and links that no other user relies on.
+    type: str
+    choices: [present, absent]
+    default: present
+  version:
+    description:
+      - Version of the release, and name of its directory.
+      - Required if O(state=present), as are O(url), O(checksum) and O(programs).
+    type: str
+  url:
+    description:
+      - Address of the archive. V(http://), V(https://) and V(file://) work.
+    type: str
+  checksum:
+    description:
+      - What the publisher states, as V(sha256:) and 64 hexadecimal digits.
+      - An address of a list of checksums is not accepted. It would come from where the archive comes from, and prove nothing.
+    type: str
+  programs:
+    description:
+      - The links to make, and the path of the program of each inside the archive (after O(strip_components)).
+    type: dict
+  strip_components:
+    description:
+      - Leave out so many leading parts of the paths in the archive.
+    type: int
+    default: 1
+  keep:
+    description:
+      - Keep so many previous versions for going back.
+    type: int
+    default: 1
+  install_root:
+    description:
+      - Directory that holds the directory of the release.
+    type: path
+    default: /opt
+  timeout:
+    description:
+      - Give a silent server up after so many seconds.
+    type: int
+    default: 30
+  retries:
+    description:
+      - Try a failed download again so many times, after 1, 2, 4 ... seconds. An answer such as 404 is final.
+    type: int
+    default: 3
+notes:
+  - To restart a service when its program changed, watch its link. The link itself is replaced when another version is chosen.
+seealso:
+  - module: ansible.builtin.unarchive
+  - module: rigwright.workstation.systemd_units
+"""
+
+EXAMPLES = r"""
+- name: Install frps
+  rigwright.workstation.release_archive:
+    name: frp
+    user: frp_server
+    version: 0.70.1
+    url: https://mirror.example.org/frp/v0.70.1/frp_0.70.1_linux_amd64.tar.gz
+    checksum: sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+    programs:
+      /usr/local/bin/frps: frps
+
+- name: Remove frps, and frp if nothing else uses it
+  rigwright.workstation.release_archive:
+    name: frp
+    user: frp_server
+    state: absent
+"""
+
+RETURN = r"""
+version:
+  description: The version in use, or null when absent.
+  returned: success
+  type: str
+  sample: 0.70.1
+previous:
+  description: The version that is kept for going back, or null when there is none.
+  returned: success
+  type: str
+  sample: 0.69.0
+directory:
+  description: The directory of the version in use, or null when absent.
+  returned: success
+  type: str
+  sample: /opt/frp/0.70.1
+"""
+
+import errno
+import http.client
+import json
+import os
+import shutil
+import time
+import typing as t
+import urllib.error
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.urls import open_url
+from ansible_collections.rigwright.workstation.plugins.module_utils._release import (
+    DAMAGED,
+    NOTHING,
+    RECEIPT,
+    Record,
+    ReleaseError,
+    State,
+    check_request,
+    find_damage,
+    plan_absent,
+    plan_present,
+    sha256,
+    unpack,
+    wanted_links,
+)
+
+# Answers that a later attempt may change, among those that say the request itself is wrong (RFC 9110, section 15.5).
+_RETRIED_ANSWERS = (408, 429)
+
+
+class Release:
+    """A release on this host, as one user of it sees it."""
+
+    def __init__(self, params: dict[str, t.Any]) -> None:
+        check_request(params)
+        self.params = params
+        self.version = params["version"]
+        self.programs = params["programs"] or {}
+        self.base = os.path.join(params["install_root"], params["name"])
+        self.records = os.path.join(self.base, ".rigwright")
+        self.work = os.path.join(self.records, "work")
+        self.record = os.path.join(self.records, f"{params['user'] or params['name']}.json")
+
+    # Reading
+
+    def read(self) -> tuple[State, list[Record]]:
+        """What this user has, and what the others rely on."""
+        own = _read_record(self.record)
+        others = [_read_record(path) for path in self._other_records()]
+        paths = set(own.links).difference(*(other.links for other in others))
+        if self.params["state"] == "present":
+            paths.update(self.programs)
+        links = {path: os.readlink(path) for path in sorted(paths) if os.path.islink(path)}
+        state = State(
+            archives=self._read_archives(),
+            record=own,
+            links={path: target for path, target in links.items() if target.startswith(f"{self.base}/")},
+            leftovers=os.path.lexists(self.work),
+        )
+        return state, others
+
+    def _other_records(self) -> list[str]:
+        if not os.path.isdir(self.records):
+            return []
+        paths = (os.path.join(self.records, name) for name in sorted(os.listdir(self.records)) if name.endswith(".json"))
+        return [path for path in paths if path != self.record]
+
+    def _read_archives(self) -> dict[str, str]:
+        archives = {}
+        for version in sorted(os.listdir(self.base)) if os.path.isdir(self.base) else []:
+            directory = os.path.join(self.base, version)
+            receipt = _read_json(os.path.join(directory, RECEIPT))
+            if receipt is not None:
+                damaged = version == self.version and find_damage(directory, receipt["files"], self.programs.values())
+                archives[version] = DAMAGED if damaged else receipt["archive"]
+        return archives
+
+    def check_ways(self, current: State) -> None:
+        """Refuse to replace what this module did not make."""
+        directory = os.path.join(self.base, self.version)
+        if os.path.lexists(directory) and self.version not in current.archives:
+            raise ReleaseError(f"{directory} is in the way: it was not made by this module. Move it away, or set `install_root`.")
+        for path in self.programs:
+            if not os.path.isdir(os.path.dirname(path)):
+                raise ReleaseError(f"{os.path.dirname(path)} is no directory. Make it, or set `programs` to another link than {path}.")
+            if os.path.lexists(path) and path not in current.links:
+                raise ReleaseError(f"{path} is in the way: it is no link into {self.base}. Move it away, or set `programs` to another link.")
+
+    # Planning
+
+    def plan(self, current: State, others: list[Record]) -> State:
+        if self.params["state"] == "absent":
+            return plan_absent(current, others)
+        return plan_present(
+            current,
+            others,
+            version=self.version,
+            checksum=self.params["checksum"].lower(),
+            links=wanted_links(self.base, self.version, self.programs),
+            keep=self.params["keep"],
+        )
+
+    # Writing
+
+    def apply(self, current: State, wanted: State) -> None:
+        """Make it so. Whatever step is the last one that was reached, no link ever leads to a version that could be removed:
+
+        links go before the versions they lead to, and a version is on record before a link leads to it.
+        """
+        shutil.rmtree(self.work, ignore_errors=True)
+        os.makedirs(self.work)
+        try:
+            if self.version in wanted.archives and current.archives.get(self.version) != wanted.archives[self.version]:
+                self._install()
+            for path in current.links.keys() - wanted.links.keys():
+                os.unlink(path)
+            if wanted.record != NOTHING:
+                self._write_json(self.record, wanted.record._asdict())
+            elif os.path.exists(self.record):
+                os.unlink(self.record)
+            for path, target in wanted.links.items():
+                if current.links.get(path) != target:
+                    _switch(path, target)
+            for version in current.archives.keys() - wanted.archives.keys():
+                self._discard(version)
+        finally:
+            shutil.rmtree(self.work)
+            self._remove_empty_directories()
+
+    def _install(self) -> None:
+        archive, tree = os.path.join(self.work, "archive"), os.path.join(self.work, "tree")
+        self._download(archive)
+        url, checksum = self.params["url"], self.params["checksum"].lower()
+        found = f"sha256:{sha256(archive)}"
+        if found != checksum:
+            raise ReleaseError(
+                f"{url} is not the archive that was asked for: its checksum is {found}, and `checksum` is {checksum}. Nothing was unpacked."
+                " Compare both with what the publisher states, then set `checksum` or `url`."
+            )
+        try:
+            files = unpack(archive, tree, self.params["strip_components"])
+        except ReleaseError as error:
+            raise ReleaseError(f"{url} cannot be unpacked: {error}. Set `url` and `checksum` to another archive.") from error
+        missing = find_damage(tree, files, self.programs.values())
+        if missing:
+            raise ReleaseError(
+                f"{url} has no program {', '.join(missing)}. Set `programs` to programs among what it has: {', '.join(sorted(files)[:20])}."
+            )
+        self._write_json(os.path.join(tree, RECEIPT), {"archive": checksum, "url": url, "files": files})
+        self._discard(self.version)
+        os.rename(tree, os.path.join(self.base, self.version))
+
+    def _download(self, path: str) -> None:
+        url = self.params["url"]
+        reason: Exception | None = None
+        for attempt in range(self.params["retries"] + 1):
+            if attempt:
+                time.sleep(2 ** (attempt - 1))
+            try:
+                with self._open_url() as response, open(path, "wb") as file:
+                    shutil.copyfileobj(response, file, 1 << 20)
+                    length = response.headers.get("Content-Length")
+                    if length is not None and file.tell() != int(length):
+                        raise http.client.IncompleteRead(b"", int(length) - file.tell())
+                return
+            except urllib.error.HTTPError as error:
+                reason = error
+                if error.code < 500 and error.code not in _RETRIED_ANSWERS:
+                    break
+            except (OSError, http.client.HTTPException) as error:
+                if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                    raise
+                reason = error
+            except ValueError as error:
+                reason = error
+                break
+        raise ReleaseError(f"{url} could not be downloaded: {reason}. Set `url` to an address that this host reaches.") from reason
+
+    def _open_url(self) -> t.Any:
+        # Not decompressed: some servers declare an archive's own gzip as the encoding of the transfer.
+        return open_url(self.params["url"], timeout=self.params["timeout"], http_agent="rigwright", decompress=False)
+
+    def _discard(self, version: str) -> None:
+        """Remove a version in one step: half of one never stands where a whole one is expected."""
+        directory = os.path.join(self.base, version)
+        if os.path.lexists(directory):
+            os.rename(directory, os.path.join(self.work, f"discarded-{version}"))
+
+    def _write_json(self, path: str, data: t.Any) -> None:
+        staged = os.path.join(self.work, "json")
+        with open(staged, "w", encoding="utf-8") as file:
+            json.dump(data, file, indent=1, sort_keys=True)
+        os.replace(staged, path)
+
+    def _remove_empty_directories(self) -> None:
+        for directory in (self.records, self.base):
+            if os.path.isdir(directory) and not os.listdir(directory):
+                os.rmdir(directory)
+
+
+def _read_json(path: str) -> t.Any:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except ValueError as error:
+        raise ReleaseError(f"{path} cannot be read: {error}. Remove it and run again.") from error
+
+
+def _read_record(path: str) -> Record:
+    content = _read_json(path)
+    return Record(**content) if content else NOTHING
+
+
+def _switch(path: str, target: str) -> None:
+    """Point a link elsewhere in one step."""
+    staged = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.rigwright")
+    if os.path.lexists(staged):
+        os.unlink(staged)
+    os.symlink(target, staged)
+    os.replace(staged, path)
+
+
+def describe(state: State) -> dict[str, t.Any]:
+    """The state as a diff shows it."""
+    return {
+        "version": next(iter(state.record.versions), None),
+        "kept": state.record.versions[1:],
+        "programs": state.links,
+        "archives": state.archives,
+        "leftovers of an interrupted run": state.leftovers,
+    }
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "user": {"type": "str"},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "version": {"type": "str"},
+            "url": {"type": "str"},
+            "checksum": {"type": "str"},
+            "programs": {"type": "dict"},
+            "strip_components": {"type": "int", "default": 1},
+            "keep": {"type": "int", "default": 1},
+            "install_root": {"type": "path", "default": "/opt"},
+            "timeout": {"type": "int", "default": 30},
+            "retries": {"type": "int", "default": 3},
+        },
+        required_if=[("state", "present", ("version", "url", "checksum", "programs"))],
+        supports_check_mode=True,
+    )
+    os.umask(0o022)
+    try:
+        release = Release(module.params)
+        current, others = release.read()
+        if module.params["state"] == "present":
+            release.check_ways(current)
+        wanted = release.plan(current, others)
+        changed = wanted != current
+        if changed and not module.check_mode:
+            release.apply(current, wanted)
+    except ReleaseError as error:
+        module.fail_json(msg=str(error))
+    except OSError as error:
+        remedy = f" Free space on the disk of {module.params['install_root']}." if error.errno == errno.ENOSPC else ""
+        module.fail_json(msg=f"{module.params['name']} could not be installed: {error}.{remedy}")
+    in_use = describe(wanted)
+    module.exit_json(
+        changed=changed,
+        version=in_use["version"],
+        previous=next(iter(in_use["kept"]), None),
+        directory=os.path.join(release.base, in_use["version"]) if in_use["version"] else None,
+        diff={"before": describe(current), "after": in_use},
+    )
+
+
+if __name__ == "__main__":
+    main()
