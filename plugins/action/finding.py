@@ -1,0 +1,44 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Record findings about a host, on the controller alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.rigwright.workstation.plugins.module_utils._finding import KEYS, merge, parse
+
+
+class ActionModule(ActionBase):
+    _requires_connection = False
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        if self._task.loop is not None:
+            # Each turn of a loop sees the facts from before the loop, so that only the last finding would stay.
+            raise AnsibleActionFail("finding keeps only the last turn of a loop: give the list as `findings` instead.")
+        _validation, arguments = self.validate_argument_spec(
+            argument_spec={"findings": {"type": "raw"}, **{key: {"type": "raw"} for key in KEYS}},
+            mutually_exclusive=[("findings", key) for key in KEYS],
+            required_one_of=[("findings", "id")],
+        )
+        findings = arguments["findings"]
+        if findings is None:
+            findings = [{key: arguments[key] for key in KEYS}]
+        if not isinstance(findings, list):
+            raise AnsibleActionFail("findings must be a list of findings.")
+        try:
+            recorded = [parse(finding) for finding in findings]
+        except ValueError as error:
+            raise AnsibleActionFail(str(error)) from error
+        known = (task_vars or {}).get("ansible_facts", {}).get("rigwright_findings", [])
+        return {
+            "changed": False,
+            "findings": recorded,
+            "ansible_facts": {"rigwright_findings": merge(known, recorded)},
+        }

@@ -1,0 +1,207 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: report
+type: aggregate
+short_description: Findings, module runs and timings of a run, as a table and as JSON
+version_added: 0.1.0
+author: The Rigwright engineers (@rigwright)
+description:
+  - Gathers the findings that M(rigwright.workstation.finding) recorded, and counts for each host and role how many modules
+    were started on the target, how many tasks changed something, and how long they took.
+  - Ends the run with a table, and writes the same as one JSON file when O(path) is set.
+  - The count is taken where Ansible starts a module, so that an action such as M(ansible.builtin.template), which starts
+    several, counts as several. What a role's C(tasks/verify.yml) starts is counted apart.
+  - Values of variables and results of tasks never enter, only what a role wrote as the evidence of a finding.
+options:
+  path:
+    description:
+      - The JSON file to write. No file is written when it is unset.
+      - A file of an earlier run is removed at the start, so that a run which is killed leaves none that looks like its own.
+    type: path
+    ini:
+      - section: callback_rigwright_report
+        key: path
+    env:
+      - name: RIGWRIGHT_REPORT_PATH
+requirements:
+  - C(rigwright.workstation.report) in C(callbacks_enabled) of C(ansible.cfg)
+"""
+
+import contextlib
+import datetime
+import fcntl
+import functools
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from ansible import __version__ as ansible_version
+from ansible import constants as C
+from ansible import context
+from ansible.plugins.action import ActionBase
+from ansible.plugins.callback import CallbackBase
+from ansible_collections.rigwright.workstation.plugins.module_utils._report import Report, short_role, table
+
+if TYPE_CHECKING:
+    from ansible.executor.stats import AggregateStats
+    from ansible.executor.task_result import CallbackTaskResult
+    from ansible.inventory.host import Host
+    from ansible.playbook import Playbook
+    from ansible.playbook.play import Play
+    from ansible.playbook.task import Task
+
+_COLORS = {"pass": C.COLOR_OK, "warn": C.COLOR_WARN, "fail": C.COLOR_ERROR, "skip": C.COLOR_SKIP, "": None}
+
+
+def _role_of(task: Task) -> str | None:
+    role = task._role
+    return None if role is None else short_role(role.get_name())
+
+
+def _proves(task: Task) -> bool:
+    """Whether *task* stands in, or was included from, a role's tasks/verify.yml."""
+    node = task
+    while node is not None:
+        path = (node.get_path() or "").rpartition(":")[0]
+        if path.endswith("/tasks/verify.yml"):
+            return True
+        node = node._parent
+    return False
+
+
+@contextlib.contextmanager
+def _module_runs_noted_in(journal: IO[bytes]) -> Iterator[None]:
+    """Append a line of JSON to *journal* for each module that is started, in whichever process.
+
+    Ansible tells a callback of tasks, not of modules, and an action plugin may start none or several. All of them go
+    through this one method, in workers that are forked after it is wrapped and that inherit the open journal.
+    """
+    execute = ActionBase._execute_module
+
+    @functools.wraps(execute)
+    def noted(self: ActionBase, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        # Ansible's own actions give task_vars by name; an action that gives none is counted under no host's name.
+        task_vars = kwargs.get("task_vars") or {}
+        host = task_vars.get("inventory_hostname", "unknown host")
+        run = {"host": host, "role": _role_of(self._task), "verify": _proves(self._task)}
+        os.write(journal.fileno(), json.dumps(run).encode() + b"\n")
+        return execute(self, *args, **kwargs)
+
+    ActionBase._execute_module = noted
+    try:
+        yield
+    finally:
+        ActionBase._execute_module = execute
+
+
+class CallbackModule(CallbackBase):
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "rigwright.workstation.report"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def v2_playbook_on_start(self, playbook: Playbook) -> None:
+        self._report = Report(
+            playbook=Path(playbook._file_name).name,
+            ansible_core=ansible_version,
+            check_mode=bool(context.CLIARGS.get("check")),
+            started=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        )
+        self._began = self._play_began = time.monotonic()
+        self._task_began: dict[tuple[str, str], float] = {}
+        self._open = contextlib.ExitStack()
+        self._journal = self._open.enter_context(tempfile.TemporaryFile())
+        fcntl.fcntl(self._journal, fcntl.F_SETFL, os.O_APPEND)
+        self._open.enter_context(_module_runs_noted_in(self._journal))
+        with self._warning_of_an_unusable_path():
+            if path := self.get_option("path"):
+                Path(path).unlink(missing_ok=True)
+
+    def v2_playbook_on_play_start(self, play: Play) -> None:
+        self._end_play()
+        self._report.plays.append({"name": play.get_name().strip(), "seconds": 0.0})
+
+    def v2_runner_on_start(self, host: Host, task: Task) -> None:
+        self._task_began[host.get_name(), task._uuid] = time.monotonic()
+
+    def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
+        self._end_task(result)
+        if result.task.action == "rigwright.workstation.finding":
+            # A censored result (no_log) has none.
+            self._report.host(result.host.get_name()).add_findings(result.result.get("findings", []))
+
+    def v2_runner_on_skipped(self, result: CallbackTaskResult) -> None:
+        self._end_task(result)
+
+    def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
+        self._end_task(result)
+        if not ignore_errors:
+            self._note_failure(result)
+
+    def v2_runner_on_unreachable(self, result: CallbackTaskResult) -> None:
+        self._end_task(result)
+        self._note_failure(result)
+
+    def v2_playbook_on_stats(self, stats: AggregateStats) -> None:
+        self._end_play()
+        self._report.seconds = time.monotonic() - self._began
+        for name in stats.processed:
+            self._report.host(name).stats = stats.summarize(name)
+        self._journal.seek(0)
+        for line in self._journal:
+            self._report.add_module_run(json.loads(line))
+        self._open.close()
+        # Hosts answer in a different order each time.
+        self._report.hosts = dict(sorted(self._report.hosts.items()))
+        with self._warning_of_an_unusable_path():
+            if path := self.get_option("path"):
+                _write(Path(path), self._report.as_data())
+        self._display.banner("REPORT")
+        for line, status in table(self._report):
+            self._display.display(line, color=_COLORS[status])
+
+    def _end_play(self) -> None:
+        now = time.monotonic()
+        if self._report.plays:
+            self._report.plays[-1]["seconds"] = now - self._play_began
+        self._play_began = now
+
+    def _end_task(self, result: CallbackTaskResult) -> None:
+        now = time.monotonic()
+        host = result.host.get_name()
+        work = self._report.host(host).work(_role_of(result.task))
+        # The tasks that the strategy does itself (meta, includes) have no start.
+        work.seconds += now - self._task_began.pop((host, result.task._uuid), now)
+        work.changed += result.is_changed()
+
+    def _note_failure(self, result: CallbackTaskResult) -> None:
+        # The message stays out: it may hold what only the terminal of this run should have shown.
+        failure = {"role": _role_of(result.task), "task": result.task.get_name(include_role_fqcn=False)}
+        self._report.host(result.host.get_name()).failures.append(failure)
+
+    @contextlib.contextmanager
+    def _warning_of_an_unusable_path(self) -> Iterator[None]:
+        # A report that cannot be written is no reason to fail what was done.
+        try:
+            yield
+        except OSError as error:
+            self._display.warning(f"report: {error.strerror}: {error.filename}")
+
+
+def _write(path: Path, data: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        partial.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

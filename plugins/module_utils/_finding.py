@@ -1,0 +1,50 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This is private to the collection: it may change without notice.
+"""What a finding is, apart from Ansible."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+STATUSES = ("pass", "warn", "fail", "skip")
+KEYS = ("id", "status", "evidence", "remedy")
+
+_ID = re.compile(r"[a-z][a-z0-9_]*(\.[A-Za-z0-9_-]+)+")
+
+
+def parse(raw: object) -> dict[str, str]:
+    """Return the finding that *raw* describes; remedy is empty when none is given.
+
+    Raises ValueError, which names the finding and the key but not what stands there.
+    """
+    if not isinstance(raw, Mapping):
+        raise ValueError("a finding is a mapping of id, status, evidence and remedy")
+    id_ = raw.get("id")
+    if not (isinstance(id_, str) and _ID.fullmatch(id_)):
+        raise ValueError("id of a finding must be <role>.<what>, such as ssh.key_login")
+    unknown = sorted(str(key) for key in raw.keys() - set(KEYS))
+    if unknown:
+        raise ValueError(f"{id_}: unknown key {', '.join(unknown)}; known are {', '.join(KEYS)}")
+    if raw.get("status") not in STATUSES:
+        raise ValueError(f"{id_}: status must be one of {', '.join(STATUSES)}")
+    if not _is_text(raw.get("evidence")):
+        raise ValueError(f"{id_}: evidence must be a string that says what was seen")
+    remedy = raw.get("remedy")
+    if remedy is not None and not isinstance(remedy, str):
+        raise ValueError(f"{id_}: remedy must be a string")
+    if raw["status"] in ("warn", "fail") and not _is_text(remedy):
+        raise ValueError(f"{id_}: remedy must say what to do about a {raw['status']}")
+    return {"id": id_, "status": raw["status"], "evidence": raw["evidence"].strip(), "remedy": (remedy or "").strip()}
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value.strip() != ""
+
+
+def merge(known: Sequence[dict[str, str]], new: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """Return *known* with *new*: a finding that is made again takes the place of the earlier one."""
+    return list({finding["id"]: finding for finding in [*known, *new]}.values())

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run a module in this process, or a play as a user would."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.testing import patch_module_args
+
+CHECKOUT = Path(__file__).parents[2]
+
+CONFIGURATION = """\
+[defaults]
+collections_path = {checkout}/collections
+roles_path = roles
+inject_facts_as_vars = false
+callbacks_enabled = rigwright.workstation.report
+nocolor = true
+"""
+
+CommandOutcome = tuple[int, str, str]
+
+
+@pytest.fixture
+def run_module(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
+    """Return run(module, check=False, commands=None, **params), which gives the result of the module's main().
+
+    *commands* maps command lines to (rc, out, err), as a terminal would show them: a module may run these and no others.
+    Without it, commands really run.
+    """
+
+    def run(
+        module: ModuleType, check: bool = False, commands: Mapping[str, CommandOutcome] | None = None, **params: Any
+    ) -> dict[str, Any]:
+        if commands is not None:
+
+            def run_command(self: AnsibleModule, args: str | list[str], *_rest: Any, **_options: Any) -> CommandOutcome:
+                line = args if isinstance(args, str) else shlex.join(args)
+                if line not in commands:
+                    pytest.fail(f"the module ran `{line}`, which the test does not list")
+                return commands[line]
+
+            monkeypatch.setattr(AnsibleModule, "run_command", run_command)
+            monkeypatch.setattr(AnsibleModule, "get_bin_path", lambda self, name, *_rest, **_options: name)
+        arguments = {**params, "_ansible_check_mode": check, "_ansible_diff": True}
+        with patch_module_args(arguments), pytest.raises(SystemExit):
+            module.main()
+        return json.loads(capfd.readouterr().out)
+
+    return run
+
+
+@dataclass
+class PlaybookRun:
+    """How ansible-playbook ended, what it said, and what the report callback wrote."""
+
+    rc: int
+    output: str
+    report: dict[str, Any]
+
+
+@pytest.fixture
+def run_tasks(tmp_path: Path) -> Callable[..., PlaybookRun]:
+    """Return run(tasks, *options, hosts=("localhost",)), which runs *tasks* with the real ansible-playbook, on this machine.
+
+    Roles are looked for in tmp_path/roles. *tasks* may also be a list of plays.
+    """
+
+    def run(tasks: list[dict[str, Any]], *options: str, hosts: tuple[str, ...] = ("localhost",)) -> PlaybookRun:
+        play = {"hosts": "all", "gather_facts": False, "tasks": tasks}
+        plays = tasks if tasks and "hosts" in tasks[0] else [play]
+        (tmp_path / "play.yml").write_text(yaml.safe_dump(plays, sort_keys=False))
+        local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        inventory = {"all": {"vars": local, "hosts": dict.fromkeys(hosts)}}
+        (tmp_path / "hosts.yml").write_text(yaml.safe_dump(inventory))
+        report = tmp_path / "report.json"
+        (tmp_path / "ansible.cfg").write_text(CONFIGURATION.format(checkout=CHECKOUT))
+        others = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+        done = subprocess.run(
+            [Path(sys.executable).with_name("ansible-playbook"), "-i", "hosts.yml", "play.yml", *options],
+            cwd=tmp_path,
+            env={**others, "ANSIBLE_CONFIG": "ansible.cfg", "ANSIBLE_HOME": "home", "RIGWRIGHT_REPORT_PATH": str(report)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        data = json.loads(report.read_text()) if report.exists() else {}
+        return PlaybookRun(done.returncode, done.stdout + done.stderr, data)
+
+    return run
