@@ -23,7 +23,7 @@ CHECKOUT = Path(__file__).parents[2]
 
 CONFIGURATION = """\
 [defaults]
-collections_path = {checkout}/collections
+collections_path = collections:{checkout}/collections
 roles_path = roles
 inject_facts_as_vars = false
 callbacks_enabled = rigwright.workstation.report
@@ -72,21 +72,19 @@ class PlaybookRun:
 
 
 @pytest.fixture
-def run_tasks(tmp_path: Path) -> Callable[..., PlaybookRun]:
-    """Return run(tasks, *options, hosts=("localhost",)), which runs *tasks* with the real ansible-playbook, on this machine.
+def run_plays(tmp_path: Path) -> Callable[..., PlaybookRun]:
+    """Return run(plays, *options, hosts=("localhost",)), which runs *plays* with the real ansible-playbook, on this machine.
 
-    Roles are looked for in tmp_path/roles. *tasks* may also be a list of plays.
+    Roles and collections are looked for in tmp_path before the checkout.
     """
 
-    def run(tasks: list[dict[str, Any]], *options: str, hosts: tuple[str, ...] = ("localhost",)) -> PlaybookRun:
-        play = {"hosts": "all", "gather_facts": False, "tasks": tasks}
-        plays = tasks if tasks and "hosts" in tasks[0] else [play]
-        (tmp_path / "play.yml").write_text(yaml.safe_dump(plays, sort_keys=False))
+    def run(plays: list[dict[str, Any]], *options: str, hosts: tuple[str, ...] = ("localhost",)) -> PlaybookRun:
         local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
         inventory = {"all": {"vars": local, "hosts": dict.fromkeys(hosts)}}
+        (tmp_path / "play.yml").write_text(yaml.safe_dump(plays, sort_keys=False))
         (tmp_path / "hosts.yml").write_text(yaml.safe_dump(inventory))
-        report = tmp_path / "report.json"
         (tmp_path / "ansible.cfg").write_text(CONFIGURATION.format(checkout=CHECKOUT))
+        report = tmp_path / "report.json"
         others = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
         done = subprocess.run(
             [Path(sys.executable).with_name("ansible-playbook"), "-i", "hosts.yml", "play.yml", *options],
@@ -97,7 +95,17 @@ def run_tasks(tmp_path: Path) -> Callable[..., PlaybookRun]:
             timeout=120,
             check=False,
         )
-        data = json.loads(report.read_text()) if report.exists() else {}
+        data = json.loads(report.read_text()) if report.is_file() else {}
         return PlaybookRun(done.returncode, done.stdout + done.stderr, data)
+
+    return run
+
+
+@pytest.fixture
+def run_tasks(run_plays: Callable[..., PlaybookRun]) -> Callable[..., PlaybookRun]:
+    """Return run(tasks, *options, hosts=("localhost",)), which runs one play of *tasks* as run_plays does."""
+
+    def run(tasks: list[dict[str, Any]], *options: str, hosts: tuple[str, ...] = ("localhost",)) -> PlaybookRun:
+        return run_plays([{"hosts": "all", "gather_facts": False, "tasks": tasks}], *options, hosts=hosts)
 
     return run

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The callback in real runs of ansible-playbook: what it counts, writes and shows."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+PROVISION = """\
+- name: Prepare
+  ansible.builtin.include_role: {name: common, tasks_from: prepare}
+- name: Start a stat and a copy
+  ansible.builtin.copy: {content: "x", dest: "{{ playbook_dir }}/{{ inventory_hostname }}.txt"}
+- name: Start three
+  ansible.builtin.ping:
+  loop: [1, 2, 3]
+- name: Start one elsewhere
+  ansible.builtin.ping:
+  delegate_to: localhost
+- name: Start none
+  ansible.builtin.debug: {msg: x}
+- name: Start none either
+  ansible.builtin.ping:
+  when: false
+"""
+
+VERIFY = """\
+- name: Start one
+  ansible.builtin.ping:
+- name: Start one more
+  ansible.builtin.include_tasks: more.yml
+- name: Record
+  rigwright.workstation.finding: {id: web.answers, status: pass, evidence: "GET /: 200"}
+"""
+
+PING = "- {name: Start one, ansible.builtin.ping: }\n"
+
+
+@pytest.fixture
+def web(tmp_path):
+    """A role `web` that includes a role `common`, both made for the count."""
+    tasks = {"web/tasks/main.yml": PROVISION, "web/tasks/verify.yml": VERIFY}
+    for path, text in {**tasks, "web/tasks/more.yml": PING, "common/tasks/prepare.yml": PING}.items():
+        file = tmp_path / "roles" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("---\n" + text)
+
+
+def plays(strategy="linear"):
+    include = {"ansible.builtin.include_role": {"name": "web"}}
+    verify = {"ansible.builtin.include_role": {"name": "web", "tasks_from": "verify"}}
+    return [
+        {"name": "Provision", "hosts": "all", "gather_facts": True, "strategy": strategy, "tasks": [include]},
+        {"name": "Prove", "hosts": "all", "gather_facts": False, "strategy": strategy, "tasks": [verify]},
+    ]
+
+
+def counts(work):
+    return work["module_runs"], work["verify_module_runs"], work["changed"]
+
+
+@pytest.mark.parametrize("strategy", ["linear", "free"])
+def test_counts_are_those_of_the_interpreter_on_the_target(run_plays, web, tmp_path, strategy):
+    # Each module starts the target's Python once: this one keeps its own count, of which the callback knows nothing.
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho >> {tmp_path}/starts\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    run = run_plays(plays(strategy), "-e", f"ansible_python_interpreter={python}", hosts=("a", "b"))
+    assert run.rc == 0, run.output
+    for host in ("a", "b"):
+        report = run.report["hosts"][host]
+        assert counts(report["roles"]["web"]) == (2 + 3 + 1, 2, 1)
+        assert counts(report["roles"]["common"]) == (1, 0, 0)
+        assert counts(report["outside_roles"]) == (1, 0, 0)
+    assert len((tmp_path / "starts").read_text().splitlines()) == 2 * (6 + 2 + 1 + 1)
+
+
+def test_times_add_up(run_plays, web):
+    report = run_plays(plays()).report
+    assert [play["name"] for play in report["plays"]] == ["Provision", "Prove"]
+    assert 0 < sum(play["seconds"] for play in report["plays"]) <= report["seconds"]
+    host = report["hosts"]["localhost"]
+    works = [*host["roles"].values(), host["outside_roles"]]
+    assert all(work["seconds"] > 0 for work in works)
+    assert sum(work["seconds"] for work in works) <= report["seconds"]
+
+
+def test_check_mode_is_noted(run_tasks):
+    tasks = [{"ansible.builtin.ping": {}}]
+    assert run_tasks(tasks, "--check").report["check_mode"] is True
+    assert run_tasks(tasks).report["check_mode"] is False
+
+
+def test_failures_name_role_and_task_without_their_words(run_tasks, tmp_path):
+    run = run_tasks(
+        [
+            {"name": "Look", "ansible.builtin.command": "false", "ignore_errors": True},
+            {"name": "Break", "ansible.builtin.fail": {"msg": "the word is hunter2"}},
+        ]
+    )
+    host = run.report["hosts"]["localhost"]
+    assert run.rc == 2
+    assert host["failures"] == [{"role": None, "task": "Break"}]
+    assert host["failed"] is True
+    assert "localhost FAILED" in run.output
+    assert "hunter2" not in (tmp_path / "report.json").read_text()
+
+
+def test_unreachable_host_is_a_failed_one(run_tasks):
+    gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+    run = run_tasks([{"ansible.builtin.ping": {}, "vars": gone}])
+    assert run.rc == 4
+    assert run.report["hosts"]["localhost"]["failures"] == [{"role": None, "task": "ansible.builtin.ping"}]
+    assert run.report["hosts"]["localhost"]["failed"] is True
+
+
+def test_report_of_an_earlier_run_does_not_outlive_a_broken_one(run_tasks, tmp_path):
+    (tmp_path / "report.json").write_text('{"schema": 1}')
+    run = run_tasks([{"ansible.builtin.include_role": {"name": "missing"}}])
+    assert run.rc != 0
+    assert run.report.get("playbook") == "play.yml"
+
+
+def test_path_that_cannot_be_written_is_a_warning(run_tasks, tmp_path):
+    (tmp_path / "report.json").mkdir()
+    (tmp_path / "report.json" / "in the way").touch()
+    run = run_tasks([{"ansible.builtin.ping": {}}])
+    assert run.rc == 0
+    assert "report: Is a directory" in run.output
+    assert [path.name for path in tmp_path.glob(".report.json*")] == []
