@@ -111,7 +111,11 @@ def read_listeners(proc: str = "/proc") -> list[dict[str, t.Any]]:
     The last three are None where the process cannot be seen: it lives outside this container, or is not ours to read.
     """
     sockets = sorted(
-        {socket for table, protocol in PROTOCOLS.items() for socket in parse_table(protocol, _read(f"{proc}/net/{table}"))},
+        {
+            socket
+            for table, protocol in PROTOCOLS.items()
+            for socket in parse_table(protocol, _read(f"{proc}/net/{table}"))
+        },
         key=lambda socket: (socket.protocol, socket.port, socket.address, socket.inode),
     )
     holders = _holders(proc, {socket.inode for socket in sockets})

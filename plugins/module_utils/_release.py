@@ -68,17 +68,25 @@ def check_request(params: dict[str, t.Any]) -> None:
     """
     for key in ("name", "user", "version"):
         if params[key] is not None and not _NAME.fullmatch(params[key]):
-            raise ReleaseError(f"{key} is {params[key]!r}. Set `{key}` to letters, digits and ._+~- that begin with a letter or digit.")
+            raise ReleaseError(
+                f"{key} is {params[key]!r}. Set `{key}` to letters, digits and ._+~- that begin with a letter or digit."
+            )
     if params["checksum"] is not None and not _CHECKSUM.fullmatch(params["checksum"]):
-        raise ReleaseError(f"checksum is {params['checksum']!r}. Set `checksum` to sha256: and the 64 hexadecimal digits that the publisher states.")
+        raise ReleaseError(
+            f"checksum is {params['checksum']!r}. Set `checksum` to sha256: and the 64 hexadecimal digits that the publisher states."
+        )
     for key in ("strip_components", "keep", "retries"):
         if params[key] < 0:
             raise ReleaseError(f"{key} is {params[key]}. Set `{key}` to 0 or more.")
     for link, program in (params["programs"] or {}).items():
         if not posixpath.isabs(link) or posixpath.normpath(link) != link:
-            raise ReleaseError(f"programs has the link {link!r}. Set its keys to absolute paths, such as /usr/local/bin/x.")
+            raise ReleaseError(
+                f"programs has the link {link!r}. Set its keys to absolute paths, such as /usr/local/bin/x."
+            )
         if not isinstance(program, str) or _leads_out(program) or posixpath.normpath(program) != program:
-            raise ReleaseError(f"programs has {program!r} for {link}. Set its values to paths inside the archive, after `strip_components`.")
+            raise ReleaseError(
+                f"programs has {program!r} for {link}. Set its values to paths inside the archive, after `strip_components`."
+            )
 
 
 def wanted_links(base: str, version: str, programs: dict[str, str]) -> dict[str, str]:
@@ -86,7 +94,9 @@ def wanted_links(base: str, version: str, programs: dict[str, str]) -> dict[str,
     return {link: f"{base}/{version}/{program}" for link, program in programs.items()}
 
 
-def plan_present(current: State, others: list[Record], *, version: str, checksum: str, links: dict[str, str], keep: int) -> State:
+def plan_present(
+    current: State, others: list[Record], *, version: str, checksum: str, links: dict[str, str], keep: int
+) -> State:
     """The version in use, the newest ``keep`` choices before it, and what the other users rely on."""
     before = [one for one in current.record.versions if one != version and one in current.archives]
     record = Record([version, *before][: keep + 1], sorted(links))
@@ -108,7 +118,12 @@ def find_damage(directory: str, digests: dict[str, str], programs: t.Iterable[st
     damaged = []
     for program in programs:
         path = os.path.join(directory, program)
-        intact = program in digests and os.path.isfile(path) and os.access(path, os.X_OK) and sha256(path) == digests[program]
+        intact = (
+            program in digests
+            and os.path.isfile(path)
+            and os.access(path, os.X_OK)
+            and sha256(path) == digests[program]
+        )
         if not intact:
             damaged.append(program)
     return damaged
@@ -167,7 +182,7 @@ def unpack(archive: str, directory: str, strip: int) -> dict[str, str]:
     """
     digests = {}
     os.mkdir(directory)
-    os.chmod(directory, 0o755)
+    os.chmod(directory, 0o755)  # noqa: S103 - programs for all users
     try:
         with tarfile.open(archive) as tar:
             for path, member in select_members(tar, strip).items():

@@ -136,7 +136,9 @@ def main() -> None:
     )
     relative = [path for path in module.params["paths"] if not os.path.isabs(path)]
     if relative:
-        module.fail_json(msg=f"paths must be absolute, and {', '.join(relative)} is not. Set `paths` to paths that begin with /.")
+        module.fail_json(
+            msg=f"paths must be absolute, and {', '.join(relative)} is not. Set `paths` to paths that begin with /."
+        )
     facts = {
         "listeners": read_listeners(),
         "free_bytes": {path: free_bytes(path) for path in module.params["paths"]},

@@ -198,7 +198,9 @@ class Release:
     def _other_records(self) -> list[str]:
         if not os.path.isdir(self.records):
             return []
-        paths = (os.path.join(self.records, name) for name in sorted(os.listdir(self.records)) if name.endswith(".json"))
+        paths = (
+            os.path.join(self.records, name) for name in sorted(os.listdir(self.records)) if name.endswith(".json")
+        )
         return [path for path in paths if path != self.record]
 
     def _read_archives(self) -> dict[str, str]:
@@ -215,12 +217,18 @@ class Release:
         """Refuse to replace what this module did not make."""
         directory = os.path.join(self.base, self.version)
         if os.path.lexists(directory) and self.version not in current.archives:
-            raise ReleaseError(f"{directory} is in the way: it was not made by this module. Move it away, or set `install_root`.")
+            raise ReleaseError(
+                f"{directory} is in the way: it was not made by this module. Move it away, or set `install_root`."
+            )
         for path in self.programs:
             if not os.path.isdir(os.path.dirname(path)):
-                raise ReleaseError(f"{os.path.dirname(path)} is no directory. Make it, or set `programs` to another link than {path}.")
+                raise ReleaseError(
+                    f"{os.path.dirname(path)} is no directory. Make it, or set `programs` to another link than {path}."
+                )
             if os.path.lexists(path) and path not in current.links:
-                raise ReleaseError(f"{path} is in the way: it is no link into {self.base}. Move it away, or set `programs` to another link.")
+                raise ReleaseError(
+                    f"{path} is in the way: it is no link into {self.base}. Move it away, or set `programs` to another link."
+                )
 
     # Planning
 
@@ -276,7 +284,9 @@ class Release:
         try:
             files = unpack(archive, tree, self.params["strip_components"])
         except ReleaseError as error:
-            raise ReleaseError(f"{url} cannot be unpacked: {error}. Set `url` and `checksum` to another archive.") from error
+            raise ReleaseError(
+                f"{url} cannot be unpacked: {error}. Set `url` and `checksum` to another archive."
+            ) from error
         missing = find_damage(tree, files, self.programs.values())
         if missing:
             raise ReleaseError(
@@ -310,7 +320,9 @@ class Release:
             except ValueError as error:
                 reason = error
                 break
-        raise ReleaseError(f"{url} could not be downloaded: {reason}. Set `url` to an address that this host reaches.") from reason
+        raise ReleaseError(
+            f"{url} could not be downloaded: {reason}. Set `url` to an address that this host reaches."
+        ) from reason
 
     def _open_url(self) -> t.Any:
         # Not decompressed: some servers declare an archive's own gzip as the encoding of the transfer.
