@@ -79,11 +79,11 @@ def _proves(task: Task) -> bool:
 
 
 @contextlib.contextmanager
-def _module_runs_noted_in(journal: IO[bytes]) -> Iterator[None]:
-    """Append a line of JSON to *journal* for each module that is started, in whichever process.
+def _module_runs_noted() -> Iterator[IO[bytes]]:
+    """Give a file that gets a line of JSON for each module that is started, in whichever process.
 
     Ansible tells a callback of tasks, not of modules, and an action plugin may start none or several. All of them go
-    through this one method, in workers that are forked after it is wrapped and that inherit the open journal.
+    through this one method, in workers that are forked after it is wrapped and that inherit the open file.
     """
     execute = ActionBase._execute_module
 
@@ -96,11 +96,13 @@ def _module_runs_noted_in(journal: IO[bytes]) -> Iterator[None]:
         os.write(journal.fileno(), json.dumps(run).encode() + b"\n")
         return execute(self, *args, **kwargs)
 
-    ActionBase._execute_module = noted
-    try:
-        yield
-    finally:
-        ActionBase._execute_module = execute
+    with tempfile.TemporaryFile() as journal:
+        fcntl.fcntl(journal, fcntl.F_SETFL, os.O_APPEND)
+        ActionBase._execute_module = noted
+        try:
+            yield journal
+        finally:
+            ActionBase._execute_module = execute
 
 
 class CallbackModule(CallbackBase):
@@ -114,14 +116,12 @@ class CallbackModule(CallbackBase):
             playbook=Path(playbook._file_name).name,
             ansible_core=ansible_version,
             check_mode=bool(context.CLIARGS.get("check")),
-            started=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         )
         self._began = self._play_began = time.monotonic()
         self._task_began: dict[tuple[str, str], float] = {}
         self._open = contextlib.ExitStack()
-        self._journal = self._open.enter_context(tempfile.TemporaryFile())
-        fcntl.fcntl(self._journal, fcntl.F_SETFL, os.O_APPEND)
-        self._open.enter_context(_module_runs_noted_in(self._journal))
+        self._module_runs = self._open.enter_context(_module_runs_noted())
         with self._warning_of_an_unusable_path():
             if path := self.get_option("path"):
                 Path(path).unlink(missing_ok=True)
@@ -156,9 +156,9 @@ class CallbackModule(CallbackBase):
         self._report.seconds = time.monotonic() - self._began
         for name in stats.processed:
             self._report.host(name).stats = stats.summarize(name)
-        self._journal.seek(0)
-        for line in self._journal:
-            self._report.add_module_run(json.loads(line))
+        self._module_runs.seek(0)
+        for run in self._module_runs:
+            self._report.add_module_run(json.loads(run))
         self._open.close()
         # Hosts answer in a different order each time.
         self._report.hosts = dict(sorted(self._report.hosts.items()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._finding import merge
 
@@ -41,7 +41,7 @@ class HostReport:
     """What happened on one host; stats are Ansible's own final counts."""
 
     findings: list[dict[str, str]] = field(default_factory=list)
-    failures: list[dict[str, Optional[str]]] = field(default_factory=list)
+    failures: list[dict[str, str | None]] = field(default_factory=list)
     roles: dict[str, Work] = field(default_factory=dict)
     outside_roles: Work = field(default_factory=Work)
     stats: dict[str, int] = field(default_factory=dict)

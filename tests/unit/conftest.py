@@ -89,7 +89,12 @@ def run_plays(tmp_path: Path) -> Callable[..., PlaybookRun]:
         done = subprocess.run(
             [Path(sys.executable).with_name("ansible-playbook"), "-i", "hosts.yml", "play.yml", *options],
             cwd=tmp_path,
-            env={**others, "ANSIBLE_CONFIG": "ansible.cfg", "ANSIBLE_HOME": "home", "RIGWRIGHT_REPORT_PATH": str(report)},
+            env={
+                **others,
+                "ANSIBLE_CONFIG": "ansible.cfg",
+                "ANSIBLE_HOME": "home",
+                "RIGWRIGHT_REPORT_PATH": str(report),
+            },
             capture_output=True,
             text=True,
             timeout=120,
