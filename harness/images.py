@@ -123,7 +123,7 @@ def recipe(name: str) -> list[str]:
         *(f"--aptopt={option}" for option in apt_options()),
         "--dpkgopt=force-unsafe-io",
         f"--customize-hook={SETUP}",
-        f"--customize-hook=rm -f \"$1\"/etc/apt/sources.list; printf %s '{sources}' >\"$1\"{path}",
+        f'--customize-hook=rm -f "$1"/etc/apt/sources.list; printf %s \'{sources}\' >"$1"{path}',
         suite.codename,
         "-",
         *source.one_line(suite.codename).splitlines(),
@@ -172,4 +172,4 @@ def make(client: docker.DockerClient, wanted: str, command: list[str]) -> Image:
 
 def remove_all(client: docker.DockerClient) -> None:
     for image in client.images.list(filters={"label": f"{LABEL}=image"}):
-        client.images.remove(image.id, force=True)
+        client.images.remove(image.attrs["Id"], force=True)

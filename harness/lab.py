@@ -12,6 +12,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache"
@@ -39,12 +40,13 @@ class Host:
 
 @dataclass(frozen=True)
 class Lab:
-    """The hosts of one inventory, the network that they share with other labs, and the depot's address on it."""
+    """The hosts of one inventory, the network that all labs share, the depot's address on it, and what frp it has to serve."""
 
     name: str
     inventory: Path
     subnet: ipaddress.IPv4Network
     depot: ipaddress.IPv4Address
+    frp_versions: tuple[str, ...]
     hosts: tuple[Host, ...]
 
     def host(self, name: str) -> Host:
@@ -70,15 +72,13 @@ def read(name: str) -> Lab:
     return parse(name, inventory, json.loads(listing.stdout))
 
 
-def parse(name: str, inventory: Path, listing: dict) -> Lab:
+def parse(name: str, inventory: Path, listing: dict[str, Any]) -> Lab:
     """Build a Lab from what `ansible-inventory --list` says."""
     variables = listing["_meta"]["hostvars"]
     groups = {group: content.get("hosts", []) for group, content in listing.items() if group != "_meta"}
-    subnets = {ipaddress.IPv4Network(host["sandbox_subnet"]) for host in variables.values()}
-    depots = {ipaddress.IPv4Address(host["sandbox_depot"]) for host in variables.values()}
-    if len(subnets) != 1 or len(depots) != 1:
-        raise Refusal(f"{inventory}: all hosts of a lab share one sandbox_subnet and one sandbox_depot")
-    (subnet,), (depot,) = subnets, depots
+    # What concerns the whole lab stands under `all`, so any host knows it.
+    shared = next(iter(variables.values()))
+    subnet, depot = ipaddress.IPv4Network(shared["sandbox_subnet"]), ipaddress.IPv4Address(shared["sandbox_depot"])
     hosts = tuple(
         Host(
             lab=name,
@@ -92,4 +92,4 @@ def parse(name: str, inventory: Path, listing: dict) -> Lab:
     for what, address in [("sandbox_depot", depot), *((host.name, host.address) for host in hosts)]:
         if address not in subnet:
             raise Refusal(f"{inventory}: the address {address} of {what} is not in sandbox_subnet {subnet}")
-    return Lab(name, inventory, subnet, depot, hosts)
+    return Lab(name, inventory, subnet, depot, tuple(shared["sandbox_frp_versions"]), hosts)

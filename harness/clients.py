@@ -1,0 +1,106 @@
+"""Sandbox hosts as clients use them: run a program there, log in from there. Beside Ansible and independent of it.
+
+laptop = Machine(client, lab.host("laptop"))
+assert laptop.ssh("owner@gateway", "true", password="wrong").rc != 0
+"""
+
+from __future__ import annotations
+
+import io
+import shlex
+import tarfile
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import docker
+from docker.models.containers import Container
+
+from harness.lab import Host
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a program left: its exit status (124: it ran longer than it was given) and its words."""
+
+    rc: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file or directory (content None) that `Machine.put` makes."""
+
+    content: bytes | None
+    mode: int = 0o644
+    owner: int = 0
+
+
+def pack(entries: dict[str, Entry]) -> bytes:
+    """A tar archive of `{absolute path: entry}`."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for path, entry in entries.items():
+            header = tarfile.TarInfo(path.lstrip("/"))
+            header.type = tarfile.DIRTYPE if entry.content is None else tarfile.REGTYPE
+            header.size, header.mode, header.mtime = len(entry.content or b""), entry.mode, int(time.time())
+            header.uid = header.gid = entry.owner
+            tar.addfile(header, io.BytesIO(entry.content or b""))
+    return buffer.getvalue()
+
+
+class Machine:
+    """A sandbox host whose container exists."""
+
+    def __init__(self, client: docker.DockerClient, host: Host) -> None:
+        self.host = host
+        self.container: Container = client.containers.get(host.container)
+
+    def run(self, command: str, *, user: str = "root", seconds: float = 60) -> Done:
+        """Run a shell command and wait for its end."""
+        result = self.container.exec_run(["timeout", f"{seconds}", "bash", "-c", command], user=user, demux=True)
+        stdout, stderr = result.output
+        return Done(
+            result.exit_code, (stdout or b"").decode(errors="replace"), (stderr or b"").decode(errors="replace")
+        )
+
+    def must(self, command: str, *, user: str = "root", seconds: float = 60) -> str:
+        """Run a command that has to succeed, and return its output."""
+        done = self.run(command, user=user, seconds=seconds)
+        if done.rc != 0:
+            raise AssertionError(f"{self.host.name}: `{command}` ended with {done.rc}\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def start(self, command: str, *, user: str = "root") -> None:
+        """Run a shell command in the background; it lives as long as the host."""
+        self.container.exec_run(["bash", "-c", command], user=user, detach=True)
+
+    def put(self, entries: dict[str, Entry]) -> None:
+        """Make files and directories, also on a host that does not run yet. Not below /run and /tmp: those are in memory."""
+        self.container.put_archive("/", pack(entries))
+
+    def public_key(self) -> str:
+        """The ssh key of this host's root as a client, made at the first call."""
+        return self.must(
+            "test -e ~/.ssh/id_ed25519 || ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519; cat ~/.ssh/id_ed25519.pub"
+        )
+
+    def ssh(
+        self,
+        target: str,
+        command: str,
+        *,
+        port: int = 22,
+        password: str | None = None,
+        options: str = "",
+        seconds: float = 30,
+    ) -> Done:
+        """Log in to `target` (`user@host`) with the real ssh client of this host: by its key, or by this password alone."""
+        how = "-o BatchMode=yes -o PreferredAuthentications=publickey"
+        login = "ssh"
+        if password is not None:
+            how = "-o PubkeyAuthentication=no -o NumberOfPasswordPrompts=1"
+            login = f"sshpass -p {shlex.quote(password)} ssh"
+        trust = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o ConnectTimeout=10"
+        return self.run(f"{login} {how} {trust} {options} -p {port} {target} {shlex.quote(command)}", seconds=seconds)

@@ -1,0 +1,253 @@
+"""The depot: one container that serves what roles download, so that tests run the roles' real download code without the internet.
+
+It has a package cache (apt-cacher-ng) and an HTTP server laid out as the upstream sites are (`depot_files/server.py`). Programs
+written in Go are built from committed wrappers (`depot_files/frp/<version>/go.mod`, go.sum) unless the official release can be had.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import docker
+import docker.errors
+import yaml
+
+from harness import engine, images
+from harness import lab as labs
+from harness.engine import NETWORK, wait_for
+from harness.lab import CACHE, ROOT, Lab, Refusal
+from harness.progress import say, step
+
+APT_PORT = 3142
+FILES = ROOT / "harness" / "depot_files"
+STATE = CACHE / "depot"
+WWW = STATE / "www"
+REQUESTS = STATE / "log" / "requests.jsonl"
+FRP = "fatedier/frp/releases/download"
+RELEASES = ROOT / "roles" / "common" / "vars" / "releases.yml"
+BASE_IMAGE = "debian12"
+INSTALL = "apt-get install --yes --no-install-recommends apt-cacher-ng && apt-get clean"
+
+
+# --- What it serves ---
+
+
+def build(versions: Iterable[str]) -> None:
+    """Make sure that the depot holds these versions of frp."""
+    for version in versions:
+        folder = WWW / FRP / f"v{version}"
+        archive = folder / f"frp_{version}_linux_amd64.tar.gz"
+        if archive.exists():
+            continue
+        folder.mkdir(parents=True, exist_ok=True)
+        data = official_frp(version) or built_frp(version)
+        (folder / "frp_sha256_checksums.txt").write_text(f"{hashlib.sha256(data).hexdigest()}  {archive.name}\n")
+        archive.with_suffix(".part").write_bytes(data)
+        archive.with_suffix(".part").rename(archive)
+
+
+def official_frp(version: str) -> bytes | None:
+    """The release archive from its publisher; None when it cannot be reached or is not among the pinned versions.
+
+    Raises Refusal when the archive is not the pinned one.
+    """
+    release = yaml.safe_load(RELEASES.read_text())["__common_releases"]["frp"]
+    pinned = release["checksums"].get(version, {}).get("amd64")
+    if pinned is None:
+        return None
+    address = f"{release['url']}/v{version}/frp_{version}_linux_amd64.tar.gz"
+    try:
+        with urllib.request.urlopen(address, timeout=5) as answer:  # noqa: S310
+            data: bytes = answer.read()
+    except (urllib.error.URLError, TimeoutError) as error:
+        say(f"{address} cannot be had ({error}): building frp {version} instead", style="")
+        return None
+    if hashlib.sha256(data).hexdigest() != pinned:
+        raise Refusal(
+            f"{address} is not the release that {RELEASES.relative_to(ROOT)} pins: somebody changed it on its way"
+        )
+    return data
+
+
+def built_frp(version: str) -> bytes:
+    """Build frp from its committed go.mod and go.sum, packed as the release is. The same sources give the same bytes."""
+    source = FILES / "frp" / version
+    environment = os.environ | {"CGO_ENABLED": "0", "GOOS": "linux", "GOARCH": "amd64"}
+    with step(f"build frp {version}"), tempfile.TemporaryDirectory() as folder:
+        command = [
+            "go",
+            "build",
+            "-trimpath",
+            "-buildvcs=false",
+            "-ldflags=-s -w",
+            "-tags=noweb",
+            "-o",
+            f"{folder}/",
+            "tool",
+        ]
+        try:
+            subprocess.run(command, cwd=source, env=environment, check=True)
+        except FileNotFoundError:
+            raise Refusal(
+                "frp has to be built, and go is missing: install Go 1.25 or newer and put it on PATH"
+            ) from None
+        except subprocess.CalledProcessError:
+            raise Refusal(f"go did not build frp {version}: its words are above; Go 1.25 or newer is needed") from None
+        license_of = ["go", "list", "-m", "-f", "{{.Dir}}/LICENSE", "github.com/fatedier/frp"]
+        text = subprocess.run(license_of, cwd=source, check=True, capture_output=True, text=True).stdout.strip()
+        files = {
+            "frpc": (Path(folder, "frpc"), 0o755),
+            "frps": (Path(folder, "frps"), 0o755),
+            "LICENSE": (Path(text), 0o644),
+        }
+        return pack(
+            {f"frp_{version}_linux_amd64/{name}": (path.read_bytes(), mode) for name, (path, mode) in files.items()}
+        )
+
+
+def pack(files: dict[str, tuple[bytes, int]]) -> bytes:
+    """A tar.gz of `{name: (content, mode)}` that depends on nothing else: no time, no user."""
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w") as tar:
+        for name, (content, mode) in sorted(files.items()):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), mode
+            tar.addfile(entry, io.BytesIO(content))
+    return gzip.compress(plain.getvalue(), compresslevel=1, mtime=0)
+
+
+@contextmanager
+def publish(path: str, content: bytes) -> Iterator[None]:
+    """Serve `content` at `/<path>` for the time of the block, for example a tampered archive; what was there comes back."""
+    file = WWW / path
+    before = file.read_bytes() if file.exists() else None
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    try:
+        yield
+    finally:
+        if before is None:
+            file.unlink()
+        else:
+            file.write_bytes(before)
+
+
+def requests() -> list[dict[str, str | int]]:
+    """What was asked of the HTTP server so far, oldest first: client, method, path, status."""
+    return [json.loads(line) for line in REQUESTS.read_text().splitlines()]
+
+
+# --- The container ---
+
+
+def reference() -> str:
+    recipe = images.reference(BASE_IMAGE) + INSTALL
+    return f"rigwright/depot:{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
+
+
+def ensure_image(client: docker.DockerClient) -> str:
+    """Make the depot's image where it is missing: the base image and apt-cacher-ng."""
+    wanted = reference()
+    try:
+        client.images.get(wanted)
+    except docker.errors.ImageNotFound:
+        base = images.ensure(client, BASE_IMAGE)
+        with step("make the image depot"):
+            container = client.containers.create(
+                base,
+                ["sh", "-c", INSTALL],
+                environment={"DEBIAN_FRONTEND": "noninteractive"},
+                labels={"rigwright": "depot"},
+            )
+            try:
+                container.start()
+                if container.wait()["StatusCode"] != 0:
+                    tail = container.logs(tail=15).decode(errors="replace")
+                    raise Refusal(f"The depot's image cannot be made; apt-get says:\n{tail}")
+                repository, tag = wanted.split(":")
+                container.commit(repository, tag, changes=[f"LABEL {images.LABEL}=image"])
+            finally:
+                container.remove(force=True, v=True)
+    return wanted
+
+
+def up(client: docker.DockerClient, lab: Lab) -> None:
+    """Make sure that the depot runs at its address: on the sandbox network for the hosts, on docker's own for the archive."""
+    image = ensure_image(client)
+    source = images.archive()
+    version = hashlib.sha256(image.encode())
+    for path in sorted(FILES.glob("*.*")) + sorted(FILES.glob("apt-cacher-ng/*")):
+        version.update(path.read_bytes())
+    label = f"{version.hexdigest()[:12]}/{lab.depot}/{source.main}/{source.security}"
+    for container in client.containers.list(all=True, filters={"label": "rigwright=depot"}):
+        if container.status == "running" and container.labels.get("rigwright.depot") == label:
+            return
+        container.remove(force=True, v=True)
+    for folder in (WWW, REQUESTS.parent, STATE / "apt"):
+        folder.mkdir(parents=True, exist_ok=True)
+    with step("start the depot"):
+        container = client.containers.create(
+            image,
+            ["bash", "/srv/depot/start.sh"],
+            name="rigwright-depot",
+            hostname="depot",
+            init=True,
+            labels={"rigwright": "depot", "rigwright.depot": label},
+            environment={"DEBIAN_MAIN": source.main, "DEBIAN_SECURITY": source.security},
+            volumes={
+                str(FILES): {"bind": "/srv/depot", "mode": "ro"},
+                str(WWW): {"bind": "/srv/www", "mode": "ro"},
+                str(REQUESTS.parent): {"bind": "/srv/log", "mode": "rw"},
+                str(STATE / "apt"): {"bind": "/var/cache/apt-cacher-ng", "mode": "rw"},
+            },
+        )
+        client.networks.get(NETWORK).connect(container, ipv4_address=str(lab.depot))
+        container.start()
+        wait_until_ready(lab)
+
+
+def wait_until_ready(lab: Lab) -> None:
+    def serves(address: str) -> bool | None:
+        try:
+            with urllib.request.urlopen(address, timeout=2):  # noqa: S310
+                return True
+        except urllib.error.HTTPError:
+            return True
+
+    wait_for(lambda: serves(f"http://{lab.depot}/"), "the depot's HTTP server")
+    wait_for(lambda: serves(f"http://{lab.depot}:{APT_PORT}/"), "the depot's package cache")
+
+
+def clean() -> None:
+    """Forget what was downloaded and built."""
+    shutil.rmtree(STATE, ignore_errors=True)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--lab", choices=labs.names(), default="molecule", help="the lab whose depot it is (default: molecule)"
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    lab = labs.read(args.lab)
+    build(lab.frp_versions)
+    client = engine.connect()
+    engine.ensure_network(client, lab)
+    up(client, lab)
+    say(f"http://{lab.depot}/ serves {WWW}, port {APT_PORT} caches packages, {REQUESTS} has the requests")
+    return 0
