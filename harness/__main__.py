@@ -28,7 +28,9 @@ SUBCOMMANDS = {
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m harness", description="The sandbox, the demo and the tests of Rigwright.")
+    parser = argparse.ArgumentParser(
+        prog="python -m harness", description="The sandbox, the demo and the tests of Rigwright."
+    )
     subparsers = parser.add_subparsers(dest="subcommand", metavar="subcommand", required=True)
     asked = next((word for word in argv if word in SUBCOMMANDS), None)
     for name, subcommand in SUBCOMMANDS.items():
@@ -36,8 +38,10 @@ def main(argv: list[str]) -> int:
         if name == asked:
             module = importlib.import_module(subcommand.module)
             module.add_arguments(subparser)
-            subparser.set_defaults(run=module.main)
-    args = parser.parse_args(argv)
+            subparser.set_defaults(run=module.main, parser=subparser)
+    args, unknown = parser.parse_known_args(argv)
+    if unknown:
+        args.parser.error(f"unknown: {' '.join(unknown)}")  # with the usage of the subcommand, which names the choices
     status: int = args.run(args)
     return status
 

@@ -1,0 +1,98 @@
+"""`script/test`: run the stages of harness/checks.py, show what failed, and count."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from harness import checks, progress
+from harness.stage import OUTPUT, ROOT, Log, Stage, StageFailed, Tally, at_least_one_failed
+
+
+@dataclass(frozen=True)
+class Result:
+    stage: Stage
+    tally: Tally
+    seconds: float
+    problem: str = ""
+
+    @property
+    def verdict(self) -> str:
+        return "failed" if self.tally.failed else "passed"
+
+
+def run_stage(stage: Stage) -> Result:
+    log = Log(OUTPUT / f"{stage.name.replace(':', '-')}.log")
+    start = time.monotonic()
+    progress.say(f"{stage.name}: {stage.proves}")
+    try:
+        tally, problem = stage.work(log), ""
+    except StageFailed as failure:
+        tally, problem = at_least_one_failed(failure.tally), str(failure)
+    result = Result(stage, tally, time.monotonic() - start, problem)
+    style = progress.RED if result.problem else progress.BOLD
+    progress.say(f"{stage.name}: {result.verdict} ({tally}): {result.seconds:.1f} s", style=style)
+    if result.problem:
+        print(
+            f"{log.tail()}\n{stage.name}: {result.problem}; its whole output: {log.path.relative_to(ROOT)}", flush=True
+        )
+    return result
+
+
+def run_stages(stages: Sequence[Stage]) -> list[Result]:
+    """Run every stage, those that may run side by side two at a time, and return the results in the order of `stages`."""
+    results: dict[str, Result] = {}
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        for result in pool.map(run_stage, [stage for stage in stages if stage.side_by_side]):
+            results[result.stage.name] = result
+    for stage in stages:
+        if not stage.side_by_side:
+            results[stage.name] = run_stage(stage)
+    return [results[stage.name] for stage in stages]
+
+
+def summary(results: Sequence[Result]) -> str:
+    """Return the table of all stages; its last line is the closing line, `N passed, N failed`."""
+    width = max(len(result.stage.name) for result in results)
+    lines = [f"{'stage':{width}}  result  passed  failed  skipped  seconds"]
+    for result in results:
+        tally = result.tally
+        lines.append(
+            f"{result.stage.name:{width}}  {result.verdict}  {tally.passed:6}  {tally.failed:6}  {tally.skipped:7}  {result.seconds:7.1f}"
+        )
+    return "\n".join([*lines, "", str(sum((result.tally for result in results), Tally()))])
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument("--fast", action="store_true", help="only what needs no containers and takes seconds")
+    chosen.add_argument(
+        "--role", metavar="NAME", choices=checks.scenarios(), help="only this role's scenario and tests: %(choices)s"
+    )
+    chosen.add_argument("--gpu", action="store_true", help="only the hardware tests, on this machine's NVIDIA GPU")
+    parser.add_argument("--list", action="store_true", help="show the stages and run none")
+
+
+def main(args: argparse.Namespace) -> int:
+    if args.gpu and not checks.has_gpu():
+        print(f"error: no NVIDIA GPU here ({checks.GPU_DEVICE} is missing): nothing was tested", file=sys.stderr)
+        return 1
+    every_stage = checks.every_stage()
+    chosen = checks.choose(every_stage, fast=args.fast, role=args.role, gpu=args.gpu)
+    if args.list:
+        for stage in chosen:
+            print(f"{stage.name:24} {stage.proves}")
+        return 0
+
+    start = time.monotonic()
+    results = run_stages(chosen)
+    if args.fast:
+        left_out = [stage.name for stage in every_stage if stage.by_default and stage not in chosen]
+        progress.say(f"left out by --fast: {', '.join(left_out)}")
+    progress.say(f"all stages: {time.monotonic() - start:.0f} s")
+    print(f"\n{summary(results)}", flush=True)
+    return 1 if any(result.tally.failed for result in results) else 0
