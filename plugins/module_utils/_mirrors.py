@@ -1,0 +1,195 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which mirrors are fit for use, in which order, and what is remembered of that choice.
+
+Note: private to this collection. Pure but for the ``fetch`` that the caller hands in.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import datetime
+import email.utils
+import json
+import re
+import typing as t
+
+# The release itself changes at point releases only: Debian 12's Release file is months old on the freshest mirror. The
+# updates suite is signed anew several times a day by Debian and daily by Ubuntu, and so tells a mirror's age.
+PULSE = "updates"
+
+FIT, DEAD, STALE, UNCHECKED = "fit", "dead", "stale", "unchecked"
+
+
+class Unreachable(Exception):
+    """A file could not be fetched; the text is the reason, as apt gives it."""
+
+
+class Missing(Unreachable):
+    """The server answered, and does not have the file."""
+
+
+class NoMirror(Exception):
+    """None of the mirrors is fit for use."""
+
+
+Fetch = t.Callable[[str], str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Mirror:
+    """A mirror by its archive's address, with what was found out about it."""
+
+    url: str
+    status: str = UNCHECKED
+    reason: str = ""
+    age_days: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What a choice depends on; as long as it is the same, a remembered choice stands and no mirror is asked.
+
+    ``suites`` maps a suite to what is appended to a mirror's address to reach it ("" or "-security").
+    """
+
+    urls: tuple[str, ...]
+    codename: str
+    suites: dict[str, str]
+    security: bool
+    ask: bool
+    max_age_days: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """The mirrors in the order in which apt shall try them, those that are not used, and where security was before."""
+
+    request: Request
+    order: tuple[Mirror, ...]
+    left_out: tuple[Mirror, ...] = ()
+    security_uris: tuple[str, ...] = ()
+
+
+def release_url(base: str, suite: str) -> str:
+    return f"{base.rstrip('/')}/dists/{suite}/InRelease"
+
+
+def release_date(release: str) -> datetime.datetime:
+    """The Date of a Release file.
+
+    :raises ValueError: there is none, so what was fetched is something else (a login page, an error page).
+    """
+    match = re.search(r"^Date: *(.+)$", release, re.MULTILINE)
+    if match is None:
+        raise ValueError("what it serves is no Release file")
+    try:
+        date = email.utils.parsedate_to_datetime(match[1].strip())
+    except (TypeError, IndexError) as error:  # what Python 3.9 raises for a malformed date
+        raise ValueError(f"its Release file has no readable date: {match[1]}") from error
+    return date if date.tzinfo else date.replace(tzinfo=datetime.timezone.utc)
+
+
+def examine(url: str, request: Request, fetch: Fetch, now: datetime.datetime) -> Mirror:
+    """Ask one mirror for every suite that this host uses, and weigh the newest date among them."""
+    dates: list[datetime.datetime] = []
+    missing: list[str] = []
+    for suite, suffix in {f"{request.codename}-{PULSE}": "", **request.suites}.items():
+        try:
+            dates.append(release_date(fetch(release_url(url.rstrip("/") + suffix, suite))))
+        except Missing as error:
+            if suite in request.suites:
+                missing.append(f"{release_url(url.rstrip('/') + suffix, suite)}: {error}")
+        except (Unreachable, ValueError) as error:
+            return Mirror(url, DEAD, str(error))
+    age = round((now - max(dates)).total_seconds() / 86400, 1) if dates else None
+    if age is not None and age > request.max_age_days:
+        return Mirror(url, STALE, f"its newest release is {age:g} days old, the limit is {request.max_age_days} days", age)
+    if missing:
+        return Mirror(url, DEAD, "; ".join(missing), age)
+    return Mirror(url, FIT, "", age)
+
+
+def examine_all(request: Request, fetch: Fetch, now: datetime.datetime) -> list[Mirror]:
+    """All mirrors at once: a slow one costs its own time only."""
+    with concurrent.futures.ThreadPoolExecutor(max_workers=8) as pool:
+        return list(pool.map(lambda url: examine(url, request, fetch, now), request.urls))
+
+
+def choose(request: Request, mirrors: t.Sequence[Mirror], security_uris: t.Sequence[str] = ()) -> Choice:
+    """The order of use: fit mirrors as they were asked for, then dead ones, which may come back. Stale ones are left out,
+
+    since apt would take old packages from one without a word.
+
+    :raises NoMirror: none is fit; the text has the reason of each.
+    """
+    usable = [mirror for mirror in mirrors if mirror.status in (FIT, UNCHECKED)]
+    if not usable:
+        raise NoMirror("; ".join(f"{mirror.url}: {mirror.reason}" for mirror in mirrors))
+    order = usable + [mirror for mirror in mirrors if mirror.status == DEAD]
+    return Choice(request, tuple(order), tuple(mirror for mirror in mirrors if mirror.status == STALE), tuple(security_uris))
+
+
+def mirror_list(urls: t.Sequence[str]) -> str:
+    """A list for apt's mirror method (apt-transport-mirror(1)): the lower the number, the earlier a mirror is tried."""
+    return "".join(f"{url}\tpriority:{place}\n" for place, url in enumerate(urls, 1))
+
+
+def to_json(choice: Choice) -> str:
+    """The choice as it is remembered. Ages are not part of it: they differ from day to day while the choice does not."""
+    data = dataclasses.asdict(choice)
+    for mirror in (*data["order"], *data["left_out"]):
+        del mirror["age_days"]
+        if mirror["status"] == STALE:
+            del mirror["reason"]
+    return json.dumps(data, indent=1, sort_keys=True) + "\n"
+
+
+def from_json(text: str) -> Choice | None:
+    """A remembered choice; None when the text is not one (a newer or damaged file), which means: choose again."""
+    try:
+        data = json.loads(text)
+        request = data["request"]
+        return Choice(
+            Request(**{**request, "urls": tuple(request["urls"])}),
+            tuple(Mirror(**mirror) for mirror in data["order"]),
+            tuple(Mirror(**mirror) for mirror in data["left_out"]),
+            tuple(data["security_uris"]),
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def set_ini_option(text: str, section: str, option: str, value: str) -> str:
+    """An INI text in which one option has a value; every other line, comments included, stays as it is."""
+    lines = text.splitlines(keepends=True)
+    if lines and not lines[-1].endswith("\n"):
+        lines[-1] += "\n"
+    wanted = f"{option} = {value}\n"
+    result: list[str] = []
+    current = None
+    dropping = placed = False
+    for line in lines:
+        header = re.match(r"^\[([^\]]+)\]", line)
+        # An indented line continues the value above it.
+        if dropping and line[0] in " \t" and line.strip():
+            continue
+        dropping = False
+        if header:
+            current = header[1].strip()
+            result.append(line)
+            if current == section and not placed:
+                result.append(wanted)
+                placed = True
+            continue
+        name = re.match(r"^([^#;\s=:][^=:]*?)\s*[=:]", line)
+        if current == section and name and name[1].replace("_", "-") == option:
+            dropping = True
+            continue
+        result.append(line)
+    if not placed:
+        result += ["\n"] * bool(result) + [f"[{section}]\n", wanted]
+    return "".join(result)

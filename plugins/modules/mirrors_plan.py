@@ -1,0 +1,431 @@
+#!/usr/bin/python
+
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: mirrors_plan
+short_description: Plan the files that send a host's package managers to mirrors
+description:
+  - Reads the host's own package sources, asks the mirrors for their state, and returns the files that make the host use
+    them, for M(rigwright.workstation.config_files) to put in place. Changes nothing itself.
+  - Suites, components and keys are those that the host has. Only the address changes, and the distribution's archive is
+    defined once afterwards. Sources of third parties are left alone.
+  - The choice of mirrors is remembered in one of the returned files. While the request stays the same it stands, and no
+    mirror is asked again.
+  - Mirrors are asked through C(apt-helper), so with the proxy and the certificates that apt itself uses.
+version_added: 0.1.0
+author:
+  - The Rigwright engineers
+attributes:
+  check_mode:
+    description: Can run in C(check_mode) and return changed status prediction without modifying target.
+    support: full
+    details:
+      - Mirrors are asked in check mode too, since asking changes nothing.
+  diff_mode:
+    description: Will return details on what has changed when in diff mode.
+    support: none
+    details:
+      - Nothing is ever changed.
+options:
+  apt_urls:
+    description:
+      - Addresses of mirrors of the distribution's archive, the preferred one first. Several give failover.
+      - The host's sources stay as they are when empty.
+    type: list
+    elements: str
+    default: []
+  distribution:
+    description: What tells the distribution's own archive from a third party's.
+    type: dict
+    required: true
+    suboptions:
+      id:
+        description: Name of the distribution as its own source file has it.
+        type: str
+        required: true
+      codename:
+        description: Name of the release, such as V(trixie).
+        type: str
+        required: true
+      pockets:
+        description: What is appended to the codename in the names of the further suites.
+        type: list
+        elements: str
+        required: true
+      security_pocket:
+        description: The pocket that brings security updates.
+        type: str
+        required: true
+      security_suffix:
+        description: What is appended to a mirror's address to reach the security suite.
+        type: str
+        required: true
+      components:
+        description: Names of the distribution's components.
+        type: list
+        elements: str
+        required: true
+      keyrings:
+        description: File names of the keyrings with which the archive is signed.
+        type: list
+        elements: str
+        required: true
+      directories:
+        description: Last parts of the addresses under which the archive is served.
+        type: list
+        elements: str
+        required: true
+  security:
+    description: Whether security updates come from the mirrors as well.
+    type: bool
+    default: false
+  ask:
+    description: Whether mirrors are asked for their state. Otherwise they are used unseen and in the given order.
+    type: bool
+    default: true
+  ask_again:
+    description: Ask again although the request is the same as last time.
+    type: bool
+    default: false
+  max_age_days:
+    description: A mirror whose newest release is older is refused.
+    type: int
+    default: 7
+  timeout:
+    description: How long one answer may take, in seconds.
+    type: int
+    default: 10
+  pip_url:
+    description: Address of a Python package index for pip; C(/etc/pip.conf) keeps what else it says.
+    type: str
+    default: ""
+seealso:
+  - module: rigwright.workstation.config_files
+"""
+
+EXAMPLES = r"""
+- name: Plan the mirrors
+  rigwright.workstation.mirrors_plan:
+    apt_urls:
+      - https://mirror.example/debian
+      - https://mirror.example.net/debian
+    distribution:
+      id: debian
+      codename: "{{ ansible_facts['distribution_release'] }}"
+      pockets: [updates, backports, security]
+      security_pocket: security
+      security_suffix: "-security"
+      components: [main, contrib, non-free, non-free-firmware]
+      keyrings: [debian-archive-keyring.gpg, debian-archive-keyring.pgp]
+      directories: [debian, debian-security]
+  register: plan
+
+- name: Put the mirrors in place
+  rigwright.workstation.config_files:
+    name: mirrors
+    directories: "{{ plan.directories }}"
+    files: "{{ plan.files }}"
+"""
+
+RETURN = r"""
+files:
+  description: The files, as M(rigwright.workstation.config_files) takes them.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{path: /etc/apt/mirrors/debian.list, content: "https://mirror.example/debian\tpriority:1\n"}]
+directories:
+  description: The directories that the files need.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{path: /etc/apt/mirrors}]
+asked:
+  description: Whether mirrors were asked in this run.
+  returned: always
+  type: bool
+  sample: false
+mirrors:
+  description: The mirrors in the order in which apt tries them; those that are not used come last.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    url:
+      description: Address of the mirror.
+      type: str
+    status:
+      description: V(fit), V(dead), V(stale) or V(unchecked).
+      type: str
+    reason:
+      description: Why it is not fit.
+      type: str
+    age_days:
+      description: Age of its newest release, when it was asked in this run.
+      type: float
+  sample: [{url: "https://mirror.example/debian", status: fit, reason: "", age_days: 0.4}]
+"""
+
+import dataclasses
+import datetime
+import glob
+import os
+import re
+import subprocess
+import tempfile
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import _apt_sources, _mirrors
+from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import STORE, Store
+
+ROOT = "/"
+MEMORY = "/var/lib/rigwright/mirrors.json"
+LISTS = "/var/lib/apt/lists"
+MIRROR_LISTS = "/etc/apt/mirrors"
+APT_OPTIONS = "/etc/apt/apt.conf.d/80rigwright-mirrors"
+CLOUD_INIT = "/etc/cloud/cloud.cfg.d"
+PIP_CONF = "/etc/pip.conf"
+APT_HELPER = "/usr/lib/apt/apt-helper"
+
+
+class Refused(Exception):
+    """The request cannot be planned."""
+
+
+@dataclasses.dataclass
+class Plan:
+    """What the caller puts in place, and what was found out on the way."""
+
+    files: list[dict[str, str]] = dataclasses.field(default_factory=list)
+    directories: list[dict[str, str]] = dataclasses.field(default_factory=list)
+    asked: bool = False
+    mirrors: list[_mirrors.Mirror] = dataclasses.field(default_factory=list)
+
+    def add(self, path: str, content: str | None) -> None:
+        self.files.append({"path": path, "state": "absent"} if content is None else {"path": path, "content": content})
+
+
+class Planner:
+    """One request, weighed against what lies on the host."""
+
+    def __init__(self, params: dict[str, t.Any], fetch: _mirrors.Fetch) -> None:
+        self.params = params
+        self.fetch = fetch
+        self.plan = Plan()
+        data = {key: tuple(value) if isinstance(value, list) else value for key, value in params["distribution"].items()}
+        self.security_suffix = data.pop("security_suffix")
+        self.distribution = _apt_sources.Distribution(**data)
+
+    def run(self) -> Plan:
+        if self.params["apt_urls"]:
+            self._plan_apt()
+        if self.params["pip_url"]:
+            text = _mirrors.set_ini_option(read(PIP_CONF) or "", "global", "index-url", self.params["pip_url"])
+            self.plan.add(PIP_CONF, text)
+        return self.plan
+
+    def _plan_apt(self) -> None:
+        texts = read_sources()
+        found = _apt_sources.survey(texts, self.distribution, read_origins(texts))
+        remembered = _mirrors.from_json(read(MEMORY) or "")
+        # Where security updates came from before they came from mirrors is no longer in the host's own files.
+        taken = remembered.security_uris if remembered and remembered.request.security else ()
+        choice = self._choose(found, remembered, taken or tuple(found.security_uris))
+        self.plan.mirrors = [*choice.order, *choice.left_out]
+        # The order matters should the writing be cut short: what is remembered, and what the sources point to, comes first.
+        self.plan.add(MEMORY, _mirrors.to_json(choice))
+        uri = self._address(self.distribution.id, [mirror.url for mirror in choice.order])
+        if not self.params["security"]:
+            security_uris = taken
+        elif self.security_suffix:
+            urls = [mirror.url + self.security_suffix for mirror in choice.order]
+            security_uris = (self._address(f"{self.distribution.id}{self.security_suffix}", urls),)
+        else:
+            security_uris = (uri,)
+        managed = [path for path in Store("mirrors", ROOT.rstrip("/") + STORE).load() if is_source(path)]
+        for path, text in _apt_sources.plan(found, uri, security_uris, managed).items():
+            self.plan.add(path, text)
+        if len(choice.order) > 1:
+            self.plan.add(APT_OPTIONS, apt_options(self.params["timeout"]))
+        if os.path.isdir(at(CLOUD_INIT)):
+            # cloud-init would write the sources anew on its first run.
+            self.plan.add(f"{CLOUD_INIT}/99-rigwright-mirrors.cfg", "apt:\n  preserve_sources_list: true\n")
+
+    def _choose(self, found: _apt_sources.Survey, remembered: _mirrors.Choice | None, security_uris: tuple[str, ...]) -> _mirrors.Choice:
+        request = _mirrors.Request(
+            urls=tuple(url.rstrip("/") for url in self.params["apt_urls"]),
+            codename=self.distribution.codename,
+            suites={
+                suite: self.security_suffix if self.distribution.is_security(suite) else "" for suite in found.suites(self.params["security"])
+            },
+            security=self.params["security"],
+            ask=self.params["ask"],
+            max_age_days=self.params["max_age_days"],
+        )
+        if remembered and remembered.request == request and not self.params["ask_again"]:
+            return remembered
+        if not request.ask:
+            return _mirrors.choose(request, [_mirrors.Mirror(url) for url in request.urls], security_uris)
+        self.plan.asked = True
+        self.plan.mirrors = _mirrors.examine_all(request, self.fetch, datetime.datetime.now(datetime.timezone.utc))
+        return _mirrors.choose(request, self.plan.mirrors, security_uris)
+
+    def _address(self, name: str, urls: t.Sequence[str]) -> str:
+        """What the sources name: the mirror itself, or a list of mirrors that apt goes through."""
+        if len(urls) == 1:
+            return urls[0]
+        path = f"{MIRROR_LISTS}/{name}.list"
+        if not self.plan.directories:
+            self.plan.directories.append({"path": MIRROR_LISTS})
+        self.plan.add(path, _mirrors.mirror_list(urls))
+        return f"mirror+file:{path}"
+
+
+def apt_options(timeout: int) -> str:
+    """By default apt tries a mirror that hangs four times, up to a minute each, for every suite, before it goes to the next one.
+
+    Measured with apt 2.6 and two suites: 160 s at a timeout of 10 s, 80 s with these options.
+    """
+    return (
+        "// Several mirrors are listed: the next one is tried soon, instead of the same one again.\n"
+        'Acquire::Retries "1";\n'
+        f'Acquire::http::Timeout "{timeout}";\n'
+        f'Acquire::https::Timeout "{timeout}";\n'
+    )
+
+
+def at(path: str) -> str:
+    return os.path.join(ROOT, path.lstrip("/"))
+
+
+def read(path: str) -> str | None:
+    """The text of a file; None when there is none."""
+    try:
+        with open(at(path), encoding="utf-8") as file:
+            return file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except UnicodeDecodeError as error:
+        raise Refused(f"{path} is not UTF-8 text: {error.reason}. Correct it, or move it away") from error
+
+
+def is_source(path: str) -> bool:
+    # apt reads no other names (sources.list(5)).
+    return path == _apt_sources.SOURCES_LIST or bool(re.fullmatch(rf"{_apt_sources.SOURCES_PARTS}/[\w.-]+\.(list|sources)", path))
+
+
+def read_sources() -> dict[str, str]:
+    names = sorted(os.path.basename(path) for path in glob.glob(at(f"{_apt_sources.SOURCES_PARTS}/*")))
+    paths = [_apt_sources.SOURCES_LIST, *(f"{_apt_sources.SOURCES_PARTS}/{name}" for name in names)]
+    texts = {path: read(path) for path in paths if is_source(path)}
+    return {path: text for path, text in texts.items() if text is not None}
+
+
+def read_origins(texts: dict[str, str]) -> dict[tuple[str, str], str]:
+    """Who signed what apt last fetched from an address, as far as apt still has it."""
+    entries = [block.entry for path, text in texts.items() for block in _apt_sources.parse(path, text) if block.entry]
+    origins = {}
+    for uri, suite in {(uri, suite) for entry in entries for uri in entry.uris for suite in entry.suites}:
+        match = re.search(r"^Origin: *(.+)$", read(f"{LISTS}/{list_name(uri, suite)}") or "", re.MULTILINE)
+        if match:
+            origins[uri, suite] = match[1].strip()
+    return origins
+
+
+def list_name(uri: str, suite: str) -> str:
+    """The name under which apt keeps a Release file (URItoFileName in apt-pkg/contrib/strutl.cc)."""
+    address = re.sub(r"^[a-z0-9+.-]+:(?://)?(?:[^/@]*@)?", "", _mirrors.release_url(uri, suite))
+    return re.sub(r'[\\|{}\[\]<>"^~_=!@#$%&*]', lambda match: f"%{ord(match[0]):02x}", address).replace("/", "_")
+
+
+def fetcher(timeout: int) -> _mirrors.Fetch:
+    """Fetches with apt's own transport: what apt cannot reach is no mirror, whatever other programs say."""
+
+    def fetch(url: str) -> str:
+        with tempfile.TemporaryDirectory() as directory:
+            target = os.path.join(directory, "InRelease")
+            options = {
+                "Acquire::Retries": 0,
+                "Acquire::http::Timeout": timeout,
+                "Acquire::https::Timeout": timeout,
+                # apt's unprivileged user cannot write to root's private directory; apt would only complain and go on.
+                "APT::Sandbox::User": "root",
+            }
+            command = [APT_HELPER, "download-file", url, target, *(f"-o{name}={value}" for name, value in options.items())]
+            try:
+                # apt's timeout is for one step (name, connection, answer); this one is for all of them.
+                done = subprocess.run(
+                    command, capture_output=True, text=True, timeout=3 * timeout, check=False, env={**os.environ, "LC_ALL": "C.UTF-8"}
+                )
+            except subprocess.TimeoutExpired:
+                raise _mirrors.Unreachable(f"no answer within {3 * timeout} s") from None
+            if done.returncode != 0:
+                raise failure(done.stderr, url)
+            with open(target, encoding="utf-8", errors="replace") as file:
+                return file.read()
+
+    return fetch
+
+
+def failure(words: str, url: str) -> _mirrors.Unreachable:
+    """apt's complaint without what the reader knows already."""
+    match = re.search(rf"^E: Failed to fetch {re.escape(url)} +(.*)$", words, re.MULTILINE)
+    reason = match[1].strip() if match else words.strip()
+    return _mirrors.Missing(reason) if re.match(r"(404|410|403)\b", reason) else _mirrors.Unreachable(reason)
+
+
+def main() -> None:
+    text = {"type": "str", "required": True}
+    texts = {"type": "list", "elements": "str", "required": True}
+    module = AnsibleModule(
+        argument_spec={
+            "apt_urls": {"type": "list", "elements": "str", "default": []},
+            "distribution": {
+                "type": "dict",
+                "required": True,
+                "options": {
+                    "id": text,
+                    "codename": text,
+                    "pockets": texts,
+                    "security_pocket": text,
+                    "security_suffix": text,
+                    "components": texts,
+                    "keyrings": texts,
+                    "directories": texts,
+                },
+            },
+            "security": {"type": "bool", "default": False},
+            "ask": {"type": "bool", "default": True},
+            "ask_again": {"type": "bool", "default": False},
+            "max_age_days": {"type": "int", "default": 7},
+            "timeout": {"type": "int", "default": 10},
+            "pip_url": {"type": "str", "default": ""},
+        },
+        supports_check_mode=True,
+    )
+    planner = Planner(module.params, fetcher(module.params["timeout"]))
+    try:
+        planner.run()
+    except _mirrors.NoMirror as error:
+        module.fail_json(
+            msg=f"mirrors_apt_urls: no mirror can be used. {error}. Set other mirrors, or `mirrors_check: false` to use them unseen. Nothing was changed.",
+            asked=True,
+            mirrors=[dataclasses.asdict(mirror) for mirror in planner.plan.mirrors],
+        )
+    except _apt_sources.NoArchive as error:
+        module.fail_json(
+            msg=f"mirrors_apt_urls: {error}, so its suites and keys are unknown. Give the host its own sources back first. Nothing was changed."
+        )
+    except Refused as error:
+        module.fail_json(msg=f"{error}. Nothing was changed.")
+    module.exit_json(changed=False, **dataclasses.asdict(planner.plan))
+
+
+if __name__ == "__main__":
+    main()
