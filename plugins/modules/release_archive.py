@@ -191,7 +191,7 @@ class Release:
             archives=self._read_archives(),
             record=own,
             links={path: target for path, target in links.items() if target.startswith(f"{self.base}/")},
-            leftovers=os.path.lexists(self.work),
+            leftovers=os.path.lexists(self.work) or any(map(_is_empty, (self.records, self.base))),
         )
         return state, others
 
@@ -342,8 +342,12 @@ class Release:
 
     def _remove_empty_directories(self) -> None:
         for directory in (self.records, self.base):
-            if os.path.isdir(directory) and not os.listdir(directory):
+            if _is_empty(directory):
                 os.rmdir(directory)
+
+
+def _is_empty(directory: str) -> bool:
+    return os.path.isdir(directory) and not os.listdir(directory)
 
 
 def _read_json(path: str) -> t.Any:

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Facts of this very machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.modules import host_facts
+
+Run = Callable[..., dict[str, Any]]
+SYSTEMCTL = "systemctl --version"
+
+
+@pytest.fixture
+def facts(run_module: Run) -> Callable[..., dict[str, Any]]:
+    def gather(version: str = "systemd 252 (252.39-1~deb12u1)\n+PAM +AUDIT", **params: Any) -> dict[str, Any]:
+        result = run_module(host_facts, commands={SYSTEMCTL: (0, version, "")}, **params)
+        assert result["changed"] is False
+        return result["ansible_facts"]["rigwright"]
+
+    return gather
+
+
+@pytest.mark.parametrize(
+    ("family", "address"), [(socket.AF_INET, "127.0.0.1"), pytest.param(socket.AF_INET6, "::1", id="::1")]
+)
+@pytest.mark.parametrize(("kind", "protocol"), [(socket.SOCK_STREAM, "tcp"), (socket.SOCK_DGRAM, "udp")])
+def test_a_socket_of_this_process_is_found(
+    facts: Run, family: socket.AddressFamily, address: str, kind: socket.SocketKind, protocol: str
+) -> None:
+    with socket.socket(family, kind) as waiting:
+        try:
+            waiting.bind((address, 0))
+        except OSError:
+            pytest.skip(f"this machine has no {address}")
+        if kind == socket.SOCK_STREAM:
+            waiting.listen()
+        port = waiting.getsockname()[1]
+        found = [one for one in facts()["listeners"] if one["port"] == port and one["protocol"] == protocol]
+    assert [(one["address"], one["pid"]) for one in found] == [(address, os.getpid())]
+    assert found[0]["process"] == Path("/proc/self/comm").read_text().strip()
+
+
+def test_a_path_to_come_counts_for_its_directory(facts: Run, tmp_path: Path) -> None:
+    free = facts(paths=["/", str(tmp_path / "not" / "there")])["free_bytes"]
+    assert list(free) == ["/", str(tmp_path / "not" / "there")]
+    assert free[str(tmp_path / "not" / "there")] == pytest.approx(shutil.disk_usage(tmp_path).free, rel=0.05)
+
+
+def test_the_default_paths(facts: Run) -> None:
+    assert list(facts()["free_bytes"]) == ["/", "/var", "/opt", "/etc"]
+
+
+@pytest.mark.parametrize(("printed", "version"), [("systemd 257 (257.8-1~deb13u2)\n", 257), ("systemd 249\n", 249)])
+def test_the_version_of_systemd(facts: Run, printed: str, version: int) -> None:
+    assert facts(printed)["systemd"] == {"running": Path("/run/systemd/system").is_dir(), "version": version}
+
+
+def test_a_host_without_systemd_has_version_0(run_module: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AnsibleModule, "get_bin_path", lambda self, name: None)
+    assert run_module(host_facts)["ansible_facts"]["rigwright"]["systemd"]["version"] == 0
+
+
+def test_a_relative_path_is_refused(run_module: Run) -> None:
+    result = run_module(host_facts, paths=["/", "opt"])
+    assert result["failed"] is True
+    assert "opt is not. Set `paths`" in result["msg"]
