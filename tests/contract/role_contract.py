@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every role obeys (CONTRIBUTING.md, "The shape of a role"), as checks that say in words what is wrong.
+
+A check takes a Role and yields a line for each violation; CHECKS lists them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+COLLECTION = "rigwright.workstation"
+
+REQUIRED = (
+    "README.md",
+    "defaults/main.yml",
+    "meta/argument_specs.yml",
+    "meta/main.yml",
+    "tasks/configure.yml",
+    "tasks/main.yml",
+    "tasks/remove.yml",
+    "tasks/verify.yml",
+)
+ALSO_ALLOWED = re.compile(r"tasks/[a-z_]+\.yml|vars/\w+\.yml|vars/\w+_[\d.]+\.yml|templates/.+|files/.+")
+
+MAIN_LINES = 60
+MODULE_RUNS = 4
+MODULE_RUNS_OF = {"ssh": 5}
+
+_SECRET_NAME = re.compile(r"token|password|secret|key")
+_PUBLIC_NAME = re.compile(r"public|_file$")
+
+
+@dataclass
+class Role:
+    """A role in a checkout that also has its page and its scenario."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def checkout(self) -> Path:
+        return self.path.parents[1]
+
+    def load(self, name: str) -> Any:
+        file = self.path / name
+        return yaml.safe_load(file.read_text()) if file.exists() else None
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        return self.load("defaults/main.yml") or {}
+
+    @cached_property
+    def options(self) -> dict[str, dict[str, Any]]:
+        specs = self.load("meta/argument_specs.yml") or {}
+        return specs.get("argument_specs", {}).get("main", {}).get("options", {})
+
+    @cached_property
+    def internals(self) -> dict[str, Any]:
+        """Variables of vars/main.yml and of the platforms (Debian.yml, ...), whose values stand beside each other."""
+        merged: dict[str, list[Any]] = {}
+        for file in sorted([*self.path.glob("vars/main.yml"), *self.path.glob("vars/[A-Z]*.yml")]):
+            for name, value in (yaml.safe_load(file.read_text()) or {}).items():
+                merged.setdefault(name, []).append(value)
+        return {name: values[0] if len(values) == 1 else values for name, values in merged.items()}
+
+    @cached_property
+    def tasks(self) -> dict[str, list[dict[str, Any]]]:
+        """All tasks by file, those in blocks as well."""
+
+        def flat(tasks: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+            for task in tasks:
+                yield task
+                for section in ("block", "rescue", "always"):
+                    yield from flat(task.get(section, []))
+
+        files = sorted(self.path.glob("tasks/*.yml"))
+        return {file.name: list(flat(yaml.safe_load(file.read_text()) or [])) for file in files}
+
+    @cached_property
+    def secrets(self) -> frozenset[str]:
+        """Public secrets (no_log) and every variable that is made of one; a length tells nothing."""
+        tainted = {name for name, option in self.options.items() if option.get("no_log") is True}
+        known = dict(self.internals)
+        for tasks in self.tasks.values():
+            for task in tasks:
+                known.update(task.get("vars", {}))
+        while True:
+            more = {name for name, value in known.items() if name not in tainted and mentions(value, tainted)}
+            if not more:
+                return frozenset(tainted)
+            tainted |= more
+
+    def files(self) -> Iterator[dict[str, Any]]:
+        """Items of the `files` of config_files, whether they stand in the task or in a variable that it names."""
+
+        def expand(value: Any, names: frozenset[str]) -> Iterator[dict[str, Any]]:
+            if isinstance(value, dict) and "path" in value:
+                yield value
+            elif isinstance(value, dict):
+                yield from expand([item for key, item in value.items() if key != "directories"], names)
+            elif isinstance(value, list):
+                for item in value:
+                    yield from expand(item, names)
+            elif isinstance(value, str):
+                for name in self.internals.keys() - names:
+                    if mentions(value, {name}):
+                        yield from expand(self.internals[name], names | {name})
+
+        for tasks in self.tasks.values():
+            for task in tasks:
+                yield from expand((task.get(f"{COLLECTION}.config_files") or {}).get("files"), frozenset())
+
+    def template_of(self, item: dict[str, Any]) -> Path | None:
+        """Return where the template of a file of config_files should be; None when it needs none or is computed."""
+        if item.keys() & {"content", "data"} or item.get("state") == "absent":
+            return None
+        name = item.get("template") or f"{self.resolve(item['path']).lstrip('/')}.j2"
+        return None if "{{" in name else self.path / "templates" / name
+
+    def resolve(self, text: str) -> str:
+        """Put the role's plain variables into *text*."""
+
+        def value(match: re.Match[str]) -> str:
+            known = {**self.defaults, **self.internals}.get(match[1])
+            return known if isinstance(known, str) else match[0]
+
+        resolved = re.sub(r"\{\{ (\w+) \}\}", value, text)
+        return resolved if resolved == text else self.resolve(resolved)
+
+
+def mentions(value: Any, names: set[str] | frozenset[str]) -> bool:
+    """Whether a Jinja expression somewhere in *value* uses one of *names* for more than its length."""
+    text = value if isinstance(value, str) else yaml.safe_dump(value, width=10**6)
+    expressions = " ".join(re.findall(r"\{[{%].*?[}%]\}", text, re.DOTALL))
+    used = re.sub(r"\b\w+ \| length\b", "", expressions)
+    return any(re.search(rf"\b{re.escape(name)}\b", used) for name in names)
+
+
+def files(role: Role) -> Iterator[str]:
+    """Exactly the files of the shape."""
+    found = {str(file.relative_to(role.path)) for file in role.path.rglob("*") if file.is_file()}
+    for name in REQUIRED:
+        if name not in found:
+            yield f"{name} is missing"
+    for name in sorted(found - set(REQUIRED)):
+        if not ALSO_ALLOWED.fullmatch(name):
+            yield f"{name} has no place in a role"
+
+
+def variables(role: Role) -> Iterator[str]:
+    """Defaults and argument spec say the same, under the role's own names."""
+    if f"{role.name}_state" not in role.defaults:
+        yield f"{role.name}_state is missing"
+    if (role.options.get(f"{role.name}_state") or {}).get("choices") != ["present", "absent"]:
+        yield f"{role.name}_state must have the choices present and absent"
+    for name in sorted({*role.defaults, *role.options}):
+        if not name.startswith(f"{role.name}_"):
+            yield f"{name} does not begin with {role.name}_"
+        option = role.options.get(name)
+        if option is None:
+            yield f"{name} has a default but stands not in meta/argument_specs.yml"
+            continue
+        if not option.get("type") or not option.get("description"):
+            yield f"{name} has no type or no description"
+        if option.get("type") == "list" and "elements" not in option:
+            yield f"{name} is a list of unsaid elements"
+        if name in role.defaults and option.get("required"):
+            yield f"{name} is required and has a default"
+        elif name in role.defaults and role.defaults[name] != option.get("default"):
+            yield f"{name} has another default in meta/argument_specs.yml"
+        elif name not in role.defaults and not option.get("required"):
+            yield f"{name} stands in meta/argument_specs.yml but has no default and is not required"
+    for name in sorted(role.internals):
+        if not name.startswith(f"__{role.name}_"):
+            yield f"{name} in vars/ does not begin with __{role.name}_"
+    for file, tasks in role.tasks.items():
+        for task in tasks:
+            for name in [task.get("register"), *task.get("ansible.builtin.set_fact", {})]:
+                if name and name != "cacheable" and not name.startswith(f"__{role.name}_"):
+                    yield f"{name} in tasks/{file} does not begin with __{role.name}_"
+
+
+def comments(role: Role) -> Iterator[str]:
+    """A comment above each default."""
+    file = role.path / "defaults/main.yml"
+    lines = file.read_text().splitlines() if file.exists() else []
+    for before, line in zip(["", *lines], lines, strict=False):
+        if (name := re.match(r"(\w+):", line)) and not before.startswith("# "):
+            yield f"{name[1]} has no comment above it"
+
+
+def secrets(role: Role) -> Iterator[str]:
+    """Secrets are declared, and go nowhere that shows them."""
+    for name, option in role.options.items():
+        holds_text = option.get("type") in ("str", "raw") or option.get("elements") in ("str", "raw")
+        named_so = _SECRET_NAME.search(name) and not _PUBLIC_NAME.search(name)
+        if named_so and holds_text and "choices" not in option and "no_log" not in option:
+            yield f"{name} sounds secret: say no_log: true, or no_log: false"
+    for item in role.files():
+        template = role.template_of(item)
+        text = template.read_text() if template and template.exists() else ""
+        # `secret:` may be an expression about whether a secret is given.
+        hidden = item.get("secret") is True or any(name in str(item.get("secret")) for name in role.secrets)
+        if mentions([item, text], role.secrets) and not hidden:
+            yield f"{item['path']} holds a secret and is not `secret: true`"
+    for file, tasks in role.tasks.items():
+        for task in tasks:
+            name = task.get("name")
+            argv = [task.get(f"ansible.builtin.{module}") for module in ("command", "shell", "raw", "script")]
+            if mentions([argv, task.get("args", {}).get("argv")], role.secrets):
+                yield f"tasks/{file}, {name}: a secret in the arguments of a command, which everybody on the host can read"
+            if task.get("no_log") is not True and mentions(task.get("loop"), role.secrets):
+                yield f"tasks/{file}, {name}: -v shows the item of a loop, and so a secret: set no_log"
+            if mentions([task.get(f"{COLLECTION}.finding"), task.get("ansible.builtin.debug")], role.secrets):
+                yield f"tasks/{file}, {name}: shows a secret"
+
+
+def templates(role: Role) -> Iterator[str]:
+    """A template lies where its target does, and each is used."""
+    used = {template for item in role.files() if (template := role.template_of(item))}
+    for template in sorted(used):
+        if not template.exists():
+            yield f"{template.relative_to(role.path)} is missing"
+    text = "\n".join(file.read_text() for folder in ("tasks", "vars") for file in role.path.glob(f"{folder}/*.yml"))
+    for template in sorted((role.path / "templates").rglob("*")):
+        name = str(template.relative_to(role.path / "templates"))
+        if not template.is_file():
+            continue
+        if not re.fullmatch(r"(etc|opt|usr|var|srv|root|home)/.+\.j2", name):
+            yield f"templates/{name} does not mirror a path on the target"
+        elif template not in used and name not in text:
+            yield f"templates/{name} is used by nothing"
+
+
+def table_of_contents(role: Role) -> Iterator[str]:
+    """tasks/main.yml has the fixed tasks in their order; a role may have its own between them, and add to a condition."""
+    file = role.path / "tasks/main.yml"
+    if not file.exists():
+        return
+    if (lines := len(file.read_text().splitlines())) > MAIN_LINES:
+        yield f"tasks/main.yml has {lines} lines, more than {MAIN_LINES}"
+    prepare = {"ansible.builtin.include_role": {"name": f"{COLLECTION}.common", "tasks_from": "prepare"}}
+    require = {f"{COLLECTION}.require": {"that": f"{{{{ __{role.name}_requirements }}}}"}}
+    wanted = {"Prepare": (prepare, ""), "Check the request": (require, "present")}
+    for verb, state in (("Install", "present"), ("Configure", "present"), ("Remove", "absent")):
+        if f"{verb.lower()}.yml" in role.tasks:
+            wanted[verb] = ({"ansible.builtin.include_tasks": f"{verb.lower()}.yml"}, state)
+    tasks = role.load("tasks/main.yml") or [{}]
+    if tasks[0].get("name") != "Prepare":
+        yield "tasks/main.yml does not begin with Prepare"
+    if [task["name"] for task in tasks if task.get("name") in wanted] != list(wanted):
+        yield f"tasks/main.yml does not have, in this order: {', '.join(wanted)}"
+    for task in tasks:
+        action, state = wanted.get(task.get("name"), ({}, ""))
+        if task | action != task:
+            yield f"tasks/main.yml: {task['name']} does something else than in CONTRIBUTING.md"
+        when = task.get("when", "")
+        if state and not str(when[0] if isinstance(when, list) else when).startswith(f'{role.name}_state == "{state}"'):
+            yield f"tasks/main.yml: {task['name']} is not tied to {role.name}_state"
+
+
+def verification(role: Role) -> Iterator[str]:
+    """tasks/verify.yml records findings of the role, and changes nothing."""
+    found = [
+        task[f"{COLLECTION}.finding"] for task in role.tasks.get("verify.yml", []) if f"{COLLECTION}.finding" in task
+    ]
+    if not found:
+        yield "tasks/verify.yml records no finding"
+    for arguments in found:
+        given = arguments.get("findings", [arguments])
+        for finding in given if isinstance(given, list) else []:
+            if not str(finding.get("id")).startswith(f"{role.name}."):
+                yield f"tasks/verify.yml: the finding {finding.get('id')} does not begin with {role.name}."
+
+
+def full_names(role: Role) -> Iterator[str]:
+    """Modules and roles by their full name."""
+    keywords = re.compile(
+        r"name|register|loop|loop_control|when|vars|block|rescue|always|become\w*|delegate_(to|facts)|notify|listen|no_log|"
+        r"changed_when|failed_when|check_mode|diff|until|retries|delay|args|environment|ignore_errors|run_once|tags|throttle|"
+        r"timeout|async|poll|any_errors_fatal|module_defaults"
+    )
+    for file, tasks in role.tasks.items():
+        for task in tasks:
+            for action in task:
+                if not keywords.fullmatch(action) and action.count(".") < 2:
+                    yield f"tasks/{file}, {task.get('name')}: {action} is no full name"
+            for include in ("include_role", "import_role"):
+                name = (task.get(f"ansible.builtin.{include}") or {}).get("name", f"{COLLECTION}.")
+                if not name.startswith(f"{COLLECTION}."):
+                    yield f"tasks/{file}, {task.get('name')}: role {name} is no full name"
+
+
+def pages(role: Role) -> Iterator[str]:
+    """The role's page, and its line in the changelog."""
+    if not (role.checkout / f"docs/{role.name}.md").exists():
+        yield f"docs/{role.name}.md is missing"
+    changes = [*role.checkout.glob("changelogs/fragments/*.yml"), *role.checkout.glob("changelogs/changelog.yaml")]
+    if not any(re.search(rf"\b{role.name}\b", change.read_text()) for change in changes):
+        yield f"changelogs/ has no fragment about {role.name}"
+
+
+def scenario(role: Role) -> Iterator[str]:
+    """A molecule scenario with tests and a number of module runs that the second run may need."""
+    folder = role.checkout / "molecule" / role.name
+    if not (folder / "molecule.yml").exists():
+        yield f"molecule/{role.name}/molecule.yml is missing"
+    if not list(folder.glob("tests/test_*.py")):
+        yield f"molecule/{role.name}/tests has no test"
+    stated = [
+        int(number)
+        for file in folder.rglob("*.yml")
+        for number in re.findall(r"^\s*module_runs:\s*(\d+)", file.read_text(), re.MULTILINE)
+    ]
+    allowed = MODULE_RUNS_OF.get(role.name, MODULE_RUNS)
+    if not stated:
+        yield f"molecule/{role.name} states no module_runs"
+    elif max(stated) > allowed:
+        yield f"molecule/{role.name} allows {max(stated)} module runs, more than {allowed}"
+
+
+CHECKS: list[Callable[[Role], Iterator[str]]] = [
+    files,
+    variables,
+    comments,
+    secrets,
+    templates,
+    table_of_contents,
+    verification,
+    full_names,
+    pages,
+    scenario,
+]

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every module, and everything that modules import, obeys; each rule is shown to find its flaw."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+CHECKOUT = Path(__file__).parents[2]
+MODULES = sorted((CHECKOUT / "plugins/modules").glob("*.py"))
+PYTHON = sorted((CHECKOUT / "plugins").rglob("*.py"))
+UTILS = sorted((CHECKOUT / "plugins/module_utils").glob("*.py"))
+OURS = "ansible_collections.rigwright.workstation.plugins.module_utils."
+
+
+def imported(text: str) -> Iterator[tuple[int, str]]:
+    """Yield line and full name of everything that *text* imports."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def on_target() -> list[Path]:
+    """Modules, and those module_utils that reach the target with them."""
+    reached, new = set(), set(MODULES)
+    while new:
+        reached |= new
+        names = {name for path in new for _line, name in imported(path.read_text())}
+        new = {path for path in UTILS if any(f"{name}.".startswith(f"{OURS}{path.stem}.") for name in names)} - reached
+    return sorted(reached)
+
+
+def header(text: str) -> Iterator[str]:
+    """Licence, its SPDX name, and annotations that old Pythons need not understand."""
+    top = "\n".join(text.splitlines()[:8])
+    if "SPDX-License-Identifier: GPL-3.0-or-later" not in top or "GNU General Public License v3.0+" not in top:
+        yield "no licence in its first lines"
+    if "\nfrom __future__ import annotations\n" not in text:
+        yield "no `from __future__ import annotations`"
+
+
+def errors(text: str) -> Iterator[str]:
+    """No handler that swallows what nobody thought of; one that takes back what was done and raises again is none."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ExceptHandler) and ast.unparse(node.body[-1]) != "raise":
+            caught = ast.unparse(node.type) if node.type else "everything"
+            if re.search(r"\b(everything|Exception|BaseException)\b", caught):
+                yield f"line {node.lineno} catches {caught}"
+
+
+def python_3_9(text: str) -> Iterator[str]:
+    """The grammar of Python 3.9, and nothing that has to be installed."""
+    try:
+        ast.parse(text, feature_version=(3, 9))
+    except SyntaxError as error:
+        yield f"line {error.lineno}: {error.msg}"
+        return
+    for line, name in imported(text):
+        if name.split(".")[0] not in sys.stdlib_module_names and not name.startswith(("ansible.module_utils.", OURS)):
+            yield f"line {line} imports {name}"
+
+
+def documentation(text: str, name: str) -> Iterator[str]:
+    """DOCUMENTATION, EXAMPLES and RETURN are there, and say how the module behaves in check and diff mode."""
+    constants = {
+        target.id: node.value.value
+        for node in ast.parse(text).body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    missing = [key for key in ("DOCUMENTATION", "EXAMPLES", "RETURN") if key not in constants]
+    if missing:
+        yield f"no {', '.join(missing)}"
+        return
+    try:
+        documented, examples, _returned = (
+            yaml.safe_load(constants[key]) for key in ("DOCUMENTATION", "EXAMPLES", "RETURN")
+        )
+    except yaml.YAMLError as error:
+        yield f"its documentation is no YAML: {error}"
+        return
+    if documented.get("module") != name:
+        yield "DOCUMENTATION names another module"
+    for mode in ("check_mode", "diff_mode"):
+        if documented.get("attributes", {}).get(mode, {}).get("support") not in ("full", "partial", "none", "N/A"):
+            yield f"DOCUMENTATION does not say whether it supports {mode}"
+    for task in examples or []:
+        if not any(key.count(".") >= 2 for key in task):
+            yield f"the example {task.get('name')} has no full name of a module"
+
+
+def check_mode(text: str) -> Iterator[str]:
+    """A module that runs on a target says that it supports check mode."""
+    tree = ast.parse(text)
+    makes = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("AnsibleModule")
+    ]
+    for call in makes:
+        if not any(word.arg == "supports_check_mode" and ast.unparse(word.value) == "True" for word in call.keywords):
+            yield "supports_check_mode is not True"
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=lambda path: str(path.relative_to(CHECKOUT / "plugins")))
+def test_plugin(path):
+    text = path.read_text()
+    assert [*header(text), *errors(text)] == []
+
+
+@pytest.mark.parametrize("path", on_target(), ids=lambda path: path.name)
+def test_runs_on_the_oldest_target(path):
+    assert list(python_3_9(path.read_text())) == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+def test_module(path):
+    text = path.read_text()
+    assert [*documentation(text, path.stem), *check_mode(text)] == []
+    # A file without main() is the documentation of an action plugin.
+    assert "def main(" in text or (CHECKOUT / "plugins/action" / path.name).exists()
+
+
+@pytest.mark.parametrize("path", UTILS, ids=lambda path: path.name)
+def test_pure_logic_has_unit_tests(path):
+    assert list((CHECKOUT / "tests/unit/plugins/module_utils").glob(f"test_{path.stem}*.py"))
+
+
+DOCUMENTED = '''
+DOCUMENTATION = """
+module: x
+attributes: {check_mode: {support: full}, diff_mode: {support: none}}
+"""
+EXAMPLES = """
+- {name: Do, rigwright.workstation.x: {}}
+"""
+RETURN = ""
+'''
+
+
+@pytest.mark.parametrize(
+    ("check", "good", "bad"),
+    [
+        (
+            header,
+            "# GNU General Public License v3.0+\n# SPDX-License-Identifier: GPL-3.0-or-later\n\nfrom __future__ import annotations\n",
+            "",
+        ),
+        (errors, "try: ...\nexcept OSError: ...", "try: ...\nexcept Exception: ..."),
+        (errors, "try: ...\nexcept (OSError, ValueError): ...", "try: ...\nexcept (OSError, Exception): ..."),
+        (errors, "try: ...\nexcept BaseException:\n  undo()\n  raise", "try: ...\nexcept BaseException:\n  undo()"),
+        (errors, "try: ...\nfinally: ...", "try: ...\nexcept: ..."),
+        (python_3_9, "import json", "import yaml"),
+        (python_3_9, f"from {OURS}_finding import parse", "from ansible.errors import AnsibleError"),
+        (python_3_9, f"from {OURS[:-1]} import _finding", "from . import _finding"),
+        (python_3_9, "if x: ...", "match x:\n  case 1: ..."),
+        (check_mode, "AnsibleModule({}, supports_check_mode=True)", "AnsibleModule({})"),
+        (check_mode, "AnsibleModule({}, supports_check_mode=True)", "AnsibleModule({}, supports_check_mode=False)"),
+        (lambda text: documentation(text, "x"), DOCUMENTED, ""),
+        (lambda text: documentation(text, "x"), DOCUMENTED, DOCUMENTED.replace("module: x", "module: y")),
+        (lambda text: documentation(text, "x"), DOCUMENTED, DOCUMENTED.replace("diff_mode", "diff")),
+        (lambda text: documentation(text, "x"), DOCUMENTED, DOCUMENTED.replace("rigwright.workstation.x", "x")),
+    ],
+)
+def test_rule_finds_its_flaw(check, good, bad):
+    assert list(check(good)) == []
+    assert list(check(bad)) != []

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What holds for the whole tree."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+CHECKOUT = Path(__file__).parents[2]
+
+# Each is put together here, so that this file does not hold what it looks for.
+REGISTRIES = [
+    name.replace(" ", r"\.")
+    for name in (
+        "pypi org",
+        "files pythonhosted org",
+        "(deb|security|ftp|snapshot) debian org",
+        "(archive|security|ports) ubuntu com",
+        "proxy golang org",
+        "sum golang org",
+        "registry npmjs org",
+        "registry-1 docker io",
+        "index docker io",
+        "galaxy ansible com",
+        "conda anaconda org",
+        "repo anaconda com",
+        "crates io",
+    )
+]
+DEVELOPER = ["/work" + "/(main|shared)", r"\.pyenv" + "/(versions|shims)", "/home" + "/runner", "/Users" + "/"]
+
+SECTIONS = {
+    "breaking_changes",
+    "bugfixes",
+    "deprecated_features",
+    "known_issues",
+    "major_changes",
+    "minor_changes",
+    "release_summary",
+    "removed_features",
+    "security_fixes",
+    "trivial",
+}
+
+
+def tree() -> list[Path]:
+    """Files that are, or are about to be, in the repository."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [
+        path for name in listed.stdout.splitlines() if (path := CHECKOUT / name).is_file() and not path.is_symlink()
+    ]
+
+
+def places(pattern: str, text: str) -> list[str]:
+    return [f"line {number}" for number, line in enumerate(text.splitlines(), start=1) if re.search(pattern, line)]
+
+
+@pytest.mark.parametrize("pattern", [*REGISTRIES, *DEVELOPER, re.escape(str(CHECKOUT)) + r"\b"])
+def test_no_file_holds_an_address_of_a_registry_or_a_path_of_a_developer(pattern):
+    found = {str(path.relative_to(CHECKOUT)): places(pattern, path.read_text(errors="replace")) for path in tree()}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize("address", ["https://" + "pypi" + ".org/simple", "http://deb" + ".debian.org/debian"])
+def test_address_would_be_found(address):
+    assert any(places(pattern, f"one\nindex-url = {address}\n") == ["line 2"] for pattern in REGISTRIES)
+
+
+def test_changelog_fragments_are_such():
+    fragments = [*CHECKOUT.glob("changelogs/fragments/*.yml"), *CHECKOUT.glob("changelogs/fragments/*.yaml")]
+    assert fragments or (CHECKOUT / "changelogs/changelog.yaml").exists()
+    for fragment in fragments:
+        entries = yaml.safe_load(fragment.read_text())
+        assert entries.keys() <= SECTIONS, fragment.name
+        for section, lines in entries.items():
+            assert isinstance(lines, str if section == "release_summary" else list), fragment.name
+
+
+def matrix_of(readme: str) -> set[tuple[str, str, bool]]:
+    """Rows of the support matrix: distribution, version, and whether the row says that it ran in the sandbox."""
+    rows = re.findall(r"^\| (Debian|Ubuntu) ([\d.]+)[^|]*\|(.*)$", readme, re.MULTILINE)
+    return {(distribution, version, "sandbox" in rest) for distribution, version, rest in rows}
+
+
+def test_readme_states_the_support_matrix():
+    platforms = yaml.safe_load((CHECKOUT / "roles/common/vars/platforms.yml").read_text())["__common_platforms"]
+    stated = matrix_of((CHECKOUT / "README.md").read_text())
+    assert stated == {(row["distribution"], row["version"], row["run"] == "sandbox") for row in platforms}
+
+
+def test_matrix_is_read_from_a_table():
+    readme = (
+        "| system | |\n|---|---|\n| Debian 12 (bookworm) | run in the sandbox |\n| Ubuntu 24.04 | by data, not run |\n"
+    )
+    assert matrix_of(readme) == {("Debian", "12", True), ("Ubuntu", "24.04", False)}
