@@ -131,7 +131,7 @@ def documentation(log: Log, cwd: Path = ROOT, env: Mapping[str, str] | None = No
         names = plugin_names(kind)
         if names:
             output = log.run("ansible-doc", "--type", kind, *names, cwd=cwd, env=env, must_pass=False).output
-            shown = set(re.findall(r"^> \w+:? (\S+)", output, re.MULTILINE))
+            shown = set(re.findall(r"^> \w+:? \*?([\w.]+)", output, re.MULTILINE))
             missing += sorted(set(names) - shown)
             tally += Tally(passed=len(shown.intersection(names)))
     if missing:

@@ -6,11 +6,11 @@ import os
 import shlex
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / ".cache" / "test"
@@ -80,6 +80,8 @@ class Log:
                     timeout=LIMIT_S,
                     check=False,
                 ).returncode
+            except FileNotFoundError as error:
+                raise StageFailed(f"{words[0]} is not installed: run script/bootstrap --dev") from error
             except subprocess.TimeoutExpired as error:
                 raise StageFailed(f"{words[0]} did not end within {LIMIT_S} s") from error
         if status != 0 and must_pass:

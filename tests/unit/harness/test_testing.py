@@ -1,0 +1,163 @@
+"""How `script/test` counts: its closing line is what people and CI trust."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness import checks, testing
+from harness.stage import Log, Stage, StageFailed, Tally, tally_of_junit
+
+JUNIT = """\
+<testsuites>
+  <testsuite name="pytest">
+    <testcase name="a"/>
+    <testcase name="b"/>
+    <testcase name="c"><failure message="no"/></testcase>
+    <testcase name="d"><error message="fixture"/></testcase>
+    <testcase name="e"><skipped message="no such device"/></testcase>
+  </testsuite>
+</testsuites>
+"""
+
+
+@pytest.fixture(autouse=True)
+def output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(testing, "OUTPUT", tmp_path)
+    monkeypatch.setattr(testing, "ROOT", tmp_path)
+    return tmp_path
+
+
+def stage(work: Callable[[Log], Tally], name: str = "example") -> Stage:
+    return Stage(name, "what it proves", work)
+
+
+def passes(log: Log) -> Tally:
+    return Tally(passed=3)
+
+
+def skips(log: Log) -> Tally:
+    return Tally(passed=1, skipped=2)
+
+
+def crashes(log: Log) -> Tally:
+    raise StageFailed("the tool ended with status 139")
+
+
+def fails(log: Log) -> Tally:
+    raise StageFailed("two tests failed", Tally(passed=5, failed=2))
+
+
+def closing_line(*works: Callable[[Log], Tally]) -> str:
+    results = testing.run_stages([stage(work, f"stage-{number}") for number, work in enumerate(works)])
+    return testing.summary(results).splitlines()[-1]
+
+
+def test_the_closing_line_counts_every_test() -> None:
+    assert closing_line(passes, passes) == "6 passed, 0 failed"
+
+
+def test_a_skipped_test_is_named_and_not_counted_as_passed() -> None:
+    assert closing_line(passes, skips) == "4 passed, 0 failed, 2 skipped"
+
+
+def test_a_stage_that_crashed_counts_as_one_failure() -> None:
+    assert closing_line(passes, crashes) == "3 passed, 1 failed"
+
+
+def test_a_stage_with_failed_tests_counts_these() -> None:
+    assert closing_line(fails) == "5 passed, 2 failed"
+
+
+def test_an_error_of_the_stage_itself_is_not_hidden() -> None:
+    def broken(log: Log) -> Tally:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        testing.run_stages([stage(broken)])
+
+
+def test_results_stand_in_the_order_of_the_table() -> None:
+    stages = [
+        Stage("alone", "", passes, side_by_side=False),
+        stage(passes, "beside-1"),
+        stage(passes, "beside-2"),
+    ]
+    assert [result.stage.name for result in testing.run_stages(stages)] == ["alone", "beside-1", "beside-2"]
+
+
+def test_the_log_of_a_failed_stage_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    def work(log: Log) -> Tally:
+        log.run("sh", "-c", "echo the reason; exit 3")
+        return Tally(passed=1)
+
+    testing.run_stages([stage(work)])
+    shown = capsys.readouterr().out
+    assert "the reason" in shown
+    assert "example: sh ended with status 3; its whole output: example.log" in shown
+
+
+def test_a_missing_tool_fails_its_stage_and_no_other() -> None:
+    def work(log: Log) -> Tally:
+        log.run("no-such-tool")
+        return Tally(passed=1)
+
+    assert closing_line(work, passes) == "3 passed, 1 failed"
+
+
+def test_the_log_of_a_passed_stage_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    def work(log: Log) -> Tally:
+        log.run("echo", "chatter")
+        return Tally(passed=1)
+
+    testing.run_stages([stage(work)])
+    assert "chatter" not in capsys.readouterr().out
+
+
+def test_junit_results_are_counted_by_case(tmp_path: Path) -> None:
+    path = tmp_path / "results.xml"
+    path.write_text(JUNIT)
+    assert tally_of_junit(path) == Tally(passed=2, failed=2, skipped=1)
+
+
+@pytest.mark.parametrize("content", [None, "", JUNIT[:100]], ids=["missing", "empty", "cut short"])
+def test_results_that_cannot_be_read_fail_the_stage(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "results.xml"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(StageFailed, match=r"no test results in results\.xml"):
+        tally_of_junit(path)
+
+
+def test_fast_leaves_out_what_is_not_fast() -> None:
+    quick, slow = stage(passes, "quick"), Stage("slow", "", passes, fast=False)
+    assert checks.choose([quick, slow], fast=True) == [quick]
+    assert checks.choose([quick, slow]) == [quick, slow]
+
+
+def test_the_hardware_stage_runs_only_when_asked_for() -> None:
+    quick, gpu = stage(passes, "quick"), Stage("gpu", "", passes, by_default=False)
+    assert checks.choose([quick, gpu]) == [quick]
+    assert checks.choose([quick, gpu], gpu=True) == [gpu]
+
+
+def test_a_role_selects_its_scenario_and_no_other() -> None:
+    stages = [stage(passes, "ruff"), stage(passes, "molecule:ssh"), stage(passes, "molecule:mirrors")]
+    assert [chosen.name for chosen in checks.choose(stages, role="ssh")] == ["unit", "molecule:ssh"]
+
+
+def test_asking_for_a_gpu_that_is_not_there_tests_nothing_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(checks, "GPU_DEVICE", Path("/nonexistent/gpu"))
+    status = testing.main(argparse.Namespace(fast=False, role=None, gpu=True, list=False))
+    assert status == 1
+    assert "nothing was tested" in capsys.readouterr().err
+
+
+def test_every_stage_has_a_name_of_its_own() -> None:
+    names = [each.name for each in checks.every_stage()]
+    assert len(names) == len(set(names))
