@@ -59,7 +59,7 @@ class Machine:
 
     def run(self, command: str, *, user: str = "root", seconds: float = 60) -> Done:
         """Run a shell command and wait for its end."""
-        result = self.container.exec_run(["timeout", f"{seconds}", "bash", "-c", command], user=user, demux=True)
+        result: Any = self.container.exec_run(["timeout", f"{seconds}", "bash", "-c", command], user=user, demux=True)
         stdout, stderr = result.output
         return Done(
             result.exit_code, (stdout or b"").decode(errors="replace"), (stderr or b"").decode(errors="replace")

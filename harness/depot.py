@@ -36,6 +36,7 @@ APT_PORT = 3142
 FILES = ROOT / "harness" / "depot_files"
 STATE = CACHE / "depot"
 WWW = STATE / "www"
+CHECKSUMS = STATE / "checksums.json"
 REQUESTS = STATE / "log" / "requests.jsonl"
 FRP = "fatedier/frp/releases/download"
 RELEASES = ROOT / "roles" / "common" / "vars" / "releases.yml"
@@ -58,6 +59,9 @@ def build(versions: Iterable[str]) -> None:
         (folder / "frp_sha256_checksums.txt").write_text(f"{hashlib.sha256(data).hexdigest()}  {archive.name}\n")
         archive.with_suffix(".part").write_bytes(data)
         archive.with_suffix(".part").rename(archive)
+    lists = sorted((WWW / FRP).glob("v*/frp_sha256_checksums.txt"))
+    checksums = {file.parent.name[1:]: {"amd64": file.read_text().split()[0]} for file in lists}
+    CHECKSUMS.write_text(json.dumps({"frp": checksums}, indent=1))
 
 
 def official_frp(version: str) -> bytes | None:
