@@ -99,6 +99,7 @@ import pwd
 import shlex
 import shutil
 import signal
+import tempfile
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
@@ -145,8 +146,7 @@ class ConfigFiles:
     def run(self) -> dict[str, t.Any]:
         if self.module.check_mode:
             steps, _records = self._plan()
-            for step in steps:
-                self._validate(step, self._rehearsal(step))
+            self._rehearse(steps)
             return self._result(steps)
         with self.store.locked():
             self.recovered = self.store.recover()
@@ -193,11 +193,10 @@ class ConfigFiles:
 
     def _plan(self) -> tuple[list[Step], dict[str, t.Any]]:
         records = self.store.load()
-        paths = [item.path for item in self.wanted]
-        claimed = self.store.owner_of(paths)
+        claimed = self.store.owner_of(item.path for item in self.wanted if item.state.kind != "directory")
         if claimed:
             raise Refused("; ".join(f"{path} belongs to the set {name}: one file has one owner" for path, name in claimed.items()))
-        current = {path: read_state(path) for path in {*paths, *records}}
+        current = {path: read_state(path) for path in {*(item.path for item in self.wanted), *records}}
         steps = plan(self.wanted, current, records)
         if not self.module.check_mode:
             made = {step.path for step in steps if step.after.kind == "directory"}
@@ -224,20 +223,19 @@ class ConfigFiles:
         for kept in transaction.edited:
             self.module.warn(f"A file that was edited by hand was given back; the edited one is kept as {kept}")
 
-    def _rehearsal(self, step: Step) -> str:
-        """Check mode stages in a private place of its own, where nothing that runs can see it."""
-        name = os.path.join(self.module.tmpdir, str(abs(hash(step.path))), os.path.basename(step.path))
-        if step.validate and step.after.content is not None:
-            os.makedirs(os.path.dirname(name), mode=0o700)
-            write_durably(name, step.after.content)
-        return name
+    def _rehearse(self, steps: t.Sequence[Step]) -> None:
+        """Check mode validates in a private place, and only with programs that are there: on a fresh host they are not yet."""
+        for step in steps:
+            if step.validate and shutil.which(shlex.split(step.validate)[0]):
+                with tempfile.TemporaryDirectory(prefix="rigwright.") as directory:
+                    name = os.path.join(directory, os.path.basename(step.path))
+                    write_durably(name, step.after.content or b"")
+                    self._validate(step, name)
 
     def _validate(self, step: Step, name: str) -> None:
         if not step.validate or step.after.kind != "file":
             return
         words = shlex.split(step.validate)
-        if self.module.check_mode and shutil.which(words[0]) is None:
-            return  # a fresh host: the program would have been installed by now
         self._run([word.replace("%s", name) for word in words], f"{step.path} is refused by `{step.validate}`")
 
     def _check(self) -> None:
