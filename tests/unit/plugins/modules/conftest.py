@@ -37,9 +37,9 @@ def snapshot() -> Callable[[Path], dict[str, tuple[int, Any]]]:
 
 @pytest.fixture
 def run_killed() -> Callable[..., bool]:
-    """End a module's process before its nth change of a directory: run_killed(module, n, **params).
+    """End the process of a module before its nth change of a directory.
 
-    No `finally` runs, as with SIGKILL or a power cut. It returns False when the module was done before that.
+    run_killed(module, n, **params) returns False when the module was done before. No `finally` runs, as with SIGKILL.
     """
 
     def run(module: ModuleType, step: int, **params: Any) -> bool:
