@@ -53,7 +53,11 @@ class ActionModule(ActionBase):
         _result, request = self.validate_argument_spec(argument_spec=ARGUMENTS)
         contents = {}
         if request["state"] == "present":
-            contents = {item["path"]: self._render(item, task_vars or {}) for item in request["files"] if item["state"] == "present"}
+            contents = {
+                item["path"]: self._render(item, task_vars or {})
+                for item in request["files"]
+                if item["state"] == "present"
+            }
         for item in request["files"]:
             for source in (*SOURCES, "format"):
                 item.pop(source, None)
@@ -73,7 +77,9 @@ class ActionModule(ActionBase):
     def _serialise(self, item: dict[str, t.Any]) -> str:
         name = item.get("format") or format_of(item["path"])
         if name is None:
-            raise AnsibleActionFail(f"{item['path']}: its ending names no format: set format to one of {', '.join(sorted(WRITERS))}")
+            raise AnsibleActionFail(
+                f"{item['path']}: its ending names no format: set format to one of {', '.join(sorted(WRITERS))}"
+            )
         try:
             return WRITERS[name](item["data"])
         except ValueError as error:

@@ -121,7 +121,9 @@ def plan(wanted: t.Sequence[Wanted], current: t.Mapping[str, State], records: t.
         if path in named or before == record.original:
             continue
         if before.kind not in ("missing", record.original.kind) and record.original.kind != "missing":
-            problems.append(f"{path} is a {before.kind} now and cannot be given back as the {record.original.kind} it was: move it away")
+            problems.append(
+                f"{path} is a {before.kind} now and cannot be given back as the {record.original.kind} it was: move it away"
+            )
             continue
         edited = before.kind == "file" and before.digest != record.written
         steps.append(Step(path, before, record.original, record.secret, None, record.mtime_ns, edited))
@@ -172,18 +174,27 @@ class Store:
                     break
                 except BlockingIOError:
                     if left == 0:
-                        raise Refused(f"another run has been changing files here for {LOCK_SECONDS} s: wait for it, or end it") from None
+                        raise Refused(
+                            f"another run has been changing files here for {LOCK_SECONDS} s: wait for it, or end it"
+                        ) from None
                     time.sleep(0.1)
             yield
 
     def load(self) -> dict[str, Record]:
         entries = _read_json(self.manifest).get("paths", {})
-        return {path: Record(self._original(path, entry), entry["mtime_ns"], entry["written"], entry["secret"]) for path, entry in entries.items()}
+        return {
+            path: Record(self._original(path, entry), entry["mtime_ns"], entry["written"], entry["secret"])
+            for path, entry in entries.items()
+        }
 
     def owner_of(self, paths: t.Iterable[str]) -> dict[str, str]:
         """Which of the paths another set manages, and which set."""
         others = [name for name in _listdir(self.root) if name != self.name and not name.startswith(".")]
-        claimed = {path: name for name in others for path in _read_json(os.path.join(self.root, name, "manifest.json")).get("paths", {})}
+        claimed = {
+            path: name
+            for name in others
+            for path in _read_json(os.path.join(self.root, name, "manifest.json")).get("paths", {})
+        }
         return {path: claimed[path] for path in paths if path in claimed}
 
     def _original(self, path: str, entry: t.Mapping[str, t.Any]) -> State:

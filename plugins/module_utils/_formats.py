@@ -108,7 +108,15 @@ def _toml_path(path: tuple[str, ...]) -> str:
 WRITERS: dict[str, t.Callable[[t.Any], str]] = {"toml": to_toml, "json": to_json, "ini": to_ini, "yaml": to_yaml}
 
 # The ending of a path decides when no format is named.
-ENDINGS = {".toml": "toml", ".json": "json", ".ini": "ini", ".conf": "ini", ".local": "ini", ".yaml": "yaml", ".yml": "yaml"}
+ENDINGS = {
+    ".toml": "toml",
+    ".json": "json",
+    ".ini": "ini",
+    ".conf": "ini",
+    ".local": "ini",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+}
 
 
 def format_of(path: str) -> str | None:

@@ -87,7 +87,9 @@ def look_at(path: str) -> Watched:
     if os.path.islink(path):
         return Watched(os.path.realpath(path), found.st_ctime)
     if os.path.isdir(path):
-        entries = [(name, look_at(os.path.join(path, name))) for name in sorted(os.listdir(path)) if not name.startswith(".")]
+        entries = [
+            (name, look_at(os.path.join(path, name))) for name in sorted(os.listdir(path)) if not name.startswith(".")
+        ]
         digest = hashlib.sha256(repr([(name, entry.digest) for name, entry in entries]).encode()).hexdigest()
         return Watched(digest, max([found.st_ctime, *(entry.changed for _name, entry in entries)]))
     with open(path, "rb") as file:
@@ -101,11 +103,15 @@ def stale(status: Status, watched: t.Mapping[str, Watched], loaded: t.Mapping[st
         by the boot or by a person) is judged by the time of its last change.
     """
     return [
-        path for path, now in watched.items() if (now.digest != loaded[path] if path in loaded else now.changed > status.started)
+        path
+        for path, now in watched.items()
+        if (now.digest != loaded[path] if path in loaded else now.changed > status.started)
     ]
 
 
-def plan(unit: t.Mapping[str, t.Any], status: Status, restart_for: t.Sequence[str], reload_for: t.Sequence[str]) -> list[str]:
+def plan(
+    unit: t.Mapping[str, t.Any], status: Status, restart_for: t.Sequence[str], reload_for: t.Sequence[str]
+) -> list[str]:
     """The ``systemctl`` verbs that bring one unit to what is asked, in order. Empty when it is there."""
     verbs = []
     if unit["enabled"] is True and status.enabled not in ENABLED:

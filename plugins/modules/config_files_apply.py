@@ -140,7 +140,9 @@ class ConfigFiles:
         self.store = Store(self.params["name"])
         self.contents = json.loads(self.params["contents"])
         self.wanted = self._wanted() if self.params["state"] == "present" else []
-        self.secrets = {word for item in self.wanted if item.secret for word in (item.state.content or b"").decode().split()}
+        self.secrets = {
+            word for item in self.wanted if item.secret for word in (item.state.content or b"").decode().split()
+        }
         self.recovered = False
 
     def run(self) -> dict[str, t.Any]:
@@ -180,7 +182,7 @@ class ConfigFiles:
         try:
             mode = int(item["mode"], 8)
         except ValueError:
-            raise Refused(f"{item['path']}: mode must be octal text such as \"0644\"") from None
+            raise Refused(f'{item["path"]}: mode must be octal text such as "0644"') from None
         return State(kind, content, mode, self._id(item, "owner"), self._id(item, "group"))
 
     def _id(self, item: t.Mapping[str, t.Any], what: str) -> int:
@@ -195,7 +197,9 @@ class ConfigFiles:
         records = self.store.load()
         claimed = self.store.owner_of(item.path for item in self.wanted if item.state.kind != "directory")
         if claimed:
-            raise Refused("; ".join(f"{path} belongs to the set {name}: one file has one owner" for path, name in claimed.items()))
+            raise Refused(
+                "; ".join(f"{path} belongs to the set {name}: one file has one owner" for path, name in claimed.items())
+            )
         current = {path: read_state(path) for path in {*(item.path for item in self.wanted), *records}}
         steps = plan(self.wanted, current, records)
         if not self.module.check_mode:
@@ -244,11 +248,13 @@ class ConfigFiles:
 
     def _run(self, command: list[str], complaint: str) -> None:
         try:
-            code, out, err = self.module.run_command(command, handle_exceptions=False, environ_update={"LC_ALL": "C.UTF-8"})
+            code, out, err = self.module.run_command(
+                command, handle_exceptions=False, environ_update={"LC_ALL": "C.UTF-8"}
+            )
         except OSError as error:
             raise CheckFailed(f"{complaint}: {error.strerror}") from error
         if code != 0:
-            raise CheckFailed(f"{complaint} (exit status {code}): {self._redact((err.strip() or out.strip()))}")
+            raise CheckFailed(f"{complaint} (exit status {code}): {self._redact(err.strip() or out.strip())}")
 
     def _redact(self, text: str) -> str:
         for word in sorted(self.secrets, key=len, reverse=True):

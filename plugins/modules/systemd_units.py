@@ -123,7 +123,10 @@ class Units:
         status = self._status()
         if not self.module.check_mode and any(one.outdated for one in status.values()):
             self._systemctl("daemon-reload")
-        watched = {unit["name"]: {path: look_at(path) for path in unit["restart_on"] + unit["reload_on"]} for unit in self.units}
+        watched = {
+            unit["name"]: {path: look_at(path) for path in unit["restart_on"] + unit["reload_on"]}
+            for unit in self.units
+        }
         actions = {unit["name"]: self._plan(unit, status[unit["name"]], watched[unit["name"]]) for unit in self.units}
         if not self.module.check_mode:
             for name, verbs in actions.items():
@@ -131,7 +134,12 @@ class Units:
             self._settle([name for name, verbs in actions.items() if {"start", "restart"} & set(verbs)])
             self._note(self._status(), watched)
         changed = {name: verbs for name, verbs in actions.items() if verbs}
-        return {"changed": bool(changed), "actions": changed, "pending": self.pending, "diff": _diff(self.units, status, actions)}
+        return {
+            "changed": bool(changed),
+            "actions": changed,
+            "pending": self.pending,
+            "diff": _diff(self.units, status, actions),
+        }
 
     def _plan(self, unit: dict[str, t.Any], status: Status, watched: dict[str, Watched]) -> list[str]:
         name = unit["name"]
@@ -144,7 +152,9 @@ class Units:
         reload_for = [path for path in changed if path in unit["reload_on"]]
         if status.running and restart_for and not unit["may_restart"]:
             self.pending.append(name)
-            self.module.warn(f"{name} still runs with older files ({', '.join(restart_for)}): restart it when its work allows")
+            self.module.warn(
+                f"{name} still runs with older files ({', '.join(restart_for)}): restart it when its work allows"
+            )
             restart_for = []
         return plan(unit, status, restart_for, reload_for)
 
@@ -193,7 +203,10 @@ class Units:
         os.makedirs(NOTES, mode=0o755, exist_ok=True)
         for name, paths in watched.items():
             if paths and status[name].running and name not in self.pending:
-                note = {"invocation": status[name].invocation, "loaded": {path: one.digest for path, one in paths.items()}}
+                note = {
+                    "invocation": status[name].invocation,
+                    "loaded": {path: one.digest for path, one in paths.items()},
+                }
                 with open(os.path.join(NOTES, f"{name}.json"), "w", encoding="utf-8") as file:
                     json.dump(note, file)
 
@@ -210,7 +223,9 @@ class Units:
         return out
 
     def _call(self, *words: str) -> tuple[int, str, str]:
-        answer: tuple[int, str, str] = self.module.run_command(["systemctl", *words], environ_update={"LC_ALL": "C.UTF-8"})
+        answer: tuple[int, str, str] = self.module.run_command(
+            ["systemctl", *words], environ_update={"LC_ALL": "C.UTF-8"}
+        )
         return answer
 
 
