@@ -9,7 +9,9 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[3]
 VERIFY = [{"import_playbook": "rigwright.workstation.verify"}]
-ROLES = '{"workstation_roles": [{"role": "web", "group": "all"}, {"role": "door", "group": "gateways"}]}'
+ROLES = (
+    '{"workstation_roles": [{"role": "web", "applies": true}, {"role": "door", "applies": "{{ door_is is defined }}"}]}'
+)
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def verified(run):
     return [finding["id"] for finding in run.report["hosts"]["localhost"]["findings"]]
 
 
-def test_only_the_roles_of_the_hosts_groups_are_verified(run_plays, roles):
+def test_only_the_roles_that_apply_to_the_host_are_verified(run_plays, roles):
     run = run_plays(VERIFY, "-e", ROLES, "-e", "web_is=pass")
     assert run.rc == 0, run.output
     assert verified(run) == ["web.open"]
