@@ -36,7 +36,9 @@ FIELD_OF_OPTION = {
     "pdiffs": "PDiffs",
 }
 LIST_FIELDS = ("Types", "URIs", "Suites", "Components")
-ONE_LINE = re.compile(r"^(?P<type>deb|deb-src)\s+(?:\[(?P<options>[^\]]*)\]\s*)?(?P<uri>\S+)\s+(?P<suite>\S+)(?P<components>[^#]*)(?:#.*)?$")
+ONE_LINE = re.compile(
+    r"^(?P<type>deb|deb-src)\s+(?:\[(?P<options>[^\]]*)\]\s*)?(?P<uri>\S+)\s+(?P<suite>\S+)(?P<components>[^#]*)(?:#.*)?$"
+)
 
 
 class NoArchive(Exception):
@@ -108,8 +110,12 @@ def _entry_of_line(line: str) -> Entry | None:
         name, _equals, value = option.partition("=")
         field = FIELD_OF_OPTION.get(name.lower(), name.title())
         # Lists are separated by commas here and by blanks in deb822.
-        options.append((field, value.replace(",", " ") if name.lower().rstrip("+-") in ("arch", "lang", "target") else value))
-    return Entry((match["type"],), (match["uri"],), (match["suite"],), tuple(match["components"].split()), tuple(options))
+        options.append(
+            (field, value.replace(",", " ") if name.lower().rstrip("+-") in ("arch", "lang", "target") else value)
+        )
+    return Entry(
+        (match["type"],), (match["uri"],), (match["suite"],), tuple(match["components"].split()), tuple(options)
+    )
 
 
 def _parse_deb822(text: str) -> list[Block]:
@@ -207,7 +213,11 @@ def cells_of(entries: t.Iterable[Entry]) -> list[Cell]:
                 for component in entry.components or ("",):
                     cell = Cell(kind, suite, component, entry.uris, entry.options)
                     cells.setdefault((kind, suite, component, cell.architectures), cell)
-    return [cell for (kind, suite, component, arch), cell in cells.items() if not arch or (kind, suite, component, "") not in cells]
+    return [
+        cell
+        for (kind, suite, component, arch), cell in cells.items()
+        if not arch or (kind, suite, component, "") not in cells
+    ]
 
 
 def entries_of(cells: t.Iterable[Cell]) -> list[Entry]:
@@ -243,11 +253,17 @@ class Survey:
 
     @property
     def security_uris(self) -> list[str]:
-        return list(dict.fromkeys(uri for cell in self.cells if self.distribution.is_security(cell.suite) for uri in cell.uris))
+        return list(
+            dict.fromkeys(uri for cell in self.cells if self.distribution.is_security(cell.suite) for uri in cell.uris)
+        )
 
     def suites(self, security: bool) -> list[str]:
         """The suites that a mirror has to have: the security suite only when it is asked for."""
-        return list(dict.fromkeys(cell.suite for cell in self.cells if security or not self.distribution.is_security(cell.suite)))
+        return list(
+            dict.fromkeys(
+                cell.suite for cell in self.cells if security or not self.distribution.is_security(cell.suite)
+            )
+        )
 
 
 def survey(texts: t.Mapping[str, str], distribution: Distribution, origins: t.Mapping[tuple[str, str], str]) -> Survey:
@@ -265,7 +281,9 @@ def survey(texts: t.Mapping[str, str], distribution: Distribution, origins: t.Ma
     return Survey(distribution, files, {path: entries for path, entries in archive.items() if entries})
 
 
-def plan(found: Survey, uri: str, security_uris: t.Sequence[str] = (), managed: t.Collection[str] = ()) -> dict[str, str | None]:
+def plan(
+    found: Survey, uri: str, security_uris: t.Sequence[str] = (), managed: t.Collection[str] = ()
+) -> dict[str, str | None]:
     """The source files as they should be, by path; None: no such file.
 
     The archive is defined once, in the distribution's own file, with ``uri``; security suites keep their address unless
@@ -291,6 +309,10 @@ def _without(found: Survey, path: str) -> str:
     kept = [block for block in found.files.get(path, []) if block.entry is None or block.entry not in ours]
     if path.endswith(".sources"):
         # Disabled stanzas stay; comments that stand alone belonged to what went.
-        kept = [block for block in kept if any(line.strip() and not line.startswith("#") for line in block.text.splitlines())]
+        kept = [
+            block
+            for block in kept
+            if any(line.strip() and not line.startswith("#") for line in block.text.splitlines())
+        ]
         return "\n".join(block.text.rstrip("\n") + "\n" for block in kept)
     return "".join(block.text for block in kept) if any(block.entry for block in kept) else ""

@@ -88,7 +88,7 @@ def release_date(release: str) -> datetime.datetime:
         raise ValueError("what it serves is no Release file")
     try:
         date = email.utils.parsedate_to_datetime(match[1].strip())
-    except (TypeError, IndexError) as error:  # what Python 3.9 raises for a malformed date
+    except (ValueError, TypeError, IndexError) as error:  # Python 3.9 raises the latter two for some malformed dates
         raise ValueError(f"its Release file has no readable date: {match[1]}") from error
     return date if date.tzinfo else date.replace(tzinfo=datetime.timezone.utc)
 
@@ -102,12 +102,14 @@ def examine(url: str, request: Request, fetch: Fetch, now: datetime.datetime) ->
             dates.append(release_date(fetch(release_url(url.rstrip("/") + suffix, suite))))
         except Missing as error:
             if suite in request.suites:
-                missing.append(f"{release_url(url.rstrip('/') + suffix, suite)}: {error}")
+                missing.append(f"no {suite} ({error})")
         except (Unreachable, ValueError) as error:
             return Mirror(url, DEAD, str(error))
     age = round((now - max(dates)).total_seconds() / 86400, 1) if dates else None
     if age is not None and age > request.max_age_days:
-        return Mirror(url, STALE, f"its newest release is {age:g} days old, the limit is {request.max_age_days} days", age)
+        return Mirror(
+            url, STALE, f"its newest release is {age:g} days old, the limit is {request.max_age_days} days", age
+        )
     if missing:
         return Mirror(url, DEAD, "; ".join(missing), age)
     return Mirror(url, FIT, "", age)
@@ -130,7 +132,9 @@ def choose(request: Request, mirrors: t.Sequence[Mirror], security_uris: t.Seque
     if not usable:
         raise NoMirror("; ".join(f"{mirror.url}: {mirror.reason}" for mirror in mirrors))
     order = usable + [mirror for mirror in mirrors if mirror.status == DEAD]
-    return Choice(request, tuple(order), tuple(mirror for mirror in mirrors if mirror.status == STALE), tuple(security_uris))
+    return Choice(
+        request, tuple(order), tuple(mirror for mirror in mirrors if mirror.status == STALE), tuple(security_uris)
+    )
 
 
 def mirror_list(urls: t.Sequence[str]) -> str:

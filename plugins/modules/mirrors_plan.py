@@ -218,8 +218,10 @@ class Planner:
         self.params = params
         self.fetch = fetch
         self.plan = Plan()
-        data = {key: tuple(value) if isinstance(value, list) else value for key, value in params["distribution"].items()}
-        self.security_suffix = data.pop("security_suffix")
+        data: dict[str, t.Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in params["distribution"].items()
+        }
+        self.security_suffix: str = data.pop("security_suffix")
         self.distribution = _apt_sources.Distribution(**data)
 
     def run(self) -> Plan:
@@ -257,12 +259,15 @@ class Planner:
             # cloud-init would write the sources anew on its first run.
             self.plan.add(f"{CLOUD_INIT}/99-rigwright-mirrors.cfg", "apt:\n  preserve_sources_list: true\n")
 
-    def _choose(self, found: _apt_sources.Survey, remembered: _mirrors.Choice | None, security_uris: tuple[str, ...]) -> _mirrors.Choice:
+    def _choose(
+        self, found: _apt_sources.Survey, remembered: _mirrors.Choice | None, security_uris: tuple[str, ...]
+    ) -> _mirrors.Choice:
         request = _mirrors.Request(
             urls=tuple(url.rstrip("/") for url in self.params["apt_urls"]),
             codename=self.distribution.codename,
             suites={
-                suite: self.security_suffix if self.distribution.is_security(suite) else "" for suite in found.suites(self.params["security"])
+                suite: self.security_suffix if self.distribution.is_security(suite) else ""
+                for suite in found.suites(self.params["security"])
             },
             security=self.params["security"],
             ask=self.params["ask"],
@@ -317,7 +322,9 @@ def read(path: str) -> str | None:
 
 def is_source(path: str) -> bool:
     # apt reads no other names (sources.list(5)).
-    return path == _apt_sources.SOURCES_LIST or bool(re.fullmatch(rf"{_apt_sources.SOURCES_PARTS}/[\w.-]+\.(list|sources)", path))
+    return path == _apt_sources.SOURCES_LIST or bool(
+        re.fullmatch(rf"{_apt_sources.SOURCES_PARTS}/[\w.-]+\.(list|sources)", path)
+    )
 
 
 def read_sources() -> dict[str, str]:
@@ -357,11 +364,22 @@ def fetcher(timeout: int) -> _mirrors.Fetch:
                 # apt's unprivileged user cannot write to root's private directory; apt would only complain and go on.
                 "APT::Sandbox::User": "root",
             }
-            command = [APT_HELPER, "download-file", url, target, *(f"-o{name}={value}" for name, value in options.items())]
+            command = [
+                APT_HELPER,
+                "download-file",
+                url,
+                target,
+                *(f"-o{name}={value}" for name, value in options.items()),
+            ]
             try:
                 # apt's timeout is for one step (name, connection, answer); this one is for all of them.
                 done = subprocess.run(
-                    command, capture_output=True, text=True, timeout=3 * timeout, check=False, env={**os.environ, "LC_ALL": "C.UTF-8"}
+                    command,
+                    capture_output=True,
+                    text=True,
+                    timeout=3 * timeout,
+                    check=False,
+                    env={**os.environ, "LC_ALL": "C.UTF-8"},
                 )
             except subprocess.TimeoutExpired:
                 raise _mirrors.Unreachable(f"no answer within {3 * timeout} s") from None
@@ -376,7 +394,8 @@ def fetcher(timeout: int) -> _mirrors.Fetch:
 def failure(words: str, url: str) -> _mirrors.Unreachable:
     """apt's complaint without what the reader knows already."""
     match = re.search(rf"^E: Failed to fetch {re.escape(url)} +(.*)$", words, re.MULTILINE)
-    reason = match[1].strip() if match else words.strip()
+    # "[IP: ...]" differs from run to run where a name has several addresses.
+    reason = re.sub(r" *\[IP: [^]]*\]$", "", (match[1] if match else words).strip())
     return _mirrors.Missing(reason) if re.match(r"(404|410|403)\b", reason) else _mirrors.Unreachable(reason)
 
 
@@ -414,13 +433,15 @@ def main() -> None:
         planner.run()
     except _mirrors.NoMirror as error:
         module.fail_json(
-            msg=f"mirrors_apt_urls: no mirror can be used. {error}. Set other mirrors, or `mirrors_check: false` to use them unseen. Nothing was changed.",
+            msg=f"mirrors_apt_urls: no mirror can be used. {error}. Set other mirrors, or `mirrors_check: false` to use"
+            " them unseen. Nothing was changed.",
             asked=True,
             mirrors=[dataclasses.asdict(mirror) for mirror in planner.plan.mirrors],
         )
     except _apt_sources.NoArchive as error:
         module.fail_json(
-            msg=f"mirrors_apt_urls: {error}, so its suites and keys are unknown. Give the host its own sources back first. Nothing was changed."
+            msg=f"mirrors_apt_urls: {error}, so its suites and keys are unknown. Give the host its own sources back first."
+            " Nothing was changed."
         )
     except Refused as error:
         module.fail_json(msg=f"{error}. Nothing was changed.")

@@ -68,7 +68,9 @@ Components: main contrib
 Signed-By: {KEY}
 """
 
-THIRD_PARTY = "deb [arch=amd64 signed-by=/etc/apt/keyrings/docker.asc] https://docker.example/linux/debian bookworm stable\n"
+THIRD_PARTY = (
+    "deb [arch=amd64 signed-by=/etc/apt/keyrings/docker.asc] https://docker.example/linux/debian bookworm stable\n"
+)
 
 
 def wanted(texts: dict[str, str], distribution: Distribution = DEBIAN, **options: object) -> dict[str, str | None]:
@@ -131,7 +133,10 @@ def test_suites_and_components_of_both_files_are_kept() -> None:
 
 
 def test_backports_follow_to_the_mirror() -> None:
-    texts = {OWN: DEB822, "/etc/apt/sources.list.d/backports.list": f"deb [signed-by={KEY}] http://archive.example/debian bookworm-backports main\n"}
+    texts = {
+        OWN: DEB822,
+        "/etc/apt/sources.list.d/backports.list": f"deb [signed-by={KEY}] http://archive.example/debian bookworm-backports main\n",
+    }
 
     after = apply(texts, wanted(texts))
 
@@ -165,9 +170,15 @@ def test_ubuntu_keeps_security_in_the_same_archive() -> None:
     ("path", "text"),
     [
         (DOCKER, THIRD_PARTY),
-        ("/etc/apt/sources.list.d/x.list", "deb [signed-by=/etc/apt/keyrings/x.gpg] https://x.example/debian bookworm main\n"),
+        (
+            "/etc/apt/sources.list.d/x.list",
+            "deb [signed-by=/etc/apt/keyrings/x.gpg] https://x.example/debian bookworm main\n",
+        ),
         ("/etc/apt/sources.list.d/y.list", "deb https://y.example/debian bookworm main\n"),
-        ("/etc/apt/sources.list.d/z.sources", "Types: deb\nURIs: https://z.example/\nSuites: bookworm\nComponents: main\nSigned-By:\n -----BEGIN\n .\n"),
+        (
+            "/etc/apt/sources.list.d/z.sources",
+            "Types: deb\nURIs: https://z.example/\nSuites: bookworm\nComponents: main\nSigned-By:\n -----BEGIN\n .\n",
+        ),
     ],
     ids=["own component", "own key", "no key", "embedded key"],
 )
@@ -237,8 +248,12 @@ def test_a_definition_for_all_architectures_replaces_those_for_some() -> None:
 
 words = st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=8)
 tuples = st.lists(words, min_size=1, max_size=3, unique=True).map(tuple)
-options = st.dictionaries(st.sampled_from(["Signed-By", "Architectures", "By-Hash"]), words, max_size=2).map(lambda found: tuple(found.items()))
-entries = st.builds(Entry, st.sampled_from([("deb",), ("deb-src",), ("deb", "deb-src")]), tuples, tuples, tuples, options)
+options = st.dictionaries(st.sampled_from(["Signed-By", "Architectures", "By-Hash"]), words, max_size=2).map(
+    lambda found: tuple(found.items())
+)
+entries = st.builds(
+    Entry, st.sampled_from([("deb",), ("deb-src",), ("deb", "deb-src")]), tuples, tuples, tuples, options
+)
 
 
 @given(st.lists(entries, min_size=1, max_size=4))
@@ -270,11 +285,17 @@ archives = st.builds(
 
 def one_line(entry: Entry) -> str:
     option = f"[signed-by={entry.option('Signed-By')}] " if entry.options else ""
-    return "".join(f"{kind} {option}{entry.uris[0]} {suite} {' '.join(entry.components)}\n" for kind in entry.types for suite in entry.suites)
+    return "".join(
+        f"{kind} {option}{entry.uris[0]} {suite} {' '.join(entry.components)}\n"
+        for kind in entry.types
+        for suite in entry.suites
+    )
 
 
 @given(st.lists(archives, max_size=3), st.lists(archives, max_size=3), st.booleans())
-def test_whatever_a_host_has_the_archive_is_defined_once_afterwards(lines: list[Entry], stanzas: list[Entry], security: bool) -> None:
+def test_whatever_a_host_has_the_archive_is_defined_once_afterwards(
+    lines: list[Entry], stanzas: list[Entry], security: bool
+) -> None:
     texts = {LIST: "".join(map(one_line, lines)), OWN: render(stanzas), DOCKER: THIRD_PARTY}
     if not lines and not stanzas:
         with pytest.raises(NoArchive):

@@ -232,7 +232,9 @@ def test_check_mode_asks_and_writes_nothing(host: Host, plan: Run) -> None:
 def test_cloud_init_is_told_to_leave_the_sources_alone(host: Host, plan: Run) -> None:
     (host.root / "etc/cloud/cloud.cfg.d").mkdir(parents=True)
 
-    assert contents(plan(A))["/etc/cloud/cloud.cfg.d/99-rigwright-mirrors.cfg"] == "apt:\n  preserve_sources_list: true\n"
+    assert (
+        contents(plan(A))["/etc/cloud/cloud.cfg.d/99-rigwright-mirrors.cfg"] == "apt:\n  preserve_sources_list: true\n"
+    )
 
 
 def test_a_line_file_that_went_stays_named(host: Host, plan: Run) -> None:
@@ -249,7 +251,9 @@ def test_without_apt_mirrors_only_pip_is_planned(host: Host, plan: Run) -> None:
 
     result = plan(pip_url="https://m.example/simple")
 
-    assert contents(result) == {"/etc/pip.conf": "[global]\nindex-url = https://m.example/simple\ncert = /etc/ssl/lab.pem\n"}
+    assert contents(result) == {
+        "/etc/pip.conf": "[global]\nindex-url = https://m.example/simple\ncert = /etc/ssl/lab.pem\n"
+    }
     assert result["mirrors"] == []
 
 
