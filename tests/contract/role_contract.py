@@ -215,14 +215,14 @@ def secrets(role: Role) -> Iterator[str]:
             yield f"{item['path']} holds a secret and is not `secret: true`"
     for file, tasks in role.tasks.items():
         for task in tasks:
-            name = task.get("name")
+            where = f"tasks/{file}, {task.get('name')}"
             argv = [task.get(f"ansible.builtin.{module}") for module in ("command", "shell", "raw", "script")]
             if mentions([argv, task.get("args", {}).get("argv")], role.secrets):
-                yield f"tasks/{file}, {name}: a secret in the arguments of a command, which everybody on the host can read"
+                yield f"{where}: a secret in the arguments of a command, which everybody on the host can read"
             if task.get("no_log") is not True and mentions(task.get("loop"), role.secrets):
-                yield f"tasks/{file}, {name}: -v shows the item of a loop, and so a secret: set no_log"
+                yield f"{where}: -v shows the item of a loop, and so a secret: set no_log"
             if mentions([task.get(f"{COLLECTION}.finding"), task.get("ansible.builtin.debug")], role.secrets):
-                yield f"tasks/{file}, {name}: shows a secret"
+                yield f"{where}: shows a secret"
 
 
 def templates(role: Role) -> Iterator[str]:
@@ -249,8 +249,10 @@ def table_of_contents(role: Role) -> Iterator[str]:
         return
     if (lines := len(file.read_text().splitlines())) > MAIN_LINES:
         yield f"tasks/main.yml has {lines} lines, more than {MAIN_LINES}"
-    prepare = {"ansible.builtin.include_role": {"name": f"{COLLECTION}.common", "tasks_from": "prepare"}}
-    require = {f"{COLLECTION}.require": {"that": f"{{{{ __{role.name}_requirements }}}}"}}
+    prepare: dict[str, Any] = {
+        "ansible.builtin.include_role": {"name": f"{COLLECTION}.common", "tasks_from": "prepare"}
+    }
+    require: dict[str, Any] = {f"{COLLECTION}.require": {"that": f"{{{{ __{role.name}_requirements }}}}"}}
     wanted = {"Prepare": (prepare, ""), "Check the request": (require, "present")}
     for verb, state in (("Install", "present"), ("Configure", "present"), ("Remove", "absent")):
         if f"{verb.lower()}.yml" in role.tasks:

@@ -73,7 +73,7 @@ def documentation(text: str, name: str) -> Iterator[str]:
     constants = {
         target.id: node.value.value
         for node in ast.parse(text).body
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
