@@ -37,7 +37,7 @@ ARGUMENTS = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "directories": {"type": "list", "elements": "dict", "default": [], "options": DIRECTORY},
     "files": {"type": "list", "elements": "dict", "default": [], "options": FILE, "mutually_exclusive": [SOURCES]},
-    "check": {"type": "list", "elements": "str", "default": []},
+    "checks": {"type": "list", "elements": "str", "default": []},
 }
 
 

@@ -110,7 +110,7 @@ options:
       validate:
         description: Command that is run on the staged file before anything is replaced; C(%s) stands for the staged file.
         type: str
-  check:
+  checks:
     description:
       - Commands that are run, without a shell, once all files are in place, and only when one changed.
       - When one fails, everything is put back.
@@ -127,7 +127,7 @@ EXAMPLES = r"""
       - path: /etc/ssh/sshd_config.d/00-rigwright.conf
         content: |
           PasswordAuthentication no
-    check:
+    checks:
       - /usr/sbin/sshd -t
 
 - name: Give everything back

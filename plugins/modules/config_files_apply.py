@@ -56,7 +56,7 @@ options:
     description: JSON object of path and text. One opaque value, so that no content reaches the target's log.
     type: str
     default: "{}"
-  check:
+  checks:
     description: Commands that check the whole set once it is in place.
     type: list
     elements: str
@@ -243,7 +243,7 @@ class ConfigFiles:
         self._run([word.replace("%s", name) for word in words], f"{step.path} is refused by `{step.validate}`")
 
     def _check(self) -> None:
-        for command in self.params["check"]:
+        for command in self.params["checks"]:
             self._run(shlex.split(command), f"the files of {self.params['name']} are refused by `{command}`")
 
     def _run(self, command: list[str], complaint: str) -> None:
@@ -325,7 +325,7 @@ def main() -> None:
                 },
             },
             "contents": {"type": "str", "default": "{}", "no_log": True},
-            "check": {"type": "list", "elements": "str", "default": []},
+            "checks": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )
