@@ -68,6 +68,8 @@ def test_yaml_reads_back():
     assert yaml.safe_load(to_yaml(data)) == data
 
 
-@pytest.mark.parametrize(("path", "name"), [("/etc/frp/frps.toml", "toml"), ("/etc/pip.conf", "ini"), ("/etc/motd", None)])
+@pytest.mark.parametrize(
+    ("path", "name"), [("/etc/frp/frps.toml", "toml"), ("/etc/pip.conf", "ini"), ("/etc/motd", None)]
+)
 def test_the_ending_names_the_format(path, name):
     assert format_of(path) == name

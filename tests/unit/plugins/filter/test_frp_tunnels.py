@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a user writes, and what frpc reads."""
+
+from __future__ import annotations
+
+from ansible_collections.rigwright.workstation.plugins.filter.frp_tunnels import frp_tunnels
+
+PORTS = {"ssh": 22, "rdp": 3389}
+
+
+def test_a_known_service_is_private_and_needs_only_its_name():
+    assert frp_tunnels([{"name": "ssh"}], [], ports=PORTS, secret="s" * 16)["proxies"] == [
+        {
+            "name": "ssh",
+            "type": "stcp",
+            "localIP": "127.0.0.1",
+            "localPort": 22,
+            "secretKey": "s" * 16,
+            "allowUsers": ["*"],
+        }
+    ]
+
+
+def test_a_public_port_has_no_secret():
+    (proxy,) = frp_tunnels([{"name": "web", "port": 8080, "public_port": 6000}], [])["proxies"]
+    assert proxy == {"name": "web", "type": "tcp", "localIP": "127.0.0.1", "localPort": 8080, "remotePort": 6000}
+
+
+def test_a_service_without_a_port_has_port_zero_for_the_role_to_refuse():
+    assert frp_tunnels([{"name": "web"}], [], ports=PORTS)["proxies"][0]["localPort"] == 0
+
+
+def test_a_visitor_listens_on_loopback_and_names_the_other_client():
+    visitors = [{"name": "ssh", "user": "workstation", "bind_port": 6022}]
+    assert frp_tunnels([], visitors, secret="s" * 16)["visitors"] == [
+        {
+            "name": "workstation-ssh",
+            "type": "stcp",
+            "serverUser": "workstation",
+            "serverName": "ssh",
+            "secretKey": "s" * 16,
+            "bindAddr": "127.0.0.1",
+            "bindPort": 6022,
+        }
+    ]
+
+
+def test_options_that_were_left_out_of_the_argument_spec_come_as_null():
+    service = {"name": "ssh", "port": None, "address": None, "secret": None, "allow_users": None, "extra": None}
+    (proxy,) = frp_tunnels([service], [], ports=PORTS, secret="s" * 16, allow_users=["laptop"])["proxies"]
+    assert (proxy["localPort"], proxy["secretKey"], proxy["allowUsers"]) == (22, "s" * 16, ["laptop"])
+
+
+def test_anything_else_of_frp_can_be_added():
+    service = {"name": "ssh", "extra": {"transport": {"useCompression": True}}}
+    assert frp_tunnels([service], [], ports=PORTS)["proxies"][0]["transport"] == {"useCompression": True}

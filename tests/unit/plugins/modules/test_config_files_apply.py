@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The target's half of config_files, run as Ansible runs it, on files under a temporary directory."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import Store
+from ansible_collections.rigwright.workstation.plugins.modules import config_files_apply
+
+SECRET = "correct-horse-battery-staple"
+
+
+@pytest.fixture
+def etc(tmp_path):
+    (tmp_path / "etc").mkdir()
+    return tmp_path / "etc"
+
+
+@pytest.fixture
+def apply(run_module, monkeypatch, tmp_path):
+    monkeypatch.setattr(config_files_apply, "Store", functools.partial(Store, root=str(tmp_path / "store")))
+
+    def run(contents: dict[Path, str], files: list[dict] | None = None, **params):
+        extra = {item["path"]: item for item in files or []}
+        listed = [{"path": str(path), **extra.pop(str(path), {})} for path in contents] + list(extra.values())
+        texts = json.dumps({str(path): text for path, text in contents.items()})
+        return run_module(config_files_apply, name="test", files=listed, contents=texts, **params)
+
+    return run
+
+
+def shape(root: Path) -> dict[str, tuple]:
+    return {str(p): (p.lstat().st_mode, p.lstat().st_ino, p.lstat().st_mtime_ns) for p in sorted(root.rglob("*"))}
+
+
+def test_files_are_put_in_place_and_named(apply, etc):
+    result = apply({etc / "a": "1\n", etc / "b": "2\n"})
+    assert result["changed"] and result["changed_paths"] == [str(etc / "a"), str(etc / "b")]
+    assert (etc / "b").read_text() == "2\n"
+    assert apply({etc / "a": "1\n", etc / "b": "2\n"})["changed"] is False
+
+
+def test_the_third_of_five_is_refused_and_nothing_has_changed(apply, etc):
+    for name in ("a", "c"):
+        (etc / name).write_text("before\n")
+    (etc / "c").chmod(0o640)
+    before = shape(etc)
+    contents = {etc / name: f"{name}\n" for name in "abcde"}
+    result = apply(contents, [{"path": str(etc / "c"), "validate": "grep --quiet hello %s"}])
+    assert result["failed"] and f"{etc / 'c'} is refused by `grep --quiet hello %s` (exit status 1)" in result["msg"]
+    assert shape(etc) == before, "same files, same inodes, same modes, same times"
+
+
+def test_a_check_of_the_whole_set_takes_everything_back_and_shows_its_words(apply, etc):
+    (etc / "a").write_text("before\n")
+    before = shape(etc)
+    result = apply(
+        {etc / "a": "after\n", etc / "b": "new\n"}, checks=[f"grep --with-filename before {etc / 'a'}", "ls /nowhere"]
+    )
+    assert result["failed"] and "refused by `grep" in result["msg"]
+    assert shape(etc) == before
+    result = apply({etc / "a": "after\n"}, checks=["ls /nowhere"])
+    assert "cannot access '/nowhere'" in result["msg"]
+
+
+def test_a_check_that_cannot_be_run_takes_everything_back(apply, etc):
+    result = apply({etc / "a": "1\n"}, checks=["no-such-program --now"])
+    assert result["failed"] and "No such file or directory" in result["msg"] and not (etc / "a").exists()
+
+
+def test_the_staged_file_has_its_real_name_when_it_is_validated(apply, etc):
+    validate = "sh -c 'basename %s | grep --quiet --line-regexp frps.toml'"
+    assert apply({etc / "frps.toml": "x = 1\n"}, [{"path": str(etc / "frps.toml"), "validate": validate}])["changed"]
+
+
+@pytest.mark.parametrize("check", [False, True], ids=["applied", "check mode"])
+def test_a_secret_shows_nowhere(apply, etc, check):
+    files = [{"path": str(etc / "token"), "secret": True, "mode": "0600"}]
+    result = apply({etc / "token": SECRET + "\n"}, files, check=check)
+    assert result["changed"] and SECRET not in json.dumps(result)
+
+
+def test_a_secret_is_struck_out_of_the_words_of_a_check(apply, etc):
+    files = [{"path": str(etc / "token"), "secret": True}]
+    result = apply({etc / "token": f'password = "{SECRET}"\n'}, files, checks=[f"sh -c 'cat {etc / 'token'}; exit 1'"])
+    assert "********" in result["msg"] and SECRET not in json.dumps(result)
+
+
+def test_check_mode_changes_nothing_and_shows_the_difference(apply, etc, tmp_path):
+    (etc / "a").write_text("before\n")
+    before = shape(tmp_path)
+    result = apply({etc / "a": "after\n"}, check=True)
+    assert (result["diff"][0]["before"], result["diff"][0]["after"]) == ("before\n", "after\n")
+    assert shape(tmp_path) == before
+
+
+def test_check_mode_validates_with_the_programs_that_are_there(apply, etc):
+    refused = apply({etc / "a": "x\n"}, [{"path": str(etc / "a"), "validate": "grep hello %s"}], check=True)
+    assert refused["failed"]
+    accepted = apply({etc / "a": "x\n"}, [{"path": str(etc / "a"), "validate": "not-installed-yet %s"}], check=True)
+    assert accepted["changed"]
+
+
+def test_check_mode_accepts_what_an_earlier_task_would_have_made(apply, etc):
+    files = [{"path": str(etc / "new/a"), "owner": "nobody-yet"}]
+    assert apply({etc / "new/a": "x\n"}, files, check=True)["changed"]
+    assert "there is no owner nobody-yet" in apply({etc / "new/a": "x\n"}, files)["msg"]
+
+
+@pytest.mark.parametrize(
+    ("path", "extra", "words"),
+    [
+        ("link", {}, "is a symbolic link"),
+        ("directory", {}, "is a directory"),
+        ("missing/a", {}, "no such directory"),
+        ("a", {"mode": "rw-r--r--"}, "mode must be octal"),
+        ("../a", {}, "not an absolute, plain path"),
+    ],
+)
+def test_a_request_that_cannot_be_carried_out_is_refused(apply, etc, path, extra, words):
+    (etc / "link").symlink_to("/etc/passwd")
+    (etc / "directory").mkdir()
+    before = shape(etc)
+    target = f"{etc}/{path}"
+    result = apply({target: "x\n"}, [{"path": target, **extra}])
+    assert result["failed"] and words in result["msg"] and "Nothing was changed" in result["msg"]
+    assert shape(etc) == before
+
+
+def test_a_path_of_another_set_is_refused(apply, run_module, etc):
+    apply({etc / "a": "1\n"})
+    texts = json.dumps({str(etc / "a"): "2\n"})
+    result = run_module(config_files_apply, name="other", files=[{"path": str(etc / "a")}], contents=texts)
+    assert "belongs to the set test" in result["msg"]
+
+
+def test_absent_gives_everything_back(apply, run_module, etc):
+    (etc / "a").write_text("before\n")
+    before = (etc / "a").read_bytes(), (etc / "a").stat().st_mtime_ns
+    apply({etc / "a": "after\n", etc / "sub/b": "x\n"}, directories=[{"path": str(etc / "sub")}])
+    assert run_module(config_files_apply, name="test", state="absent")["changed"]
+    assert ((etc / "a").read_bytes(), (etc / "a").stat().st_mtime_ns) == before
+    assert not (etc / "sub").exists()
+    assert run_module(config_files_apply, name="test", state="absent")["changed"] is False
+
+
+RUN = """
+import functools, json, sys
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import Store
+from ansible_collections.rigwright.workstation.plugins.modules import config_files_apply
+config_files_apply.Store = functools.partial(Store, root=sys.argv[1])
+with patch_module_args(json.loads(sys.argv[2])):
+    config_files_apply.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "at_once"), [(signal.SIGKILL, False), (signal.SIGTERM, True), (signal.SIGHUP, True)]
+)
+def test_a_run_that_is_ended_in_the_middle_is_taken_back(apply, etc, tmp_path, number, at_once):
+    (etc / "a").write_text("before\n")
+    before = shape(etc)
+    params = {
+        "name": "test",
+        "files": [{"path": str(etc / "a")}, {"path": str(etc / "b")}],
+        "contents": json.dumps({str(etc / "a"): "after\n", str(etc / "b"): "new\n"}),
+        "checks": ["sleep 60"],
+    }
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN, str(tmp_path / "store"), json.dumps(params)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    end = time.monotonic() + 20
+    while not (etc / "b").exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert (etc / "a").read_text() == "after\n", "it is at its check"
+    process.send_signal(number)
+    process.communicate(timeout=20)
+    if at_once:
+        assert shape(etc) == before
+    result = apply({etc / "a": "third\n"})
+    assert result["recovered"] is not at_once
+    assert (etc / "a").read_text() == "third\n" and not (etc / "b").exists()
