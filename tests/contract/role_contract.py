@@ -313,22 +313,17 @@ def pages(role: Role) -> Iterator[str]:
 
 
 def scenario(role: Role) -> Iterator[str]:
-    """A molecule scenario with tests and a number of module runs that the second run may need."""
+    """A molecule scenario with tests. Its MODULE_RUNS is what the second run may need, where that is not the usual number."""
     folder = role.checkout / "molecule" / role.name
     if not (folder / "molecule.yml").exists():
         yield f"molecule/{role.name}/molecule.yml is missing"
     if not list(folder.glob("tests/test_*.py")):
         yield f"molecule/{role.name}/tests has no test"
-    stated = [
-        int(number)
-        for file in folder.rglob("*.yml")
-        for number in re.findall(r"^\s*module_runs:\s*(\d+)", file.read_text(), re.MULTILINE)
-    ]
     allowed = MODULE_RUNS_OF.get(role.name, MODULE_RUNS)
-    if not stated:
-        yield f"molecule/{role.name} states no module_runs"
-    elif max(stated) > allowed:
-        yield f"molecule/{role.name} allows {max(stated)} module runs, more than {allowed}"
+    for file in folder.rglob("*.yml"):
+        for number in re.findall(r"\bMODULE_RUNS: *\W?(\d+)", file.read_text()):
+            if int(number) > allowed:
+                yield f"molecule/{role.name} allows {number} module runs, more than {allowed}"
 
 
 CHECKS: list[Callable[[Role], Iterator[str]]] = [

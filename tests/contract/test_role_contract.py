@@ -95,7 +95,7 @@ GOOD = {
     "roles/web/vars/releases.yml": "---\nsome: data\n",
     "docs/web.md": "# web\n",
     "changelogs/fragments/web.yml": "---\nminor_changes:\n  - web - new role.\n",
-    "molecule/web/molecule.yml": "---\nmodule_runs: 4\n",
+    "molecule/web/molecule.yml": '---\nansible: {env: {MODULE_RUNS: "4"}}\n',
     "molecule/web/tests/test_web.py": "",
 }
 
@@ -212,7 +212,7 @@ def test_missing_file_is_found(role, path, check):
 
 
 def test_scenario_may_not_allow_itself_more_module_runs(role):
-    (role.checkout / "molecule/web/molecule.yml").write_text("module_runs: 5\n")
+    (role.checkout / "molecule/web/molecule.yml").write_text('ansible: {env: {MODULE_RUNS: "5"}}\n')
     assert violations(role)["scenario"] == ["molecule/web allows 5 module runs, more than 4"]
 
 
