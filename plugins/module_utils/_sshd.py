@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import datetime
 import os
 import re
 import stat
@@ -22,7 +23,18 @@ import typing as t
 
 # Keywords of which `sshd -T` prints a line each time they are given; all others have one value.
 REPEATED = frozenset(
-    "acceptenv allowgroups allowusers denygroups denyusers hostkey listenaddress port setenv subsystem".split(),
+    (
+        "acceptenv",
+        "allowgroups",
+        "allowusers",
+        "denygroups",
+        "denyusers",
+        "hostkey",
+        "listenaddress",
+        "port",
+        "setenv",
+        "subsystem",
+    )
 )
 
 # What sshd does where it cannot be asked since it is not installed yet (sshd_config(5), and UsePAM of Debian's file).
@@ -48,6 +60,9 @@ NO_SHELLS = frozenset(("nologin", "false", "true", "sync"))
 
 INCLUDE = "Include /etc/ssh/sshd_config.d/*.conf"
 INCLUDE_NOTE = "# Added by rigwright.workstation, role ssh: what stands in the directory wins over this file."
+
+# 1970-01-01 in the count of datetime.
+EPOCH = datetime.date(1970, 1, 1).toordinal()
 
 Config = t.Mapping[str, t.Any]
 
@@ -151,7 +166,9 @@ def matches_any(names: t.Iterable[str], patterns: t.Sequence[str]) -> bool:
 
 def _user_patterns(patterns: t.Sequence[str], *, careful: bool) -> list[str]:
     """The patterns for user names. Those of the form USER@HOST depend on the client: they deny, and they allow nobody."""
-    return [pattern.split("@")[0] for pattern in patterns if "@" not in pattern or not careful or pattern.endswith("@*")]
+    return [
+        pattern.split("@")[0] for pattern in patterns if "@" not in pattern or not careful or pattern.endswith("@*")
+    ]
 
 
 def refusal(account: Account, config: Config, host: Host) -> str | None:
@@ -190,7 +207,7 @@ def access(account: Account, config: Config, host: Host, managed: t.Sequence[str
         for path in key_files(account, config["authorizedkeysfile"]):
             lines += _read_keys(path, account, config, host, problems)
         for source, line in lines:
-            fault = key_problem(line, config)
+            fault = key_problem(line, config, host.today)
             if fault:
                 problems.append(f"{source}: {fault}")
             else:
@@ -206,7 +223,11 @@ def has_password(account: Account) -> bool:
 def key_files(account: Account, setting: str) -> list[str]:
     """The files of AuthorizedKeysFile for a user (sshd_config(5), TOKENS)."""
     tokens = {"%%": "%", "%h": account.home, "%u": account.name, "%U": str(account.uid)}
-    paths = [re.sub("%.", lambda found: tokens.get(found.group(), found.group()), word) for word in setting.split() if word != "none"]
+    paths = [
+        re.sub("%.", lambda found: tokens.get(found.group(), found.group()), word)
+        for word in setting.split()
+        if word != "none"
+    ]
     return [os.path.join(account.home, path) for path in paths]
 
 
@@ -244,14 +265,22 @@ def path_problem(path: str, account: Account, host: Host) -> str | None:
         path = os.path.dirname(path)
 
 
-def key_problem(line: str, config: Config) -> str | None:
-    """Why a line of an authorized_keys file is no key with which a person can log in; None when it is one."""
+def key_problem(line: str, config: Config, today: int) -> str | None:
+    """Why a line of an authorized_keys file is no key with which a person can log in; None when it is one.
+
+    :param today: days since 1970.
+    """
     options, kind, encoded = split_key(line)
     if kind is None or encoded is None:
         return "not a public key"
-    forced = [name for name in ("cert-authority", "command") if re.search(rf"(^|,){name}(=|,|$)", options, re.IGNORECASE)]
+    forced = [
+        name for name in ("cert-authority", "command") if re.search(rf"(^|,){name}(=|,|$)", options, re.IGNORECASE)
+    ]
     if forced:
         return f"the option {forced[0]} makes it no key for a login"
+    expiry = re.search(r'(?:^|,)expiry-time="(\d{4})(\d\d)(\d\d)', options, re.IGNORECASE)
+    if expiry and datetime.date(*map(int, expiry.groups())) <= datetime.date.fromordinal(EPOCH + today):
+        return "its expiry-time is over"
     try:
         fields = _fields(base64.b64decode(encoded, validate=True))
     except (binascii.Error, ValueError):
@@ -271,7 +300,9 @@ def key_problem(line: str, config: Config) -> str | None:
 def split_key(line: str) -> tuple[str, str | None, str | None]:
     """Options, type and data of a line of authorized_keys (sshd(8)); options may hold spaces between double quotes."""
     kind = r"(?P<kind>(?:sk-)?(?:ssh|ecdsa)-[a-z0-9@.-]+)"
-    found = re.match(rf"(?:(?P<options>(?:\"(?:\\\"|[^\"])*\"|[^\"\s])+)\s+)?{kind}\s+(?P<data>[A-Za-z0-9+/]+=*)(?:\s|$)", line)
+    found = re.match(
+        rf"(?:(?P<options>(?:\"(?:\\\"|[^\"])*\"|[^\"\s])+)\s+)?{kind}\s+(?P<data>[A-Za-z0-9+/]+=*)(?:\s|$)", line
+    )
     return (found["options"] or "", found["kind"], found["data"]) if found else ("", None, None)
 
 
@@ -302,7 +333,9 @@ def _is_program(path: str, host: Host) -> bool:
 
 def grants_root(listing: str) -> bool:
     """Whether the output of ``sudo -l -U USER`` (in the C locale) allows every command as root."""
-    return re.search(r"^\s+\((?:ALL|root)(?:\s*:\s*[^)]*)?\)\s+(?:[A-Z_]+:\s*)*ALL\s*$", listing, re.MULTILINE) is not None
+    return (
+        re.search(r"^\s+\((?:ALL|root)(?:\s*:\s*[^)]*)?\)\s+(?:[A-Z_]+:\s*)*ALL\s*$", listing, re.MULTILINE) is not None
+    )
 
 
 def parse_units(text: str) -> dict[str, dict[str, list[str]]]:

@@ -38,11 +38,11 @@ options:
         type: dict
         default: {}
       members:
-        description: Users that will be in a group, as V({group: [user]}).
+        description: "Users that will be in a group, as C({group: [user]})."
         type: dict
         default: {}
       keys:
-        description: Public keys that will be accepted from files of root, as V({user: [key]}).
+        description: "Public keys that will be accepted from files of root, as C({user: [key]})."
         type: dict
         default: {}
   user:
@@ -266,6 +266,15 @@ def key_problems(found: t.Mapping[str, Access], expected: t.Collection[str]) -> 
     return lines
 
 
+def invalid_keys(keys: t.Mapping[str, t.Sequence[str]], config: t.Mapping[str, t.Any], today: int) -> list[str]:
+    judged = [
+        (user, number, key_problem(key, config, today))
+        for user, found in sorted(keys.items())
+        for number, key in enumerate(found, 1)
+    ]
+    return [f"{user}, key {number}: {problem}" for user, number, problem in judged if problem]
+
+
 def effective_config(module: AnsibleModule) -> tuple[dict[str, t.Any], str]:
     """What ``sshd -T`` says, or the defaults and the reason for which it says nothing."""
     # The service makes the directory when it starts; with socket activation it is missing until then, and sshd -T wants it.
@@ -312,7 +321,9 @@ def ancestors() -> t.Iterator[tuple[int, dict[str, str]]]:
     pid = os.getpid()
     while pid > 1:
         try:
-            environment = dict(entry.split("=", 1) for entry in read(f"/proc/{pid}/environ").split("\0") if "=" in entry)
+            environment = dict(
+                entry.split("=", 1) for entry in read(f"/proc/{pid}/environ").split("\0") if "=" in entry
+            )
             yield os.stat(f"/proc/{pid}").st_uid, environment
             # The name, in brackets, may hold anything; the parent is the second field after it.
             pid = int(read(f"/proc/{pid}/stat").rpartition(")")[2].split()[1])
@@ -325,8 +336,9 @@ def own_connection() -> dict[str, t.Any] | None:
     return found and {"user": pwd.getpwuid(found.pop("uid")).pw_name, **found}
 
 
-def can_become_root(module: AnsibleModule, account: Account, root_has_password: bool) -> bool:
-    if account.uid == 0 or root_has_password:
+def can_sudo(module: AnsibleModule, account: Account) -> bool:
+    """Whether a user is root, or sudo lets him do everything as root."""
+    if account.uid == 0:
         return True
     sudo = module.get_bin_path("sudo")
     if sudo is None:
@@ -347,6 +359,52 @@ def banner(address: str, port: int) -> str:
             if time.monotonic() > end:
                 return ""
             time.sleep(0.2)
+
+
+def gather(module: AnsibleModule) -> dict[str, t.Any]:
+    plan = module.params["plan"]
+    keys = {
+        user: [line.strip() for key in found for line in key.splitlines() if line.strip()]
+        for user, found in plan["keys"].items()
+    }
+    members = plan["members"]
+    users = {*keys, *(user for found in members.values() for user in found)}
+    installed = os.path.exists(SSHD)
+    config, config_error = effective_config(module) if installed else (dict(DEFAULTS), "")
+    planned_config = overlay(config, plan["config"])
+    service, listening = units(module)
+    peer = own_connection()
+
+    host = Host(os.stat, read, int(time.time()) // 86400)
+    present = accounts({*users, *([peer["user"]] if peer else [])}, {})
+    now = {account.name: access(account, config, host) for account in present} if installed else {}
+    if "yes" not in (config["passwordauthentication"], config["kbdinteractiveauthentication"]):
+        now = {name: ways._replace(password=False) for name, ways in now.items()}
+    planned = {
+        account.name: access(account, planned_config, host, keys.get(account.name))
+        for account in accounts(users, members)
+    }
+    entering = {name for found in (now, planned) for name, ways in found.items() if ways.key or ways.password}
+    su = any(account.uid == 0 and has_password(account) for account in present)
+    return {
+        "installed": installed,
+        "version": version(module) if installed else "",
+        "config": config,
+        "config_error": config_error,
+        "main_config": main_config(),
+        "service": service,
+        "socket": listening,
+        "connection": peer,
+        "now": users_of(now),
+        "planned": users_of(planned),
+        "admins": sorted(
+            account.name for account in present if account.name in entering and (su or can_sudo(module, account))
+        ),
+        "key_problems": key_problems(planned, keys),
+        "invalid_keys": invalid_keys(keys, planned_config, host.today),
+        "unknown_users": sorted(users - planned.keys()),
+        "banners": {str(port): banner(module.params["probe_address"], port) for port in module.params["probe_ports"]},
+    }
 
 
 def main() -> None:
@@ -371,48 +429,7 @@ def main() -> None:
     )
     if os.geteuid() != 0:
         module.fail_json(msg="sshd_info must run as root. Set `become: true`.")
-    plan = module.params["plan"]
-    installed = os.path.exists(SSHD)
-    config, config_error = effective_config(module) if installed else (dict(DEFAULTS), "")
-    service, listening = units(module)
-    planned_config = overlay(config, plan["config"])
-    peer = own_connection()
-
-    planned_users = {*plan["keys"], *(user for users in plan["members"].values() for user in users)}
-    present = accounts({*planned_users, *([peer["user"]] if peer else [])}, {})
-    joined = accounts(planned_users, plan["members"])
-    host = Host(os.stat, read, int(time.time()) // 86400)
-    now = {account.name: access(account, config, host) for account in present} if installed else {}
-    planned = {account.name: access(account, planned_config, host, plan["keys"].get(account.name)) for account in joined}
-    asks_passwords = "yes" in (config["passwordauthentication"], config["kbdinteractiveauthentication"])
-    if not asks_passwords:
-        now = {name: found._replace(password=False) for name, found in now.items()}
-
-    root_has_password = any(account.uid == 0 and has_password(account) for account in present)
-    entering = {name for found in (now, planned) for name, ways in found.items() if ways.key or ways.password}
-    module.exit_json(
-        changed=False,
-        installed=installed,
-        version=version(module) if installed else "",
-        config=config,
-        config_error=config_error,
-        main_config=main_config(),
-        service=service,
-        socket=listening,
-        connection=peer,
-        now=users_of(now),
-        planned=users_of(planned),
-        admins=sorted(account.name for account in present if account.name in entering and can_become_root(module, account, root_has_password)),
-        key_problems=key_problems(planned, plan["keys"]),
-        invalid_keys=[
-            f"{user}, key {number}: {problem}"
-            for user, keys in sorted(plan["keys"].items())
-            for number, problem in enumerate((key_problem(key.strip(), planned_config) for key in keys), start=1)
-            if problem
-        ],
-        unknown_users=sorted(planned_users - {account.name for account in joined}),
-        banners={str(port): banner(module.params["probe_address"], port) for port in module.params["probe_ports"]},
-    )
+    module.exit_json(changed=False, **gather(module))
 
 
 if __name__ == "__main__":
