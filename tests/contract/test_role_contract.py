@@ -75,6 +75,11 @@ __web_files:
 
 VERIFY = """\
 ---
+- name: Prepare
+  ansible.builtin.include_role:
+    name: rigwright.workstation.common
+    tasks_from: prepare
+
 - name: Record that it answers
   rigwright.workstation.finding: {id: web.answers, status: pass, evidence: "GET /: 200", remedy: "set web_token"}
 """
@@ -181,6 +186,7 @@ def test_good_role_passes(role):
             "verification",
             "records no finding",
         ),
+        ("tasks/verify.yml", "tasks_from: prepare", "tasks_from: other", "verification", "does not begin with Prepare"),
         ("tasks/verify.yml", "id: web.", "id: ssh.", "verification", "ssh.answers does not begin with web."),
         ("tasks/main.yml", "ansible.builtin.ping", "ping", "full_names", "ping is no full name"),
         ("tasks/main.yml", "rigwright.workstation.common", "common", "full_names", "role common is no full name"),
