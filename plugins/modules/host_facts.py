@@ -14,7 +14,7 @@ description:
   - Reads C(/proc) and starts no program but C(systemctl --version).
 version_added: 0.1.0
 author:
-  - The Rigwright engineers
+  - The Rigwright engineers (@rigwright)
 attributes:
   check_mode:
     description: Can run in C(check_mode) and return changed status prediction without modifying target.

@@ -19,7 +19,7 @@ description:
     versions too. A version is removed once none of them relies on it.
 version_added: 0.1.0
 author:
-  - The Rigwright engineers
+  - The Rigwright engineers (@rigwright)
 attributes:
   check_mode:
     description: Can run in C(check_mode) and return changed status prediction without modifying target.

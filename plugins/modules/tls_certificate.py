@@ -17,7 +17,7 @@ description:
   - An interrupted run leaves nothing that the next run does not complete.
 version_added: 0.1.0
 author:
-  - The Rigwright engineers
+  - The Rigwright engineers (@rigwright)
 attributes:
   check_mode:
     description: Can run in C(check_mode) and return changed status prediction without modifying target.
@@ -333,21 +333,22 @@ class Authority:
         return new
 
     def _make_key(self, path: str) -> None:
-        self._must("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", path)
+        _write(path, self._must("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"))
 
     def _sign(self, new: Pair, common_name: str, days: int, extensions: list[str], *signer: str) -> None:
         # Without the system's openssl.cnf, so that the certificate is the same everywhere.
         base = ["-x509", "-new", "-config", os.devnull, "-subj", f"/CN={common_name}", "-days", str(days), *signer]
         added = [word for extension in extensions for word in ("-addext", extension)]
-        self._must("req", *base, *added, "-key", new.key, "-out", new.certificate)
+        _write(new.certificate, self._must("req", *base, *added, "-key", new.key))
 
     def _openssl(self, *arguments: str) -> tuple[int, str, str]:
         return self.module.run_command([self.module.get_bin_path("openssl", required=True), *arguments])
 
-    def _must(self, *arguments: str) -> None:
-        rc, _out, err = self._openssl(*arguments)
+    def _must(self, *arguments: str) -> str:
+        rc, out, err = self._openssl(*arguments)
         if rc != 0:
             raise CertificateError(f"openssl {arguments[0]} failed: {err.strip()}")
+        return out
 
     def remove(self) -> None:
         shutil.rmtree(self.work, ignore_errors=True)
@@ -355,6 +356,12 @@ class Authority:
             os.unlink(path)
         if not os.listdir(self.directory):
             os.rmdir(self.directory)
+
+
+def _write(path: str, text: str) -> None:
+    # Not by openssl's own -out: OpenSSL 3 reports success when the disk is full.
+    with open(path, "x", encoding="ascii") as file:
+        file.write(text)
 
 
 def _attributes(path: str) -> str:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import datetime
+import errno
+import os
 import shutil
 import socket
 import ssl
@@ -297,6 +299,18 @@ def test_a_failing_openssl_leaves_nothing_behind(keep: Run, pki: Path, monkeypat
     with monkeypatch.context() as broken:
         broken.setattr(tls_certificate.Authority, "_make_key", lambda self, path: self._must("genpkey", "-nonsense"))
         assert keep()["msg"].startswith("openssl genpkey failed: ")
+    assert not pki.exists()
+    assert keep()["changed"] is True
+
+
+def test_a_full_disk_leaves_nothing_behind(keep: Run, pki: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(path: str, text: str) -> None:
+        Path(path).touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as full:
+        full.setattr(tls_certificate, "_write", write)
+        assert "No space left on device. Free space on its disk." in keep()["msg"]
     assert not pki.exists()
     assert keep()["changed"] is True
 
