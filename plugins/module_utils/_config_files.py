@@ -26,6 +26,7 @@ import time
 import typing as t
 
 STORE = "/var/lib/rigwright/config_files"
+LOCK = "/run/rigwright/config_files.lock"
 LOCK_SECONDS = 60
 
 
@@ -166,8 +167,8 @@ class Store:
 
         :raises Refused: another run held the lock for ``LOCK_SECONDS``.
         """
-        os.makedirs(self.root, mode=0o700, exist_ok=True)
-        with open(os.path.join(self.root, ".lock"), "w", encoding="ascii") as lock:
+        os.makedirs(os.path.dirname(LOCK), mode=0o755, exist_ok=True)
+        with open(LOCK, "w", encoding="ascii") as lock:
             for left in range(LOCK_SECONDS * 10, -1, -1):
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -189,7 +190,7 @@ class Store:
 
     def owner_of(self, paths: t.Iterable[str]) -> dict[str, str]:
         """Which of the paths another set manages, and which set."""
-        others = [name for name in _listdir(self.root) if name != self.name and not name.startswith(".")]
+        others = [name for name in _listdir(self.root) if name != self.name]
         claimed = {
             path: name
             for name in others
@@ -240,7 +241,8 @@ class Store:
         for name in ("manifest.json", "originals"):
             _remove(os.path.join(self.path, name))
         with contextlib.suppress(OSError):
-            os.rmdir(self.path)
+            for path in (self.path, self.root, os.path.dirname(self.root)):
+                os.rmdir(path)
 
     def recover(self) -> bool:
         """Put back what an interrupted transaction left half done; True when there was one."""
