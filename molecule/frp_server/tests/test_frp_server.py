@@ -1,0 +1,182 @@
+"""A server that lets in who has the token and trusts it, and nobody else."""
+
+from __future__ import annotations
+
+import tarfile
+
+import pytest
+
+from harness import depot, fingerprint
+from harness.clients import Entry
+
+TOKEN = "0123456789abcdef0123456789abcdef"  # molecule/frp_server/vars.yml
+PASSWORD = "a-dashboard-password"
+ARCHIVE = depot.FRP + "/v0.70.1/frp_0.70.1_linux_amd64.tar.gz"
+
+
+@pytest.fixture(scope="session")
+def client(laptop):
+    """frpc on the laptop, by hand: what a role would never write can be tried."""
+    with tarfile.open(depot.WWW / ARCHIVE) as archive:
+        program = archive.extractfile("frp_0.70.1_linux_amd64/frpc").read()
+    laptop.put({"/usr/local/bin/frpc": Entry(program, 0o755)})
+    return laptop
+
+
+@pytest.fixture
+def connect(client, target):
+    """Start frpc with a configuration and return its words after it gave up, or after three seconds."""
+
+    def start(text: str = "", *, token: str = TOKEN, ca: str | None = None) -> str:
+        trusted = target.must("cat /etc/frps/pki/ca.crt") if ca is None else ca
+        client.put({"/root/ca.crt": Entry(trusted.encode())})
+        base = f'serverAddr = "{target.host.address}"\nserverPort = 7000\nauth.token = "{token}"\n'
+        tls = 'transport.tls.trustedCaFile = "/root/ca.crt"\n' if "tls" not in text else ""
+        client.put({"/root/frpc.toml": Entry((base + tls + text).encode())})
+        done = client.run("timeout 3 frpc -c /root/frpc.toml 2>&1")
+        return done.stdout
+
+    return start
+
+
+def proxy(port: int) -> str:
+    return f'[[proxies]]\nname = "p{port}"\ntype = "tcp"\nlocalPort = 22\nremotePort = {port}\n'
+
+
+def test_a_client_with_the_token_is_let_in(connect):
+    assert "login to server success" in connect()
+
+
+def test_a_wrong_token_is_refused(connect):
+    assert "token in login doesn't match token from configuration" in connect(token="wrong" * 8)
+
+
+def test_a_client_without_tls_is_refused(connect, target):
+    assert "login to server success" not in connect("transport.tls.enable = false\n")
+    assert "non-TLS connection received on a TlsOnly server" in target.must("journalctl -u frps --no-pager")
+
+
+def test_a_client_that_trusts_another_ca_refuses_the_server(connect, client):
+    client.must("openssl req -x509 -newkey rsa:2048 -nodes -keyout /root/k -out /root/c -subj /CN=other 2>/dev/null")
+    assert "certificate signed by unknown authority" in connect(ca=client.must("cat /root/c"))
+
+
+def test_a_port_outside_the_range_is_refused(connect):
+    assert "port not allowed" in connect(proxy(6011))
+
+
+def test_a_public_port_is_opened_on_loopback_only(connect, target, client):
+    client.start(f"sleep 0.2; timeout 6 frpc -c /root/frpc.toml")
+    assert "start proxy success" in connect(proxy(6005))
+    # The one in the background has the same file; while it runs, the port is open.
+    listeners = target.must("for i in $(seq 30); do ss -Hltn sport = :6005 | grep . && break; sleep 0.2; done")
+    assert "127.0.0.1:6005" in listeners
+
+
+def test_the_server_listens_where_it_says_and_nowhere_else(host):
+    sockets = {line.split()[3] for line in host.check_output("ss -Hltnp").splitlines() if "frps" in line}
+    assert sockets <= {"0.0.0.0:7000", "*:7000", "127.0.0.1:7500"} and "127.0.0.1:7500" in sockets
+
+
+def test_the_dashboard_wants_the_password(target, laptop):
+    ask = "python3 -c 'import urllib.request as u; print(u.urlopen(\"http://{}:7500/metrics\", timeout=3).status)'"
+    assert "401" in target.run(ask.format("127.0.0.1")).stderr
+    assert laptop.run(ask.format(target.host.address)).rc != 0
+
+
+def test_it_runs_unprivileged_and_confined(host, target):
+    pid = host.check_output("systemctl show --property=MainPID --value frps")
+    assert host.check_output(f"stat -c %u /proc/{pid}") != "0"
+    rating = host.check_output("systemd-analyze security --no-pager frps | tail -n 1").split(": ")[1]
+    assert float(rating.split()[0]) < 2.5
+
+
+def test_no_secret_shows(apply, target, targets):
+    words = apply("frp_server", "targets", {"frp_server_token": TOKEN[::-1]}, "--diff", "-vvv").output
+    assert TOKEN[::-1] not in words and PASSWORD not in words
+    for one in targets:
+        # The journal has Ansible's own log of each module call; the command lines are public.
+        assert TOKEN[::-1] not in one.must("journalctl --no-pager; ps axww; cat /proc/*/cmdline | tr '\\0' ' '")
+        assert one.must("stat -c %a:%U /etc/frps/token /etc/frps/frps.toml").split() == ["600:root"] * 2
+    apply()
+
+
+# --- What is refused, before anything changes ---
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        pytest.param({"frp_server_token": ""}, "frp_server_token: is missing", id="no token"),
+        pytest.param({"frp_server_token": "x" * 31}, "frp_server_token: is missing or shorter than 32", id="short token"),
+        pytest.param({"frp_server_dashboard_password": "short"}, "frp_server_dashboard_password: is shorter", id="password"),
+        pytest.param({"frp_server_bind_port": 22}, "frp_server_bind_port: is taken by", id="port taken"),
+        pytest.param({"frp_server_bind_port": 70000}, "frp_server_bind_port: is not a TCP port", id="no port"),
+        pytest.param({"frp_server_bind_port": "many"}, "frp_server_bind_port", id="not a number"),
+        pytest.param({"frp_server_version": "0.1.0"}, "frp_server_releases: has no SHA-256 of frp 0.1.0", id="not pinned"),
+        pytest.param({"frp_server_allow_ports": [{"first": 1}]}, "frp_server_allow_ports", id="unknown key"),
+        pytest.param({"frp_server_extra": {"bindPrt": 1}}, "unknown field", id="unknown key of frps"),
+        pytest.param({"frp_server_state": "gone"}, "frp_server_state", id="unknown state"),
+    ],
+)
+def test_bad_input_is_refused_with_the_variable_and_changes_nothing(apply, targets, variables, words):
+    before = [(fingerprint.of(one), fingerprint.service_starts(one)) for one in targets]
+    result = apply(variables=variables)
+    assert result.rc != 0 and words in " ".join(result.output.split())
+    for one, (state, starts) in zip(targets, before, strict=True):
+        assert fingerprint.difference(state, fingerprint.of(one)) == []
+        assert fingerprint.service_starts(one) == starts
+
+
+def test_braces_that_frp_would_run_are_refused(apply, tmp_path):
+    unsafe = tmp_path / "unsafe.yml"
+    unsafe.write_text('frp_server_extra: {subDomainHost: !unsafe "{{ .Envs.HOME }}"}\n')
+    result = apply("frp_server", "targets", {}, "--extra-vars", f"@{unsafe}")
+    assert result.rc != 0 and "frp_server_extra: holds two opening braces" in result.output
+
+
+def test_a_disk_that_is_nearly_full_is_refused(apply, targets):
+    result = apply(variables={"__common_free_bytes": 10**18})
+    assert result.rc != 0 and "left on its root file system" in result.output
+
+
+def test_a_tampered_archive_is_refused_and_changes_nothing(apply, targets, publish):
+    """The server is on 0.70.1; what is offered as 0.69.0 is not what its checksum says."""
+    before = [(fingerprint.of(one), fingerprint.service_starts(one)) for one in targets]
+    tampered = (depot.WWW / ARCHIVE).read_bytes()
+    with publish(ARCHIVE.replace("0.70.1", "0.69.0"), tampered):
+        result = apply(variables={"frp_server_version": "0.69.0"})
+    assert result.rc != 0 and "SHA-256" in result.output
+    for one, (state, starts) in zip(targets, before, strict=True):
+        assert fingerprint.difference(state, fingerprint.of(one)) == []
+        assert fingerprint.service_starts(one) == starts
+
+
+def test_an_upgrade_and_the_way_back(apply, targets):
+    def versions() -> set[str]:
+        return {one.must("frps --version").strip() for one in targets}
+
+    assert apply(variables={"frp_server_version": "0.69.0"}).rc == 0
+    assert versions() == {"0.69.0"}
+    assert apply().rc == 0
+    assert versions() == {"0.70.1"}
+    assert all(one.must("ls /opt/frp").split() == ["0.69.0", "0.70.1"] for one in targets), "the old one stays for going back"
+    fetched = depot.REQUESTS.stat().st_size
+    assert apply(variables={"frp_server_version": "0.69.0"}).rc == 0
+    assert versions() == {"0.69.0"} and depot.REQUESTS.stat().st_size == fetched, "going back needs no network"
+    assert apply().rc == 0
+
+
+def test_a_run_killed_before_the_restart_is_completed_by_the_next(apply, target):
+    """A newer file than the one that the service loaded: that alone makes the next run restart it."""
+    target.must("sed -i 's/maxPortsPerClient = 10/maxPortsPerClient = 11/' /etc/frps/frps.toml")
+    before = fingerprint.service_starts(target)["frps.service"]
+    result = apply(variables={"frp_server_max_ports_per_client": 11})
+    assert result.rc == 0 and fingerprint.service_starts(target)["frps.service"] != before
+    assert apply().rc == 0
+
+
+def test_a_file_edited_by_hand_is_put_right(apply, target):
+    target.must("echo '# mine' >> /etc/frps/frps.toml")
+    assert apply().rc == 0
+    assert "# mine" not in target.must("cat /etc/frps/frps.toml")
