@@ -16,7 +16,7 @@ ARCHIVE = depot.FRP + "/v0.70.1/frp_0.70.1_linux_amd64.tar.gz"
 
 @pytest.fixture(scope="session")
 def client(laptop):
-    """frpc on the laptop, by hand: what a role would never write can be tried."""
+    """Frpc on the laptop, by hand: what a role would never write can be tried."""
     with tarfile.open(depot.WWW / ARCHIVE) as archive:
         program = archive.extractfile("frp_0.70.1_linux_amd64/frpc").read()
     laptop.put({"/usr/local/bin/frpc": Entry(program, 0o755)})
@@ -66,7 +66,7 @@ def test_a_port_outside_the_range_is_refused(connect):
 
 
 def test_a_public_port_is_opened_on_loopback_only(connect, target, client):
-    client.start(f"sleep 0.2; timeout 6 frpc -c /root/frpc.toml")
+    client.start("sleep 0.2; timeout 6 frpc -c /root/frpc.toml")
     assert "start proxy success" in connect(proxy(6005))
     # The one in the background has the same file; while it runs, the port is open.
     listeners = target.must("for i in $(seq 30); do ss -Hltn sport = :6005 | grep . && break; sleep 0.2; done")
@@ -108,12 +108,18 @@ def test_no_secret_shows(apply, target, targets):
     ("variables", "words"),
     [
         pytest.param({"frp_server_token": ""}, "frp_server_token: is missing", id="no token"),
-        pytest.param({"frp_server_token": "x" * 31}, "frp_server_token: is missing or shorter than 32", id="short token"),
-        pytest.param({"frp_server_dashboard_password": "short"}, "frp_server_dashboard_password: is shorter", id="password"),
+        pytest.param(
+            {"frp_server_token": "x" * 31}, "frp_server_token: is missing or shorter than 32", id="short token"
+        ),
+        pytest.param(
+            {"frp_server_dashboard_password": "short"}, "frp_server_dashboard_password: is shorter", id="password"
+        ),
         pytest.param({"frp_server_bind_port": 22}, "frp_server_bind_port: is taken by", id="port taken"),
         pytest.param({"frp_server_bind_port": 70000}, "frp_server_bind_port: is not a TCP port", id="no port"),
         pytest.param({"frp_server_bind_port": "many"}, "frp_server_bind_port", id="not a number"),
-        pytest.param({"frp_server_version": "0.1.0"}, "frp_server_releases: has no SHA-256 of frp 0.1.0", id="not pinned"),
+        pytest.param(
+            {"frp_server_version": "0.1.0"}, "frp_server_releases: has no SHA-256 of frp 0.1.0", id="not pinned"
+        ),
         pytest.param({"frp_server_allow_ports": [{"first": 1}]}, "frp_server_allow_ports", id="unknown key"),
         pytest.param({"frp_server_extra": {"bindPrt": 1}}, "unknown field", id="unknown key of frps"),
         pytest.param({"frp_server_state": "gone"}, "frp_server_state", id="unknown state"),
@@ -160,7 +166,9 @@ def test_an_upgrade_and_the_way_back(apply, targets):
     assert versions() == {"0.69.0"}
     assert apply().rc == 0
     assert versions() == {"0.70.1"}
-    assert all(one.must("ls /opt/frp").split() == ["0.69.0", "0.70.1"] for one in targets), "the old one stays for going back"
+    assert all(one.must("ls /opt/frp").split() == ["0.69.0", "0.70.1"] for one in targets), (
+        "the old one stays for going back"
+    )
     fetched = depot.REQUESTS.stat().st_size
     assert apply(variables={"frp_server_version": "0.69.0"}).rc == 0
     assert versions() == {"0.69.0"} and depot.REQUESTS.stat().st_size == fetched, "going back needs no network"
