@@ -1,0 +1,258 @@
+"""Mirrors as apt and pip meet them: the depot is the live mirror, /stale on it an old one, a closed port a dead one."""
+
+from __future__ import annotations
+
+import re
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import pytest
+
+from harness import depot, fingerprint, lab
+from harness.clients import Entry, Machine
+
+DEPOT = f"http://{lab.read('molecule').depot}"
+DEAD = "http://127.0.0.9:9/debian"
+LIVE = f"{DEPOT}/debian"
+STALE = f"{DEPOT}/stale/debian"
+PACKAGE = "hello"  # small, without dependencies, on no host yet
+
+Apply = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def hosts_of_their_own(targets: list[Machine]) -> Iterator[None]:
+    """Each test finds /etc/apt as the scenario left it, and leaves no package behind."""
+    yield
+    for target in targets:
+        target.must(f"dpkg --purge {PACKAGE} && apt-get clean")
+
+
+def codename(target: Machine) -> str:
+    return target.must(". /etc/os-release && echo $VERSION_CODENAME").strip()
+
+
+def asked_of_depot(target: Machine, since: int) -> list[str]:
+    """The paths that a host asked of the depot since its log had so many lines."""
+    return [str(line["path"]) for line in depot.requests()[since:] if line["client"] == str(target.host.address)]
+
+
+def age_days(release: str) -> float:
+    """How old the depot's copy of the archive is, so that the tests hold with a snapshot of any age."""
+    with urllib.request.urlopen(f"{LIVE}/dists/{release}-updates/InRelease", timeout=30) as answer:  # noqa: S310
+        date = re.search(r"^Date: (.+)$", answer.read().decode(), re.MULTILINE)
+    assert date
+    return (time.time() - parsedate_to_datetime(date[1]).timestamp()) / 86400
+
+
+def sources(target: Machine) -> str:
+    return target.must("cat /etc/apt/sources.list.d/debian.sources")
+
+
+def test_a_dead_first_mirror_is_reported_and_put_last(apply: Apply, targets: list[Machine]) -> None:
+    result = apply(variables={"mirrors_recheck": True})
+
+    assert result.rc == 0, result.output
+    for target in targets:
+        assert result.findings(target.host.name)["mirrors.choice"] == "warn"
+        assert target.must("cat /etc/apt/mirrors/debian.list") == f"{LIVE}\tpriority:1\n{DEAD}\tpriority:2\n"
+
+
+def test_apt_installs_from_the_second_mirror_when_the_first_is_dead(apply: Apply, targets: list[Machine]) -> None:
+    # Unseen, the dead mirror stays first, as one does that dies after it was chosen.
+    result = apply(variables={"mirrors_check": False})
+    assert result.rc == 0, result.output
+    for target in targets:
+        assert target.must("cat /etc/apt/mirrors/debian.list") == f"{DEAD}\tpriority:1\n{LIVE}\tpriority:2\n"
+        asked = len(depot.requests())
+
+        words = target.must(f"apt-get install --yes --no-install-recommends {PACKAGE} 2>&1", seconds=120)
+
+        assert f"Ign:1 {DEAD}" in words or f"Ign:2 {DEAD}" in words
+        assert target.must(PACKAGE) == "Hello, world!\n"
+        assert [path for path in asked_of_depot(target, asked) if re.search(rf"/{PACKAGE}_.*\.deb$", path)]
+
+
+def test_apt_knows_every_source_once(target: Machine) -> None:
+    words = target.must("apt-get update -o APT::Update::Error-Mode=any 2>&1 && apt-cache policy 2>&1", seconds=120)
+
+    assert "configured multiple times" not in words
+    assert f"{DEPOT}/debian {codename(target)} InRelease" in words
+
+
+def test_security_stays_with_the_distribution(target: Machine) -> None:
+    security = next(stanza for stanza in sources(target).split("\n\n") if f"{codename(target)}-security" in stanza)
+
+    assert "URIs: mirror+file:/etc/apt/mirrors/debian.list" in sources(target)
+    assert "mirror+file" not in security
+    assert DEPOT not in security
+
+
+def test_security_follows_when_asked_and_comes_back(apply: Apply, targets: list[Machine]) -> None:
+    before = [sources(target) for target in targets]
+
+    followed = apply(variables={"mirrors_security": True})
+
+    assert followed.rc == 0, followed.output
+    for target in targets:
+        assert f"{DEPOT}/debian-security\tpriority:1\n" in target.must("cat /etc/apt/mirrors/debian-security.list")
+    assert apply().rc == 0
+    assert [sources(target) for target in targets] == before
+
+
+def test_the_second_run_asks_no_mirror(apply: Apply, targets: list[Machine]) -> None:
+    assert apply().rc == 0
+    asked = len(depot.requests())
+
+    result = apply()
+
+    assert result.changed() == {target.host.name: 0 for target in targets}
+    assert [asked_of_depot(target, asked) for target in targets] == [[] for _target in targets]
+
+
+def test_a_stale_mirror_is_refused_with_its_age(apply: Apply, targets: list[Machine]) -> None:
+    before = [fingerprint.of(target) for target in targets]
+    age = max(age_days(codename(target)) for target in targets)
+
+    result = apply(variables={"mirrors_apt_urls": [STALE], "mirrors_max_age_days": int(age) + 15})
+
+    assert result.rc != 0
+    found = re.search(
+        rf"{STALE}: its newest release is ([\d.]+) days old, the limit is {int(age) + 15} days", flat(result.output)
+    )
+    assert found, result.output
+    assert abs(float(found[1]) - age - 30) < 2
+    assert "mirrors_apt_urls" in result.output
+    assert [fingerprint.of(target) for target in targets] == before
+
+
+def test_one_stale_mirror_of_several_is_left_out(apply: Apply, targets: list[Machine]) -> None:
+    age = max(age_days(codename(target)) for target in targets)
+
+    result = apply(variables={"mirrors_apt_urls": [STALE, LIVE], "mirrors_max_age_days": int(age) + 15})
+
+    assert result.rc == 0, result.output
+    for target in targets:
+        assert f"URIs: {LIVE}\n" in sources(target)
+        assert "/stale" not in sources(target)
+        assert result.findings(target.host.name)["mirrors.choice"] == "warn"
+
+
+def test_when_all_mirrors_are_dead_nothing_changes(apply: Apply, targets: list[Machine]) -> None:
+    before = [fingerprint.of(target) for target in targets]
+
+    result = apply(variables={"mirrors_apt_urls": [DEAD, f"{DEPOT}/nothing/debian"]})
+
+    assert result.rc != 0
+    words = flat(result.output)
+    assert f"{DEAD}: Could not connect to 127.0.0.9:9" in words
+    assert f"{DEPOT}/nothing/debian: no {codename(targets[0])}-updates (404" in words
+    assert [fingerprint.of(target) for target in targets] == before
+
+
+def test_a_mirror_that_apt_does_not_trust_is_taken_back(apply: Apply, targets: list[Machine]) -> None:
+    # Taken unseen, the old copy's signature does not hold: apt-get update fails, and every file goes back.
+    before = [fingerprint.of(target) for target in targets]
+
+    result = apply(variables={"mirrors_apt_urls": [STALE], "mirrors_check": False})
+
+    assert result.rc != 0
+    assert "apt-get update" in result.output
+    assert [fingerprint.of(target) for target in targets] == before
+
+
+def test_check_mode_changes_nothing(apply: Apply, targets: list[Machine]) -> None:
+    before = [fingerprint.of(target) for target in targets]
+
+    result = apply(variables={"mirrors_apt_urls": [LIVE], "mirrors_hf_endpoint": DEPOT}, check=True)
+
+    assert result.rc == 0, result.output
+    assert result.changed() == {target.host.name: 1 for target in targets}
+    assert [fingerprint.of(target) for target in targets] == before
+
+
+def test_an_unknown_profile_is_refused(apply: Apply, targets: list[Machine]) -> None:
+    before = [fingerprint.of(target) for target in targets]
+
+    result = apply(variables={"mirrors_profile": "tsinghua"})
+
+    assert result.rc != 0
+    assert "mirrors_profile must be one of: none, tuna, ustc, bfsu, aliyun, cernet, custom, got: tsinghua" in flat(
+        result.output
+    )
+    assert [fingerprint.of(target) for target in targets] == before
+
+
+def test_a_pip_conf_keeps_its_other_words_and_comes_back(apply: Apply, targets: list[Machine]) -> None:
+    own = "# Ask Ann.\n[global]\ntimeout = 60\nindex-url = https://old.example/simple\n"
+    for target in targets:
+        target.put({"/etc/pip.conf": Entry(own.encode(), mode=0o640)})
+
+    assert apply(variables={"mirrors_pip_url": "https://mirror.example/simple"}).rc == 0
+
+    for target in targets:
+        assert target.must("cat /etc/pip.conf") == (
+            "# Ask Ann.\n[global]\nindex-url = https://mirror.example/simple\ntimeout = 60\n"
+        )
+    assert apply().rc == 0
+    for target in targets:
+        assert target.must("cat /etc/pip.conf; stat --format %a /etc/pip.conf; rm /etc/pip.conf") == f"{own}640\n"
+
+
+def test_every_service_is_told(apply: Apply, target: Machine) -> None:
+    result = apply(
+        hosts=target.host.name,
+        variables={
+            "mirrors_uv_url": "https://mirror.example/simple",
+            "mirrors_conda_url": "https://mirror.example/anaconda/cloud",
+            "mirrors_hf_endpoint": "https://hf.example",
+        },
+    )
+
+    assert result.rc == 0, result.output
+    assert target.must("bash --login -c 'echo $HF_ENDPOINT'") == "https://hf.example\n"
+    generator = "/usr/lib/systemd/user-environment-generators/30-systemd-environment-d-generator"
+    assert "HF_ENDPOINT=https://hf.example\n" in target.must(generator)
+    assert 'url = "https://mirror.example/simple"\ndefault = true\n' in target.must("cat /etc/uv/uv.toml")
+    assert "conda-forge: https://mirror.example/anaconda/cloud\n" in target.must(
+        "cat /etc/conda/condarc.d/rigwright-mirrors.yml"
+    )
+
+
+def test_a_third_party_s_source_is_left_alone_and_stops_nothing(apply: Apply, target: Machine) -> None:
+    theirs = f"deb [signed-by=/etc/apt/keyrings/theirs.asc] {DEPOT}/theirs/debian {codename(target)} main\n"
+    target.put({"/etc/apt/sources.list.d/theirs.list": Entry(theirs.encode())})
+
+    result = apply(hosts=target.host.name, variables={"mirrors_apt_urls": [LIVE]})
+
+    assert result.rc == 0, result.output
+    assert target.must("cat /etc/apt/sources.list.d/theirs.list; rm /etc/apt/sources.list.d/theirs.list") == theirs
+
+
+def test_sources_that_come_back_by_themselves_are_merged_again(apply: Apply, target: Machine) -> None:
+    # As cloud-init or a person would do it, beside the deb822 file: without the role every package is listed twice.
+    line = f"deb {LIVE} {codename(target)} main contrib\n"
+    target.put({"/etc/apt/sources.list": Entry(line.encode())})
+
+    assert apply(hosts=target.host.name).rc == 0
+
+    assert target.run("test -e /etc/apt/sources.list").rc != 0
+    assert re.search(r"^Components:.*\bcontrib\b", sources(target), re.MULTILINE)
+    words = target.must("apt-get update 2>&1", seconds=120)
+    assert "configured multiple times" not in words
+
+
+def test_the_proof_passes(apply: Apply, targets: list[Machine]) -> None:
+    assert apply(variables={"mirrors_apt_urls": [LIVE]}).rc == 0
+
+    result = apply(variables={"mirrors_apt_urls": [LIVE], "apply_tasks": "verify"})
+
+    assert result.rc == 0, result.output
+
+
+def flat(text: str) -> str:
+    """What a person reads: Ansible breaks long lines."""
+    return re.sub(r"\s+", " ", text)
