@@ -77,10 +77,10 @@ def check_request(params: dict[str, t.Any]) -> None:
         raise CertificateError(
             f"mode is {params['mode']!r}. Set `mode` to octal digits that keep the key from others, such as 0640."
         )
-    if not 0 <= params["renew_days"] < params["days"] <= params["ca_days"]:
+    if not 0 <= params["renew_days"] < params["days"] < params["ca_days"]:
         raise CertificateError(
             f"renew_days is {params['renew_days']}, days {params['days']} and ca_days {params['ca_days']}."
-            " Set `renew_days` below `days`, and `days` to at most `ca_days`."
+            " Set `renew_days` below `days`, and `days` below `ca_days`."
         )
 
 

@@ -97,7 +97,7 @@ def test_a_good_request_is_accepted() -> None:
         ({"mode": "rw"}, "mode"),
         ({"renew_days": 825}, "renew_days"),
         ({"renew_days": -1}, "renew_days"),
-        ({"days": 3651}, "renew_days"),
+        ({"days": 3650}, "renew_days"),
     ],
 )
 def test_a_bad_request_is_refused_by_the_name_of_its_parameter(change: dict[str, Any], named: str) -> None:
