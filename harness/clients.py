@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import docker
+import docker.errors
 from docker.models.containers import Container
 
-from harness.lab import Host
+from harness.lab import Host, Refusal
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,10 @@ class Machine:
 
     def __init__(self, client: docker.DockerClient, host: Host) -> None:
         self.host = host
-        self.container: Container = client.containers.get(host.container)
+        try:
+            self.container: Container = client.containers.get(host.container)
+        except docker.errors.NotFound:
+            raise Refusal(f"{host.name} of the lab {host.lab} does not run: `python -m harness up`") from None
 
     def run(self, command: str, *, user: str = "root", seconds: float = 60) -> Done:
         """Run a shell command and wait for its end."""

@@ -196,7 +196,7 @@ def up(client: docker.DockerClient, lab: Lab) -> None:
     version = hashlib.sha256(image.encode())
     for path in sorted(FILES.glob("*.*")) + sorted(FILES.glob("apt-cacher-ng/*")):
         version.update(path.read_bytes())
-    label = f"{version.hexdigest()[:12]}/{lab.depot}/{source.main}/{source.security}"
+    label = f"{version.hexdigest()[:12]} {lab.depot} {source.main} {source.security} {STATE.resolve()}"
     for container in client.containers.list(all=True, filters={"label": "rigwright=depot"}):
         if container.status == "running" and container.labels.get("rigwright.depot") == label:
             return

@@ -7,7 +7,6 @@ makes a new one, and nothing else does.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import platform
 import re
@@ -132,7 +131,7 @@ def recipe(name: str) -> list[str]:
 
 def reference(name: str) -> str:
     """`rigwright/<name>:<hash of the recipe>`."""
-    text = json.dumps(recipe(name)) + SETUP.read_text()
+    text = " ".join(recipe(name)).replace(str(SETUP), SETUP.read_text())
     return f"rigwright/{name}:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 

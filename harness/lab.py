@@ -69,19 +69,19 @@ def read(name: str) -> Lab:
         capture_output=True,
         text=True,
     )
-    return parse(name, inventory, json.loads(listing.stdout))
+    return parse(inventory, json.loads(listing.stdout))
 
 
-def parse(name: str, inventory: Path, listing: dict[str, Any]) -> Lab:
+def parse(inventory: Path, listing: dict[str, Any]) -> Lab:
     """Build a Lab from what `ansible-inventory --list` says."""
     variables = listing["_meta"]["hostvars"]
     groups = {group: content.get("hosts", []) for group, content in listing.items() if group != "_meta"}
-    # What concerns the whole lab stands under `all`, so any host knows it.
+    # What concerns the whole lab stands in the group `sandbox`, so any host knows it.
     shared = next(iter(variables.values()))
     subnet, depot = ipaddress.IPv4Network(shared["sandbox_subnet"]), ipaddress.IPv4Address(shared["sandbox_depot"])
     hosts = tuple(
         Host(
-            lab=name,
+            lab=shared["sandbox_lab"],
             name=host,
             address=ipaddress.IPv4Address(content["ansible_host"]),
             image=content["sandbox_image"],
@@ -92,4 +92,4 @@ def parse(name: str, inventory: Path, listing: dict[str, Any]) -> Lab:
     for what, address in [("sandbox_depot", depot), *((host.name, host.address) for host in hosts)]:
         if address not in subnet:
             raise Refusal(f"{inventory}: the address {address} of {what} is not in sandbox_subnet {subnet}")
-    return Lab(name, inventory, subnet, depot, tuple(shared["sandbox_frp_versions"]), hosts)
+    return Lab(shared["sandbox_lab"], inventory, subnet, depot, tuple(shared["sandbox_frp_versions"]), hosts)

@@ -26,6 +26,9 @@ STATE = CACHE / "sandbox"
 KEY = STATE / "id_ed25519"
 OWNER = 1000  # the user that image_setup.sh makes
 
+# A booted machine has shared mounts; systemd leaves that to the container manager, and without it no unit gets its credentials.
+BOOT = ["sh", "-c", "mount --make-rshared / && exec /sbin/init"]
+
 # What systemd, sshd, cron, nftables and FUSE need in a container. Never --privileged: a sandbox host may not touch this machine.
 CAPABILITIES = [
     *("CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "SETFCAP", "MKNOD", "SYS_CHROOT"),
@@ -82,6 +85,7 @@ def start(client: docker.DockerClient, wanted: Lab, host: Host) -> str:
         container.remove(force=True, v=True)
     container = client.containers.create(
         image,
+        BOOT,
         name=host.container,
         hostname=host.name,
         labels={"rigwright": "host", "rigwright.lab": wanted.name, "rigwright.host": f"{wanted.name}/{host.name}"},

@@ -1,0 +1,135 @@
+"""What tests of roles work with: the hosts of the lab, real clients, and a way to apply a role with other variables.
+
+def test_a_short_token_is_refused(apply, targets):
+    before = fingerprint.of(targets[0])
+    result = apply(variables={"frp_server_token": "short"})
+    assert result.rc != 0
+    assert "frp_server_token" in result.output
+    assert fingerprint.difference(before, fingerprint.of(targets[0])) == []
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import testinfra
+from testinfra.host import Host as TestinfraHost
+
+from harness import depot, engine, lab
+from harness.clients import Machine
+
+LAB = lab.read("molecule")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `ansible-playbook` left: its exit status, all its words, and the report of each host (docs/report.md)."""
+
+    rc: int
+    output: str
+    hosts: Mapping[str, Any]
+
+    def changed(self) -> dict[str, int]:
+        """How many tasks changed something, by host."""
+        return {name: host["stats"]["changed"] for name, host in self.hosts.items()}
+
+    def findings(self, host: str) -> dict[str, str]:
+        """The findings of a host: `{id: status}`."""
+        return {finding["id"]: finding["status"] for finding in self.hosts[host]["findings"]}
+
+
+@pytest.fixture(scope="session")
+def scenario() -> str:
+    """The name of the scenario, which is that of its role."""
+    return os.environ["MOLECULE_SCENARIO_NAME"]
+
+
+@pytest.fixture(scope="session")
+def machine() -> Callable[[str], Machine]:
+    """Give a host of the lab by its name: `machine("laptop").ssh("owner@debian12", "true")`."""
+    client = engine.connect()
+    return lambda name: Machine(client, LAB.host(name))
+
+
+@pytest.fixture(scope="session")
+def targets(machine: Callable[[str], Machine]) -> list[Machine]:
+    """The hosts that the role under test runs on, one for each supported system."""
+    return [machine(host.name) for host in LAB.group("targets")]
+
+
+@pytest.fixture(scope="session", params=[host.name for host in LAB.group("targets")])
+def target(request: pytest.FixtureRequest, machine: Callable[[str], Machine]) -> Machine:
+    """Each of the targets in turn."""
+    return machine(request.param)
+
+
+@pytest.fixture(scope="session")
+def host(target: Machine) -> TestinfraHost:
+    """Each of the targets in turn, as testinfra sees it (instead of testinfra's own fixture, which does not know the lab)."""
+    return testinfra.get_host(f"docker://{target.host.container}")
+
+
+@pytest.fixture(scope="session")
+def laptop(machine: Callable[[str], Machine]) -> Machine:
+    """A client."""
+    return machine("laptop")
+
+
+@pytest.fixture(scope="session")
+def gateway(machine: Callable[[str], Machine]) -> Machine:
+    """A server in between."""
+    return machine("gateway")
+
+
+@pytest.fixture(scope="session")
+def publish() -> Callable[[str, bytes], Any]:
+    """Serve other bytes at a path of the depot for the time of a `with` block."""
+    return depot.publish
+
+
+@pytest.fixture
+def apply(scenario: str, tmp_path: Path) -> Callable[..., Result]:
+    """Apply a role with ansible-playbook, to all targets side by side unless told otherwise, and return what came of it.
+
+    `variables` come on top of molecule/<role>/vars.yml; they travel in a file, because secrets may be among them.
+    """
+
+    def run(
+        role: str = scenario,
+        hosts: str = "targets",
+        variables: Mapping[str, Any] | None = None,
+        *options: str,
+        check: bool = False,
+    ) -> Result:
+        extra, report = tmp_path / "variables.json", tmp_path / "report.json"
+        extra.write_text(json.dumps({"apply_role": role, "apply_hosts": hosts, **(variables or {})}))
+        extra.chmod(0o600)
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "ansible", "playbook", str(lab.ROOT / "molecule/shared/converge.yml")),
+                *("--inventory", str(LAB.inventory), "--extra-vars", f"@{extra}", *options),
+                *(["--check"] if check else []),
+            ],
+            check=False,
+            cwd=lab.ROOT,
+            env=os.environ | {"ANSIBLE_CONFIG": str(lab.ROOT / "ansible.cfg"), "RIGWRIGHT_REPORT_PATH": str(report)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        return Result(done.returncode, done.stdout, json.loads(report.read_text())["hosts"])
+
+    return run
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The contract takes the role away in the end: it comes after the role's own tests."""
+    items.sort(key=lambda item: "shared" in item.path.parts)
