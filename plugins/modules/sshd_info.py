@@ -97,6 +97,12 @@ config:
   returned: always
   type: dict
   sample: {permitrootlogin: "no", port: ["22"]}
+effective:
+  description: The lines of C(sshd -T) as they are, empty when there are none.
+  returned: always
+  type: list
+  elements: str
+  sample: [port 22, permitrootlogin no]
 config_error:
   description: Why sshd refuses its own configuration, empty when it does not. O(ignore:config) then holds the defaults of sshd.
   returned: always
@@ -275,13 +281,13 @@ def invalid_keys(keys: t.Mapping[str, t.Sequence[str]], config: t.Mapping[str, t
     return [f"{user}, key {number}: {problem}" for user, number, problem in judged if problem]
 
 
-def effective_config(module: AnsibleModule) -> tuple[dict[str, t.Any], str]:
-    """What ``sshd -T`` says, or the defaults and the reason for which it says nothing."""
+def effective_config(module: AnsibleModule) -> tuple[str, str]:
+    """What ``sshd -T`` says, or the reason for which it says nothing."""
     # The service makes the directory when it starts; with socket activation it is missing until then, and sshd -T wants it.
     os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
     asked = f"user={module.params['user']},host={module.params['client']},addr={module.params['client']}"
     rc, out, err = module.run_command([SSHD, "-T", "-C", asked])
-    return (parse_config(out), "") if rc == 0 else (dict(DEFAULTS), err.strip())
+    return (out, "") if rc == 0 else ("", err.strip())
 
 
 def main_config() -> dict[str, t.Any]:
@@ -370,7 +376,8 @@ def gather(module: AnsibleModule) -> dict[str, t.Any]:
     members = plan["members"]
     users = {*keys, *(user for found in members.values() for user in found)}
     installed = os.path.exists(SSHD)
-    config, config_error = effective_config(module) if installed else (dict(DEFAULTS), "")
+    effective, config_error = effective_config(module) if installed else ("", "")
+    config = parse_config(effective) if effective else dict(DEFAULTS)
     planned_config = overlay(config, plan["config"])
     service, listening = units(module)
     peer = own_connection()
@@ -390,6 +397,7 @@ def gather(module: AnsibleModule) -> dict[str, t.Any]:
         "installed": installed,
         "version": version(module) if installed else "",
         "config": config,
+        "effective": effective.splitlines(),
         "config_error": config_error,
         "main_config": main_config(),
         "service": service,
