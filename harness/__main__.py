@@ -23,7 +23,6 @@ SUBCOMMANDS = {
     "depot": Subcommand("harness.depot", "serve the depot: what roles download"),
     "demo": Subcommand("harness.demo", "provision a gateway and a workstation, then use them"),
     "test": Subcommand("harness.testing", "run every check"),
-    "bench": Subcommand("harness.bench", "measure wall time, CPU time and module runs"),
 }
 
 
