@@ -54,6 +54,16 @@ def up(wanted: Lab) -> None:
         keys = list(pool.map(lambda host: start(client, wanted, host), wanted.hosts))
     known_hosts = "".join(f"{host.address} {key}\n" for host, key in zip(wanted.hosts, keys, strict=True))
     (STATE / f"{wanted.name}.known_hosts").write_text(known_hosts)
+    (STATE / f"{wanted.name}.ssh_config").write_text(ssh_config(wanted))
+
+
+def ssh_config(wanted: Lab) -> str:
+    """A configuration for `ssh -F`, so that a person can log in to the hosts by name."""
+    names = "".join(f"Host {host.name}\n  HostName {host.address}\n" for host in wanted.hosts)
+    known_hosts = STATE / f"{wanted.name}.known_hosts"
+    return (
+        f"{names}Host *\n  User owner\n  IdentityFile {KEY}\n  IdentitiesOnly yes\n  UserKnownHostsFile {known_hosts}\n"
+    )
 
 
 def down(name: str | None = None) -> None:

@@ -1,0 +1,124 @@
+"""The demo: a gateway, a workstation behind it and a laptop; provisioned by site.yml, then used as their owner would."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from harness import depot, engine, images, lab, sandbox
+from harness.clients import Machine
+from harness.lab import CACHE, ROOT, Refusal
+from harness.progress import say, step
+
+STATE = CACHE / "demo"
+VARIABLES = STATE / "variables.json"
+REPORT = STATE / "report.json"
+TUNNEL_PORT = 6022  # frp_client_visitors of the laptop in harness/labs/demo.yml
+
+
+def make_variables(laptop_key: str) -> None:
+    """Make the secrets of this demo once, readable by this user alone, and note the laptop's key beside them."""
+    STATE.mkdir(parents=True, exist_ok=True)
+    if VARIABLES.exists():
+        variables = json.loads(VARIABLES.read_text())
+    else:
+        VARIABLES.touch(mode=0o600)
+        variables = {"demo_token": secrets.token_hex(32), "demo_secret": secrets.token_hex(16)}
+    VARIABLES.write_text(json.dumps(variables | {"demo_laptop_key": laptop_key.strip()}, indent=1))
+
+
+def site_command() -> list[str]:
+    """The command that provisions the demo, relative to the checkout."""
+    inventory = lab.LABS.relative_to(ROOT) / "demo.yml"
+    return ["ansible-playbook", "site.yml", "-i", str(inventory), "-e", f"@{VARIABLES.relative_to(ROOT)}"]
+
+
+def provision() -> None:
+    """Run site.yml with its words going straight to the terminal. Raises Refusal when it fails."""
+    command = site_command()
+    with step(" ".join(command)):
+        program = str(Path(sys.executable).with_name(command[0]))
+        environment = os.environ | {"RIGWRIGHT_REPORT_PATH": str(REPORT)}
+        status = subprocess.run([program, *command[1:]], cwd=ROOT, env=environment, check=False).returncode
+    if status != 0:
+        raise Refusal(f"site.yml failed (see above): the hosts are left as they are, `script/demo` tries again, {DOWN}")
+
+
+def log_in(laptop: Machine) -> None:
+    """Log in from the laptop to the workstation through the tunnel, with the laptop's own ssh. Raises Refusal when it fails."""
+    command = "echo $(hostname), $(. /etc/os-release; echo $PRETTY_NAME), logged in as $(id -un)"
+    with step(f"laptop: ssh -p {TUNNEL_PORT} owner@127.0.0.1, through frp on the gateway to the workstation"):
+        deadline = time.monotonic() + 30
+        while True:
+            done = laptop.ssh("owner@127.0.0.1", command, port=TUNNEL_PORT)
+            if done.rc == 0 or time.monotonic() > deadline:
+                break
+            time.sleep(1)
+        if done.rc != 0:
+            raise Refusal(f"The laptop cannot log in to the workstation: {done.stderr.strip()}")
+        print(f"    {done.stdout.strip()}", flush=True)
+        if not done.stdout.startswith("workstation,"):
+            raise Refusal("The laptop arrived somewhere else than on the workstation")
+
+
+def count_findings() -> str:
+    """`30 pass, 3 skip`: what the report above has host by host."""
+    hosts = json.loads(REPORT.read_text())["hosts"].values()
+    counts = Counter(finding["status"] for host in hosts for finding in host["findings"])
+    return ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+
+
+DOWN = "`script/demo --down` removes them"
+LOOK_AROUND = f"""
+    Look around:
+      ssh -F {(sandbox.STATE / "demo.ssh_config").relative_to(ROOT)} workstation     (or gateway, laptop)
+      ssh -F {(sandbox.STATE / "demo.ssh_config").relative_to(ROOT)} -t laptop sudo ssh -p {TUNNEL_PORT} owner@127.0.0.1
+    Change {lab.LABS.relative_to(ROOT)}/demo.yml and run this again:
+      .venv/bin/{" ".join(site_command())}
+    The whole report: {REPORT.relative_to(ROOT)}. Done with the hosts? {DOWN}.
+"""
+
+
+def up() -> None:
+    start = time.monotonic()
+    wanted = lab.read("demo")
+    sandbox.up(wanted)
+    laptop = Machine(engine.connect(), wanted.host("laptop"))
+    make_variables(laptop.public_key())
+    provision()
+    log_in(laptop)
+    say(f"findings, in the report above: {count_findings()}")
+    say(f"the demo works: {time.monotonic() - start:.0f} s")
+    print(LOOK_AROUND, flush=True)
+
+
+def down(*, with_images: bool) -> None:
+    """Remove what the demo made; images and downloads, which the tests use too, only when asked."""
+    sandbox.down("demo")
+    shutil.rmtree(STATE, ignore_errors=True)
+    if with_images:
+        images.remove_all(engine.connect())
+        depot.clean()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--down", action="store_true", help="remove the hosts, the network and the secrets of the demo")
+    parser.add_argument("--images", action="store_true", help="with --down: remove the images and downloads too")
+
+
+def main(args: argparse.Namespace) -> int:
+    if args.images and not args.down:
+        raise Refusal("--images goes with --down")
+    if args.down:
+        down(with_images=args.images)
+    else:
+        up()
+    return 0
