@@ -26,6 +26,12 @@ ROOTS = ["/etc", "/home", "/opt", "/root", "/usr/local", "/var/lib/rigwright", "
 VOLATILE = {"/etc/ld.so.cache", "/etc/mtab", "/etc/resolv.conf"}
 PASSING = {".ansible", ".cache", ".ssh", "__pycache__"}
 
+owners = {}
+for name in os.listdir("/var/lib/dpkg/info"):
+    if name.endswith(".list"):
+        with open("/var/lib/dpkg/info/" + name) as paths:
+            owners.update((path.rstrip("\n"), name[: -len(".list")].split(":")[0]) for path in paths)
+
 state = {}
 for root in ROOTS:
     for folder, folders, files in os.walk(root):
@@ -43,11 +49,13 @@ for root in ROOTS:
             else:
                 what = "directory" if stat.S_ISDIR(info.st_mode) else "special"
             state["file " + path] = f"{stat.S_IMODE(info.st_mode):04o} {info.st_uid}:{info.st_gid} {what}"
+            if path in owners:
+                state["file " + path] += " of package " + owners[path]
 
 def lines(*command):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
 
-for line in lines("dpkg-query", "--show", "--showformat", "${db:Status-Abbrev}${binary:Package} ${Version}\n"):
+for line in lines("dpkg-query", "--show", "--showformat", "${db:Status-Abbrev}${Package} ${Version}\n"):
     status, package, version = line.split()
     if status == "ii":
         state["package " + package] = version
@@ -79,6 +87,16 @@ def difference(before: State, after: State) -> list[str]:
         elif before[name] != after[name]:
             lines.append(f"changed: {name}: {before[name]} -> {after[name]}")
     return lines
+
+
+def without_new_packages(before: State, after: State) -> State:
+    """Return `after` without the packages that `before` has not, their files and their units."""
+    added = {name for name in after.keys() - before.keys() if name.startswith("package ")}
+    return {
+        name: what
+        for name, what in after.items()
+        if name in before or not (name in added or name.startswith("unit ") or what.partition(" of ")[2] in added)
+    }
 
 
 def service_starts(machine: Machine) -> dict[str, str]:

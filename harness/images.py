@@ -152,7 +152,8 @@ def ensure_all(client: docker.DockerClient, names: set[str]) -> None:
 
 
 def make(client: docker.DockerClient, wanted: str, command: list[str]) -> Image:
-    repository, tag = wanted.split(":")
+    unfinished = f"{wanted}-unfinished"
+    repository, tag = unfinished.split(":")
     with tempfile.TemporaryFile() as log:
         try:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
@@ -161,8 +162,11 @@ def make(client: docker.DockerClient, wanted: str, command: list[str]) -> Image:
         client.api.import_image(
             process.stdout, repository, tag, changes=[f"LABEL {LABEL}=image", 'CMD ["/sbin/init"]'], stream_src=True
         )
-        if process.wait() != 0:
-            client.images.remove(wanted)
+        status = process.wait()
+        if status == 0:
+            client.images.get(unfinished).tag(wanted)
+        client.images.remove(unfinished)
+        if status != 0:
             log.seek(0)
             tail = "\n".join(log.read().decode(errors="replace").splitlines()[-15:])
             raise Refusal(f"mmdebstrap failed:\n{tail}")

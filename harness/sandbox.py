@@ -75,6 +75,9 @@ def down(name: str | None = None) -> None:
         engine.remove_containers(client, "rigwright")
         for network in client.networks.list(filters={"label": "rigwright"}):
             network.remove()
+    for kind in ("known_hosts", "ssh_config", "fingerprint.json"):
+        for file in STATE.glob(f"{name or '*'}.{kind}"):
+            file.unlink()
 
 
 def make_key() -> None:
