@@ -1,0 +1,208 @@
+"""What the sandbox decides before it touches docker: package archives, labs, routes, fingerprints, archives of files."""
+
+from __future__ import annotations
+
+import io
+import ipaddress
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from harness import clients, depot, engine, fingerprint, images, lab, sandbox
+from harness.lab import Host, Refusal
+
+# ---- The Debian archive among the machine's sources ----------------------------------------------------------------------
+
+DEBIAN = """\
+'http://mirror.example/debian/dists/bookworm/InRelease' mirror.example_debian_dists_bookworm_InRelease 0
+'http://mirror.example/debian/dists/bookworm-updates/InRelease' mirror.example_debian_dists_bookworm-updates_InRelease 0
+'https://safe.example/debian-security/dists/bookworm-security/InRelease' safe.example_InRelease 0
+'http://mirror.example/debian/dists/bookworm/main/binary-amd64/Packages.xz' mirror.example_Packages 0
+'https://vendor.example/linux/debian/dists/bookworm/InRelease' vendor.example_InRelease 0
+"""
+
+
+def test_the_archive_is_the_one_with_updates_and_security():
+    assert images.archive_of(DEBIAN) == images.Archive(
+        "http://mirror.example/debian", "https://safe.example/debian-security"
+    )
+
+
+def test_without_a_security_source_it_is_expected_beside_the_archive():
+    only_updates = "\n".join(line for line in DEBIAN.splitlines() if "security" not in line)
+    found = images.archive_of(only_updates)
+    assert found == images.Archive("http://mirror.example/debian", "http://mirror.example/debian-security")
+
+
+@pytest.mark.parametrize(
+    "uris", ["", "'https://vendor.example/linux/debian/dists/bookworm/InRelease' vendor.example_InRelease 0\n"]
+)
+def test_a_machine_without_debians_archive_has_none(uris):
+    assert images.archive_of(uris) is None
+
+
+def test_a_machine_that_is_not_debian_is_refused_and_told_the_variable(monkeypatch):
+    monkeypatch.delenv("RIGWRIGHT_DEBIAN_MIRROR", raising=False)
+    monkeypatch.setattr("harness.images.platform.freedesktop_os_release", lambda: {"ID": "ubuntu"})
+    with pytest.raises(Refusal, match="RIGWRIGHT_DEBIAN_MIRROR"):
+        images.archive()
+
+
+def test_the_chosen_mirror_wins(monkeypatch):
+    monkeypatch.setenv("RIGWRIGHT_DEBIAN_MIRROR", "http://near.example/debian/")
+    assert images.archive() == images.Archive("http://near.example/debian", "http://near.example/debian-security")
+
+
+def test_both_forms_of_sources_say_the_same():
+    archive = images.Archive("http://a.example/debian", "http://b.example/debian-security")
+    assert archive.one_line("bookworm").splitlines() == [
+        "deb http://a.example/debian bookworm main",
+        "deb http://a.example/debian bookworm-updates main",
+        "deb http://b.example/debian-security bookworm-security main",
+    ]
+    paragraphs = [paragraph.splitlines() for paragraph in archive.deb822("trixie").split("\n\n")]
+    assert [paragraph[1:3] for paragraph in paragraphs] == [
+        ["URIs: http://a.example/debian", "Suites: trixie trixie-updates"],
+        ["URIs: http://b.example/debian-security", "Suites: trixie-security"],
+    ]
+
+
+def test_an_image_is_named_by_its_recipe(monkeypatch):
+    monkeypatch.setattr(images, "apt_options", list)
+    monkeypatch.setenv("RIGWRIGHT_DEBIAN_MIRROR", "http://near.example/debian")
+    near = images.reference("debian12")
+    assert near == images.reference("debian12")
+    assert near != images.reference("debian13")
+    monkeypatch.setenv("RIGWRIGHT_DEBIAN_MIRROR", "http://far.example/debian")
+    assert near != images.reference("debian12")
+
+
+# ---- Labs ----------------------------------------------------------------------------------------------------------------
+
+
+def listing(address: str) -> dict:
+    shared = {"sandbox_lab": "x", "sandbox_subnet": "10.1.0.0/16", "sandbox_depot": "10.1.0.2"}
+    variables = {**shared, "sandbox_frp_versions": ["1.0"], "ansible_host": address, "sandbox_image": "debian12"}
+    return {"_meta": {"hostvars": {"a": variables}}, "all": {"children": ["targets"]}, "targets": {"hosts": ["a"]}}
+
+
+def test_a_lab_is_what_its_inventory_says():
+    found = lab.parse(Path("x.yml"), listing("10.1.0.7"))
+    a = Host("x", "a", ipaddress.IPv4Address("10.1.0.7"), "debian12", frozenset({"targets"}))
+    assert found.hosts == found.group("targets") == (a,)
+    assert found.host("a").container == "rigwright-x-a"
+    assert found.group("helpers") == ()
+
+
+def test_an_address_outside_the_subnet_is_refused_with_the_hosts_name():
+    with pytest.raises(Refusal, match=r"10\.2\.0\.7 of a is not in sandbox_subnet"):
+        lab.parse(Path("x.yml"), listing("10.2.0.7"))
+
+
+@pytest.mark.parametrize("name", lab.names())
+def test_the_labs_of_the_checkout_use_known_images_and_addresses_of_their_own(name):
+    mine = lab.read(name)
+    assert {host.image for host in mine.hosts} <= images.SUITES.keys()
+    others = [host.address for other in lab.names() if other != name for host in lab.read(other).hosts]
+    assert not {host.address for host in mine.hosts}.intersection([mine.depot, *others])
+
+
+# ---- Addresses that are in use -------------------------------------------------------------------------------------------
+
+ROUTES = """\
+Iface	Destination	Gateway 	Flags	RefCnt	Use	Metric	Mask		MTU	Window	IRTT
+eth0	00000000	010200C0	0003	0	0	0	00000000	0	0	0
+eth0	000200C0	00000000	0001	0	0	0	00FFFFFF	0	0	0
+wg0	0000D50A	00000000	0001	0	0	0	0000FFFF	0	0	0
+"""
+
+
+@pytest.mark.skipif(sys.byteorder != "little", reason="the kernel writes this table in the machine's byte order")
+def test_routes_are_read_without_the_default_route():
+    assert [str(route) for route in engine.host_routes(ROUTES)] == ["192.0.2.0/24", "10.213.0.0/16"]
+
+
+def test_waiting_ends_and_names_what_was_waited_for():
+    def refused() -> None:
+        raise ConnectionRefusedError
+
+    with pytest.raises(Refusal, match="in vain for sshd on a"):
+        engine.wait_for(refused, "sshd on a", seconds=0)
+
+
+# ---- Fingerprints --------------------------------------------------------------------------------------------------------
+
+
+def test_a_difference_names_what_is_new_gone_and_changed():
+    before = {"file /a": "0644 0:0 1", "file /b": "0644 0:0 2", "unit c.service": "enabled running"}
+    after = {"file /a": "0600 0:0 1", "unit c.service": "enabled running", "package d": "1.0"}
+    assert fingerprint.difference(before, before) == []
+    assert fingerprint.difference(before, after) == [
+        "changed: file /a: 0644 0:0 1 -> 0600 0:0 1",
+        "gone: file /b",
+        "new: package d",
+    ]
+
+
+def test_files_of_a_new_package_are_left_out_and_what_a_role_left_is_not():
+    before = {"package sudo": "1.9", "file /etc/sudoers": "0440 0:0 1 of package sudo"}
+    new = {
+        "package fail2ban": "1.0",
+        "unit fail2ban.service": "enabled running",
+        "file /etc/fail2ban/jail.conf": "0644 0:0 2 of package fail2ban",
+    }
+    left = {"file /etc/fail2ban/jail.d/rigwright.conf": "0644 0:0 3", "file /etc/sudoers": "0440 0:0 9 of package sudo"}
+    after = fingerprint.without_new_packages(before, before | new | left)
+    assert after == before | left
+
+
+# ---- Archives ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_archive_of_the_depot_depends_on_its_files_alone():
+    files = {"frp/frps": (b"program", 0o755), "frp/LICENSE": (b"words", 0o644)}
+    data = depot.pack(files)
+    assert data == depot.pack(dict(reversed(files.items())))
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        assert [(entry.name, entry.mode, entry.mtime, entry.uid) for entry in tar] == [
+            ("frp/LICENSE", 0o644, 0, 0),
+            ("frp/frps", 0o755, 0, 0),
+        ]
+
+
+def test_what_is_put_on_a_host_keeps_mode_and_owner():
+    entries = {"/home/owner/.ssh": clients.Entry(None, 0o700, 1000), "/etc/x": clients.Entry(b"", 0o640)}
+    with tarfile.open(fileobj=io.BytesIO(clients.pack(entries))) as tar:
+        found = {entry.name: (entry.isdir(), entry.mode, entry.uid) for entry in tar}
+    assert found == {"home/owner/.ssh": (True, 0o700, 1000), "etc/x": (False, 0o640, 0)}
+
+
+def test_published_bytes_are_served_for_a_while_and_then_what_was_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(depot, "WWW", tmp_path)
+    (tmp_path / "real").write_bytes(b"real")
+    with depot.publish("real", b"tampered"), depot.publish("extra/deep", b"new"):
+        assert (tmp_path / "real").read_bytes() == b"tampered"
+        assert (tmp_path / "extra/deep").read_bytes() == b"new"
+    assert (tmp_path / "real").read_bytes() == b"real"
+    assert not (tmp_path / "extra/deep").exists()
+
+
+def test_an_official_release_with_other_bytes_is_refused(monkeypatch):
+    monkeypatch.setattr("harness.depot.urllib.request.urlopen", lambda *_, **__: io.BytesIO(b"tampered"))
+    with pytest.raises(Refusal, match="is not the release"):
+        depot.official_frp("0.70.1")
+
+
+def test_a_version_that_is_not_pinned_is_never_downloaded(monkeypatch):
+    monkeypatch.setattr("harness.depot.urllib.request.urlopen", lambda *_, **__: pytest.fail("it was downloaded"))
+    assert depot.official_frp("0.0.1") is None
+
+
+# ---- No host may touch this machine --------------------------------------------------------------------------------------
+
+
+def test_hosts_get_no_capability_over_the_machine():
+    assert not {"SYS_MODULE", "SYS_RAWIO", "SYS_BOOT", "ALL"}.intersection(sandbox.CAPABILITIES)
+    assert len(sandbox.CAPABILITIES) == len(set(sandbox.CAPABILITIES))
