@@ -184,6 +184,7 @@ def ensure_image(client: docker.DockerClient) -> str:
                     raise Refusal(f"The depot's image cannot be made; apt-get says:\n{tail}")
                 repository, tag = wanted.split(":")
                 container.commit(repository, tag, changes=[f"LABEL {images.LABEL}=image"])
+                images.remove_older(client, wanted)
             finally:
                 container.remove(force=True, v=True)
     return wanted

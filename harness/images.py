@@ -1,11 +1,12 @@
 """Images of sandbox hosts: what a bare Debian server has, made with mmdebstrap from the machine's own package sources.
 
 An image is named by the hash of its recipe (`rigwright/debian12:<hash>`), so a change of the recipe or of the machine's sources
-makes a new one, and nothing else does.
+makes a new one. So does a new week: an image holds package lists, and an archive does not keep for long what they name.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
@@ -14,6 +15,7 @@ import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import docker
 import docker.errors
@@ -130,9 +132,10 @@ def recipe(name: str) -> list[str]:
 
 
 def reference(name: str) -> str:
-    """`rigwright/<name>:<hash of the recipe>`."""
+    """`rigwright/<name>:<hash of the recipe and of this week>`."""
     text = " ".join(recipe(name)).replace(str(SETUP), SETUP.read_text())
-    return f"rigwright/{name}:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    week = datetime.now(UTC).strftime("%G-W%V")
+    return f"rigwright/{name}:{hashlib.sha256(f'{text} {week}'.encode()).hexdigest()[:12]}"
 
 
 def ensure(client: docker.DockerClient, name: str) -> Image:
@@ -165,12 +168,21 @@ def make(client: docker.DockerClient, wanted: str, command: list[str]) -> Image:
         status = process.wait()
         if status == 0:
             client.images.get(unfinished).tag(wanted)
+            remove_older(client, wanted)
         client.images.remove(unfinished)
         if status != 0:
             log.seek(0)
             tail = "\n".join(log.read().decode(errors="replace").splitlines()[-15:])
             raise Refusal(f"mmdebstrap failed:\n{tail}")
     return client.images.get(wanted)
+
+
+def remove_older(client: docker.DockerClient, wanted: str) -> None:
+    """Remove what earlier recipes made of this image, unless a host still runs it."""
+    for image in client.images.list(wanted.split(":")[0]):
+        for tag in set(image.tags) - {wanted, f"{wanted}-unfinished"}:
+            with contextlib.suppress(docker.errors.APIError):  # in use: a conflict
+                client.images.remove(tag)
 
 
 def remove_all(client: docker.DockerClient) -> None:

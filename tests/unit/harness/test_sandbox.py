@@ -6,7 +6,9 @@ import io
 import ipaddress
 import sys
 import tarfile
+from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -77,6 +79,15 @@ def test_an_image_is_named_by_its_recipe(monkeypatch):
     assert near != images.reference("debian13")
     monkeypatch.setenv("RIGWRIGHT_DEBIAN_MIRROR", "http://far.example/debian")
     assert near != images.reference("debian12")
+
+
+def test_an_image_is_made_anew_in_another_week(monkeypatch):
+    monkeypatch.setattr(images, "recipe", lambda _name: ["mmdebstrap"])
+    names = []
+    for day in (datetime(2026, 11, 16), datetime(2026, 11, 22), datetime(2026, 11, 23)):  # Monday, Sunday, Monday
+        monkeypatch.setattr(images, "datetime", SimpleNamespace(now=lambda _zone, day=day: day))
+        names.append(images.reference("debian12"))
+    assert names[0] == names[1] != names[2]
 
 
 # ---- Labs ----------------------------------------------------------------------------------------------------------------
