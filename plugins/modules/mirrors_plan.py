@@ -144,7 +144,7 @@ directories:
   returned: success
   type: list
   elements: dict
-  sample: [{path: /etc/apt/mirrors}]
+  sample: [{path: /var/lib/rigwright_mirrors}, {path: /etc/apt/mirrors}]
 asked:
   description: Whether mirrors were asked in this run.
   returned: always
@@ -185,7 +185,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _apt_
 from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import STORE, Store
 
 ROOT = "/"
-MEMORY = "/var/lib/rigwright/mirrors.json"
+# A directory of its own: config_files keeps /var/lib/rigwright for itself.
+MEMORY = "/var/lib/rigwright_mirrors/choice.json"
 LISTS = "/var/lib/apt/lists"
 MIRROR_LISTS = "/etc/apt/mirrors"
 APT_OPTIONS = "/etc/apt/apt.conf.d/80rigwright-mirrors"
@@ -241,6 +242,7 @@ class Planner:
         choice = self._choose(found, remembered, taken or tuple(found.security_uris))
         self.plan.mirrors = [*choice.order, *choice.left_out]
         # The order matters should the writing be cut short: what is remembered, and what the sources point to, comes first.
+        self.plan.directories.append({"path": os.path.dirname(MEMORY)})
         self.plan.add(MEMORY, _mirrors.to_json(choice))
         uri = self._address(self.distribution.id, [mirror.url for mirror in choice.order])
         if not self.params["security"]:
@@ -250,6 +252,7 @@ class Planner:
             security_uris = (self._address(f"{self.distribution.id}{self.security_suffix}", urls),)
         else:
             security_uris = (uri,)
+        # What config_files has taken away has to stay named, or it would give it back.
         managed = [path for path in Store("mirrors", ROOT.rstrip("/") + STORE).load() if is_source(path)]
         for path, text in _apt_sources.plan(found, uri, security_uris, managed).items():
             self.plan.add(path, text)
@@ -286,7 +289,7 @@ class Planner:
         if len(urls) == 1:
             return urls[0]
         path = f"{MIRROR_LISTS}/{name}.list"
-        if not self.plan.directories:
+        if {"path": MIRROR_LISTS} not in self.plan.directories:
             self.plan.directories.append({"path": MIRROR_LISTS})
         self.plan.add(path, _mirrors.mirror_list(urls))
         return f"mirror+file:{path}"

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
+import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import Any
-
-import pytest
 
 from harness import depot, fingerprint, lab
 from harness.clients import Entry, Machine
 
-DEPOT = f"http://{lab.read('molecule').depot}"
+LAB = lab.read("molecule")
+DEPOT = f"http://{LAB.depot}"
 DEAD = "http://127.0.0.9:9/debian"
 LIVE = f"{DEPOT}/debian"
 STALE = f"{DEPOT}/stale/debian"
+LINES = "/etc/apt/sources.list"
+STANZAS = "/etc/apt/sources.list.d/debian.sources"
 PACKAGE = "hello"  # small, without dependencies, on no host yet
 
 Apply = Callable[..., Any]
-
-
-@pytest.fixture(autouse=True)
-def hosts_of_their_own(targets: list[Machine]) -> Iterator[None]:
-    """Each test finds /etc/apt as the scenario left it, and leaves no package behind."""
-    yield
-    for target in targets:
-        target.must(f"dpkg --purge {PACKAGE} && apt-get clean")
 
 
 def codename(target: Machine) -> str:
@@ -49,7 +47,7 @@ def age_days(release: str) -> float:
 
 
 def sources(target: Machine) -> str:
-    return target.must("cat /etc/apt/sources.list.d/debian.sources")
+    return target.must(f"cat {STANZAS}")
 
 
 def test_a_dead_first_mirror_is_reported_and_put_last(apply: Apply, targets: list[Machine]) -> None:
@@ -74,6 +72,7 @@ def test_apt_installs_from_the_second_mirror_when_the_first_is_dead(apply: Apply
         assert f"Ign:1 {DEAD}" in words or f"Ign:2 {DEAD}" in words
         assert target.must(PACKAGE) == "Hello, world!\n"
         assert [path for path in asked_of_depot(target, asked) if re.search(rf"/{PACKAGE}_.*\.deb$", path)]
+        target.must(f"dpkg --purge {PACKAGE} && apt-get clean")
 
 
 def test_apt_knows_every_source_once(target: Machine) -> None:
@@ -109,7 +108,7 @@ def test_the_second_run_asks_no_mirror(apply: Apply, targets: list[Machine]) -> 
 
     result = apply()
 
-    assert result.changed() == {target.host.name: 0 for target in targets}
+    assert set(result.changed().values()) == {0}
     assert [asked_of_depot(target, asked) for target in targets] == [[] for _target in targets]
 
 
@@ -170,7 +169,7 @@ def test_check_mode_changes_nothing(apply: Apply, targets: list[Machine]) -> Non
     result = apply(variables={"mirrors_apt_urls": [LIVE], "mirrors_hf_endpoint": DEPOT}, check=True)
 
     assert result.rc == 0, result.output
-    assert result.changed() == {target.host.name: 1 for target in targets}
+    assert [result.changed()[target.host.name] for target in targets] == [1, 1]
     assert [fingerprint.of(target) for target in targets] == before
 
 
@@ -202,9 +201,8 @@ def test_a_pip_conf_keeps_its_other_words_and_comes_back(apply: Apply, targets: 
         assert target.must("cat /etc/pip.conf; stat --format %a /etc/pip.conf; rm /etc/pip.conf") == f"{own}640\n"
 
 
-def test_every_service_is_told(apply: Apply, target: Machine) -> None:
+def test_every_service_is_told(apply: Apply, targets: list[Machine]) -> None:
     result = apply(
-        hosts=target.host.name,
         variables={
             "mirrors_uv_url": "https://mirror.example/simple",
             "mirrors_conda_url": "https://mirror.example/anaconda/cloud",
@@ -213,44 +211,90 @@ def test_every_service_is_told(apply: Apply, target: Machine) -> None:
     )
 
     assert result.rc == 0, result.output
-    assert target.must("bash --login -c 'echo $HF_ENDPOINT'") == "https://hf.example\n"
     generator = "/usr/lib/systemd/user-environment-generators/30-systemd-environment-d-generator"
-    assert "HF_ENDPOINT=https://hf.example\n" in target.must(generator)
-    assert 'url = "https://mirror.example/simple"\ndefault = true\n' in target.must("cat /etc/uv/uv.toml")
-    assert "conda-forge: https://mirror.example/anaconda/cloud\n" in target.must(
-        "cat /etc/conda/condarc.d/rigwright-mirrors.yml"
-    )
+    for target in targets:
+        assert target.must("bash --login -c 'echo $HF_ENDPOINT'") == "https://hf.example\n"
+        assert "HF_ENDPOINT=https://hf.example\n" in target.must(generator)
+        assert 'url = "https://mirror.example/simple"\ndefault = true\n' in target.must("cat /etc/uv/uv.toml")
+        condarc = target.must("cat /etc/conda/condarc.d/rigwright-mirrors.yml")
+        assert "conda-forge: https://mirror.example/anaconda/cloud\n" in condarc
 
 
-def test_a_third_party_s_source_is_left_alone_and_stops_nothing(apply: Apply, target: Machine) -> None:
-    theirs = f"deb [signed-by=/etc/apt/keyrings/theirs.asc] {DEPOT}/theirs/debian {codename(target)} main\n"
-    target.put({"/etc/apt/sources.list.d/theirs.list": Entry(theirs.encode())})
+def test_a_third_party_s_source_is_left_alone_and_stops_nothing(apply: Apply, targets: list[Machine]) -> None:
+    # It leads nowhere and its key is missing, as with a repository that moved.
+    theirs = f"deb [signed-by=/etc/apt/keyrings/theirs.asc] {DEPOT}/theirs/debian {{}} main\n"
+    for target in targets:
+        text = theirs.format(codename(target)).encode()
+        target.put({"/etc/apt/sources.list.d/theirs.list": Entry(text)})
 
-    result = apply(hosts=target.host.name, variables={"mirrors_apt_urls": [LIVE]})
+    result = apply(variables={"mirrors_apt_urls": [LIVE]})
 
     assert result.rc == 0, result.output
-    assert target.must("cat /etc/apt/sources.list.d/theirs.list; rm /etc/apt/sources.list.d/theirs.list") == theirs
+    for target in targets:
+        left = target.must("cat /etc/apt/sources.list.d/theirs.list; rm /etc/apt/sources.list.d/theirs.list")
+        assert left == theirs.format(codename(target))
 
 
-def test_sources_that_come_back_by_themselves_are_merged_again(apply: Apply, target: Machine) -> None:
-    # As cloud-init or a person would do it, beside the deb822 file: without the role every package is listed twice.
-    line = f"deb {LIVE} {codename(target)} main contrib\n"
-    target.put({"/etc/apt/sources.list": Entry(line.encode())})
+def test_a_host_with_both_formats_has_one_definition_and_gets_both_back(apply: Apply, targets: list[Machine]) -> None:
+    # As after an upgrade: with both files as they are, apt warns that every package source is configured twice.
+    assert apply(variables={"mirrors_state": "absent"}).rc == 0
+    stray, before = [], []
+    for target in targets:
+        lines = f"deb {LIVE} {codename(target)} main\n"
+        stanza = f"Types: deb\nURIs: {LIVE}\nSuites: {codename(target)}\nComponents: main contrib\n"
+        added = {LINES: lines} if target.run(f"test -e {LINES}").rc else {STANZAS: stanza}
+        target.put({path: Entry(text.encode()) for path, text in added.items()})
+        stray.append(next(iter(added)))
+        before.append(target.must(f"sha256sum {LINES} {STANZAS}"))
 
-    assert apply(hosts=target.host.name).rc == 0
+    assert apply().rc == 0
 
-    assert target.run("test -e /etc/apt/sources.list").rc != 0
-    assert re.search(r"^Components:.*\bcontrib\b", sources(target), re.MULTILINE)
-    words = target.must("apt-get update 2>&1", seconds=120)
-    assert "configured multiple times" not in words
+    for target in targets:
+        assert target.run(f"test -e {LINES}").rc != 0
+        assert "configured multiple times" not in target.must("apt-get update 2>&1", seconds=120)
+        # As cloud-init or a person does it later.
+        target.put({LINES: Entry(f"deb {LIVE} {codename(target)} main non-free\n".encode())})
+    assert apply().rc == 0
+    for target in targets:
+        assert target.run(f"test -e {LINES}").rc != 0
+        assert re.search(r"^Components:.*\bnon-free\b", sources(target), re.MULTILINE)
+
+    assert apply(variables={"mirrors_state": "absent"}).rc == 0
+    assert [target.must(f"sha256sum {LINES} {STANZAS}") for target in targets] == before
+    for target, path in zip(targets, stray, strict=True):
+        target.must(f"rm {path}")
 
 
-def test_the_proof_passes(apply: Apply, targets: list[Machine]) -> None:
+def test_the_proof_tells_a_mirror_that_died_since(apply: Apply, targets: list[Machine], tmp_path: Path) -> None:
     assert apply(variables={"mirrors_apt_urls": [LIVE]}).rc == 0
+    assert statuses(tmp_path, {"mirrors_apt_urls": [LIVE]}) == {"mirrors.apt": "pass", "mirrors.sources": "pass"}
 
-    result = apply(variables={"mirrors_apt_urls": [LIVE], "apply_tasks": "verify"})
+    assert apply(variables={"mirrors_apt_urls": [LIVE, DEAD], "mirrors_check": False}).rc == 0
+    assert statuses(tmp_path, {"mirrors_apt_urls": [LIVE, DEAD]}) == {"mirrors.apt": "warn", "mirrors.sources": "pass"}
 
-    assert result.rc == 0, result.output
+    for target in targets:
+        target.must(f"echo '{DEAD}' > /etc/apt/mirrors/debian.list")
+    assert statuses(tmp_path, {"mirrors_apt_urls": [LIVE, DEAD]}) == {"mirrors.apt": "fail", "mirrors.sources": "pass"}
+
+
+def statuses(folder: Path, variables: dict[str, Any]) -> dict[str, str]:
+    """What the playbook verify finds, the same on every target."""
+    options, report = folder / "verify.json", folder / "verify-report.json"
+    roles = [{"role": "mirrors", "applies": True}]
+    options.write_text(json.dumps({"workstation_roles": roles, "mirrors_max_age_days": 3650, **variables}))
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "ansible", "playbook", "playbooks/verify.yml", "--limit=targets"),
+            *("--inventory", str(LAB.inventory), "--extra-vars", f"@{options}"),
+        ],
+        check=False,  # it ends with an error when a finding failed
+        cwd=lab.ROOT,
+        env=os.environ | {"ANSIBLE_CONFIG": str(lab.ROOT / "ansible.cfg"), "RIGWRIGHT_REPORT_PATH": str(report)},
+    )
+    hosts = json.loads(report.read_text())["hosts"].values()
+    found = [{finding["id"]: finding["status"] for finding in host["findings"]} for host in hosts]
+    assert all(each == found[0] for each in found), found
+    return found[0]
 
 
 def flat(text: str) -> str:

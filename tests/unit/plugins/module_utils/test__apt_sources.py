@@ -214,10 +214,10 @@ def test_a_host_without_its_archive_is_refused() -> None:
 def test_a_disabled_stanza_is_no_definition_and_stays() -> None:
     disabled = "Enabled: no\n" + DEB822.partition("\n\n")[0] + "\n"
 
-    planned = wanted({OWN: f"{DEB822}\n{disabled}"})
+    text = wanted({OWN: f"{DEB822}\n{disabled}"})[OWN]
 
-    assert planned[OWN] is not None
-    assert planned[OWN].endswith(f"\n\n{disabled}")
+    assert text is not None
+    assert text.endswith(f"\n\n{disabled}")
 
 
 def test_a_file_that_an_earlier_plan_emptied_stays_named() -> None:

@@ -95,8 +95,8 @@ def _days_ago(days: float) -> float:
     return time.time() - days * 86400
 
 
-def contents(result: dict[str, Any]) -> dict[str, str | None]:
-    return {item["path"]: item.get("content") for item in result["files"]}
+def contents(result: dict[str, Any]) -> dict[str, str]:
+    return {item["path"]: item["content"] for item in result["files"] if "content" in item}
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_one_mirror_is_named_in_the_sources_themselves(plan: Run) -> None:
     result = plan(A)
 
     assert result["changed"] is False
-    assert result["directories"] == []
+    assert result["directories"] == [{"path": "/var/lib/rigwright_mirrors"}]
     assert f"URIs: {A}\nSuites: bookworm bookworm-updates\n" in contents(result)[OWN]
     assert "URIs: http://archive.example/debian-security\nSuites: bookworm-security\n" in contents(result)[OWN]
 
@@ -129,7 +129,7 @@ def test_one_mirror_is_named_in_the_sources_themselves(plan: Run) -> None:
 def test_several_mirrors_are_a_list_that_apt_goes_through(plan: Run) -> None:
     result = plan(A, B)
 
-    assert result["directories"] == [{"path": "/etc/apt/mirrors"}]
+    assert result["directories"] == [{"path": "/var/lib/rigwright_mirrors"}, {"path": "/etc/apt/mirrors"}]
     assert contents(result)["/etc/apt/mirrors/debian.list"] == f"{A}\tpriority:1\n{B}\tpriority:2\n"
     assert "URIs: mirror+file:/etc/apt/mirrors/debian.list\n" in contents(result)[OWN]
     assert 'Acquire::Retries "1";' in contents(result)["/etc/apt/apt.conf.d/80rigwright-mirrors"]
