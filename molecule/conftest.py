@@ -1,11 +1,10 @@
 """What tests of roles work with: the hosts of the lab, real clients, and a way to apply a role with other variables.
 
-def test_a_short_token_is_refused(apply, targets):
-    before = fingerprint.of(targets[0])
+def test_a_short_token_is_refused(apply, unchanged):
     result = apply(variables={"frp_server_token": "short"})
     assert result.rc != 0
     assert "frp_server_token" in result.output
-    assert fingerprint.difference(before, fingerprint.of(targets[0])) == []
+    unchanged()
 """
 
 from __future__ import annotations
@@ -16,14 +15,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 import testinfra
 from testinfra.host import Host as TestinfraHost
 
-from harness import depot, engine, lab
+from harness import depot, engine, fingerprint, lab
 from harness.clients import Machine
 
 LAB = lab.read("molecule")
@@ -95,8 +93,8 @@ def publish() -> Callable[[str, bytes], Any]:
     return depot.publish
 
 
-@pytest.fixture
-def apply(scenario: str, tmp_path: Path) -> Callable[..., Result]:
+@pytest.fixture(scope="session")
+def apply(scenario: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Result]:
     """Apply a role with ansible-playbook, to all targets side by side unless told otherwise, and return what came of it.
 
     `variables` come on top of molecule/<role>/vars.yml; they travel in a file, because secrets may be among them.
@@ -109,7 +107,8 @@ def apply(scenario: str, tmp_path: Path) -> Callable[..., Result]:
         *options: str,
         check: bool = False,
     ) -> Result:
-        extra, report = tmp_path / "variables.json", tmp_path / "report.json"
+        folder = tmp_path_factory.mktemp("apply")
+        extra, report = folder / "variables.json", folder / "report.json"
         extra.write_text(json.dumps({"apply_role": role, "apply_hosts": hosts, **(variables or {})}))
         extra.chmod(0o600)
         done = subprocess.run(
@@ -128,6 +127,19 @@ def apply(scenario: str, tmp_path: Path) -> Callable[..., Result]:
         return Result(done.returncode, done.stdout, json.loads(report.read_text())["hosts"])
 
     return run
+
+
+@pytest.fixture
+def unchanged(targets: list[Machine]) -> Callable[[], None]:
+    """Look at the first target now; calling what this returns proves that nothing there has changed or restarted since."""
+    target = targets[0]
+    state, starts = fingerprint.of(target), fingerprint.service_starts(target)
+
+    def prove() -> None:
+        assert fingerprint.difference(state, fingerprint.of(target)) == []
+        assert fingerprint.service_starts(target) == starts
+
+    return prove
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
