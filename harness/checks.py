@@ -100,7 +100,7 @@ def pytest(*arguments: str) -> Callable[[Log], Tally]:
     def work(log: Log) -> Tally:
         results = OUTPUT / f"{log.path.stem}.xml"
         results.unlink(missing_ok=True)
-        status = log.run("pytest", "--quiet", f"--junitxml={results}", *arguments, must_pass=False).status
+        status = log.run("pytest", "--quiet", "--numprocesses=auto", f"--junitxml={results}", *arguments, must_pass=False).status
         tally = tally_of_junit(results)
         if status != 0:
             raise StageFailed(f"pytest ended with status {status}", tally)
