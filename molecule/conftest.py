@@ -13,8 +13,10 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,7 +96,7 @@ def publish() -> Callable[[str, bytes], Any]:
 
 
 @pytest.fixture(scope="session")
-def apply(scenario: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Result]:
+def apply(scenario: str) -> Callable[..., Result]:
     """Apply a role with ansible-playbook, to all targets side by side unless told otherwise, and return what came of it.
 
     `variables` come on top of molecule/<role>/vars.yml; they travel in a file, because secrets may be among them.
@@ -107,24 +109,27 @@ def apply(scenario: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
         *options: str,
         check: bool = False,
     ) -> Result:
-        folder = tmp_path_factory.mktemp("apply")
-        extra, report = folder / "variables.json", folder / "report.json"
-        extra.write_text(json.dumps({"apply_role": role, "apply_hosts": hosts, **(variables or {})}))
-        extra.chmod(0o600)
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "ansible", "playbook", str(lab.ROOT / "molecule/shared/converge.yml")),
-                *("--inventory", str(LAB.inventory), "--extra-vars", f"@{extra}", *options),
-                *(["--check"] if check else []),
-            ],
-            check=False,
-            cwd=lab.ROOT,
-            env=os.environ | {"ANSIBLE_CONFIG": str(lab.ROOT / "ansible.cfg"), "RIGWRIGHT_REPORT_PATH": str(report)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        return Result(done.returncode, done.stdout, json.loads(report.read_text())["hosts"])
+        # A folder of its own: only this user can look into it, and it goes at once.
+        with tempfile.TemporaryDirectory() as folder:
+            extra, report = Path(folder, "variables.json"), Path(folder, "report.json")
+            extra.write_text(json.dumps({"apply_role": role, "apply_hosts": hosts, **(variables or {})}))
+            done = subprocess.run(
+                [
+                    *(sys.executable, "-m", "ansible", "playbook", str(lab.ROOT / "molecule/shared/apply.yml")),
+                    *("--inventory", str(LAB.inventory), "--extra-vars", f"@{extra}", *options),
+                    *(["--check"] if check else []),
+                ],
+                check=False,
+                cwd=lab.ROOT,
+                env=os.environ
+                | {"ANSIBLE_CONFIG": str(lab.ROOT / "ansible.cfg"), "RIGWRIGHT_REPORT_PATH": str(report)},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            # A playbook that cannot be read ends before there is anything to report.
+            accounts = json.loads(report.read_text())["hosts"] if report.exists() else {}
+        return Result(done.returncode, done.stdout, accounts)
 
     return run
 
