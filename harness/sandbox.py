@@ -167,7 +167,7 @@ def main(args: argparse.Namespace) -> int:
         for name in [args.lab] if args.lab else lab.names():
             up(lab.read(name))
         return 0
-    down(args.lab)
+    down(lab.read(args.lab).name if args.lab else None)
     if args.images:
         images.remove_all(engine.connect())
     return 0
