@@ -1,0 +1,362 @@
+"""Who gets in, and who does not, tried with the real client from the laptop. The hosts' users: molecule/ssh/prepare.yml."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from harness import fingerprint
+from harness.clients import Done, Entry, Machine
+
+PASSWORD = "correct-horse"
+SSH = "ssh -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
+FETCH = 'python3 -c \'from urllib.request import urlopen as get; print(get("http://127.0.0.1:8888").read().decode(), end="")\''
+Apply = Callable[..., Any]
+
+# Ansible as if it had been started on the machine itself: no ancestor of its modules is a login by ssh.
+CONSOLE = {"ansible_become_exe": "sudo -n systemd-run --quiet --pipe --wait sudo"}
+# A sudo rule that lets this console work and makes no administrator of its user.
+CONSOLE_ONLY = "owner ALL=(root) NOPASSWD: /usr/bin/systemd-run --quiet --pipe --wait sudo *\n"
+
+
+def through(port: int) -> dict[str, Any]:
+    """Ansible comes by this port; the host is known by its address alone."""
+    return {"ansible_port": port, "ansible_ssh_extra_args": "-o HostKeyAlias={{ ansible_host }}"}
+
+
+def state(targets: list[Machine]) -> list[Any]:
+    """Files, packages and units of the targets, and when each service was started."""
+    return [(fingerprint.of(target), fingerprint.service_starts(target)) for target in targets]
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.fixture
+def applied(apply: Apply) -> Apply:
+    """Apply the role, which has to succeed."""
+
+    def run(variables: dict[str, Any] | None = None) -> Any:
+        result = apply(variables=variables)
+        assert result.rc == 0, result.output
+        return result
+
+    return run
+
+
+@pytest.fixture
+def login(laptop: Machine) -> Callable[..., Done]:
+    """Try to log in from the laptop as a user of a target, by key or with a password."""
+
+    def attempt(target: Machine, user: str, command: str = "true", **how: Any) -> Done:
+        return laptop.ssh(f"{user}@{target.host.address}", command, **how)
+
+    return attempt
+
+
+@pytest.fixture(scope="session")
+def strangers(laptop: Machine) -> Callable[[], str]:
+    """Addresses that a client of the laptop can have instead of its own, so that no test suffers for the failures of another."""
+    numbers = itertools.count(70)
+
+    def options() -> str:
+        address = laptop.host.address + next(numbers)
+        laptop.must(f"ip address replace {address}/16 dev eth0")
+        return f"-o BindAddress={address}"
+
+    return options
+
+
+@contextlib.contextmanager
+def kept(targets: list[Machine], *paths: str) -> Iterator[None]:
+    """Give files back as they were after the `with` block."""
+    for target in targets:
+        target.must(f"tar --create --absolute-names --file /root/kept.tar {' '.join(paths)}")
+    try:
+        yield
+    finally:
+        for target in targets:
+            target.must("tar --extract --absolute-names --file /root/kept.tar && rm /root/kept.tar")
+
+
+# --- Who gets in ---
+
+
+def test_a_key_opens_the_door(login: Callable[..., Done], target: Machine) -> None:
+    assert login(target, "owner", "sudo -n id -u").stdout == "0\n"
+
+
+def test_passwords_and_root_are_refused_and_let_in_when_asked(
+    applied: Apply, login: Callable[..., Done], strangers: Callable[[], str], targets: list[Machine]
+) -> None:
+    for target in targets:
+        refused = login(target, "guest", password=PASSWORD, options=strangers())
+        assert "Permission denied (publickey)" in refused.stderr
+        assert "Permission denied (publickey)" in login(target, "root", options=strangers()).stderr
+
+    # The same credentials: they were right.
+    applied({"ssh_passwords": "allowed", "ssh_root_login": "key_only"})
+
+    for target in targets:
+        assert login(target, "guest", password=PASSWORD).rc == 0
+        assert login(target, "guest", password="wrong", options=strangers()).rc != 0
+        assert login(target, "root").rc == 0
+    applied()
+    for target in targets:
+        assert login(target, "guest", password=PASSWORD, options=strangers()).rc != 0
+        assert login(target, "root", options=strangers()).rc != 0
+
+
+def test_a_key_on_the_list_opens_the_door_and_off_the_list_does_not(
+    applied: Apply, laptop: Machine, login: Callable[..., Done], strangers: Callable[[], str], targets: list[Machine]
+) -> None:
+    laptop.must("rm -f /root/other /root/other.pub; ssh-keygen -q -t ed25519 -N '' -f /root/other")
+    other = "-o IdentitiesOnly=yes -o IdentityFile=/root/other"
+    key = laptop.must("cat /root/other.pub").strip()
+    own = [target.must("sha256sum /home/*/.ssh/authorized_keys") for target in targets]
+
+    applied({"ssh_authorized_keys": [{"user": "guest", "keys": [key]}]})
+    for target in targets:
+        assert login(target, "guest", options=other).rc == 0
+        assert login(target, "owner", options=f"{other} {strangers()}").rc != 0
+
+    applied()
+    for target in targets:
+        assert login(target, "guest", options=f"{other} {strangers()}").rc != 0
+    assert [target.must("sha256sum /home/*/.ssh/authorized_keys") for target in targets] == own
+
+
+def test_only_the_allowed_groups_get_in(
+    applied: Apply, login: Callable[..., Done], strangers: Callable[[], str], targets: list[Machine]
+) -> None:
+    groups = {"ssh_allow_groups": [{"name": "remote", "members": ["owner"]}]}
+    with kept(targets, "/etc/group*", "/etc/gshadow*"):
+        applied(groups)
+        for target in targets:
+            assert login(target, "owner").rc == 0
+            assert login(target, "guest", options=strangers()).rc != 0
+
+        again = applied(groups)
+
+        assert set(again.changed().values()) == {0}
+        for target in targets:
+            assert again.hosts[target.host.name]["roles"]["ssh"]["module_runs"] == 5
+        applied()
+    for target in targets:
+        assert login(target, "guest").rc == 0
+
+
+def test_a_jupyter_on_the_host_is_reached_and_the_way_back_is_closed(
+    laptop: Machine, login: Callable[..., Done], strangers: Callable[[], str], target: Machine
+) -> None:
+    target.put({"/srv/notebook/index.html": Entry(b"a notebook")})
+    target.start("cd /srv/notebook && exec timeout 20 python3 -m http.server --bind 127.0.0.1 8888")
+    tunnel = f"{SSH} -fL 8888:127.0.0.1:8888 owner@{target.host.address} sleep 5"
+
+    assert laptop.must(f"{tunnel} && for i in $(seq 20); do {FETCH} && break; sleep 0.2; done") == "a notebook"
+
+    back = login(target, "owner", options="-o ExitOnForwardFailure=yes -R 9999:127.0.0.1:22")
+    assert "remote port forwarding failed" in back.stderr
+    target.must("rm -r /srv/notebook")
+
+
+def test_a_guesser_is_banned_and_nobody_else(
+    laptop: Machine, login: Callable[..., Done], strangers: Callable[[], str], target: Machine
+) -> None:
+    options = strangers()
+    address = options.rpartition("=")[2]
+    for name in ("admin", "test", "oracle", "ubuntu", "postgres"):
+        assert "Permission denied" in login(target, name, options=options).stderr
+
+    target.must(
+        f"for i in $(seq 50); do fail2ban-client status sshd | grep -qw {address} && exit; sleep 0.2; done; exit 1"
+    )
+
+    assert address in target.must("nft list ruleset")
+    assert "Connection refused" in login(target, "owner", options=options).stderr
+    assert login(target, "owner").rc == 0
+    target.must(f"fail2ban-client unban {address}")
+    assert login(target, "owner", options=options).rc == 0
+
+
+# --- What must not lock anybody out ---
+
+
+def test_a_syntax_error_leaves_sshd_as_it_was(apply: Apply, login: Callable[..., Done], targets: list[Machine]) -> None:
+    before = state(targets)
+
+    result = apply(variables={"ssh_extra_options": {"PermitRotLogin": False}})
+
+    assert result.rc != 0
+    assert "Bad configuration option: PermitRotLogin" in words(result.output)
+    assert state(targets) == before
+    for target in targets:
+        assert login(target, "owner").rc == 0
+
+
+def test_an_earlier_file_that_would_win_is_noticed(apply: Apply, targets: list[Machine]) -> None:
+    for target in targets:
+        target.must("echo 'X11Forwarding yes' > /etc/ssh/sshd_config.d/00-earlier.conf")
+    before = state(targets)
+
+    result = apply(variables={"ssh_max_auth_tries": 3})
+
+    assert result.rc != 0
+    assert "X11Forwarding no" in result.output
+    assert state(targets) == before
+    for target in targets:
+        target.must("rm /etc/ssh/sshd_config.d/00-earlier.conf")
+
+
+def test_a_main_file_without_the_include_gets_it_and_gives_it_back(applied: Apply, targets: list[Machine]) -> None:
+    with kept(targets, "/etc/ssh/sshd_config"):
+        for target in targets:
+            target.must("sed -i '/^Include/d; 1i PasswordAuthentication yes' /etc/ssh/sshd_config")
+        before = [target.must("cat /etc/ssh/sshd_config") for target in targets]
+        for target in targets:
+            assert "passwordauthentication yes" in target.must("sshd -T")
+
+        applied()
+        for target in targets:
+            assert "passwordauthentication no" in target.must("sshd -T")
+
+        applied({"ssh_state": "absent"})
+        assert [target.must("cat /etc/ssh/sshd_config") for target in targets] == before
+    applied()
+
+
+def test_without_a_key_for_an_administrator_passwords_stay(
+    apply: Apply, applied: Apply, login: Callable[..., Done], targets: list[Machine]
+) -> None:
+    for target in targets:
+        target.must("cp -a /etc/sudoers.d/owner /root/owner.sudoers")
+        target.put({"/etc/sudoers.d/owner": Entry(CONSOLE_ONLY.encode(), 0o440)})
+    before = state(targets)
+
+    refused = apply(variables={"ssh_passwords": "refused", **CONSOLE})
+
+    assert refused.rc != 0
+    assert "ssh_passwords: is refused, but nobody who can become root would have a key" in words(refused.output)
+    assert state(targets) == before
+
+    auto = applied(CONSOLE)
+
+    for target in targets:
+        assert auto.findings(target.host.name)["ssh.passwords"] == "warn"
+        assert login(target, "guest", password=PASSWORD).rc == 0
+        target.must("mv /root/owner.sudoers /etc/sudoers.d/owner")
+    applied()
+
+
+def test_an_administrator_who_would_be_left_out_is_not(apply: Apply, targets: list[Machine]) -> None:
+    before = state(targets)
+
+    result = apply(variables={"ssh_allow_groups": [{"name": "remote", "members": ["guest"]}]})
+
+    assert result.rc != 0
+    assert "ssh_allow_groups: would lock out owner, as whom Ansible is connected" in words(result.output)
+    assert state(targets) == before
+
+
+def test_a_new_port_opens_before_the_old_one_closes(
+    applied: Apply, login: Callable[..., Done], targets: list[Machine]
+) -> None:
+    first = applied({"ssh_ports": [2222]})
+    for target in targets:
+        assert first.findings(target.host.name)["ssh.ports"] == "warn"
+        assert [login(target, "owner", port=port).rc for port in (22, 2222)] == [0, 0]
+
+    applied({"ssh_ports": [2222], **through(2222)})
+    for target in targets:
+        assert "Connection refused" in login(target, "owner", port=22).stderr
+        assert login(target, "owner", port=2222).rc == 0
+
+    applied(through(2222))
+    applied()
+    for target in targets:
+        assert "Connection refused" in login(target, "owner", port=2222).stderr
+
+
+def test_a_run_on_the_machine_itself_changes_the_port_at_once(
+    applied: Apply, login: Callable[..., Done], targets: list[Machine]
+) -> None:
+    applied({"ssh_ports": [2222], **CONSOLE})
+    for target in targets:
+        assert "Connection refused" in login(target, "owner", port=22).stderr
+        assert login(target, "owner", port=2222).rc == 0
+    applied({**CONSOLE, **through(2222)})
+
+
+def test_a_new_port_that_does_not_answer_keeps_the_old_one(
+    apply: Apply, applied: Apply, login: Callable[..., Done], targets: list[Machine]
+) -> None:
+    for target in targets:
+        target.must("nft 'add table inet deaf; add chain inet deaf in { type filter hook input priority 0; }'")
+        target.must("nft add rule inet deaf in tcp dport 2222 drop")
+
+    result = apply(variables={"ssh_ports": [2222], **CONSOLE})
+
+    assert result.rc != 0
+    assert "ssh_ports: names a port on which no ssh server answers (2222)" in words(result.output)
+    for target in targets:
+        assert login(target, "owner").rc == 0
+        target.must("nft delete table inet deaf")
+    applied()
+
+
+def test_ports_of_a_socket_activated_sshd_change_too(
+    applied: Apply, login: Callable[..., Done], targets: list[Machine]
+) -> None:
+    for target in targets:
+        target.must("systemctl disable --quiet --now ssh.service && systemctl enable --quiet --now ssh.socket")
+
+    applied({"ssh_ports": [22, 2222]})
+    for target in targets:
+        assert [login(target, "owner", port=port).rc for port in (22, 2222)] == [0, 0]
+        assert "systemd" in target.must("ss -Hltnp sport = :2222")
+
+    applied({"ssh_state": "absent"})
+    for target in targets:
+        assert login(target, "owner").rc == 0
+        assert "Connection refused" in login(target, "owner", port=2222).stderr
+        target.must("systemctl disable --quiet --now ssh.socket && systemctl enable --quiet --now ssh.service")
+    applied()
+
+
+# --- What is refused, before anything changes ---
+
+
+def test_bad_input_is_refused_with_every_variable_and_changes_nothing(apply: Apply, targets: list[Machine]) -> None:
+    for target in targets:
+        target.start("exec timeout 60 python3 -m http.server 8022")
+        target.must("for i in $(seq 50); do ss -Hltn sport = :8022 | grep -q . && exit; sleep 0.2; done; exit 1")
+    before = state(targets)
+
+    result = apply(
+        variables={
+            "ssh_ports": [0, 8022, 70000],
+            "ssh_listen_addresses": ["127.0.0.1"],
+            "ssh_authorized_keys": [{"user": "owner", "keys": ["ssh-ed25519 AAAA"]}],
+            "ssh_extra_options": {"Port": 23},
+        }
+    )
+
+    assert result.rc != 0
+    said = words(result.output)
+    assert "ssh_ports: must hold ports from 1 to 65535, and is [0, 8022, 70000]" in said
+    assert "ssh_ports: names a port on which another program listens: 8022 python3" in said
+    assert "ssh_listen_addresses: leaves out" in said
+    assert "ssh_authorized_keys: holds what sshd would not accept (owner, key 1: damaged" in said
+    assert "ssh_extra_options: sets port, which the role sets itself" in said
+    assert state(targets) == before
+
+
+def test_a_word_that_is_no_choice_is_refused(apply: Apply) -> None:
+    result = apply(variables={"ssh_passwords": "no"})
+    assert result.rc != 0
+    assert "value of ssh_passwords must be one of: auto, allowed, refused" in words(result.output)
