@@ -164,9 +164,18 @@ now:
       type: list
       elements: str
 planned:
-  description: Who could log in after the plan, as RV(now), but RV(planned.password_users) as if sshd asked for passwords.
+  description: Who could log in after the plan.
   returned: always
   type: dict
+  contains:
+    key_users:
+      description: The users with a key that sshd would accept.
+      type: list
+      elements: str
+    password_users:
+      description: The users with a password, as if sshd asked for passwords.
+      type: list
+      elements: str
 admins:
   description: Those of RV(now) and RV(planned) who can become root, by C(sudo) or because root has a password for C(su).
   returned: always
