@@ -22,6 +22,7 @@ SUBCOMMANDS = {
     "down": Subcommand("harness.sandbox", "remove everything that the sandbox made"),
     "depot": Subcommand("harness.depot", "serve the depot: what roles download"),
     "demo": Subcommand("harness.demo", "provision a gateway and a workstation, then use them"),
+    "bench": Subcommand("harness.bench", "measure a run of the site in which nothing has to change"),
     "test": Subcommand("harness.testing", "run every check"),
 }
 

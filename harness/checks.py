@@ -52,9 +52,16 @@ def every_stage() -> list[Stage]:
             for name in scenarios()
         ),
         Stage(
+            "site",
+            "the whole site: both controllers, the installed archive, a login through the tunnel",
+            pytest("tests/site", processes="0"),
+            fast=False,
+            side_by_side=False,
+        ),
+        Stage(
             "gpu",
             "the hardware tests",
-            pytest("tests/hardware", "-m", "gpu"),
+            pytest("tests/hardware", "-m", "gpu", processes="0"),
             fast=False,
             side_by_side=False,
             by_default=False,
@@ -94,13 +101,14 @@ def commands(*lines: str) -> Callable[[Log], Tally]:
     return work
 
 
-def pytest(*arguments: str) -> Callable[[Log], Tally]:
+def pytest(*arguments: str, processes: str = "auto") -> Callable[[Log], Tally]:
     """Return the work of a stage that runs pytest with these arguments and counts its tests."""
 
     def work(log: Log) -> Tally:
         results = OUTPUT / f"{log.path.stem}.xml"
         results.unlink(missing_ok=True)
-        status = log.run("pytest", "--quiet", "--numprocesses=auto", f"--junitxml={results}", *arguments, must_pass=False).status
+        options = ("--quiet", f"--numprocesses={processes}", f"--junitxml={results}")
+        status = log.run("pytest", *options, *arguments, must_pass=False).status
         tally = tally_of_junit(results)
         if status != 0:
             raise StageFailed(f"pytest ended with status {status}", tally)

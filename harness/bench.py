@@ -1,0 +1,84 @@
+"""The benchmark: what a run of the site costs when nothing has to change, on the hosts of the demo.
+
+Seconds depend on the machine, so they are printed and never tested; tests hold the counts of module runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness import demo, engine, lab, sandbox
+from harness.clients import Machine
+from harness.lab import ROOT, Lab, Refusal
+from harness.progress import say, step
+
+
+class Cost(NamedTuple):
+    """Seconds of one run: by the clock, of the controller's processors, of the hosts' processors (the sum)."""
+
+    wall: float
+    controller: float
+    hosts: float
+
+
+def host_seconds(wanted: Lab) -> float:
+    """Processor time that the hosts of a lab have used since they were started."""
+    client = engine.connect()
+    machines = [Machine(client, host) for host in wanted.hosts]
+    stats: list[Any] = [machine.container.stats(stream=False) for machine in machines]
+    return sum(one["cpu_stats"]["cpu_usage"]["total_usage"] for one in stats) / 1e9
+
+
+def controller_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def run_site(wanted: Lab) -> Cost:
+    """Run site.yml once. Raises Refusal when it fails or changes something."""
+    program, *arguments = demo.site_command()
+    hosts, controller, start = host_seconds(wanted), controller_seconds(), time.monotonic()
+    done = subprocess.run(
+        [Path(sys.executable).with_name(program), *arguments],
+        cwd=ROOT,
+        env=os.environ | {"RIGWRIGHT_REPORT_PATH": str(demo.REPORT)},
+        stdout=subprocess.DEVNULL,
+        check=False,
+    )
+    cost = Cost(time.monotonic() - start, controller_seconds() - controller, host_seconds(wanted) - hosts)
+    stats = {name: host["stats"] for name, host in json.loads(demo.REPORT.read_text())["hosts"].items()}
+    if done.returncode != 0 or any(stat["changed"] for stat in stats.values()):
+        raise Refusal(f"The site was to change nothing: exit status {done.returncode}, {stats}")
+    return cost
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--runs", type=int, default=3, help="runs that are counted (default: 3)")
+
+
+def main(args: argparse.Namespace) -> int:
+    wanted = lab.read("demo")
+    sandbox.up(wanted)
+    demo.make_variables(Machine(engine.connect(), wanted.host("laptop")).public_key())
+    demo.provision()
+    costs = []
+    for number in range(args.runs):
+        with step(f"run {number + 1} of {args.runs}, in which nothing has to change"):
+            costs.append(run_site(wanted))
+    median = Cost(*(statistics.median(column) for column in zip(*costs, strict=True)))
+    load = os.getloadavg()[0]
+    say(f"site.yml, {len(wanted.hosts)} hosts, nothing to change, median of {args.runs} (load {load:.1f}):")
+    print(f"    wall {median.wall:.1f} s, controller {median.controller:.1f} CPU-s, hosts {median.hosts:.1f} CPU-s")
+    for name, host in json.loads(demo.REPORT.read_text())["hosts"].items():
+        runs = {role: one["module_runs"] for role, one in host["roles"].items() if one["module_runs"]}
+        print(f"    {name}: {runs} module runs")
+    return 0

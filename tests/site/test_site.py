@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The whole site on the hosts of the demo, in the order in which an owner meets it. Each test goes on where the last one ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import demo, engine, lab, sandbox
+from harness.clients import Machine
+from harness.lab import ROOT
+
+# At most so many module runs a role and host when nothing has to change (the issue that founded the collection).
+MODULE_RUNS = {"ssh": 5}
+MODULE_RUNS_OF_OTHERS = 4
+
+OLDEST = ROOT / ".venv-core219" / "bin"
+NEWEST = Path(sys.executable).parent
+
+
+@dataclass
+class Run:
+    rc: int
+    output: str
+    hosts: dict[str, Any]
+
+    def changed(self) -> dict[str, int]:
+        return {name: host["stats"]["changed"] for name, host in self.hosts.items()}
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Callable[[str], Machine]]:
+    """Fresh hosts of the demo; they are removed in the end."""
+    wanted = lab.read("demo")
+    demo.down(with_images=False)
+    sandbox.up(wanted)
+    machines = {host.name: Machine(engine.connect(), host) for host in wanted.hosts}
+    demo.make_variables(machines["laptop"].public_key())
+    yield machines.__getitem__
+    demo.down(with_images=False)
+
+
+@pytest.fixture(scope="module")
+def site(machine: Callable[[str], Machine], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
+    """Run ansible-playbook of an environment on the inventory of the demo: `site(NEWEST, "--check")`."""
+    assert machine("gateway")
+
+    def run(programs: Path, *options: str, playbook: str = "site.yml", cwd: Path = ROOT, **environment: str) -> Run:
+        report = tmp_path_factory.mktemp("run") / "report.json"
+        done = subprocess.run(
+            [
+                programs / "ansible-playbook",
+                playbook,
+                "-i",
+                lab.LABS / "demo.yml",
+                "-e",
+                f"@{demo.VARIABLES}",
+                *options,
+            ],
+            cwd=cwd,
+            env=os.environ | {"RIGWRIGHT_REPORT_PATH": str(report)} | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert report.exists(), done.stdout
+        return Run(done.returncode, done.stdout, json.loads(report.read_text())["hosts"])
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def oldest() -> Path:
+    """The programs of ansible-core 2.19 on Python 3.11, what Debian 12 has; skipped where there is no Python 3.11."""
+    if not OLDEST.is_dir():
+        pytest.skip("no Python 3.11 was found for a second controller")
+    return OLDEST
+
+
+def test_check_mode_on_fresh_hosts_ends_well_and_shows_no_secret(site):
+    result = site(NEWEST, "--check", "--diff", "-vvv")
+    assert result.rc == 0, result.output
+    secrets = json.loads(demo.VARIABLES.read_text())
+    assert secrets["demo_token"] not in result.output
+    assert secrets["demo_secret"] not in result.output
+
+
+def test_the_oldest_controller_provisions_fresh_hosts(site, oldest):
+    result = site(oldest)
+    assert result.rc == 0, result.output
+    assert all(count > 0 for count in result.changed().values())
+
+
+def test_the_newest_controller_finds_nothing_to_change(site):
+    assert site(NEWEST).rc == 0  # where there is no oldest controller, this one provisions
+    result = site(NEWEST)
+    assert result.rc == 0, result.output
+    assert set(result.changed().values()) == {0}
+    over = {
+        (name, role): one["module_runs"]
+        for name, host in result.hosts.items()
+        for role, one in host["roles"].items()
+        if one["module_runs"] > MODULE_RUNS.get(role, MODULE_RUNS_OF_OTHERS)
+    }
+    assert over == {}
+
+
+def test_the_laptop_logs_in_to_the_workstation_through_the_gateway(machine):
+    demo.log_in(machine("laptop"))
+
+
+def test_every_finding_passes_or_says_why_it_was_skipped(site):
+    result = site(NEWEST, playbook="playbooks/verify.yml")
+    assert result.rc == 0, result.output
+    findings = {(name, one["id"]): one["status"] for name, host in result.hosts.items() for one in host["findings"]}
+    assert findings["workstation", "frp_client.services"] == "pass"
+    assert findings["laptop", "frp_client.visitors"] == "pass"
+    assert set(findings.values()) <= {"pass", "skip"}
+
+
+def test_a_finding_that_fails_fails_the_run(site, machine):
+    machine("gateway").must("systemctl stop frps")
+    result = site(NEWEST, playbook="playbooks/verify.yml")
+    assert result.rc != 0
+    assert "frp_server.tls" in result.output
+    assert site(NEWEST, "--tags", "frp_server").rc == 0
+
+
+def test_the_installed_collection_does_the_same_from_an_empty_place(site, tmp_path):
+    galaxy = NEWEST / "ansible-galaxy"
+    subprocess.run([galaxy, "collection", "build", "--output-path", tmp_path, ROOT], check=True, cwd=tmp_path)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    place = tmp_path / "collections"
+    subprocess.run([galaxy, "collection", "install", "--offline", "-p", place, archive], check=True, cwd=tmp_path)
+    result = site(
+        NEWEST,
+        playbook="rigwright.workstation.site",
+        cwd=tmp_path,
+        ANSIBLE_COLLECTIONS_PATH=str(place),
+        ANSIBLE_CALLBACKS_ENABLED="rigwright.workstation.report",
+    )
+    assert result.rc == 0, result.output
+    assert set(result.changed().values()) == {0}
+
+
+def test_the_example_inventory_needs_no_secret(machine, tmp_path):
+    """`ansible-playbook site.yml -i inventory`, with this machine played by a host of the sandbox."""
+    host = machine("laptop").host
+    known_hosts = sandbox.STATE / "demo.known_hosts"
+    connection = {
+        "ansible_connection": "ssh",
+        "ansible_host": str(host.address),
+        "ansible_user": "owner",
+        "ansible_ssh_private_key_file": str(sandbox.KEY),
+        "ansible_ssh_args": f"-o UserKnownHostsFile={known_hosts}",
+    }
+    (tmp_path / "connection.json").write_text(json.dumps(connection))
+    done = subprocess.run(
+        [NEWEST / "ansible-playbook", "site.yml", "-i", "inventory", "-e", f"@{tmp_path}/connection.json"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_machine_without_systemd_is_refused():
+    if Path("/run/systemd/system").exists():
+        pytest.skip("this machine runs systemd")
+    done = subprocess.run(
+        [NEWEST / "ansible-playbook", "site.yml", "-i", "inventory"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "is not run by systemd" in done.stdout
