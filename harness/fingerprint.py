@@ -14,23 +14,27 @@ from harness import engine, lab
 from harness.clients import Machine
 from harness.lab import CACHE, Refusal
 
-# By name: of a file its mode, owner and the SHA-256 of its content; of a package its version; of a unit whether it is enabled and runs.
+# By name: of a file its mode, owner, the SHA-256 of its content and its packages; of a package its version; of a unit whether
+# it is enabled and runs.
 State = dict[str, str]
 
 # Runs on the host: nothing of the harness is there, and nothing of Ansible is asked.
 PROBE = r"""
-import grp, hashlib, json, os, pwd, stat, subprocess
+import collections, hashlib, json, os, stat, subprocess
 
 ROOTS = ["/etc", "/home", "/opt", "/root", "/usr/local", "/var/lib/rigwright", "/var/spool/cron"]
-# What the system writes by itself, and the folder of Ansible's connection.
+# What the system writes by itself.
 VOLATILE = {"/etc/ld.so.cache", "/etc/mtab", "/etc/resolv.conf"}
+VOLATILE |= {"/etc/group-", "/etc/gshadow-", "/etc/passwd-", "/etc/shadow-"}
+# What Ansible's connection and the tests' clients leave in a user's home.
 PASSING = {".ansible", ".cache", ".ssh", "__pycache__"}
 
-owners = {}
+owners = collections.defaultdict(set)
 for name in os.listdir("/var/lib/dpkg/info"):
     if name.endswith(".list"):
         with open("/var/lib/dpkg/info/" + name) as paths:
-            owners.update((path.rstrip("\n"), name[: -len(".list")].split(":")[0]) for path in paths)
+            for path in paths.read().splitlines():
+                owners["/usr" + path if path.startswith("/lib/") else path].add(name[: -len(".list")].split(":")[0])
 
 state = {}
 for root in ROOTS:
@@ -49,8 +53,9 @@ for root in ROOTS:
             else:
                 what = "directory" if stat.S_ISDIR(info.st_mode) else "special"
             state["file " + path] = f"{stat.S_IMODE(info.st_mode):04o} {info.st_uid}:{info.st_gid} {what}"
-            if path in owners:
-                state["file " + path] += " of package " + owners[path]
+            # What enables a unit is a link to a file of the package.
+            packages = owners.get(path) or owners.get(os.path.realpath(path), ())
+            state["file " + path] += "".join(f" +{package}" for package in sorted(packages))
 
 def lines(*command):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
@@ -91,12 +96,16 @@ def difference(before: State, after: State) -> list[str]:
 
 def without_new_packages(before: State, after: State) -> State:
     """Return `after` without the packages that `before` has not, their files and their units."""
-    added = {name for name in after.keys() - before.keys() if name.startswith("package ")}
-    return {
-        name: what
-        for name, what in after.items()
-        if name in before or not (name in added or name.startswith("unit ") or what.partition(" of ")[2] in added)
-    }
+    added = {name.removeprefix("package ") for name in after.keys() - before.keys() if name.startswith("package ")}
+    kept = {}
+    for name, what in after.items():
+        content, *owners = what.split(" +")
+        others = [owner for owner in owners if owner not in added]
+        new = name not in before
+        if new and (name.startswith(("package ", "unit ")) or (owners and not others)):
+            continue
+        kept[name] = " +".join([content, *others])
+    return kept
 
 
 def service_starts(machine: Machine) -> dict[str, str]:
