@@ -184,6 +184,21 @@ def test_a_guesser_is_banned_and_nobody_else(
     assert login(target, "owner", options=options).rc == 0
 
 
+def test_without_the_jail_fail2ban_goes_on_or_stops_and_does_not_fail(applied: Apply, targets: list[Machine]) -> None:
+    applied({"ssh_fail2ban": False})
+
+    again = applied({"ssh_fail2ban": False})
+
+    assert set(again.changed().values()) == {0}
+    for target in targets:
+        # Debian 12's own jail reads a log file that is not there; that of Debian 13 reads the journal.
+        expected = {"debian12": "inactive", "debian13": "active"}[target.host.name]
+        assert target.run("systemctl is-active fail2ban").stdout.strip() == expected
+    applied()
+    for target in targets:
+        assert "Currently banned" in target.must("fail2ban-client status sshd")
+
+
 # --- What must not lock anybody out ---
 
 
