@@ -105,7 +105,7 @@ def table(report: Report) -> Iterator[tuple[str, str]]:
         for finding in host.findings:
             evidence = " ".join(finding["evidence"].split())
             yield f"  {MARKS[finding['status']]} {finding['id']:{width}}  {evidence}", finding["status"]
-            if finding["remedy"] and finding["status"] != "pass":
+            if finding["remedy"] and finding["status"] in ("warn", "fail"):
                 yield f"    {'':{width}}  remedy: {' '.join(finding['remedy'].split())}", finding["status"]
         rows = [*host.roles.items(), (_OUTSIDE, host.outside_roles)]
         rows = [(role, work) for role, work in rows if work != Work()]
