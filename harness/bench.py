@@ -35,7 +35,8 @@ def host_seconds(wanted: Lab) -> float:
     client = engine.connect()
     machines = [Machine(client, host) for host in wanted.hosts]
     stats: list[Any] = [machine.container.stats(stream=False) for machine in machines]
-    return sum(one["cpu_stats"]["cpu_usage"]["total_usage"] for one in stats) / 1e9
+    nanoseconds: list[int] = [one["cpu_stats"]["cpu_usage"]["total_usage"] for one in stats]
+    return sum(nanoseconds) / 1e9
 
 
 def controller_seconds() -> float:

@@ -79,13 +79,14 @@ class Watched:
 
 
 def look_at(path: str) -> Watched:
-    """Read one path. A link counts by where it leads: it names a version, whose files never change."""
+    """Read one path. A link counts by the file that it leads to: a version of a program, which is replaced and never edited."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:
         return Watched("missing", 0.0)
     if os.path.islink(path):
-        return Watched(os.path.realpath(path), found.st_ctime)
+        target = os.stat(path) if os.path.exists(path) else found
+        return Watched(f"{os.path.realpath(path)} {target.st_ino}", max(found.st_ctime, target.st_ctime))
     if os.path.isdir(path):
         entries = [
             (name, look_at(os.path.join(path, name))) for name in sorted(os.listdir(path)) if not name.startswith(".")

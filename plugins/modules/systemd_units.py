@@ -210,7 +210,7 @@ class Units:
                 with open(os.path.join(NOTES, f"{name}.json"), "w", encoding="utf-8") as file:
                     json.dump(note, file)
 
-    def _fail(self, name: str, message: str) -> t.NoReturn:
+    def _fail(self, name: str, message: str) -> None:
         _code, journal, _err = self.module.run_command(
             ["journalctl", f"--unit={name}", f"--lines={JOURNAL_LINES}", "--no-pager", "--output=cat"]
         )

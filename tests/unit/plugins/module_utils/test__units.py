@@ -105,10 +105,16 @@ def test_a_directory_changes_with_the_files_in_it_and_not_with_hidden_ones(tmp_p
     assert look_at(str(tmp_path)).digest != first
 
 
-def test_a_link_changes_with_the_version_that_it_leads_to(tmp_path):
-    link = tmp_path / "program"
-    os.symlink(tmp_path / "1.0", link)
-    first = look_at(str(link)).digest
-    link.unlink()
-    os.symlink(tmp_path / "1.1", link)
-    assert look_at(str(link)).digest != first
+def test_a_link_changes_with_the_version_that_it_leads_to_and_with_a_repaired_one(tmp_path):
+    link, versions = tmp_path / "program", [tmp_path / "1.0", tmp_path / "1.1"]
+    for version in versions:
+        version.write_text("program")
+    digests = []
+    for version in versions:
+        link.unlink(missing_ok=True)
+        os.symlink(version, link)
+        digests.append(look_at(str(link)).digest)
+    (tmp_path / "repaired").write_text("program")
+    os.replace(tmp_path / "repaired", versions[1])
+    digests.append(look_at(str(link)).digest)
+    assert len(set(digests)) == 3
