@@ -91,6 +91,12 @@ ansible_facts:
           returned: always
           type: dict
           sample: {"/": 52818759680}
+        users:
+          description: Names of the accounts of this host.
+          returned: always
+          type: list
+          elements: str
+          sample: [daemon, root]
         systemd:
           description: The service manager.
           returned: always
@@ -106,6 +112,7 @@ ansible_facts:
 """
 
 import os
+import pwd
 import re
 
 from ansible.module_utils.basic import AnsibleModule
@@ -142,6 +149,7 @@ def main() -> None:
     facts = {
         "listeners": read_listeners(),
         "free_bytes": {path: free_bytes(path) for path in module.params["paths"]},
+        "users": sorted({account.pw_name for account in pwd.getpwall()}),
         "systemd": {"running": os.path.isdir("/run/systemd/system"), "version": systemd_version(module)},
     }
     module.exit_json(changed=False, ansible_facts={"rigwright": facts})

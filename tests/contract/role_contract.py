@@ -291,7 +291,7 @@ def full_names(role: Role) -> Iterator[str]:
     """Modules and roles by their full name."""
     keywords = re.compile(
         r"name|register|loop|loop_control|when|vars|block|rescue|always|become\w*|delegate_(to|facts)|notify|listen|no_log|"
-        r"changed_when|failed_when|check_mode|diff|until|retries|delay|args|environment|ignore_errors|run_once|tags|throttle|"
+        r"changed_when|failed_when|check_mode|diff|until|retries|delay|args|environment|ignore_(errors|unreachable)|run_once|tags|throttle|"
         r"timeout|async|poll|any_errors_fatal|module_defaults"
     )
     for file, tasks in role.tasks.items():

@@ -54,10 +54,14 @@ def run_module(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str
 
             monkeypatch.setattr(AnsibleModule, "run_command", run_command)
             monkeypatch.setattr(AnsibleModule, "get_bin_path", lambda self, name, *_rest, **_options: name)
+        warnings: list[str] = []
+        # In a process that has loaded the controller's code too, a warning would go to its display and not into the result.
+        monkeypatch.setattr(AnsibleModule, "warn", lambda self, text, *_rest, **_options: warnings.append(text))
         arguments = {**params, "_ansible_check_mode": check, "_ansible_diff": True}
         with patch_module_args(arguments), pytest.raises(SystemExit):
             module.main()
-        return json.loads(capfd.readouterr().out)
+        result: dict[str, Any] = json.loads(capfd.readouterr().out)
+        return {**result, "warnings": warnings}
 
     return run
 
