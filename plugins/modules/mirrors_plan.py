@@ -19,7 +19,7 @@ description:
   - Mirrors are asked through C(apt-helper), so with the proxy and the certificates that apt itself uses.
 version_added: 0.1.0
 author:
-  - The Rigwright engineers
+  - The Rigwright engineers (@rigwright)
 attributes:
   check_mode:
     description: Can run in C(check_mode) and return changed status prediction without modifying target.
@@ -176,7 +176,6 @@ import datetime
 import glob
 import os
 import re
-import subprocess
 import tempfile
 import typing as t
 
@@ -192,6 +191,8 @@ MIRROR_LISTS = "/etc/apt/mirrors"
 APT_OPTIONS = "/etc/apt/apt.conf.d/80rigwright-mirrors"
 CLOUD_INIT = "/etc/cloud/cloud.cfg.d"
 PIP_CONF = "/etc/pip.conf"
+# timeout(1): the command was ended.
+TIMED_OUT = 124
 APT_HELPER = "/usr/lib/apt/apt-helper"
 
 
@@ -354,7 +355,7 @@ def list_name(uri: str, suite: str) -> str:
     return re.sub(r'[\\|{}\[\]<>"^~_=!@#$%&*]', lambda match: f"%{ord(match[0]):02x}", address).replace("/", "_")
 
 
-def fetcher(timeout: int) -> _mirrors.Fetch:
+def fetcher(module: AnsibleModule, timeout: int) -> _mirrors.Fetch:
     """Fetches with apt's own transport: what apt cannot reach is no mirror, whatever other programs say."""
 
     def fetch(url: str) -> str:
@@ -368,26 +369,19 @@ def fetcher(timeout: int) -> _mirrors.Fetch:
                 "APT::Sandbox::User": "root",
             }
             command = [
+                # apt's timeout is for one step (name, connection, answer); this one is for all of them.
+                *("timeout", str(3 * timeout)),
                 APT_HELPER,
                 "download-file",
                 url,
                 target,
                 *(f"-o{name}={value}" for name, value in options.items()),
             ]
-            try:
-                # apt's timeout is for one step (name, connection, answer); this one is for all of them.
-                done = subprocess.run(
-                    command,
-                    capture_output=True,
-                    text=True,
-                    timeout=3 * timeout,
-                    check=False,
-                    env={**os.environ, "LC_ALL": "C.UTF-8"},
-                )
-            except subprocess.TimeoutExpired:
-                raise _mirrors.Unreachable(f"no answer within {3 * timeout} s") from None
-            if done.returncode != 0:
-                raise failure(done.stderr, url)
+            status, _out, words = module.run_command(command, environ_update={"LC_ALL": "C.UTF-8"})
+            if status == TIMED_OUT:
+                raise _mirrors.Unreachable(f"no answer within {3 * timeout} s")
+            if status != 0:
+                raise failure(words, url)
             with open(target, encoding="utf-8", errors="replace") as file:
                 return file.read()
 
@@ -418,7 +412,7 @@ def main() -> None:
                     "security_pocket": text,
                     "security_suffix": text,
                     "components": texts,
-                    "keyrings": texts,
+                    "keyrings": {**texts, "no_log": False},
                     "directories": texts,
                 },
             },
@@ -431,7 +425,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    planner = Planner(module.params, fetcher(module.params["timeout"]))
+    planner = Planner(module.params, fetcher(module, module.params["timeout"]))
     try:
         planner.run()
     except _mirrors.NoMirror as error:
