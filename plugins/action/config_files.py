@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import re
 import typing as t
 
 from ansible.errors import AnsibleActionFail
@@ -15,7 +16,7 @@ from ansible.plugins.loader import lookup_loader
 from ansible_collections.rigwright.workstation.plugins.module_utils._formats import WRITERS, format_of
 
 DIRECTORY = {
-    "path": {"type": "path", "required": True},
+    "path": {"type": "str", "required": True},
     "mode": {"type": "str", "default": "0755"},
     "owner": {"type": "str", "default": "root"},
     "group": {"type": "str", "default": "root"},
@@ -41,6 +42,28 @@ ARGUMENTS = {
 }
 
 
+# Shorter words of a secret file (numbers, switches) stay readable in the error of a check.
+SECRET_FROM = 8
+
+
+def _words(item: dict[str, t.Any], text: str) -> list[str]:
+    """What the error of a check must not show of a secret file: the values of data, or the lines of a text and their words."""
+    if item.get("data") is not None:
+        words = list(_leaves(item["data"]))
+    else:
+        lines = [line.strip() for line in text.splitlines()]
+        words = lines + [word for line in lines for word in re.split(r"[\s\"',;:=]+", line)]
+    return [word for word in words if len(word) >= SECRET_FROM]
+
+
+def _leaves(data: t.Any) -> t.Iterator[str]:
+    if isinstance(data, (dict, list)):
+        for value in data.values() if isinstance(data, dict) else data:
+            yield from _leaves(value)
+    else:
+        yield str(data)
+
+
 class ActionModule(ActionBase):
     """config_files"""
 
@@ -51,19 +74,22 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
         _result, request = self.validate_argument_spec(argument_spec=ARGUMENTS)
-        contents = {}
+        contents: dict[str, str] = {}
         if request["state"] == "present":
             contents = {
                 item["path"]: self._render(item, task_vars or {})
                 for item in request["files"]
                 if item["state"] == "present"
             }
+        secrets = [
+            word for item in request["files"] if item["secret"] for word in _words(item, contents.get(item["path"], ""))
+        ]
         for item in request["files"]:
             for source in (*SOURCES, "format"):
                 item.pop(source, None)
         return self._execute_module(
             module_name="rigwright.workstation.config_files_apply",
-            module_args={**request, "contents": json.dumps(contents)},
+            module_args={**request, "contents": json.dumps({"files": contents, "secrets": sorted(set(secrets))})},
             task_vars=task_vars,
         )
 

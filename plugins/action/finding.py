@@ -23,10 +23,17 @@ class ActionModule(ActionBase):
             # Each turn of a loop sees the facts from before the loop, so that only the last finding would stay.
             raise AnsibleActionFail("finding keeps only the last turn of a loop: give the list as `findings` instead.")
         _validation, arguments = self.validate_argument_spec(
-            argument_spec={"findings": {"type": "raw"}, **{key: {"type": "raw"} for key in KEYS}},
+            argument_spec={
+                "findings": {"type": "raw"},
+                "forget": {"type": "bool", "default": False},
+                **{key: {"type": "raw"} for key in KEYS},
+            },
             mutually_exclusive=[("findings", key) for key in KEYS],
-            required_one_of=[("findings", "id")],
         )
+        if arguments["forget"]:
+            return {"changed": False, "findings": [], "ansible_facts": {"rigwright_findings": []}}
+        if arguments["findings"] is None and arguments["id"] is None:
+            raise AnsibleActionFail("one of the following is required: findings, id, forget")
         findings = arguments["findings"]
         if findings is None:
             findings = [{key: arguments[key] for key in KEYS}]

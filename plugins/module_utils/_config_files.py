@@ -115,7 +115,9 @@ def plan(wanted: t.Sequence[Wanted], current: t.Mapping[str, State], records: t.
         if problem:
             problems.append(problem)
         elif before != item.state:
-            steps.append(Step(item.path, before, item.state, item.secret, item.validate))
+            # What was secret before is secret in the diff that makes it public.
+            secret = item.secret or (item.path in records and records[item.path].secret)
+            steps.append(Step(item.path, before, item.state, secret, item.validate))
     named = {item.path for item in wanted}
     for path, record in records.items():
         before = current[path]
@@ -168,7 +170,8 @@ class Store:
         :raises Refused: another run held the lock for ``LOCK_SECONDS``.
         """
         os.makedirs(os.path.dirname(LOCK), mode=0o755, exist_ok=True)
-        with open(LOCK, "w", encoding="ascii") as lock:
+        # Readable by root alone: whoever can open it can hold it.
+        with open(os.open(LOCK, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600), "w", encoding="ascii") as lock:
             for left in range(LOCK_SECONDS * 10, -1, -1):
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -393,7 +396,8 @@ def _link(path: str, name: str) -> None:
 def write_durably(path: str, content: bytes, state: State | None = None) -> None:
     """Write a file atomically and to the disk, readable by root alone unless a state names its owner and mode."""
     temporary = path + ".part"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    _remove(temporary)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
@@ -402,6 +406,7 @@ def write_durably(path: str, content: bytes, state: State | None = None) -> None
                 _set_owner_and_mode(temporary, state)
             os.fsync(file.fileno())
         os.rename(temporary, path)
+        _sync_directory(os.path.dirname(path))
     except BaseException:
         _remove(temporary)
         raise

@@ -9,9 +9,11 @@ Note: private to this collection. No Ansible import, so that all of it is tested
 
 from __future__ import annotations
 
+import calendar
 import dataclasses
 import hashlib
 import os
+import re
 import typing as t
 
 PROPERTIES = (
@@ -23,11 +25,12 @@ PROPERTIES = (
     "NeedDaemonReload",
     "InvocationID",
     "NRestarts",
-    "ActiveEnterTimestampMonotonic",
+    "ActiveEnterTimestamp",
+    "Type",
 )
 
 # systemctl(1), "is-enabled": states in which the unit is started at boot, or in which it cannot be enabled at all.
-ENABLED = ("enabled", "static", "alias", "generated")
+ENABLED = ("enabled", "static", "alias", "indirect", "generated")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,21 +45,27 @@ class Status:
     invocation: str
     restarts: int
     started: float
+    oneshot: bool = False
 
     @property
     def running(self) -> bool:
         return self.active in ("active", "reloading")
 
 
-def parse_show(text: str, names: t.Sequence[str], boot: float) -> dict[str, Status]:
-    """The answer of ``systemctl show --property=... NAME ...``: a block a unit, in the order asked.
+def parse_time(text: str) -> float:
+    """A time as systemctl prints it with TZ=UTC, such as ``Sat 2026-11-21 10:10:47 UTC``, in seconds; 0 for none.
 
-    :param boot: wall clock time, in seconds, at which the monotonic clock was zero.
+    The monotonic properties would be finer, but that clock stands still while a laptop sleeps.
     """
+    found = re.fullmatch(r"\w+ (\d+)-(\d+)-(\d+) (\d+):(\d+):(\d+) UTC", text)
+    return float(calendar.timegm(tuple(int(part) for part in found.groups()))) if found else 0.0
+
+
+def parse_show(text: str, names: t.Sequence[str]) -> dict[str, Status]:
+    """The answer of ``systemctl show --property=... NAME ...`` with TZ=UTC: a block a unit, in the order asked."""
     statuses = {}
     for name, block in zip(names, text.strip().split("\n\n")):
         fields = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-        entered = int(fields.get("ActiveEnterTimestampMonotonic") or 0) / 1e6
         statuses[name] = Status(
             load=fields.get("LoadState", ""),
             active=fields.get("ActiveState", ""),
@@ -65,7 +74,8 @@ def parse_show(text: str, names: t.Sequence[str], boot: float) -> dict[str, Stat
             outdated=fields.get("NeedDaemonReload") == "yes",
             invocation=fields.get("InvocationID", ""),
             restarts=int(fields.get("NRestarts") or 0),
-            started=boot + entered if entered else 0.0,
+            started=parse_time(fields.get("ActiveEnterTimestamp", "")),
+            oneshot=fields.get("Type") == "oneshot",
         )
     return statuses
 
@@ -101,12 +111,12 @@ def stale(status: Status, watched: t.Mapping[str, Watched], loaded: t.Mapping[st
     """The paths that are not what the running unit has loaded.
 
     :param loaded: digests noted when this invocation of the unit loaded them; a path without one (the unit was started
-        by the boot or by a person) is judged by the time of its last change.
+        by the boot or by a person) is judged by the time of its last change; systemd's times are whole seconds.
     """
     return [
         path
         for path, now in watched.items()
-        if (now.digest != loaded[path] if path in loaded else now.changed > status.started)
+        if (now.digest != loaded[path] if path in loaded else now.changed >= status.started + 1)
     ]
 
 

@@ -46,8 +46,8 @@ options:
     default: []
     suboptions:
       path:
-        description: Absolute path.
-        type: path
+        description: Absolute path, in a directory that root alone may write.
+        type: str
         required: true
       mode:
         description: Octal mode.
@@ -68,8 +68,8 @@ options:
     default: []
     suboptions:
       path:
-        description: Absolute path.
-        type: path
+        description: Absolute path, in a directory that root alone may write.
+        type: str
         required: true
       state:
         description: V(absent) moves a file away; it comes back when the set is given back.

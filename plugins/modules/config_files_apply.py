@@ -35,7 +35,7 @@ options:
     elements: dict
     default: []
     suboptions:
-      path: {description: Absolute path., type: path, required: true}
+      path: {description: Absolute path., type: str, required: true}
       mode: {description: Octal mode., type: str, default: "0755"}
       owner: {description: User name., type: str, default: root}
       group: {description: Group name., type: str, default: root}
@@ -45,7 +45,7 @@ options:
     elements: dict
     default: []
     suboptions:
-      path: {description: Absolute path., type: path, required: true}
+      path: {description: Absolute path., type: str, required: true}
       state: {description: Whether the file should be there., type: str, choices: [present, absent], default: present}
       mode: {description: Octal mode., type: str, default: "0644"}
       owner: {description: User name., type: str, default: root}
@@ -53,9 +53,11 @@ options:
       secret: {description: Whether the content is hidden., type: bool, default: false}
       validate: {description: Command that checks the staged file., type: str}
   contents:
-    description: JSON object of path and text. One opaque value, so that no content reaches the target's log.
+    description:
+      - JSON object of C(files) (path and text) and C(secrets) (words that an error must not show).
+      - One opaque value, so that no content reaches the target's log.
     type: str
-    default: "{}"
+    default: '{"files": {}, "secrets": []}'
   checks:
     description: Commands that check the whole set once it is in place.
     type: list
@@ -99,6 +101,7 @@ import pwd
 import shlex
 import shutil
 import signal
+import stat
 import tempfile
 import typing as t
 
@@ -118,13 +121,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._config_file
 )
 
 OWNED = {
-    "path": {"type": "path", "required": True},
+    "path": {"type": "str", "required": True},
     "owner": {"type": "str", "default": "root"},
     "group": {"type": "str", "default": "root"},
 }
-
-# Shorter words of a secret file (keys of a configuration, numbers) stay readable in an error.
-REDACTED_FROM = 8
 
 
 class CheckFailed(Exception):
@@ -138,11 +138,10 @@ class ConfigFiles:
         self.module = module
         self.params = module.params
         self.store = Store(self.params["name"])
-        self.contents = json.loads(self.params["contents"])
+        payload = json.loads(self.params["contents"])
+        self.contents = payload["files"]
+        self.secrets = payload["secrets"]
         self.wanted = self._wanted() if self.params["state"] == "present" else []
-        self.secrets = {
-            word for item in self.wanted if item.secret for word in (item.state.content or b"").decode().split()
-        }
         self.recovered = False
 
     def run(self) -> dict[str, t.Any]:
@@ -205,6 +204,11 @@ class ConfigFiles:
         if not self.module.check_mode:
             made = {step.path for step in steps if step.after.kind == "directory"}
             parents = {os.path.dirname(step.path) for step in steps if step.after.kind != "missing"}
+            open_to_others = sorted(path for path in parents - made if os.path.isdir(path) and not _is_roots(path))
+            if open_to_others:
+                raise Refused(
+                    f"others than root may write in {', '.join(open_to_others)}, and could put a link in the way"
+                )
             lost = sorted(path for path in parents - made if not os.path.isdir(path))
             if lost:
                 raise Refused(f"no such directory: {', '.join(lost)} (list it under directories)")
@@ -220,10 +224,12 @@ class ConfigFiles:
                 self._validate(step, new_name(step.path))
             transaction.commit()
             self._check()
+            _ignore_signals()
+            transaction.finish(self.wanted)
         except BaseException:
+            _ignore_signals()
             transaction.rollback()
             raise
-        transaction.finish(self.wanted)
         for kept in transaction.edited:
             self.module.warn(f"A file that was edited by hand was given back; the edited one is kept as {kept}")
 
@@ -258,9 +264,7 @@ class ConfigFiles:
 
     def _redact(self, text: str) -> str:
         for word in sorted(self.secrets, key=len, reverse=True):
-            bare = word.strip("\"'")
-            if len(bare) >= REDACTED_FROM:
-                text = text.replace(bare, "********")
+            text = text.replace(word, "********")
         return text
 
     def _result(self, steps: t.Sequence[Step]) -> dict[str, t.Any]:
@@ -273,8 +277,19 @@ class ConfigFiles:
         }
 
 
+def _ignore_signals() -> None:
+    """What is short and must not stop half-way."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
 def _interrupt(number: int, _frame: object) -> t.NoReturn:
     raise CheckFailed(f"ended by signal {number}")
+
+
+def _is_roots(directory: str) -> bool:
+    found = os.stat(directory)
+    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _diff(step: Step) -> dict[str, str]:
@@ -324,7 +339,7 @@ def main() -> None:
                     "validate": {"type": "str"},
                 },
             },
-            "contents": {"type": "str", "default": "{}", "no_log": True},
+            "contents": {"type": "str", "default": '{"files": {}, "secrets": []}', "no_log": True},
             "checks": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,

@@ -59,6 +59,10 @@ options:
   remedy:
     description: What to do about it. It is required for V(warn) and V(fail) of O(status), and shown unless that is V(pass).
     type: str
+  forget:
+    description: Forget the findings that the host has so far. A fact cache keeps those of earlier runs.
+    type: bool
+    default: false
   findings:
     description:
       - Several findings at once, instead of the four options above.

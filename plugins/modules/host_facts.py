@@ -91,6 +91,11 @@ ansible_facts:
           returned: always
           type: dict
           sample: {"/": 52818759680}
+        uid:
+          description: User id that modules run as.
+          returned: always
+          type: int
+          sample: 0
         users:
           description: Names of the accounts of this host.
           returned: always
@@ -149,6 +154,7 @@ def main() -> None:
     facts = {
         "listeners": read_listeners(),
         "free_bytes": {path: free_bytes(path) for path in module.params["paths"]},
+        "uid": os.geteuid(),
         "users": sorted({account.pw_name for account in pwd.getpwall()}),
         "systemd": {"running": os.path.isdir("/run/systemd/system"), "version": systemd_version(module)},
     }

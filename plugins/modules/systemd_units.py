@@ -160,7 +160,7 @@ class Units:
 
     def _status(self) -> dict[str, Status]:
         out = self._systemctl("show", f"--property={','.join(PROPERTIES)}", *self.names)
-        return parse_show(out, self.names, boot=time.time() - time.monotonic())
+        return parse_show(out, self.names)
 
     def _act(self, name: str, verbs: list[str]) -> None:
         for verb in verbs:
@@ -176,8 +176,8 @@ class Units:
         time.sleep(self.module.params["settle"])
         after = self._status()
         for name in names:
-            # A oneshot unit is done by then; that is its success.
-            if after[name].active not in ("active", "inactive") or after[name].restarts != before[name].restarts:
+            done = after[name].oneshot and after[name].active == "inactive"
+            if not (after[name].active == "active" or done) or after[name].restarts != before[name].restarts:
                 self._fail(name, f"{name} did not stay up: it is {after[name].active} ({after[name].sub})")
 
     def _wait_until_up(self, names: list[str]) -> dict[str, Status]:
@@ -224,7 +224,7 @@ class Units:
 
     def _call(self, *words: str) -> tuple[int, str, str]:
         answer: tuple[int, str, str] = self.module.run_command(
-            ["systemctl", *words], environ_update={"LC_ALL": "C.UTF-8"}
+            ["systemctl", *words], environ_update={"LC_ALL": "C.UTF-8", "TZ": "UTC"}
         )
         return answer
 

@@ -26,7 +26,8 @@ UnitFileState=enabled
 NeedDaemonReload=no
 InvocationID=6f1c0ea4f4c4477d9b1f3a3ac2ec35d2
 NRestarts=3
-ActiveEnterTimestampMonotonic=2500000
+ActiveEnterTimestamp=Sat 2026-11-21 10:10:47 UTC
+Type=simple
 
 Id=nothing.service
 LoadState=not-found
@@ -36,7 +37,8 @@ UnitFileState=
 NeedDaemonReload=no
 InvocationID=
 NRestarts=0
-ActiveEnterTimestampMonotonic=0
+ActiveEnterTimestamp=
+Type=
 """
 
 RUNNING = Status("loaded", "active", "running", "enabled", False, "id", 0, 1000.0)
@@ -48,9 +50,9 @@ def status(**changes) -> Status:
 
 
 def test_the_answer_of_systemctl_is_read():
-    units = parse_show(SHOWN, ["frps.service", "nothing.service"], boot=1000.0)
+    units = parse_show(SHOWN, ["frps.service", "nothing.service"])
     assert units["frps.service"] == Status(
-        "loaded", "active", "running", "enabled", False, "6f1c0ea4f4c4477d9b1f3a3ac2ec35d2", 3, 1002.5
+        "loaded", "active", "running", "enabled", False, "6f1c0ea4f4c4477d9b1f3a3ac2ec35d2", 3, 1795255847.0
     )
     assert units["nothing.service"].load == "not-found" and units["nothing.service"].started == 0.0
 

@@ -19,6 +19,10 @@ from ansible_collections.rigwright.workstation.plugins.modules import config_fil
 SECRET = "correct-horse-battery-staple"
 
 
+def payload(files: dict[str, str]) -> str:
+    return json.dumps({"files": files, "secrets": [SECRET]})
+
+
 @pytest.fixture
 def etc(tmp_path):
     (tmp_path / "etc").mkdir()
@@ -32,7 +36,7 @@ def apply(run_module, monkeypatch, tmp_path):
     def run(contents: dict[Path, str], files: list[dict] | None = None, **params):
         extra = {item["path"]: item for item in files or []}
         listed = [{"path": str(path), **extra.pop(str(path), {})} for path in contents] + list(extra.values())
-        texts = json.dumps({str(path): text for path, text in contents.items()})
+        texts = payload({str(path): text for path, text in contents.items()})
         return run_module(config_files_apply, name="test", files=listed, contents=texts, **params)
 
     return run
@@ -95,6 +99,30 @@ def test_a_secret_is_struck_out_of_the_words_of_a_check(apply, etc):
     assert "********" in result["msg"] and SECRET not in json.dumps(result)
 
 
+def test_a_file_that_is_secret_no_more_does_not_show_what_it_was(apply, etc):
+    apply({etc / "a": SECRET + "\n"}, [{"path": str(etc / "a"), "secret": True}])
+    result = apply({etc / "a": "public\n"}, [{"path": str(etc / "a"), "secret": False}])
+    assert result["changed"]
+    assert SECRET not in json.dumps(result)
+
+
+def test_a_full_disk_while_the_result_is_noted_takes_everything_back(apply, etc, monkeypatch):
+    def no_room(*_args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    (etc / "a").write_text("before\n")
+    before = shape(etc)
+    monkeypatch.setattr(Store, "save", no_room)
+    assert "No space left" in apply({etc / "a": "after\n"})["msg"]
+    assert shape(etc) == before
+
+
+def test_a_directory_that_others_may_write_is_refused(apply, etc):
+    (etc / "open").mkdir()
+    (etc / "open").chmod(0o777)
+    assert "others than root may write" in apply({etc / "open/a": "x\n"})["msg"]
+
+
 def test_check_mode_changes_nothing_and_shows_the_difference(apply, etc, tmp_path):
     (etc / "a").write_text("before\n")
     before = shape(tmp_path)
@@ -138,7 +166,7 @@ def test_a_request_that_cannot_be_carried_out_is_refused(apply, etc, path, extra
 
 def test_a_path_of_another_set_is_refused(apply, run_module, etc):
     apply({etc / "a": "1\n"})
-    texts = json.dumps({str(etc / "a"): "2\n"})
+    texts = payload({str(etc / "a"): "2\n"})
     result = run_module(config_files_apply, name="other", files=[{"path": str(etc / "a")}], contents=texts)
     assert "belongs to the set test" in result["msg"]
 
@@ -173,7 +201,7 @@ def test_a_run_that_is_ended_in_the_middle_is_taken_back(apply, etc, tmp_path, n
     params = {
         "name": "test",
         "files": [{"path": str(etc / "a")}, {"path": str(etc / "b")}],
-        "contents": json.dumps({str(etc / "a"): "after\n", str(etc / "b"): "new\n"}),
+        "contents": payload({str(etc / "a"): "after\n", str(etc / "b"): "new\n"}),
         "checks": ["sleep 60"],
     }
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
