@@ -166,6 +166,16 @@ def test_no_secret_shows(apply, target):
             "frp_client_user: is the same on debian1",
             id="two clients, the same proxy name",
         ),
+        pytest.param(
+            {
+                "frp_client_visitors": [
+                    {"name": "ssh", "user": "a", "bind_port": 6022},
+                    {"name": "ssh", "user": "b", "bind_port": 6022},
+                ]
+            },
+            "frp_client_visitors: name a bind_port twice",
+            id="a port twice",
+        ),
         pytest.param({"frp_client_admin_port": 22}, "frp_client_admin_port: wants port 22, taken by", id="port taken"),
         pytest.param({"frp_client_services": [{"nam": "ssh"}]}, "frp_client_services", id="unknown key"),
         pytest.param({"frp_client_server_host": "nowhere"}, "frp_client_ca: is missing", id="no CA"),

@@ -68,9 +68,9 @@ def test_a_port_outside_the_range_is_refused(connect):
 
 
 def test_a_public_port_is_opened_on_loopback_only(connect, target):
-    target.start("for i in $(seq 60); do ss -Hltn sport = :6005 >> /root/6005; sleep 0.1; done")
+    target.start("for i in $(seq 60); do ss -Hltn sport = :6005 >> /run/6005; sleep 0.1; done")
     assert "start proxy success" in connect(proxy(6005))
-    assert {line.split()[3] for line in target.must("cat /root/6005; rm /root/6005").splitlines()} == {"127.0.0.1:6005"}
+    assert {line.split()[3] for line in target.must("cat /run/6005; rm /run/6005").splitlines()} == {"127.0.0.1:6005"}
 
 
 def test_the_server_listens_where_it_says_and_nowhere_else(host):
