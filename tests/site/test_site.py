@@ -140,7 +140,9 @@ def test_the_installed_collection_does_the_same_from_an_empty_place(site, tmp_pa
     subprocess.run([galaxy, "collection", "build", "--output-path", tmp_path, ROOT], check=True, cwd=tmp_path)
     (archive,) = tmp_path.glob("*.tar.gz")
     place = tmp_path / "collections"
-    subprocess.run([galaxy, "collection", "install", "--offline", "-p", place, archive], check=True, cwd=tmp_path)
+    subprocess.run(
+        [galaxy, "collection", "install", "--force", "--offline", "-p", place, archive], check=True, cwd=tmp_path
+    )
     result = site(
         NEWEST,
         playbook="rigwright.workstation.site",
