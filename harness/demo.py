@@ -15,10 +15,10 @@ from pathlib import Path
 
 from harness import depot, engine, images, lab, sandbox
 from harness.clients import Machine
-from harness.lab import CACHE, ROOT, Refusal
+from harness.lab import ROOT, Refusal
 from harness.progress import say, step
 
-STATE = CACHE / "demo"
+STATE = lab.STATE / "demo"
 VARIABLES = STATE / "variables.json"
 REPORT = STATE / "report.json"
 TUNNEL_PORT = 6022  # frp_client_visitors of the laptop in harness/labs/demo.yml
@@ -79,8 +79,8 @@ def count_findings() -> str:
 DOWN = "`script/demo --down` removes them"
 LOOK_AROUND = f"""
     Look around:
-      ssh -F {(sandbox.STATE / "demo.ssh_config").relative_to(ROOT)} workstation     (or gateway, laptop)
-      ssh -F {(sandbox.STATE / "demo.ssh_config").relative_to(ROOT)} -t laptop sudo ssh -p {TUNNEL_PORT} owner@127.0.0.1
+      ssh -F {(lab.STATE / "demo.ssh_config").relative_to(ROOT)} workstation     (or gateway, laptop)
+      ssh -F {(lab.STATE / "demo.ssh_config").relative_to(ROOT)} -t laptop sudo ssh -p {TUNNEL_PORT} owner@127.0.0.1
     Change {lab.LABS.relative_to(ROOT)}/demo.yml and run this again:
       .venv/bin/{" ".join(site_command())}
     The whole report: {REPORT.relative_to(ROOT)}. Done with the hosts? {DOWN}.

@@ -18,8 +18,9 @@ import tarfile
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import docker
@@ -29,12 +30,14 @@ import yaml
 from harness import engine, images
 from harness import lab as labs
 from harness.engine import NETWORK, wait_for
-from harness.lab import CACHE, ROOT, Lab, Refusal
+from harness.lab import CACHE, DEPOT, NUMBER, ROOT, Refusal
+from harness.lab import STATE as SANDBOX
 from harness.progress import say, step
 
 APT_PORT = 3142
 FILES = ROOT / "harness" / "depot_files"
-STATE = CACHE / "depot"
+STATE = SANDBOX / "depot"
+BUILDS = CACHE / "builds"
 WWW = STATE / "www"
 CHECKSUMS = STATE / "checksums.json"
 REQUESTS = STATE / "log" / "requests.jsonl"
@@ -55,13 +58,28 @@ def build(versions: Iterable[str]) -> None:
         if archive.exists():
             continue
         folder.mkdir(parents=True, exist_ok=True)
-        data = official_frp(version) or built_frp(version)
+        data = once(archive.name, partial(frp, version))
         (folder / "frp_sha256_checksums.txt").write_text(f"{hashlib.sha256(data).hexdigest()}  {archive.name}\n")
         archive.with_suffix(".part").write_bytes(data)
         archive.with_suffix(".part").rename(archive)
     lists = sorted((WWW / FRP).glob("v*/frp_sha256_checksums.txt"))
     checksums = {file.parent.name[1:]: {"amd64": file.read_text().split()[0]} for file in lists}
     CHECKSUMS.write_text(json.dumps({"frp": checksums}, indent=1))
+
+
+def frp(version: str) -> bytes:
+    return official_frp(version) or built_frp(version)
+
+
+def once(name: str, make: Callable[[], bytes]) -> bytes:
+    """What `make` returns, kept for the depots of all sandboxes. They have copies: a test may publish other bytes in its own."""
+    kept = BUILDS / name
+    with engine.making("builds"):
+        if not kept.exists():
+            BUILDS.mkdir(parents=True, exist_ok=True)
+            kept.with_suffix(".part").write_bytes(make())
+            kept.with_suffix(".part").rename(kept)
+    return kept.read_bytes()
 
 
 def official_frp(version: str) -> bytes | None:
@@ -175,7 +193,7 @@ def ensure_image(client: docker.DockerClient) -> str:
                 base,
                 ["sh", "-c", INSTALL],
                 environment={"DEBIAN_FRONTEND": "noninteractive"},
-                labels={"rigwright": "depot"},
+                labels=engine.LABELS,
             )
             try:
                 container.start()
@@ -190,15 +208,16 @@ def ensure_image(client: docker.DockerClient) -> str:
     return wanted
 
 
-def up(client: docker.DockerClient, lab: Lab) -> None:
+def up(client: docker.DockerClient) -> None:
     """Make sure that the depot runs at its address: on the sandbox network for the hosts, on docker's own for the archive."""
-    image = ensure_image(client)
+    with engine.making("images"):
+        image = ensure_image(client)
     source = images.archive()
     version = hashlib.sha256(image.encode())
     for path in sorted(FILES.glob("*.*")) + sorted(FILES.glob("apt-cacher-ng/*")):
         version.update(path.read_bytes())
-    label = f"{version.hexdigest()[:12]} {lab.depot} {source.main} {source.security} {STATE.resolve()}"
-    for container in client.containers.list(all=True, filters={"label": "rigwright=depot"}):
+    label = f"{version.hexdigest()[:12]} {source.main} {source.security}"
+    for container in engine.containers(client, "rigwright.depot"):
         if container.status == "running" and container.labels.get("rigwright.depot") == label:
             return
         container.remove(force=True, v=True)
@@ -208,10 +227,10 @@ def up(client: docker.DockerClient, lab: Lab) -> None:
         container = client.containers.create(
             image,
             ["bash", "/srv/depot/start.sh"],
-            name="rigwright-depot",
+            name=f"rigwright-{NUMBER}-depot",
             hostname="depot",
             init=True,
-            labels={"rigwright": "depot", "rigwright.depot": label},
+            labels=engine.LABELS | {"rigwright.depot": label},
             environment={"DEBIAN_MAIN": source.main, "DEBIAN_SECURITY": source.security},
             volumes={
                 str(FILES): {"bind": "/srv/depot", "mode": "ro"},
@@ -220,12 +239,12 @@ def up(client: docker.DockerClient, lab: Lab) -> None:
                 str(STATE / "apt"): {"bind": "/var/cache/apt-cacher-ng", "mode": "rw"},
             },
         )
-        client.networks.get(NETWORK).connect(container, ipv4_address=str(lab.depot))
+        client.networks.get(NETWORK).connect(container, ipv4_address=str(DEPOT))
         container.start()
-        wait_until_ready(lab)
+        wait_until_ready()
 
 
-def wait_until_ready(lab: Lab) -> None:
+def wait_until_ready() -> None:
     def serves(address: str) -> bool | None:
         try:
             with urllib.request.urlopen(address, timeout=2):  # noqa: S310
@@ -233,13 +252,14 @@ def wait_until_ready(lab: Lab) -> None:
         except urllib.error.HTTPError:
             return True
 
-    wait_for(lambda: serves(f"http://{lab.depot}/"), "the depot's HTTP server")
-    wait_for(lambda: serves(f"http://{lab.depot}:{APT_PORT}/"), "the depot's package cache")
+    wait_for(lambda: serves(f"http://{DEPOT}/"), "the depot's HTTP server")
+    wait_for(lambda: serves(f"http://{DEPOT}:{APT_PORT}/"), "the depot's package cache")
 
 
 def clean() -> None:
     """Forget what was downloaded and built."""
-    shutil.rmtree(STATE, ignore_errors=True)
+    for folder in (STATE, BUILDS):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -249,10 +269,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    lab = labs.read(args.lab)
-    build(lab.frp_versions)
     client = engine.connect()
-    engine.ensure_network(client, lab)
-    up(client, lab)
-    say(f"http://{lab.depot}/ serves {WWW}, port {APT_PORT} caches packages, {REQUESTS} has the requests")
+    engine.ensure_network(client)
+    build(labs.read(args.lab).frp_versions)
+    up(client)
+    say(f"http://{DEPOT}/ serves {WWW}, port {APT_PORT} caches packages, {REQUESTS} has the requests")
     return 0

@@ -1,28 +1,34 @@
 """The docker engine as the sandbox uses it: the connection, the network, removal by label, and waiting.
 
-Everything that the sandbox makes carries the label `rigwright`, and is found by it: what a broken run left behind goes away like
-the rest.
+Everything that a sandbox makes carries the label `rigwright.sandbox=<number>`, and is found by it: what a broken run left behind
+goes away like the rest. The network also says which checkout the sandbox belongs to: another one does not take it over.
 """
 
 from __future__ import annotations
 
+import fcntl
 import ipaddress
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 import docker
 import docker.errors
+from docker.models.containers import Container
 from docker.types import IPAMConfig, IPAMPool
 
-from harness.lab import CACHE, Lab, Refusal
-from harness.progress import step
+from harness.lab import CACHE, NUMBER, ROOT, SUBNET, Refusal
+from harness.progress import say, step
 
-NETWORK = "rigwright"
+NETWORK = f"rigwright-{NUMBER}"
+LABELS = {"rigwright.sandbox": str(NUMBER)}
+LABEL = f"rigwright.sandbox={NUMBER}"
+ANOTHER = "or choose the number of another sandbox: RIGWRIGHT_SANDBOX=77 takes 10.77.0.0/16"
 GIB = 1 << 30
 DISK_NEEDED = 4 * GIB
 
@@ -49,34 +55,33 @@ def check_disk(client: docker.DockerClient) -> None:
             )
 
 
-def ensure_network(client: docker.DockerClient, wanted: Lab) -> None:
-    """Make the network of the sandbox. Raises Refusal when its addresses are in use elsewhere on this machine."""
-    found = client.networks.list(names=[NETWORK], filters={"label": "rigwright"})
+def ensure_network(client: docker.DockerClient) -> None:
+    """Make the network of the sandbox. Raises Refusal when its addresses are in use, or another checkout has this sandbox."""
+    found = client.networks.list(filters={"label": LABEL})
     if found:
-        subnet = found[0].attrs["IPAM"]["Config"][0]["Subnet"]
-        if subnet != str(wanted.subnet):
+        owner = found[0].attrs["Labels"]["rigwright.checkout"]
+        if owner == str(ROOT):
+            return
+        if Path(owner).exists():
             raise Refusal(
-                f"The sandbox runs with {subnet}, {wanted.inventory} wants {wanted.subnet}: `python -m harness down` first"
+                f"The sandbox {NUMBER} belongs to the checkout {owner}: `python -m harness down` there first, {ANOTHER}"
             )
-        return
+        remove_all(client)  # its checkout is gone, nobody else will
     for route in host_routes(Path("/proc/net/route").read_text()):
-        if route.overlaps(wanted.subnet):
+        if route.overlaps(SUBNET):
             raise Refusal(
-                f"The sandbox wants the addresses {wanted.subnet}, but this machine has a route to {route}: choose others in "
-                "harness/labs (sandbox_subnet, sandbox_depot and the ansible_host lines)"
+                f"The sandbox wants the addresses {SUBNET}, but this machine has a route to {route}: free them, {ANOTHER}"
             )
     try:
         client.networks.create(
             NETWORK,
             driver="bridge",
             internal=True,
-            labels={"rigwright": "network"},
-            ipam=IPAMConfig(pool_configs=[IPAMPool(subnet=str(wanted.subnet))]),
+            labels=LABELS | {"rigwright.checkout": str(ROOT)},
+            ipam=IPAMConfig(pool_configs=[IPAMPool(subnet=str(SUBNET))]),
         )
     except docker.errors.APIError as error:
-        raise Refusal(
-            f"docker refuses the network {wanted.subnet} ({error.explanation}): choose another in harness/labs"
-        ) from None
+        raise Refusal(f"docker refuses the network {SUBNET} ({error.explanation}): free it, {ANOTHER}") from None
 
 
 def host_routes(table: str) -> list[ipaddress.IPv4Network]:
@@ -91,14 +96,40 @@ def dotted(address: str) -> str:
     return str(ipaddress.IPv4Address(int(address, 16).to_bytes(4, sys.byteorder)))
 
 
-def remove_containers(client: docker.DockerClient, label: str) -> None:
-    found = client.containers.list(all=True, filters={"label": label})
+def containers(client: docker.DockerClient, *labels: str) -> list[Container]:
+    """The containers of this sandbox that have all these labels as well, running or not."""
+    found: list[Container] = client.containers.list(all=True, filters={"label": [LABEL, *labels]})
+    return found
+
+
+def remove_containers(client: docker.DockerClient, *labels: str) -> None:
+    found = containers(client, *labels)
     if found:
         with (
             step(f"remove {', '.join(sorted(str(container.name) for container in found))}"),
             ThreadPoolExecutor() as pool,
         ):
             list(pool.map(lambda container: container.remove(force=True, v=True), found))
+
+
+def remove_all(client: docker.DockerClient) -> None:
+    """Remove the containers and the network of this sandbox."""
+    remove_containers(client)
+    for network in client.networks.list(filters={"label": LABEL}):
+        network.remove()
+
+
+@contextmanager
+def making(what: str) -> Iterator[None]:
+    """Hold a lock on what all sandboxes of this checkout share, while it is made once: images, builds."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{what}.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting: another run makes the {what}")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def wait_for(probe: Callable[[], T | None], what: str, seconds: float = 60) -> T:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from harness import engine, lab
 from harness.clients import Machine
-from harness.lab import CACHE, Refusal
+from harness.lab import STATE, Refusal
 
 # By name: of a file its mode, owner, the SHA-256 of its content and its packages; of a package its version; of a unit whether
 # it is enabled and runs.
@@ -127,14 +127,14 @@ def of_targets(name: str) -> dict[str, State]:
 
 def remembered(name: str) -> dict[str, State]:
     """What `save` remembered of the targets of a lab."""
-    states: dict[str, State] = json.loads((CACHE / "sandbox" / f"{name}.fingerprint.json").read_text())
+    states: dict[str, State] = json.loads((STATE / f"{name}.fingerprint.json").read_text())
     return states
 
 
 def main(action: str, name: str) -> None:
     now = of_targets(name)
     if action == "save":
-        (CACHE / "sandbox" / f"{name}.fingerprint.json").write_text(json.dumps(now))
+        (STATE / f"{name}.fingerprint.json").write_text(json.dumps(now))
         return
     changes = {host: difference(before, now[host]) for host, before in remembered(name).items()}
     if any(changes.values()):

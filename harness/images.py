@@ -21,6 +21,7 @@ import docker
 import docker.errors
 from docker.models.images import Image
 
+from harness import engine
 from harness.lab import ROOT, Refusal
 from harness.progress import step
 
@@ -150,7 +151,7 @@ def ensure(client: docker.DockerClient, name: str) -> Image:
 
 def ensure_all(client: docker.DockerClient, names: set[str]) -> None:
     """Make the missing ones of these images side by side."""
-    with ThreadPoolExecutor() as pool:
+    with engine.making("images"), ThreadPoolExecutor() as pool:
         list(pool.map(lambda name: ensure(client, name), sorted(names)))
 
 

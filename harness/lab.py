@@ -2,12 +2,16 @@
 
 `harness/labs/<lab>.yml` is the only place that names the hosts of a lab, their addresses and their images: the harness, Ansible
 and the tests all read that file.
+
+A sandbox has a number, N of 10.N.0.0/16, and everything that it is made of: a network, a depot, hosts, files in the cache. So two
+runs go side by side with RIGWRIGHT_SANDBOX=77 for one of them, and neither sees the other.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -17,10 +21,25 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache"
 LABS = ROOT / "harness" / "labs"
+DEFAULT_NUMBER = 213  # as in harness/labs/group_vars/sandbox.yml
 
 
 class Refusal(SystemExit):
     """One sentence to the user: what is wrong and what to do. Ends the program with status 1, without a traceback."""
+
+
+def read_number(text: str) -> int:
+    """The number of the sandbox. Raises Refusal when 10.<number>.0.0/16 would be no network."""
+    if not (text.isdecimal() and int(text) <= 255):
+        raise Refusal(f"RIGWRIGHT_SANDBOX is {text!r}, and must be N of a free network 10.N.0.0/16: set it to 0 to 255")
+    return int(text)
+
+
+NUMBER = read_number(os.environ.get("RIGWRIGHT_SANDBOX") or str(DEFAULT_NUMBER))
+SUBNET = ipaddress.IPv4Network(f"10.{NUMBER}.0.0/16")
+DEPOT = SUBNET.network_address + 2
+# What this sandbox keeps between runs. What is expensive to make and never changes lies beside it, for all of them.
+STATE = CACHE / "sandbox" / str(NUMBER)
 
 
 @dataclass(frozen=True)
@@ -35,17 +54,15 @@ class Host:
 
     @property
     def container(self) -> str:
-        return f"rigwright-{self.lab}-{self.name}"
+        return f"rigwright-{NUMBER}-{self.lab}-{self.name}"
 
 
 @dataclass(frozen=True)
 class Lab:
-    """The hosts of one inventory, the network that all labs share, the depot's address on it, and what frp it has to serve."""
+    """The hosts of one inventory, and which versions of frp the depot has to serve them."""
 
     name: str
     inventory: Path
-    subnet: ipaddress.IPv4Network
-    depot: ipaddress.IPv4Address
     frp_versions: tuple[str, ...]
     hosts: tuple[Host, ...]
 
@@ -61,7 +78,7 @@ def names() -> list[str]:
 
 
 def read(name: str) -> Lab:
-    """Read `harness/labs/<name>.yml` the way Ansible does. Raises Refusal when it declares an address outside the subnet."""
+    """Read `harness/labs/<name>.yml` the way Ansible does. Raises Refusal when it declares something that is no address."""
     inventory = LABS / f"{name}.yml"
     listing = subprocess.run(
         [sys.executable, "-m", "ansible", "inventory", "--inventory", str(inventory), "--list"],
@@ -78,18 +95,26 @@ def parse(inventory: Path, listing: dict[str, Any]) -> Lab:
     groups = {group: content.get("hosts", []) for group, content in listing.items() if group != "_meta"}
     # What concerns the whole lab stands in the group `sandbox`, so any host knows it.
     shared = next(iter(variables.values()))
-    subnet, depot = ipaddress.IPv4Network(shared["sandbox_subnet"]), ipaddress.IPv4Address(shared["sandbox_depot"])
     hosts = tuple(
         Host(
             lab=shared["sandbox_lab"],
             name=host,
-            address=ipaddress.IPv4Address(content["ansible_host"]),
+            address=address_of(inventory, host, content["sandbox_host"]),
             image=content["sandbox_image"],
             groups=frozenset(group for group, members in groups.items() if host in members),
         )
         for host, content in variables.items()
     )
-    for what, address in [("sandbox_depot", depot), *((host.name, host.address) for host in hosts)]:
-        if address not in subnet:
-            raise Refusal(f"{inventory}: the address {address} of {what} is not in sandbox_subnet {subnet}")
-    return Lab(shared["sandbox_lab"], inventory, subnet, depot, tuple(shared["sandbox_frp_versions"]), hosts)
+    return Lab(shared["sandbox_lab"], inventory, tuple(shared["sandbox_frp_versions"]), hosts)
+
+
+def address_of(inventory: Path, host: str, rest: object) -> ipaddress.IPv4Address:
+    """`"1.10"` is 10.N.1.10. Ansible makes `ansible_host` of the same two parts."""
+    try:
+        if not isinstance(rest, str):  # without quotes YAML reads 1.10 as the number 1.1
+            raise ValueError(rest)
+        return ipaddress.IPv4Address(f"10.{NUMBER}.{rest}")
+    except ValueError:
+        raise Refusal(
+            f'{inventory}: sandbox_host of {host} is {rest!r}, and must be the rest of its address in quotes, as "1.10"'
+        ) from None

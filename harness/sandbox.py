@@ -1,9 +1,10 @@
 """The sandbox: systemd containers that Ansible meets as ordinary machines, over ssh.
 
     python -m harness up --lab demo       start the hosts of a lab; those that run already are kept
-    python -m harness down --lab demo     remove them again; without --lab everything that the sandbox made
+    python -m harness down --lab demo     remove them again; without --lab everything that this sandbox made
 
-All labs share one docker network without a way out: a role that fetches something from elsewhere fails here, not at a user's.
+The labs of a sandbox share one docker network without a way out: a role that fetches something from elsewhere fails here, not at a
+user's.
 """
 
 from __future__ import annotations
@@ -19,10 +20,9 @@ import docker.errors
 from harness import depot, engine, images, lab
 from harness.clients import Entry, Machine
 from harness.engine import NETWORK, wait_for
-from harness.lab import CACHE, Host, Lab, Refusal
+from harness.lab import DEPOT, STATE, Host, Lab, Refusal
 from harness.progress import say, step
 
-STATE = CACHE / "sandbox"
 KEY = STATE / "id_ed25519"
 OWNER = 1000  # the user that image_setup.sh makes
 
@@ -41,14 +41,14 @@ def up(wanted: Lab) -> None:
     """Start the hosts of a lab, and before them what they need: images, the network, the depot."""
     client = engine.connect()
     engine.check_disk(client)
+    engine.ensure_network(client)  # first of all: it may be refused
     with ThreadPoolExecutor() as pool:
         for task in (
             pool.submit(images.ensure_all, client, {host.image for host in wanted.hosts}),
             pool.submit(depot.build, wanted.frp_versions),
         ):
             task.result()
-    engine.ensure_network(client, wanted)
-    depot.up(client, wanted)
+    depot.up(client)
     make_key()
     with step(f"start {', '.join(host.name for host in wanted.hosts)}"), ThreadPoolExecutor(len(wanted.hosts)) as pool:
         keys = list(pool.map(lambda host: start(client, wanted, host), wanted.hosts))
@@ -69,12 +69,10 @@ def ssh_config(wanted: Lab) -> str:
 def down(name: str | None = None) -> None:
     """Remove the hosts of one lab, or of all; with the last host also the depot and the network."""
     client = engine.connect()
-    label = f"rigwright.lab={name}" if name else "rigwright.lab"
-    engine.remove_containers(client, label)
-    if not client.containers.list(all=True, filters={"label": "rigwright.lab"}):
-        engine.remove_containers(client, "rigwright")
-        for network in client.networks.list(filters={"label": "rigwright"}):
-            network.remove()
+    if name:
+        engine.remove_containers(client, f"rigwright.lab={name}")
+    if not name or not engine.containers(client, "rigwright.lab"):
+        engine.remove_all(client)
     for kind in ("known_hosts", "ssh_config", "fingerprint.json"):
         for file in STATE.glob(f"{name or '*'}.{kind}"):
             file.unlink()
@@ -92,7 +90,8 @@ def make_key() -> None:
 def start(client: docker.DockerClient, wanted: Lab, host: Host) -> str:
     """Make sure that a host runs, and return its public ssh host key."""
     image = images.reference(host.image)
-    for container in client.containers.list(all=True, filters={"label": f"rigwright.host={wanted.name}/{host.name}"}):
+    labels = {"rigwright.lab": wanted.name, "rigwright.host": host.name}
+    for container in engine.containers(client, *(f"{key}={value}" for key, value in labels.items())):
         if container.status == "running" and container.attrs["Config"]["Image"] == image:
             return wait_until_ready(Machine(client, host))
         container.remove(force=True, v=True)
@@ -101,7 +100,7 @@ def start(client: docker.DockerClient, wanted: Lab, host: Host) -> str:
         BOOT,
         name=host.container,
         hostname=host.name,
-        labels={"rigwright": "host", "rigwright.lab": wanted.name, "rigwright.host": f"{wanted.name}/{host.name}"},
+        labels=engine.LABELS | labels,
         environment={"container": "docker"},
         cap_drop=["ALL"],
         cap_add=CAPABILITIES,
@@ -111,10 +110,10 @@ def start(client: docker.DockerClient, wanted: Lab, host: Host) -> str:
         stop_signal="SIGRTMIN+3",
         network=NETWORK,
         networking_config={NETWORK: client.api.create_endpoint_config(ipv4_address=str(host.address))},
-        extra_hosts={"depot": str(wanted.depot)} | {other.name: str(other.address) for other in wanted.hosts},
+        extra_hosts={"depot": str(DEPOT)} | {other.name: str(other.address) for other in wanted.hosts},
     )
     machine = Machine(client, host)
-    machine.put(first_files(wanted))
+    machine.put(first_files())
     try:
         container.start()
     except docker.errors.APIError as error:
@@ -123,12 +122,12 @@ def start(client: docker.DockerClient, wanted: Lab, host: Host) -> str:
     return wait_until_ready(machine)
 
 
-def first_files(wanted: Lab) -> dict[str, Entry]:
+def first_files() -> dict[str, Entry]:
     """What a host is given before it starts."""
     proxy = f"""\
 // The depot caches packages; what it serves itself is fetched without this detour.
-Acquire::http::Proxy "http://{wanted.depot}:{depot.APT_PORT}";
-Acquire::http::Proxy::{wanted.depot} "DIRECT";
+Acquire::http::Proxy "http://{DEPOT}:{depot.APT_PORT}";
+Acquire::http::Proxy::{DEPOT} "DIRECT";
 """
     return {
         "/home/owner/.ssh": Entry(None, mode=0o700, owner=OWNER),

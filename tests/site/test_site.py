@@ -157,7 +157,7 @@ def test_the_installed_collection_does_the_same_from_an_empty_place(site, tmp_pa
 def test_the_example_inventory_needs_no_secret(machine, tmp_path):
     """`ansible-playbook site.yml -i inventory`, with this machine played by a host of the sandbox."""
     host = machine("laptop").host
-    known_hosts = sandbox.STATE / "demo.known_hosts"
+    known_hosts = lab.STATE / "demo.known_hosts"
     connection = {
         "ansible_connection": "ssh",
         "ansible_host": str(host.address),

@@ -94,22 +94,38 @@ def test_an_image_is_made_anew_in_another_week(monkeypatch):
 
 
 def listing(address: str) -> dict:
-    shared = {"sandbox_lab": "x", "sandbox_subnet": "10.1.0.0/16", "sandbox_depot": "10.1.0.2"}
-    variables = {**shared, "sandbox_frp_versions": ["1.0"], "ansible_host": address, "sandbox_image": "debian12"}
+    variables = {
+        "sandbox_lab": "x",
+        "sandbox_frp_versions": ["1.0"],
+        "sandbox_host": address,
+        "sandbox_image": "debian12",
+    }
     return {"_meta": {"hostvars": {"a": variables}}, "all": {"children": ["targets"]}, "targets": {"hosts": ["a"]}}
 
 
 def test_a_lab_is_what_its_inventory_says():
-    found = lab.parse(Path("x.yml"), listing("10.1.0.7"))
-    a = Host("x", "a", ipaddress.IPv4Address("10.1.0.7"), "debian12", frozenset({"targets"}))
+    found = lab.parse(Path("x.yml"), listing("1.10"))
+    a = Host("x", "a", lab.SUBNET.network_address + 256 + 10, "debian12", frozenset({"targets"}))
     assert found.hosts == found.group("targets") == (a,)
-    assert found.host("a").container == "rigwright-x-a"
+    assert found.host("a").container == f"rigwright-{lab.NUMBER}-x-a"
     assert found.group("helpers") == ()
 
 
-def test_an_address_outside_the_subnet_is_refused_with_the_hosts_name():
-    with pytest.raises(Refusal, match=r"10\.2\.0\.7 of a is not in sandbox_subnet"):
-        lab.parse(Path("x.yml"), listing("10.2.0.7"))
+@pytest.mark.parametrize("address", ["10.2.0.7", 1.1, "1.256"])  # 1.1 is what YAML makes of 1.10 without quotes
+def test_what_is_no_address_is_refused_with_the_hosts_name(address):
+    with pytest.raises(Refusal, match="sandbox_host of a"):
+        lab.parse(Path("x.yml"), listing(address))
+
+
+def test_the_number_of_the_sandbox_is_the_second_part_of_its_addresses():
+    assert lab.read_number("77") == 77
+    assert lab.SUBNET.supernet_of(ipaddress.IPv4Network(f"{lab.DEPOT}/32"))
+
+
+@pytest.mark.parametrize("number", ["256", "-1", "10.1", "x"])
+def test_a_number_that_gives_no_network_is_refused_with_the_variable(number):
+    with pytest.raises(Refusal, match="RIGWRIGHT_SANDBOX"):
+        lab.read_number(number)
 
 
 @pytest.mark.parametrize("name", lab.names())
@@ -117,7 +133,7 @@ def test_the_labs_of_the_checkout_use_known_images_and_addresses_of_their_own(na
     mine = lab.read(name)
     assert {host.image for host in mine.hosts} <= images.SUITES.keys()
     others = [host.address for other in lab.names() if other != name for host in lab.read(other).hosts]
-    assert not {host.address for host in mine.hosts}.intersection([mine.depot, *others])
+    assert not {host.address for host in mine.hosts}.intersection([lab.DEPOT, *others])
 
 
 # ---- Addresses that are in use -------------------------------------------------------------------------------------------
