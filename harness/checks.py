@@ -48,7 +48,7 @@ def every_stage() -> list[Stage]:
         Stage("archive", "the built collection installs into an empty place and runs from there", archive),
         Stage("sanity", "ansible-test sanity on a copy", sanity, fast=False),
         *(
-            Stage(f"molecule:{name}", f"the role {name} on real hosts", molecule(name), fast=False, side_by_side=False)
+            Stage(f"molecule:{name}", f"the role {name} on real hosts", molecule(name), fast=False)
             for name in scenarios()
         ),
         Stage(
@@ -56,14 +56,12 @@ def every_stage() -> list[Stage]:
             "the whole site: both controllers, the installed archive, a login through the tunnel",
             pytest("tests/site", processes="0"),
             fast=False,
-            side_by_side=False,
         ),
         Stage(
             "gpu",
             "the hardware tests",
             pytest("tests/hardware", "-m", "gpu", processes="0"),
             fast=False,
-            side_by_side=False,
             by_default=False,
         ),
     ]

@@ -57,16 +57,9 @@ def check_disk(client: docker.DockerClient) -> None:
 
 def ensure_network(client: docker.DockerClient) -> None:
     """Make the network of the sandbox. Raises Refusal when its addresses are in use, or another checkout has this sandbox."""
-    found = client.networks.list(filters={"label": LABEL})
-    if found:
-        owner = found[0].attrs["Labels"]["rigwright.checkout"]
-        if owner == str(ROOT):
-            return
-        if Path(owner).exists():
-            raise Refusal(
-                f"The sandbox {NUMBER} belongs to the checkout {owner}: `python -m harness down` there first, {ANOTHER}"
-            )
-        remove_all(client)  # its checkout is gone, nobody else will
+    if owner(client) == ROOT:
+        return
+    remove_all(client)  # of a checkout that is gone
     for route in host_routes(Path("/proc/net/route").read_text()):
         if route.overlaps(SUBNET):
             raise Refusal(
@@ -96,6 +89,18 @@ def dotted(address: str) -> str:
     return str(ipaddress.IPv4Address(int(address, 16).to_bytes(4, sys.byteorder)))
 
 
+def owner(client: docker.DockerClient) -> Path | None:
+    """The checkout that this sandbox runs for, None when it does not run. Raises Refusal when that is another one, and exists."""
+    for network in client.networks.list(filters={"label": LABEL}):
+        checkout = Path(network.attrs["Labels"]["rigwright.checkout"])
+        if checkout != ROOT and checkout.exists():
+            raise Refusal(
+                f"The sandbox {NUMBER} belongs to the checkout {checkout}: `.venv/bin/python -m harness down` there first, {ANOTHER}"
+            )
+        return checkout
+    return None
+
+
 def containers(client: docker.DockerClient, *labels: str) -> list[Container]:
     """The containers of this sandbox that have all these labels as well, running or not."""
     found: list[Container] = client.containers.list(all=True, filters={"label": [LABEL, *labels]})
@@ -105,10 +110,8 @@ def containers(client: docker.DockerClient, *labels: str) -> list[Container]:
 def remove_containers(client: docker.DockerClient, *labels: str) -> None:
     found = containers(client, *labels)
     if found:
-        with (
-            step(f"remove {', '.join(sorted(str(container.name) for container in found))}"),
-            ThreadPoolExecutor() as pool,
-        ):
+        names = ", ".join(sorted(str(container.name) for container in found))
+        with step(f"remove {names}"), ThreadPoolExecutor() as pool:
             list(pool.map(lambda container: container.remove(force=True, v=True), found))
 
 

@@ -69,6 +69,9 @@ def ssh_config(wanted: Lab) -> str:
 def down(name: str | None = None) -> None:
     """Remove the hosts of one lab, or of all; with the last host also the depot and the network."""
     client = engine.connect()
+    engine.owner(client)  # refuses what is another checkout's
+    if not engine.containers(client, *([f"rigwright.lab={name}"] if name else [])):
+        say(f"no hosts{f' of the lab {name}' if name else ''} to remove")
     if name:
         engine.remove_containers(client, f"rigwright.lab={name}")
     if not name or not engine.containers(client, "rigwright.lab"):

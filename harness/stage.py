@@ -50,10 +50,11 @@ class Outcome(NamedTuple):
 
 
 class Log:
-    """Runs the commands of a stage and keeps what they say in one file."""
+    """Runs the commands of a stage, with `env` on top of the environment, and keeps what they say in one file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, env: Mapping[str, str] | None = None) -> None:
         self.path = path
+        self.env = env or {}
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
 
@@ -73,7 +74,7 @@ class Log:
                 status = subprocess.run(
                     words,
                     cwd=cwd,
-                    env={**clean_environment(), **(env or {})},
+                    env={**clean_environment(), **self.env, **(env or {})},
                     stdin=subprocess.DEVNULL,
                     stdout=file,
                     stderr=subprocess.STDOUT,
@@ -115,7 +116,6 @@ class Stage:
     proves: str
     work: Callable[[Log], Tally]
     fast: bool = True  # part of `--fast`: no containers, seconds
-    side_by_side: bool = True  # may run beside another stage
     by_default: bool = True  # part of `script/test` without options
 
 

@@ -1,16 +1,25 @@
-"""`script/test`: run the stages of harness/checks.py, show what failed, and count."""
+"""`script/test`: run the stages of harness/checks.py, show what failed, and count.
+
+Two lanes take the stages in turn. A lane has a sandbox of its own: hosts wait for each other much of the time, and so does a
+processor for them.
+"""
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from harness import checks, progress
+from harness.lab import NUMBER
 from harness.stage import OUTPUT, ROOT, Log, Stage, StageFailed, Tally, at_least_one_failed
+
+LANES = 2
 
 
 @dataclass(frozen=True)
@@ -25,8 +34,8 @@ class Result:
         return "failed" if self.tally.failed else "passed"
 
 
-def run_stage(stage: Stage) -> Result:
-    log = Log(OUTPUT / f"{stage.name.replace(':', '-')}.log")
+def run_stage(stage: Stage, sandbox: int) -> Result:
+    log = Log(OUTPUT / f"{stage.name.replace(':', '-')}.log", {"RIGWRIGHT_SANDBOX": str(sandbox)})
     start = time.monotonic()
     progress.say(f"{stage.name}: {stage.proves}")
     try:
@@ -44,15 +53,14 @@ def run_stage(stage: Stage) -> Result:
 
 
 def run_stages(stages: Sequence[Stage]) -> list[Result]:
-    """Run every stage, those that may run side by side two at a time, and return the results in the order of `stages`."""
-    results: dict[str, Result] = {}
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        for result in pool.map(run_stage, [stage for stage in stages if stage.side_by_side]):
-            results[result.stage.name] = result
-    for stage in stages:
-        if not stage.side_by_side:
-            results[stage.name] = run_stage(stage)
-    return [results[stage.name] for stage in stages]
+    """Run every stage, two at a time, and return the results in the order of `stages`."""
+    lane, numbers = threading.local(), itertools.count(NUMBER)
+
+    def enter_lane() -> None:
+        lane.sandbox = next(numbers)
+
+    with ThreadPoolExecutor(LANES, initializer=enter_lane) as pool:
+        return list(pool.map(lambda stage: run_stage(stage, lane.sandbox), stages))
 
 
 def summary(results: Sequence[Result]) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from harness import checks, testing
+from harness.lab import NUMBER
 from harness.stage import Log, Stage, StageFailed, Tally, tally_of_junit
 
 JUNIT = """\
@@ -81,12 +83,21 @@ def test_an_error_of_the_stage_itself_is_not_hidden() -> None:
 
 
 def test_results_stand_in_the_order_of_the_table() -> None:
-    stages = [
-        Stage("alone", "", passes, side_by_side=False),
-        stage(passes, "beside-1"),
-        stage(passes, "beside-2"),
-    ]
-    assert [result.stage.name for result in testing.run_stages(stages)] == ["alone", "beside-1", "beside-2"]
+    names = [f"stage-{number}" for number in range(5)]
+    assert [result.stage.name for result in testing.run_stages([stage(passes, name) for name in names])] == names
+
+
+def test_stages_that_run_side_by_side_have_sandboxes_of_their_own() -> None:
+    both_run = threading.Barrier(2, timeout=10)
+    sandboxes = set()
+
+    def work(log: Log) -> Tally:
+        both_run.wait()
+        sandboxes.add(log.run("sh", "-c", "echo $RIGWRIGHT_SANDBOX").output.strip())
+        return Tally(passed=1)
+
+    testing.run_stages([stage(work, "one"), stage(work, "other")])
+    assert sandboxes == {str(NUMBER), str(NUMBER + 1)}
 
 
 def test_the_log_of_a_failed_stage_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
