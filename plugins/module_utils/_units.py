@@ -11,45 +11,55 @@ from __future__ import annotations
 
 import calendar
 import dataclasses
+import glob
 import hashlib
 import os
 import re
 import typing as t
 
+# What ``Status.of`` reads, and ``parse_show`` to know a unit by each of its names.
 PROPERTIES = (
     "Id",
+    "Names",
     "LoadState",
     "ActiveState",
     "SubState",
     "UnitFileState",
     "NeedDaemonReload",
+    "DropInPaths",
     "InvocationID",
     "NRestarts",
     "ActiveEnterTimestamp",
     "Type",
 )
 
+# Where the drop-ins of an administrator lie (systemd.unit(5)).
+UNIT_FILES = "/etc/systemd/system"
+
 # systemctl(1), "is-enabled": states in which the unit is started at boot, or in which it cannot be enabled at all.
 ENABLED = ("enabled", "static", "alias", "indirect", "generated")
 
 
-@dataclasses.dataclass(frozen=True)
-class Status:
-    """One unit as ``systemctl show`` describes it. ``started`` is in seconds of the wall clock (0: never started)."""
+Properties = dict[str, list[str]]
 
-    load: str
-    active: str
-    sub: str
-    enabled: str
-    outdated: bool
-    invocation: str
-    restarts: int
-    started: float
-    oneshot: bool = False
 
-    @property
-    def running(self) -> bool:
-        return self.active in ("active", "reloading")
+def parse_show(text: str, names: t.Sequence[str]) -> dict[str, Properties]:
+    """The answer of ``systemctl show --property=Id,Names,... NAME ...``: the properties of each unit by the name that was asked for.
+
+    Each property is a list, since some are printed several times (the ``Listen`` of a socket).
+
+    :raises KeyError: systemctl said nothing of a name.
+    """
+    units: dict[str, Properties] = {}
+    for block in text.strip().split("\n\n"):
+        properties: Properties = {}
+        for line in block.splitlines():
+            key, _equals, value = line.partition("=")
+            properties.setdefault(key, []).append(value)
+        # An alias is answered with the properties of the unit that it stands for.
+        for name in [*properties.get("Id", []), *" ".join(properties.get("Names", [])).split()]:
+            units[name] = properties
+    return {name: units[name] for name in names}
 
 
 def parse_time(text: str) -> float:
@@ -61,23 +71,57 @@ def parse_time(text: str) -> float:
     return float(calendar.timegm(tuple(int(part) for part in found.groups()))) if found else 0.0
 
 
-def parse_show(text: str, names: t.Sequence[str]) -> dict[str, Status]:
-    """The answer of ``systemctl show --property=... NAME ...`` with TZ=UTC: a block a unit, in the order asked."""
-    statuses = {}
-    for name, block in zip(names, text.strip().split("\n\n")):
-        fields = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-        statuses[name] = Status(
-            load=fields.get("LoadState", ""),
-            active=fields.get("ActiveState", ""),
-            sub=fields.get("SubState", ""),
-            enabled=fields.get("UnitFileState", ""),
-            outdated=fields.get("NeedDaemonReload") == "yes",
-            invocation=fields.get("InvocationID", ""),
-            restarts=int(fields.get("NRestarts") or 0),
-            started=parse_time(fields.get("ActiveEnterTimestamp", "")),
-            oneshot=fields.get("Type") == "oneshot",
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """One unit as systemd knows it. ``started`` is in seconds of the wall clock (0: never started)."""
+
+    load: str
+    active: str
+    sub: str
+    enabled: str
+    outdated: bool
+    invocation: str
+    restarts: int
+    started: float
+    oneshot: bool = False
+    names: tuple[str, ...] = ()
+    drop_ins: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, properties: Properties) -> Status:
+        """From what ``systemctl show --property=PROPERTIES`` says with TZ=UTC."""
+        first = {key: values[0] for key, values in properties.items()}
+        return cls(
+            load=first["LoadState"],
+            active=first["ActiveState"],
+            sub=first["SubState"],
+            enabled=first["UnitFileState"],
+            outdated=first["NeedDaemonReload"] == "yes",
+            invocation=first["InvocationID"],
+            # Sockets, timers and mounts have no NRestarts and no Type of this sense.
+            restarts=int(first.get("NRestarts", 0)),
+            started=parse_time(first["ActiveEnterTimestamp"]),
+            oneshot=first.get("Type") == "oneshot",
+            names=tuple(first["Names"].split()),
+            drop_ins=tuple(first["DropInPaths"].split()),
         )
-    return statuses
+
+    @property
+    def running(self) -> bool:
+        return self.active in ("active", "reloading")
+
+
+def needs_daemon_reload(status: Status, unit_files: str = UNIT_FILES) -> bool:
+    """Whether systemd knows an older state of the unit's files than lies there.
+
+    systemd 252 looks for drop-ins only in the folders that it saw at its last daemon-reload: with a folder that is new,
+    its own NeedDaemonReload stays ``no``.
+    """
+    if status.load != "loaded":
+        return status.outdated
+    folders = [glob.escape(os.path.join(unit_files, f"{name}.d")) for name in status.names]
+    drop_ins = {path for folder in folders for path in glob.glob(f"{folder}/*.conf")}
+    return status.outdated or not drop_ins.issubset(status.drop_ins)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,16 +151,20 @@ def look_at(path: str) -> Watched:
         return Watched(hashlib.sha256(file.read()).hexdigest(), found.st_ctime)
 
 
-def stale(status: Status, watched: t.Mapping[str, Watched], loaded: t.Mapping[str, str]) -> list[str]:
+def stale(
+    status: Status, watched: t.Mapping[str, Watched], loaded: t.Mapping[str, str], coming: t.Sequence[str] = ()
+) -> list[str]:
     """The paths that are not what the running unit has loaded.
 
     :param loaded: digests noted when this invocation of the unit loaded them; a path without one (the unit was started
         by the boot or by a person) is judged by the time of its last change; systemd's times are whole seconds.
+    :param coming: what check mode left undone: each of these paths, or something in it, would be another one by now.
     """
     return [
         path
         for path, now in watched.items()
-        if (now.digest != loaded[path] if path in loaded else now.changed >= status.started + 1)
+        if any(f"{other}/".startswith(f"{path}/") for other in coming)
+        or (now.digest != loaded[path] if path in loaded else now.changed >= status.started + 1)
     ]
 
 
@@ -140,3 +188,9 @@ def plan(
     if unit["enabled"] is False and status.enabled in ("enabled", "enabled-runtime"):
         verbs.append("disable")
     return verbs
+
+
+def note(watched: t.Mapping[str, Watched], loaded: t.Mapping[str, str], held_back: t.Collection[str]) -> dict[str, str]:
+    """The digests of what a unit has loaded by now; of what was held back, the one that it had loaded before, if known."""
+    now = {path: one.digest for path, one in watched.items() if path not in held_back}
+    return {**now, **{path: digest for path, digest in loaded.items() if path in held_back}}

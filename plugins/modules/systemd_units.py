@@ -57,6 +57,14 @@ options:
         description: With V(false) a restart that is due is announced by a warning and in RV(pending), not done.
         type: bool
         default: true
+  changed_paths:
+    description:
+      - What earlier tasks of the role changed, as they return it.
+      - Only check mode needs it, to tell which units would be restarted or reloaded for a change that was not made. Otherwise the
+        paths themselves are looked at.
+    type: list
+    elements: path
+    default: []
   settle:
     description: Seconds for which a unit that was just started has to stay up.
     type: float
@@ -64,8 +72,17 @@ options:
 """
 
 EXAMPLES = r"""
+- name: Put the configuration in place
+  rigwright.workstation.config_files:
+    name: frp_server
+    files:
+      - path: /etc/frp/frps.toml
+      - path: /etc/systemd/system/frps.service
+  register: __frp_server_written
+
 - name: Run frps with its current configuration
   rigwright.workstation.systemd_units:
+    changed_paths: "{{ __frp_server_written.changed_paths }}"
     units:
       - name: frps.service
         enabled: true
@@ -99,6 +116,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._units impor
     Status,
     Watched,
     look_at,
+    needs_daemon_reload,
+    note,
     parse_show,
     plan,
     stale,
@@ -117,12 +136,14 @@ class Units:
         self.module = module
         self.units: list[dict[str, t.Any]] = module.params["units"]
         self.names = [unit["name"] for unit in self.units]
-        self.pending: list[str] = []
+        # Paths that a unit would have to be restarted for, and was not.
+        self.held_back: dict[str, list[str]] = {}
 
     def run(self) -> dict[str, t.Any]:
         status = self._status()
-        if not self.module.check_mode and any(one.outdated for one in status.values()):
+        if not self.module.check_mode and any(needs_daemon_reload(one) for one in status.values()):
             self._systemctl("daemon-reload")
+            status = self._status()
         watched = {
             unit["name"]: {path: look_at(path) for path in unit["restart_on"] + unit["reload_on"]}
             for unit in self.units
@@ -137,7 +158,7 @@ class Units:
         return {
             "changed": bool(changed),
             "actions": changed,
-            "pending": self.pending,
+            "pending": list(self.held_back),
             "diff": _diff(self.units, status, actions),
         }
 
@@ -147,11 +168,12 @@ class Units:
             self.module.fail_json(msg=f"{name} is masked: run `systemctl unmask {name}` if it should run here")
         if unit["state"] == "started" and status.load == "not-found" and not self.module.check_mode:
             self.module.fail_json(msg=f"there is no unit {name}: install what provides it")
-        changed = stale(status, watched, self._loaded(name, status))
+        coming = self.module.params["changed_paths"] if self.module.check_mode else []
+        changed = stale(status, watched, self._loaded(name, status), coming)
         restart_for = [path for path in changed if path in unit["restart_on"]]
         reload_for = [path for path in changed if path in unit["reload_on"]]
         if status.running and restart_for and not unit["may_restart"]:
-            self.pending.append(name)
+            self.held_back[name] = restart_for
             self.module.warn(
                 f"{name} still runs with older files ({', '.join(restart_for)}): restart it when its work allows"
             )
@@ -160,7 +182,7 @@ class Units:
 
     def _status(self) -> dict[str, Status]:
         out = self._systemctl("show", f"--property={','.join(PROPERTIES)}", *self.names)
-        return parse_show(out, self.names)
+        return {name: Status.of(properties) for name, properties in parse_show(out, self.names).items()}
 
     def _act(self, name: str, verbs: list[str]) -> None:
         for verb in verbs:
@@ -202,13 +224,10 @@ class Units:
     def _note(self, status: dict[str, Status], watched: dict[str, dict[str, Watched]]) -> None:
         os.makedirs(NOTES, mode=0o755, exist_ok=True)
         for name, paths in watched.items():
-            if paths and status[name].running and name not in self.pending:
-                note = {
-                    "invocation": status[name].invocation,
-                    "loaded": {path: one.digest for path, one in paths.items()},
-                }
+            if paths and status[name].running:
+                loaded = note(paths, self._loaded(name, status[name]), self.held_back.get(name, []))
                 with open(os.path.join(NOTES, f"{name}.json"), "w", encoding="utf-8") as file:
-                    json.dump(note, file)
+                    json.dump({"invocation": status[name].invocation, "loaded": loaded}, file)
 
     def _fail(self, name: str, message: str) -> None:
         _code, journal, _err = self.module.run_command(
@@ -255,6 +274,7 @@ def main() -> None:
                     "may_restart": {"type": "bool", "default": True},
                 },
             },
+            "changed_paths": {"type": "list", "elements": "path", "default": []},
             "settle": {"type": "float", "default": 1.0},
         },
         supports_check_mode=True,

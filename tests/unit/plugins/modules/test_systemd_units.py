@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Several runs in a row, with a service manager that does what it is told: what each run does, and leaves for the next one."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.modules import systemd_units
+
+DONE = (0, "", "")
+
+
+class Systemd:
+    """A service that started an hour ago, and every verb that it was told since."""
+
+    def __init__(self) -> None:
+        self.verbs: list[str] = []
+        self.state, self.invocation, self.outdated = "active", 1, False
+        self.started = time.time() - 3600
+
+    def systemctl(self, verb, *names_and_options):
+        if verb == "show":
+            return (0, self.show(), "")
+        self.verbs.append(verb)
+        if verb in ("start", "restart"):
+            self.state, self.invocation, self.started = "active", self.invocation + 1, time.time()
+        elif verb == "stop":
+            self.state = "inactive"
+        elif verb == "daemon-reload":
+            self.outdated = False
+        return DONE
+
+    def show(self):
+        return "\n".join(
+            [
+                "Id=x.service",
+                "Names=x.service",
+                "LoadState=loaded",
+                f"ActiveState={self.state}",
+                "SubState=",
+                "UnitFileState=disabled",
+                f"NeedDaemonReload={'yes' if self.outdated else 'no'}",
+                "DropInPaths=",
+                f"InvocationID={self.invocation}",
+                "NRestarts=0",
+                f"ActiveEnterTimestamp={time.strftime('%a %Y-%m-%d %H:%M:%S UTC', time.gmtime(self.started))}",
+                "Type=simple",
+            ]
+        )
+
+
+@pytest.fixture
+def systemd(monkeypatch):
+    systemd = Systemd()
+
+    def run_command(_module, words, **_options):
+        assert words[0] == "systemctl"
+        return systemd.systemctl(*words[1:])
+
+    monkeypatch.setattr(AnsibleModule, "run_command", run_command)
+    return systemd
+
+
+@pytest.fixture
+def files(tmp_path):
+    """What the service reads at its start, and what it reads again when it is reloaded; both are older than its start."""
+    for name in ("main.toml", "more.toml"):
+        (tmp_path / name).write_text("1\n")
+    return tmp_path / "main.toml", tmp_path / "more.toml"
+
+
+@pytest.fixture
+def run(run_module, systemd, monkeypatch, tmp_path, files):
+    """A run of the module for this service: its result, and the verbs that it used."""
+    monkeypatch.setattr(systemd_units, "NOTES", str(tmp_path / "notes"))
+    systemd.started = time.time() + 3600  # the files cannot be made older: a ctime is the system's own
+
+    def run(check=False, changed_paths=(), **unit):
+        systemd.verbs.clear()
+        watched = {"restart_on": [str(files[0])], "reload_on": [str(files[1])]}
+        result = run_module(
+            systemd_units,
+            check=check,
+            units=[{"name": "x.service", **watched, **unit}],
+            changed_paths=list(changed_paths),
+            settle=0,
+        )
+        assert not result.get("failed"), result
+        return result, list(systemd.verbs)
+
+    return run
+
+
+def test_a_change_leads_to_one_restart(run, files):
+    assert run()[1] == []
+    files[0].write_text("2\n")
+    assert run()[1] == ["restart"]
+    assert run()[1] == []
+
+
+def test_a_daemon_reload_comes_first_and_once(run, files, systemd):
+    run()
+    systemd.outdated = True
+    files[0].write_text("2\n")
+    assert run()[1] == ["daemon-reload", "restart"]
+    assert run()[1] == []
+
+
+def test_a_restart_that_must_wait_is_announced_at_every_run_until_somebody_does_it(run, files, systemd):
+    run()
+    files[0].write_text("2\n")
+    for _run in range(2):
+        result, verbs = run(may_restart=False)
+        assert (verbs, result["changed"], result["pending"]) == ([], False, ["x.service"])
+        assert "still runs with older files" in result["warnings"][0]
+    systemd.systemctl("restart", "x.service")
+    systemd.started = time.time() + 1
+    assert run(may_restart=False)[0]["pending"] == []
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["noted", "judged by its time"])
+def test_while_a_restart_waits_a_reload_is_done_once(run, files, systemd, known):
+    if known:
+        run()
+    else:
+        systemd.started = time.time() - 3600
+    for file in files:
+        file.write_text("2\n")
+    results = [run(may_restart=False) for _run in range(3)]
+    assert [verbs for _result, verbs in results] == [["reload"], [], []]
+    assert all(result["pending"] == ["x.service"] for result, _verbs in results)
+    assert run(may_restart=True)[1] == ["restart"]
+
+
+def test_check_mode_announces_a_restart_for_a_file_that_was_not_written(run, files, tmp_path):
+    run()
+    result, verbs = run(check=True, changed_paths=[str(files[0])])
+    assert (result["changed"], result["actions"], verbs) == (True, {"x.service": ["restart"]}, [])
+    assert "x.service: started (restart)" in result["diff"]["after"]
+    assert run(check=True, changed_paths=[str(files[1])])[0]["actions"] == {"x.service": ["reload"]}
+    assert run(check=True, changed_paths=[str(tmp_path / "other")])[0]["changed"] is False
+
+
+def test_check_mode_announces_nothing_for_a_service_that_would_not_be_restarted(run, files):
+    run()
+    result, _verbs = run(check=True, changed_paths=[str(files[0])], may_restart=False)
+    assert (result["changed"], result["pending"]) == (False, ["x.service"])
+
+
+def test_outside_check_mode_only_the_files_count(run, files):
+    run()
+    os.utime(files[0])
+    assert run(changed_paths=[str(files[0])])[1] == []
