@@ -108,6 +108,13 @@ def plan_absent(current: State, others: list[Record]) -> State:
     return State(_relied_on(current.archives, others), NOTHING, {}, leftovers=False)
 
 
+def changed_links(current: State, wanted: State) -> list[str]:
+    """The links behind which another program lies afterwards, or none."""
+    replaced = any(current.archives.get(version) != wanted.archives[version] for version in wanted.record.versions[:1])
+    paths = current.links.keys() | wanted.links.keys()
+    return sorted(path for path in paths if replaced or current.links.get(path) != wanted.links.get(path))
+
+
 def _relied_on(archives: dict[str, str], records: list[Record]) -> dict[str, str]:
     relied_on = {version for record in records for version in record.versions}
     return {version: archive for version, archive in archives.items() if version in relied_on}

@@ -131,6 +131,12 @@ directory:
   returned: success
   type: str
   sample: /opt/frp/0.70.1
+changed_paths:
+  description: The links behind which another program lies now, or none; in check mode those that it would be.
+  returned: success
+  type: list
+  elements: str
+  sample: [/usr/local/bin/frps]
 """
 
 import errno
@@ -151,6 +157,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._release imp
     Record,
     ReleaseError,
     State,
+    changed_links,
     check_request,
     find_damage,
     plan_absent,
@@ -425,6 +432,7 @@ def main() -> None:
         version=in_use["version"],
         previous=next(iter(in_use["kept"]), None),
         directory=os.path.join(release.base, in_use["version"]) if in_use["version"] else None,
+        changed_paths=changed_links(current, wanted),
         diff={"before": describe(current), "after": in_use},
     )
 

@@ -59,9 +59,10 @@ options:
         default: true
   changed_paths:
     description:
-      - What earlier tasks of the role changed, as they return it.
+      - What earlier tasks changed, as M(rigwright.workstation.config_files), M(rigwright.workstation.release_archive) and
+        M(rigwright.workstation.tls_certificate) return it.
       - Only check mode needs it, to tell which units would be restarted or reloaded for a change that was not made. Otherwise the
-        paths themselves are looked at.
+        paths themselves are looked at, and a file that has only another mode restarts nothing.
     type: list
     elements: path
     default: []

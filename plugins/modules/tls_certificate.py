@@ -137,6 +137,12 @@ reasons:
   type: list
   elements: str
   sample: [its names differ]
+changed_paths:
+  description: The files that changed, or would in check mode; those that are removed included.
+  returned: success
+  type: list
+  elements: str
+  sample: [/etc/frp/pki/server.crt, /etc/frp/pki/server.key]
 """
 
 import datetime
@@ -205,6 +211,12 @@ class Authority:
             self.server.certificate: "0644 root:root",
             self.server.key: key,
         }
+
+    def changed_paths(self, current: State) -> list[str]:
+        """What `apply` changes."""
+        made = (self.ca if current.make_ca else ()) + (self.server if current.reasons else ())
+        wanted = self.wanted_attributes()
+        return sorted(path for path in wanted if path in made or current.attributes.get(path) != wanted[path])
 
     # Reading
 
@@ -434,7 +446,7 @@ def keep(authority: Authority, check_mode: bool) -> dict[str, t.Any]:
     """Make and renew what has to be, and return the result of the module."""
     current = authority.read()
     before, after = describe(current), predict(authority, current)
-    changed, reasons = before != after, current.reasons
+    changed, reasons, changed_paths = before != after, current.reasons, authority.changed_paths(current)
     if changed and not check_mode:
         authority.apply(current)
         current = authority.read()
@@ -445,6 +457,7 @@ def keep(authority: Authority, check_mode: bool) -> dict[str, t.Any]:
         "not_after": after["certificate"]["not_after"],
         "fingerprint": current.certificate.fingerprint if current.certificate else None,
         "reasons": reasons,
+        "changed_paths": changed_paths,
         "diff": {"before": before, "after": after},
     }
 
@@ -461,6 +474,7 @@ def drop(authority: Authority, check_mode: bool) -> dict[str, t.Any]:
         "not_after": None,
         "fingerprint": None,
         "reasons": [],
+        "changed_paths": sorted(files),
         "diff": {"before": {"files": files}, "after": {"files": {}}},
     }
 

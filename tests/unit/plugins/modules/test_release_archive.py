@@ -115,7 +115,8 @@ def test_the_second_run_does_nothing_and_needs_no_network(host: Host, snapshot: 
     host.install("0.70.1")
     params, before = host.params("0.70.1"), snapshot(host.root)
     shutil.rmtree(host.published)
-    assert host.install("0.70.1", checksum=params["checksum"])["changed"] is False
+    result = host.install("0.70.1", checksum=params["checksum"])
+    assert (result["changed"], result["changed_paths"]) == (False, [])
     assert snapshot(host.root) == before
 
 
@@ -126,6 +127,7 @@ def test_an_upgrade_keeps_the_previous_version_and_prunes_the_one_before(host: H
     assert host.versions() == ["0.70.1", "0.71.0"]
     assert host.says() == "frps 0.71.0"
     assert result["diff"]["before"]["version"] == "0.70.1"
+    assert result["changed_paths"] == [str(host.bin / "frps")]
 
 
 def test_going_back_to_the_kept_version_needs_no_network(host: Host) -> None:
@@ -142,7 +144,8 @@ def test_going_back_to_the_kept_version_needs_no_network(host: Host) -> None:
 def test_a_damaged_program_is_installed_again(host: Host, damage: Callable[[Path], Any]) -> None:
     host.install("0.70.1")
     damage(host.opt / "frp/0.70.1/frps")
-    assert host.install("0.70.1")["changed"] is True
+    result = host.install("0.70.1")
+    assert (result["changed"], result["changed_paths"]) == (True, [str(host.bin / "frps")])
     assert host.says() == "frps 0.70.1"
 
 
@@ -155,7 +158,8 @@ def test_another_archive_of_the_same_version_replaces_it(host: Host) -> None:
 
 def test_a_link_that_is_no_longer_listed_goes(host: Host) -> None:
     host.install("0.70.1")
-    assert host.install("0.70.1", programs={str(host.bin / "frpc"): "frpc"})["changed"] is True
+    result = host.install("0.70.1", programs={str(host.bin / "frpc"): "frpc"})
+    assert result["changed_paths"] == [str(host.bin / "frpc"), str(host.bin / "frps")]
     assert names(host.bin) == ["frpc"]
 
 

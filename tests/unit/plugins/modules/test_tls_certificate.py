@@ -136,7 +136,7 @@ def test_the_second_run_does_nothing(keep: Run, pki: Path, snapshot: Snapshot) -
     before = snapshot(pki)
     second = keep()
     assert second["changed"] is False
-    assert second["reasons"] == []
+    assert second["reasons"] == second["changed_paths"] == []
     assert {key: second[key] for key in ("ca_certificate", "not_after", "fingerprint")} == {
         key: first[key] for key in ("ca_certificate", "not_after", "fingerprint")
     }
@@ -148,6 +148,7 @@ def test_check_mode_predicts_and_changes_nothing(keep: Run, pki: Path) -> None:
     assert (predicted["changed"], predicted["ca_certificate"], predicted["fingerprint"]) == (True, None, None)
     assert not pki.exists()
     made = keep()
+    assert predicted["changed_paths"] == made["changed_paths"] == sorted(str(pki / name) for name in FILES)
     assert predicted["not_after"][:13] == made["not_after"][:13]
     assert predicted["diff"]["after"]["certificate"]["names"] == ["DNS:gateway.test", "IP:127.0.0.1"]
 
@@ -157,7 +158,7 @@ def test_a_changed_mode_is_put_right(keep: Run, pki: Path) -> None:
     before = texts(pki)
     (pki / "ca.key").chmod(0o644)
     result = keep(mode="0600")
-    assert result["changed"] is True
+    assert result["changed_paths"] == [str(pki / "ca.key"), str(pki / "server.key")]
     assert result["reasons"] == []
     assert (modes(pki)["ca.key"], modes(pki)["server.key"]) == ("0600", "0600")
     assert texts(pki) == before
@@ -183,6 +184,7 @@ def test_a_certificate_that_does_not_serve_is_made_anew(
     spoil(pki)
     result = keep(**params)
     assert reason in result["reasons"]
+    assert result["changed_paths"] == [str(pki / "server.crt"), str(pki / "server.key")]
     assert result["ca_certificate"] == ca, "clients keep what they trust"
     assert shake_hands(pki, params.get("names", ["gateway.test"])[0], ca) == ""
     assert keep(**params)["changed"] is False
