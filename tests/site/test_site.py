@@ -94,6 +94,21 @@ def test_check_mode_on_fresh_hosts_ends_well_and_shows_no_secret(site):
     assert secrets["demo_secret"] not in result.output
 
 
+def test_a_release_that_is_not_supported_is_refused_before_anything_changes(site, machine):
+    laptop = machine("laptop")
+    laptop.must(
+        "sed 's/12/11/g; s/bookworm/bullseye/g' /etc/os-release > /run/os-release && echo 11.9 > /run/debian_version"
+    )
+    laptop.must(
+        "mount --bind /run/os-release /usr/lib/os-release && mount --bind /run/debian_version /etc/debian_version"
+    )
+    result = site(NEWEST, "--limit", "laptop")
+    laptop.must("umount /usr/lib/os-release /etc/debian_version")
+    assert result.rc != 0
+    assert "laptop: runs Debian 11.9, which is not supported; use one of Debian 12" in " ".join(result.output.split())
+    assert result.changed() == {"laptop": 0}
+
+
 def test_the_oldest_controller_provisions_fresh_hosts(site, oldest):
     result = site(oldest)
     assert result.rc == 0, result.output
