@@ -90,9 +90,9 @@ def read_state(path: str) -> State:
     return State("link" if stat.S_ISLNK(found.st_mode) else "other", None, mode, found.st_uid, found.st_gid)
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class Record:
-    """What the store remembers of a path: what was there before the set, and what the set wrote last."""
+    """What the store remembers of a path: what was there before the set, what the set wrote last, and whether any of it was secret."""
 
     original: State
     mtime_ns: int | None = None
@@ -100,11 +100,17 @@ class Record:
     secret: bool = False
 
 
-def plan(wanted: t.Sequence[Wanted], current: t.Mapping[str, State], records: t.Mapping[str, Record]) -> list[Step]:
+def plan(
+    wanted: t.Sequence[Wanted],
+    current: t.Mapping[str, State],
+    records: t.Mapping[str, Record],
+    shared: t.Collection[str] = (),
+) -> list[Step]:
     """The steps from what lies there to what should, in the order in which they are taken.
 
     A path that the set once managed and that is no longer wanted gets its original back.
 
+    :param shared: directories that another set manages too, and gives back when its turn comes.
     :raises Refused: a link, device or directory stands where a file should, or the like; all such paths are named.
     """
     steps: list[Step] = []
@@ -121,7 +127,7 @@ def plan(wanted: t.Sequence[Wanted], current: t.Mapping[str, State], records: t.
     named = {item.path for item in wanted}
     for path, record in records.items():
         before = current[path]
-        if path in named or before == record.original:
+        if path in named or path in shared or before == record.original:
             continue
         if before.kind not in ("missing", record.original.kind) and record.original.kind != "missing":
             problems.append(
@@ -133,6 +139,29 @@ def plan(wanted: t.Sequence[Wanted], current: t.Mapping[str, State], records: t.
     if problems:
         raise Refused("; ".join(problems))
     return sorted(steps, key=_order)
+
+
+def remember(
+    wanted: t.Sequence[Wanted],
+    current: t.Mapping[str, State],
+    records: t.Mapping[str, Record],
+    shared: t.Mapping[str, Record],
+    times: t.Mapping[str, int],
+) -> dict[str, Record]:
+    """The records once the steps of ``plan`` are taken: of each path that was changed, and of each that holds a secret.
+
+    :param shared: what other sets remember of directories. What was there before the first set is what the last one gives back.
+    """
+    remembered = {}
+    for item in wanted:
+        before = current[item.path]
+        known = records.get(item.path) or shared.get(item.path)
+        if known or item.secret or before != item.state:
+            first = known or Record(before, times.get(item.path))
+            # What was secret once stays so: the diff of a later run shows what was there before it.
+            secret = first.secret or item.secret
+            remembered[item.path] = dataclasses.replace(first, written=item.state.digest, secret=secret)
+    return remembered
 
 
 def _obstacle(item: Wanted, before: State) -> str | None:
@@ -185,36 +214,44 @@ class Store:
             yield
 
     def load(self) -> dict[str, Record]:
-        entries = _read_json(self.manifest).get("paths", {})
-        return {
-            path: Record(self._original(path, entry), entry["mtime_ns"], entry["written"], entry["secret"])
-            for path, entry in entries.items()
-        }
+        return {path: self._record(path, entry) for path, entry in self._entries().items()}
 
     def owner_of(self, paths: t.Iterable[str]) -> dict[str, str]:
         """Which of the paths another set manages, and which set."""
-        others = [name for name in _listdir(self.root) if name != self.name]
-        claimed = {
-            path: name
-            for name in others
-            for path in _read_json(os.path.join(self.root, name, "manifest.json")).get("paths", {})
-        }
+        claimed = {path: other.name for other in self._others() for path in other._entries()}
         return {path: claimed[path] for path in paths if path in claimed}
 
-    def _original(self, path: str, entry: t.Mapping[str, t.Any]) -> State:
+    def shared(self, directories: t.Iterable[str]) -> dict[str, Record]:
+        """Which of the directories another set manages too, and what it remembers of them."""
+        wanted = set(directories)
+        return {
+            path: other._record(path, entry)
+            for other in self._others()
+            for path, entry in other._entries().items()
+            if path in wanted
+        }
+
+    def _others(self) -> list[Store]:
+        return [Store(name, self.root) for name in _listdir(self.root) if name != self.name]
+
+    def _entries(self) -> dict[str, dict[str, t.Any]]:
+        return t.cast("dict[str, dict[str, t.Any]]", _read_json(self.manifest).get("paths", {}))
+
+    def _record(self, path: str, entry: t.Mapping[str, t.Any]) -> Record:
         content = None
         if entry["kind"] == "file":
             with open(self._blob(path), "rb") as file:
                 content = file.read()
-        return State(entry["kind"], content, entry["mode"], entry["uid"], entry["gid"])
+        original = State(entry["kind"], content, entry["mode"], entry["uid"], entry["gid"])
+        return Record(original, entry["mtime_ns"], entry["written"], entry["secret"])
 
     def _blob(self, path: str) -> str:
         return os.path.join(self.path, "originals", _flat(path))
 
-    def keep_original(self, step: Step) -> None:
+    def keep_original(self, path: str, original: State) -> None:
         os.makedirs(os.path.join(self.path, "originals"), mode=0o700, exist_ok=True)
-        if step.before.content is not None:
-            write_durably(self._blob(step.path), step.before.content)
+        if original.content is not None:
+            write_durably(self._blob(path), original.content)
 
     def keep_edited(self, step: Step) -> str:
         """Save a file that a person edited and that is about to be given back; returns where."""
@@ -265,13 +302,21 @@ class Store:
 
 
 class Transaction:
-    """Carries out the steps of one plan: ``stage``, ``commit``, the caller's checks, then ``finish`` or ``rollback``."""
+    """The way of one set to what is wanted: ``stage``, ``commit``, the caller's checks, then ``finish`` or ``rollback``.
 
-    def __init__(self, store: Store, steps: t.Sequence[Step], records: t.Mapping[str, Record]) -> None:
+    :raises Refused: something stands in the way.
+    """
+
+    def __init__(self, store: Store, wanted: t.Sequence[Wanted]) -> None:
         self.store = store
-        self.steps = list(steps)
-        self.records = dict(records)
+        self.records = store.load()
+        current = {path: read_state(path) for path in {*(item.path for item in wanted), *self.records}}
+        shared = store.shared(path for path, state in current.items() if state.kind == "directory")
+        times = {path: _mtime_ns(path) for path, state in current.items() if state.kind == "file"}
+        self.steps = plan(wanted, current, self.records, shared)
+        self.remembered = remember(wanted, current, self.records, shared, times)
         self.id = f"{time.time_ns()}-{os.getpid()}"
+        self.due = bool(self.steps) or self.remembered != self.records
         self.made = [step for step in self.steps if step.before.kind == "missing" and step.after.kind == "directory"]
         self.edited: list[str] = []
 
@@ -283,9 +328,9 @@ class Transaction:
         os.makedirs(self.store.path, mode=0o700, exist_ok=True)
         journal = {"transaction": self.id, "steps": [_journal_entry(step) for step in self.steps]}
         write_durably(self.store.journal, json.dumps(journal).encode())
+        for path in self.remembered.keys() - self.records.keys():
+            self.store.keep_original(path, self.remembered[path].original)
         for step in self.steps:
-            if step.path not in self.records:
-                self.store.keep_original(step)
             if step.edited:
                 self.edited.append(self.store.keep_edited(step))
             if step in self.made:
@@ -321,19 +366,11 @@ class Transaction:
         if not os.path.exists(self.store.manifest):
             self.store.forget()
 
-    def finish(self, wanted: t.Sequence[Wanted]) -> None:
+    def finish(self) -> None:
         """Remember what was written, and let the old files go."""
-        for step in self.steps:
-            if step.path not in self.records:
-                self.records[step.path] = Record(step.before, _mtime_ns(old_name(step.path)))
-        named = {item.path: item for item in wanted}
-        kept = {path: record for path, record in self.records.items() if path in named}
-        for path, record in kept.items():
-            record.written = named[path].state.digest
-            record.secret = named[path].secret
-        self.store.save(kept, self.id)
+        self.store.save(self.remembered, self.id)
         self.store.recover()
-        if not kept:
+        if not self.remembered:
             self.store.forget()
 
 
@@ -453,8 +490,8 @@ def _flat(path: str) -> str:
     return path.strip("/").replace("%", "%25").replace("/", "%2F")
 
 
-def _mtime_ns(path: str) -> int | None:
-    return os.lstat(path).st_mtime_ns if os.path.lexists(path) else None
+def _mtime_ns(path: str) -> int:
+    return os.lstat(path).st_mtime_ns
 
 
 def _read_json(path: str) -> dict[str, t.Any]:

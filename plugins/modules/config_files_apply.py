@@ -115,8 +115,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._config_file
     Transaction,
     Wanted,
     new_name,
-    plan,
-    read_state,
     write_durably,
 )
 
@@ -146,15 +144,15 @@ class ConfigFiles:
 
     def run(self) -> dict[str, t.Any]:
         if self.module.check_mode:
-            steps, _records = self._plan()
+            steps = self._plan().steps
             self._rehearse(steps)
             return self._result(steps)
         with self.store.locked():
             self.recovered = self.store.recover()
-            steps, records = self._plan()
-            if steps:
-                self._apply(Transaction(self.store, steps, records))
-            return self._result(steps)
+            transaction = self._plan()
+            if transaction.due:
+                self._apply(transaction)
+            return self._result(transaction.steps)
 
     def _wanted(self) -> list[Wanted]:
         directories = [Wanted(item["path"], self._state("directory", item)) for item in self.params["directories"]]
@@ -192,18 +190,16 @@ class ConfigFiles:
                 return -1
             raise Refused(f"{item['path']}: there is no {what} {item[what]}") from None
 
-    def _plan(self) -> tuple[list[Step], dict[str, t.Any]]:
-        records = self.store.load()
+    def _plan(self) -> Transaction:
         claimed = self.store.owner_of(item.path for item in self.wanted if item.state.kind != "directory")
         if claimed:
             raise Refused(
                 "; ".join(f"{path} belongs to the set {name}: one file has one owner" for path, name in claimed.items())
             )
-        current = {path: read_state(path) for path in {*(item.path for item in self.wanted), *records}}
-        steps = plan(self.wanted, current, records)
+        transaction = Transaction(self.store, self.wanted)
         if not self.module.check_mode:
-            made = {step.path for step in steps if step.after.kind == "directory"}
-            parents = {os.path.dirname(step.path) for step in steps if step.after.kind != "missing"}
+            made = {step.path for step in transaction.steps if step.after.kind == "directory"}
+            parents = {os.path.dirname(step.path) for step in transaction.steps if step.after.kind != "missing"}
             open_to_others = sorted(path for path in parents - made if os.path.isdir(path) and not _is_roots(path))
             if open_to_others:
                 raise Refused(
@@ -212,7 +208,7 @@ class ConfigFiles:
             lost = sorted(path for path in parents - made if not os.path.isdir(path))
             if lost:
                 raise Refused(f"no such directory: {', '.join(lost)} (list it under directories)")
-        return steps, records
+        return transaction
 
     def _apply(self, transaction: Transaction) -> None:
         # A hang-up or a termination takes the files back too, instead of leaving that to the next run.
@@ -223,9 +219,10 @@ class ConfigFiles:
             for step in transaction.steps:
                 self._validate(step, new_name(step.path))
             transaction.commit()
-            self._check()
+            if transaction.steps:
+                self._check()
             _ignore_signals()
-            transaction.finish(self.wanted)
+            transaction.finish()
         except BaseException:
             _ignore_signals()
             transaction.rollback()

@@ -23,7 +23,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._config_file
     plan,
     read_state,
 )
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 ME = (os.getuid(), os.getgid())
@@ -121,7 +121,10 @@ class Host:
     def __init__(self, tmp: Path) -> None:
         self.root = tmp / "etc"
         self.root.mkdir()
-        self.store = Store("test", str(tmp / "lib/rigwright/config_files"))
+        self.store = self.set("test")
+
+    def set(self, name: str) -> Store:
+        return Store(name, str(self.root.parent / "lib/rigwright/config_files"))
 
     def path(self, name: str) -> str:
         return str(self.root / name)
@@ -131,18 +134,19 @@ class Host:
         os.chmod(self.path(name), mode)
         os.utime(self.path(name), ns=(10**18, 10**18))
 
-    def begin(self, wanted: dict[str, State]) -> tuple[Transaction, list[Wanted]]:
-        asked = [Wanted(self.path(name), state) for name, state in wanted.items()]
-        records = self.store.load()
-        current = {path: read_state(path) for path in {*(item.path for item in asked), *records}}
-        return Transaction(self.store, plan(asked, current, records), records), asked
+    def begin(self, wanted: dict[str, State], store: Store | None = None, secret: bool = False) -> Transaction:
+        asked = [Wanted(self.path(name), state, secret) for name, state in wanted.items()]
+        return Transaction(store or self.store, asked)
 
-    def apply(self, wanted: dict[str, State]) -> Transaction:
-        transaction, asked = self.begin(wanted)
+    def apply(self, wanted: dict[str, State], store: Store | None = None, secret: bool = False) -> Transaction:
+        transaction = self.begin(wanted, store, secret)
         transaction.stage()
         transaction.commit()
-        transaction.finish(asked)
+        transaction.finish()
         return transaction
+
+    def states(self) -> dict[str, State]:
+        return {str(path): read_state(str(path)) for path in self.root.rglob("*")}
 
 
 @pytest.fixture
@@ -172,8 +176,7 @@ def test_a_set_is_put_in_place_and_given_back_byte_for_byte(lived_in):
 
 def test_a_second_run_has_nothing_to_do(lived_in):
     lived_in.apply(FIVE)
-    transaction, _asked = lived_in.begin(FIVE)
-    assert transaction.steps == []
+    assert not lived_in.begin(FIVE).due
 
 
 def test_the_first_original_is_the_one_that_comes_back(lived_in):
@@ -200,7 +203,53 @@ def test_what_a_person_edited_is_kept_beside(lived_in):
 
 def test_a_path_of_another_set_is_known(host):
     host.apply({"4": NEW})
-    assert Store("other", host.store.root).owner_of([host.path("4"), host.path("5")]) == {host.path("4"): "test"}
+    assert host.set("other").owner_of([host.path("4"), host.path("5")]) == {host.path("4"): "test"}
+
+
+@pytest.mark.parametrize("order", [("one", "two"), ("two", "one")], ids=" before ".join)
+@pytest.mark.parametrize("there", [None, 0o700], ids=["new", "there before"])
+def test_a_directory_of_two_sets_is_given_back_by_the_last_one(host, order, there):
+    if there:
+        os.mkdir(host.path("d"), there)
+    before = snapshot(host.root)
+    wanted = {name: {"d": directory(), f"d/{name}": NEW} for name in ("one", "two")}
+    for name, files in wanted.items():
+        host.apply(files, host.set(name))
+    first, last = order
+    host.apply({}, host.set(first))
+    assert not host.begin(wanted[last], host.set(last)).due, "the other one lacks nothing"
+    host.apply({}, host.set(last))
+    assert snapshot(host.root) == before
+
+
+def test_an_empty_directory_stays_as_long_as_one_set_wants_it(host):
+    host.apply({"d": directory()}, host.set("one"))
+    host.apply({"d": directory(), "2": NEW}, host.set("two"))
+    host.apply({"2": NEW}, host.set("two"))
+    assert os.path.isdir(host.path("d"))
+    host.apply({}, host.set("one"))
+    assert os.listdir(host.root) == ["2"]
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["of the set", "of the host"])
+def test_a_file_that_becomes_secret_and_stays_the_same_is_remembered_as_secret(host, known):
+    if known:
+        host.apply({"2": NEW})
+    else:
+        host.write("2", "new\n")
+    transaction = host.apply({"2": NEW}, secret=True)
+    assert transaction.steps == [] and transaction.due
+    assert not host.begin({"2": NEW}, secret=True).due
+    (step,) = host.begin({"2": file("public\n")}).steps
+    assert step.secret
+
+
+def test_what_was_secret_once_stays_hidden_until_the_set_is_given_back(host):
+    host.write("2", "the host's own secret\n")
+    host.apply({"2": OLD}, secret=True)
+    host.apply({"2": NEW})
+    (step,) = host.begin({}).steps
+    assert step.after.content == b"the host's own secret\n" and step.secret
 
 
 class Crash(BaseException):
@@ -241,7 +290,7 @@ def test_a_full_disk_at_any_point_leaves_everything_as_it_was(tmp_path, monkeypa
         if first:
             host.apply(first)
         before = snapshot(host.root)
-        transaction, _asked = host.begin(wanted)
+        transaction = host.begin(wanted)
         with monkeypatch.context() as patch:
             seen = breaking_at(patch, number, OSError(errno.ENOSPC, "No space left on device"))
             # An error that is no obstacle (a directory that exists already) is passed over; then the checks say no.
@@ -273,7 +322,7 @@ def test_after_a_crash_at_any_point_the_next_run_finds_the_old_state_or_the_new_
                 host.apply(wanted)
         if len(seen) < number:
             break
-        Store("test", host.store.root).recover()
+        host.set("test").recover()
         now = snapshot(host.root)
         leftovers = [path for path in now if "/.rigwright" in path]
         assert not leftovers, f"call {number} ({seen[-1]})"
@@ -288,7 +337,7 @@ def test_after_a_crash_at_any_point_the_next_run_finds_the_old_state_or_the_new_
 def test_a_crash_during_the_recovery_is_recovered_from(lived_in, monkeypatch):
     before = snapshot(lived_in.root)
     for number in range(1, 200):
-        transaction, _asked = lived_in.begin(FIVE)
+        transaction = lived_in.begin(FIVE)
         transaction.stage()
         transaction.commit()  # and then the power goes
         with monkeypatch.context() as patch:
@@ -301,23 +350,84 @@ def test_a_crash_during_the_recovery_is_recovered_from(lived_in, monkeypatch):
             break
 
 
-NAMES = st.sampled_from(["a", "b", "c", "d"])
+# --- Any history: two sets that share a directory, and runs that fail or are cut off at any call ---
+
 FILES = st.builds(file, st.text(max_size=20), st.sampled_from([0o644, 0o600, 0o755]))
+OWN = {"one": ["a", "d/a"], "two": ["b", "d/b"]}
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(there=st.dictionaries(NAMES, FILES), runs=st.lists(st.dictionaries(NAMES, FILES | st.just(MISSING)), max_size=4))
-def test_any_history_of_runs_can_be_given_back(tmp_path_factory, there, runs):
+def requests(names: list[str]) -> st.SearchStrategy[dict[str, State]]:
+    """Some of these files, to be there or away, with the directory that they need."""
+    files = st.dictionaries(st.sampled_from(names), FILES | st.just(MISSING))
+    return st.builds(
+        lambda files, listed: {**({"d": directory()} if listed or any("/" in name for name in files) else {}), **files},
+        files,
+        st.booleans(),
+    )
+
+
+RUNS = st.sampled_from(sorted(OWN)).flatmap(
+    lambda name: st.tuples(
+        st.just(name),
+        requests(OWN[name]),
+        st.none() | st.integers(1, 60),
+        st.sampled_from([OSError(errno.ENOSPC, "No space left on device"), Crash()]),
+    )
+)
+
+
+def after(now: dict[str, State], transaction: Transaction) -> dict[str, State]:
+    """What a plan leads to; a directory with something in it is not removed."""
+    then = {**now, **{step.path: step.after for step in transaction.steps}}
+    there = {path: state for path, state in then.items() if state != MISSING}
+    kept = [path for path in now if path not in there and any(other.startswith(f"{path}/") for other in there)]
+    return there | {path: now[path] for path in kept}
+
+
+def run_until(host: Host, transaction: Transaction, number: int | None, error: BaseException) -> None:
+    """As the module does it: an error takes everything back at once, a cut leaves that to the next run."""
+    with pytest.MonkeyPatch.context() as patch:
+        if number:
+            breaking_at(patch, number, error)
+        with contextlib.suppress(Crash):
+            try:
+                transaction.stage()
+                transaction.commit()
+                transaction.finish()
+            except OSError:
+                transaction.rollback()
+    transaction.store.recover()
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    there=st.dictionaries(st.sampled_from(["a", "b"]), FILES),
+    folder=st.none() | st.dictionaries(st.sampled_from(["d/a", "d/b", "d/other"]), FILES),
+    runs=st.lists(RUNS, max_size=6),
+    last=st.permutations(sorted(OWN)),
+)
+def test_after_any_history_each_run_has_happened_or_not_and_all_can_be_given_back(
+    tmp_path_factory, there, folder, runs, last
+):
     host = Host(tmp_path_factory.mktemp("host"))
-    for name, state in there.items():
-        host.write(name, "", state.mode)
+    if folder is not None:
+        os.mkdir(host.path("d"), 0o700)
+    for name, state in {**there, **(folder or {})}.items():
         Path(host.path(name)).write_bytes(state.content)
-    before = {name: read_state(host.path(name)) for name in os.listdir(host.root)}
-    for wanted in runs:
-        host.apply(wanted)
-        assert {name: read_state(host.path(name)) for name in wanted} == wanted
-    host.apply({})
-    assert {name: read_state(host.path(name)) for name in os.listdir(host.root)} == before
+        os.chmod(host.path(name), state.mode)
+    untouched = snapshot(host.root)
+    for name, wanted, number, error in runs:
+        before = host.states()
+        transaction = host.begin(wanted, host.set(name))
+        then = after(before, transaction)
+        run_until(host, transaction, number, error)
+        assert host.states() in (before, then)
+        if number is None:
+            assert host.states() == then
+            assert not host.begin(wanted, host.set(name)).due, "the second run has nothing to do"
+    for name in last:
+        host.apply({}, host.set(name))
+    assert snapshot(host.root) == untouched
 
 
 def test_two_runs_do_not_change_files_at_once(host, monkeypatch):
@@ -326,7 +436,7 @@ def test_two_runs_do_not_change_files_at_once(host, monkeypatch):
     entered, leave = threading.Event(), threading.Event()
 
     def other():
-        with Store("other", host.store.root).locked():
+        with host.set("other").locked():
             entered.set()
             leave.wait(10)
 
