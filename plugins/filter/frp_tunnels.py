@@ -11,7 +11,7 @@ version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
 description:
   - Turns the services and visitors of the role P(rigwright.workstation.frp_client#role) into what C(frpc) reads.
-  - A service becomes a C(stcp) proxy, which only visitors with the secret reach, or a C(tcp) proxy when it names a public port.
+  - A service becomes a C(stcp) proxy, which only visitors with the secret reach, or a C(tcp) proxy when it names a C(remote_port).
 positional: _input, visitors
 options:
   _input:
@@ -28,7 +28,7 @@ options:
     description: TCP ports of services that need not name theirs.
     type: dict
     default: {}
-  secret:
+  secret_key:
     description: Secret of services and visitors that name none.
     type: str
     default: ""
@@ -42,7 +42,7 @@ options:
 EXAMPLES = r"""
 - name: Show what frpc will read
   ansible.builtin.debug:
-    msg: "{{ [{'name': 'web', 'port': 8080}] | rigwright.workstation.frp_tunnels([], secret='sixteen letters!') }}"
+    msg: "{{ [{'name': 'web', 'local_port': 8080}] | rigwright.workstation.frp_tunnels([], secret_key='sixteen letters!') }}"
 """
 
 RETURN = r"""
@@ -58,41 +58,41 @@ def frp_tunnels(
     services: list[dict[str, Any]],
     visitors: list[dict[str, Any]],
     ports: dict[str, int] | None = None,
-    secret: str = "",
+    secret_key: str = "",
     allow_users: list[str] | None = None,
 ) -> dict[str, list[dict[str, Any]]]:
     """The proxies and visitors of one client. A service without a port has port 0, which the role refuses."""
     return {
-        "proxies": [_proxy(service, ports or {}, secret, allow_users or ["*"]) for service in services],
-        "visitors": [_visitor(visitor, secret) for visitor in visitors],
+        "proxies": [_proxy(service, ports or {}, secret_key, allow_users or ["*"]) for service in services],
+        "visitors": [_visitor(visitor, secret_key) for visitor in visitors],
     }
 
 
-def _proxy(service: dict[str, Any], ports: dict[str, int], secret: str, allow_users: list[str]) -> dict[str, Any]:
+def _proxy(service: dict[str, Any], ports: dict[str, int], secret_key: str, allow_users: list[str]) -> dict[str, Any]:
     proxy = {
         "name": service["name"],
-        "localIP": service.get("address") or "127.0.0.1",
-        "localPort": int(service.get("port") or ports.get(service["name"], 0)),
+        "localIP": service.get("local_ip") or "127.0.0.1",
+        "localPort": int(service.get("local_port") or ports.get(service["name"], 0)),
     }
-    if service.get("public_port"):
-        proxy |= {"type": "tcp", "remotePort": int(service["public_port"])}
+    if service.get("remote_port"):
+        proxy |= {"type": "tcp", "remotePort": int(service["remote_port"])}
     else:
         proxy |= {
             "type": "stcp",
-            "secretKey": service.get("secret") or secret,
+            "secretKey": service.get("secret_key") or secret_key,
             "allowUsers": service.get("allow_users") or allow_users,
         }
     return proxy | (service.get("extra") or {})
 
 
-def _visitor(visitor: dict[str, Any], secret: str) -> dict[str, Any]:
+def _visitor(visitor: dict[str, Any], secret_key: str) -> dict[str, Any]:
     return {
         # The name is this client's own; two services of the same name at two clients need two.
-        "name": f"{visitor['user']}-{visitor['name']}",
+        "name": f"{visitor['server_user']}-{visitor['server_name']}",
         "type": "stcp",
-        "serverUser": visitor["user"],
-        "serverName": visitor["name"],
-        "secretKey": visitor.get("secret") or secret,
+        "serverUser": visitor["server_user"],
+        "serverName": visitor["server_name"],
+        "secretKey": visitor.get("secret_key") or secret_key,
         "bindAddr": visitor.get("bind_address") or "127.0.0.1",
         "bindPort": int(visitor["bind_port"]),
     } | (visitor.get("extra") or {})

@@ -68,7 +68,7 @@ def test_nothing_is_opened_at_the_gateway(gateway):
 
 
 def test_a_visitor_with_another_secret_is_turned_away(tunnel, apply, target, visitors):
-    assert apply(hosts="laptop", variables={**visitors, "frp_client_secret": "f" * 16}).rc == 0
+    assert apply(hosts="laptop", variables={**visitors, "frp_client_secret_key": "f" * 16}).rc == 0
     assert tunnel(target, "true").rc != 0
     assert apply(hosts="laptop", variables=visitors).rc == 0
     assert until(lambda: tunnel(target, "true").rc == 0)
@@ -109,9 +109,9 @@ def test_another_service_is_added_without_ending_an_open_connection(tunnel, appl
 
 
 @pytest.mark.usefixtures("tunnel")
-def test_a_public_port_works_when_the_server_allows_it(apply, gateway, targets):
+def test_a_remote_port_works_when_the_server_allows_it(apply, gateway, targets):
     name = targets[0].host.name
-    service = [{"name": "ssh"}, {"name": "open", "port": 22, "public_port": 6001}]
+    service = [{"name": "ssh"}, {"name": "open", "port": 22, "remote_port": 6001}]
     assert apply(hosts=name, variables={"frp_client_services": service}).rc == 0
     banner = "python3 -c 'import socket; print(socket.create_connection((\"127.0.0.1\", 6001), 5).recv(7))'"
     assert until(lambda: "SSH-2.0" in gateway.run(banner).stdout)
@@ -139,7 +139,7 @@ def test_it_runs_unprivileged_confined_and_on_loopback(host):
 def test_no_secret_shows(apply, target):
     other = "fedcba9876543210" * 2
     words = apply(
-        "frp_client", target.host.name, {"frp_client_token": other, "frp_client_secret": other}, "--diff", "-vvv"
+        "frp_client", target.host.name, {"frp_client_token": other, "frp_client_secret_key": other}, "--diff", "-vvv"
     ).output
     assert other not in words
     assert other not in target.must("journalctl --no-pager; cat /proc/*/cmdline 2>/dev/null | tr '\\0' ' '; true")
@@ -155,7 +155,7 @@ def test_no_secret_shows(apply, target):
         ),
         pytest.param({"frp_client_server_address": ""}, "frp_client_server_address: is missing", id="no server"),
         pytest.param(
-            {"frp_client_secret": "short"}, "frp_client_secret: is missing or shorter than 16", id="short secret"
+            {"frp_client_secret_key": "short"}, "frp_client_secret_key: is missing or shorter than 16", id="short secret"
         ),
         pytest.param({"frp_client_services": [{"name": "web"}]}, "has no port for web", id="no port"),
         pytest.param(
@@ -178,7 +178,7 @@ def test_no_secret_shows(apply, target):
         ),
         pytest.param({"frp_client_admin_port": 22}, "frp_client_admin_port: wants port 22, taken by", id="port taken"),
         pytest.param({"frp_client_services": [{"nam": "ssh"}]}, "frp_client_services", id="unknown key"),
-        pytest.param({"frp_client_server_host": "nowhere"}, "frp_client_ca: is missing", id="no CA"),
+        pytest.param({"frp_client_server_host": "nowhere"}, "frp_client_tls_trusted_ca: is missing", id="no CA"),
         pytest.param({"frp_client_extra": {"serverAdr": "x"}}, "unknown field", id="unknown key of frpc"),
     ],
 )

@@ -9,7 +9,7 @@ PORTS = {"ssh": 22, "rdp": 3389}
 
 
 def test_a_known_service_is_private_and_needs_only_its_name():
-    assert frp_tunnels([{"name": "ssh"}], [], ports=PORTS, secret="s" * 16)["proxies"] == [
+    assert frp_tunnels([{"name": "ssh"}], [], ports=PORTS, secret_key="s" * 16)["proxies"] == [
         {
             "name": "ssh",
             "type": "stcp",
@@ -22,7 +22,7 @@ def test_a_known_service_is_private_and_needs_only_its_name():
 
 
 def test_a_public_port_has_no_secret():
-    (proxy,) = frp_tunnels([{"name": "web", "port": 8080, "public_port": 6000}], [])["proxies"]
+    (proxy,) = frp_tunnels([{"name": "web", "local_port": 8080, "remote_port": 6000}], [])["proxies"]
     assert proxy == {"name": "web", "type": "tcp", "localIP": "127.0.0.1", "localPort": 8080, "remotePort": 6000}
 
 
@@ -31,8 +31,8 @@ def test_a_service_without_a_port_has_port_zero_for_the_role_to_refuse():
 
 
 def test_a_visitor_listens_on_loopback_and_names_the_other_client():
-    visitors = [{"name": "ssh", "user": "workstation", "bind_port": 6022}]
-    assert frp_tunnels([], visitors, secret="s" * 16)["visitors"] == [
+    visitors = [{"server_name": "ssh", "server_user": "workstation", "bind_port": 6022}]
+    assert frp_tunnels([], visitors, secret_key="s" * 16)["visitors"] == [
         {
             "name": "workstation-ssh",
             "type": "stcp",
@@ -46,8 +46,15 @@ def test_a_visitor_listens_on_loopback_and_names_the_other_client():
 
 
 def test_options_that_were_left_out_of_the_argument_spec_come_as_null():
-    service = {"name": "ssh", "port": None, "address": None, "secret": None, "allow_users": None, "extra": None}
-    (proxy,) = frp_tunnels([service], [], ports=PORTS, secret="s" * 16, allow_users=["laptop"])["proxies"]
+    service = {
+        "name": "ssh",
+        "local_port": None,
+        "local_ip": None,
+        "secret_key": None,
+        "allow_users": None,
+        "extra": None,
+    }
+    (proxy,) = frp_tunnels([service], [], ports=PORTS, secret_key="s" * 16, allow_users=["laptop"])["proxies"]
     assert (proxy["localPort"], proxy["secretKey"], proxy["allowUsers"]) == (22, "s" * 16, ["laptop"])
 
 

@@ -1,0 +1,219 @@
+#!/usr/bin/python
+
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: frpc_info
+short_description: Ask a running frpc for its proxies, and its visitors for the other end
+version_added: 0.1.0
+author: The Rigwright engineers (@rigwright)
+description:
+  - Asks the interface of C(frpc) what the server said of each proxy.
+  - Opens a connection to each visitor's port, as its user would. C(frpc) accepts it in any case and closes it again when the other
+    client does not offer the service, has another secret, or its service does not answer. A connection that stays open, or on
+    which the service speaks, has reached the other end.
+  - The reason for a visitor's failure comes from the journal of the unit.
+attributes:
+  check_mode:
+    description: Can run in C(check_mode) and return changed status prediction without modifying target.
+    support: full
+  diff_mode:
+    description: Will return details on what has changed when in diff mode.
+    support: none
+options:
+  port:
+    description: Port of the interface (C(webServer.port)) on loopback.
+    type: int
+    required: true
+  user:
+    description: User name of the interface.
+    type: str
+    required: true
+  password:
+    description: Password of the interface.
+    type: str
+    required: true
+  unit:
+    description: The systemd unit that runs C(frpc).
+    type: str
+    default: frpc.service
+  proxies:
+    description: Names of the proxies that are expected, with the client's own name before them, as in C(tower.ssh).
+    type: list
+    elements: str
+    default: []
+  visitors:
+    description: The visitors to try, and where each listens, as in C({tower-ssh: 127.0.0.1:6022}).
+    type: dict
+    default: {}
+  timeout:
+    description: Seconds within which proxies and visitors that were only just configured may come up.
+    type: float
+    default: 10
+  silence:
+    description:
+      - Seconds after which an open connection counts as one to the other end, though nobody spoke.
+      - The default is longer than the ten seconds that C(frpc) gives the server to answer, and the server the other client.
+    type: float
+    default: 12
+"""
+
+EXAMPLES = r"""
+- name: Ask whether the laptop reaches tower
+  rigwright.workstation.frpc_info:
+    port: 7400
+    user: admin
+    password: "{{ vault_frpc_password }}"
+    visitors:
+      tower-ssh: 127.0.0.1:6022
+  register: __frpc
+"""
+
+RETURN = r"""
+error:
+  description: Why C(frpc) itself did not answer; empty when it did.
+  returned: always
+  type: str
+  sample: ""
+proxies:
+  description: For each of O(proxies) an empty text when the server accepted it, or else what keeps it from running.
+  returned: always
+  type: dict
+  sample: {tower.ssh: "", tower.web: port not allowed}
+visitors:
+  description: For each of O(visitors) an empty text when it reached the other end, or else why not.
+  returned: always
+  type: dict
+  sample: {tower-ssh: "", tower-shh: "custom listener for [tower.shh] doesn't exist"}
+"""
+
+import base64
+import http.client
+import json
+import re
+import socket
+import time
+import typing as t
+from concurrent.futures import ThreadPoolExecutor
+
+from ansible.module_utils.basic import AnsibleModule
+
+PAUSE = 0.5
+# client/proxy/proxy_wrapper.go: the phases of a proxy that may still come up.
+UNDECIDED = ("new", "wait start")
+
+
+class NoAnswer(Exception):
+    """The interface did not tell."""
+
+
+def ask(port: int, user: str, password: str) -> dict[str, dict[str, str]]:
+    """The proxies by name, as the interface has them. Raises NoAnswer."""
+    login = base64.b64encode(f"{user}:{password}".encode()).decode()
+    # No proxy of the environment has a say in a connection to loopback.
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", "/api/status", headers={"Authorization": f"Basic {login}"})
+        answer = connection.getresponse()
+        if answer.status != 200:
+            raise NoAnswer(f"it answers with status {answer.status}")
+        by_type = json.loads(answer.read())
+    except (OSError, http.client.HTTPException) as error:
+        raise NoAnswer(str(error)) from error
+    except ValueError:
+        raise NoAnswer("its answer is no JSON") from None
+    finally:
+        connection.close()
+    return {proxy["name"]: proxy for proxies in by_type.values() for proxy in proxies}
+
+
+def judge(expected: t.Sequence[str], known: t.Mapping[str, t.Mapping[str, str]]) -> dict[str, str]:
+    """What keeps each of the expected proxies from running; empty text when nothing does."""
+    verdicts = {}
+    for name in expected:
+        proxy = known.get(name, {"status": "not known to frpc, or no login yet", "err": ""})
+        verdicts[name] = "" if proxy["status"] == "running" else proxy["err"] or proxy["status"]
+    return verdicts
+
+
+def undecided(expected: t.Sequence[str], known: t.Mapping[str, t.Mapping[str, str]]) -> bool:
+    return any(name not in known or known[name]["status"] in UNDECIDED for name in expected)
+
+
+def reach(address: str, port: str, timeout: float, silence: float) -> str:
+    """Connect until somebody at the other end is there; otherwise why the last attempt failed."""
+    end = time.monotonic() + timeout
+    while True:
+        problem = knock(address, port, silence)
+        if not problem or time.monotonic() > end:
+            return problem
+        time.sleep(PAUSE)
+
+
+def knock(address: str, port: str, silence: float) -> str:
+    """Empty text when a connection stays open, or something is said on it."""
+    try:
+        with socket.create_connection((address, int(port)), timeout=5) as connection:
+            connection.settimeout(silence)
+            return "" if connection.recv(1) else "the connection is closed at once"
+    except socket.timeout:
+        return ""
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def reason(journal: str, name: str) -> str:
+    """The last complaint of frpc about a visitor, without its time and place; empty when there is none."""
+    complaints = re.findall(rf"^.*\[{re.escape(name)}\].*\berror: (.+)$", journal, re.MULTILINE)
+    return complaints[-1].split("error: ")[-1] if complaints else ""
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "port": {"type": "int", "required": True},
+            "user": {"type": "str", "required": True},
+            "password": {"type": "str", "required": True, "no_log": True},
+            "unit": {"type": "str", "default": "frpc.service"},
+            "proxies": {"type": "list", "elements": "str", "default": []},
+            "visitors": {"type": "dict", "default": {}},
+            "timeout": {"type": "float", "default": 10},
+            "silence": {"type": "float", "default": 12},
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    with ThreadPoolExecutor(max_workers=len(params["visitors"]) + 1) as pool:
+        attempts = {
+            name: pool.submit(reach, *place.rsplit(":", 1), params["timeout"], params["silence"])
+            for name, place in params["visitors"].items()
+        }
+        error, proxies = gather(params)
+    visitors = {name: attempt.result() for name, attempt in attempts.items()}
+    if any(visitors.values()):
+        _rc, journal, _err = module.run_command(
+            ["journalctl", f"--unit={params['unit']}", "--lines=200", "--no-pager", "--output=cat"]
+        )
+        visitors = {name: problem and (reason(journal, name) or problem) for name, problem in visitors.items()}
+    module.exit_json(changed=False, error=error, proxies=proxies, visitors=visitors)
+
+
+def gather(params: dict[str, t.Any]) -> tuple[str, dict[str, str]]:
+    """What keeps frpc itself, and each proxy, from running; waits for those that are still coming up."""
+    end = time.monotonic() + params["timeout"]
+    while True:
+        try:
+            error, known = "", ask(params["port"], params["user"], params["password"])
+        except NoAnswer as problem:
+            error, known = str(problem), {}
+        if not (error or undecided(params["proxies"], known)) or time.monotonic() > end:
+            return error, judge(params["proxies"], known)
+        time.sleep(PAUSE)
+
+
+if __name__ == "__main__":
+    main()
