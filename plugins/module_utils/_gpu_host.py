@@ -1,0 +1,626 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What a host's files tell about its GPUs, driver, kernels and packages; all of it works before any driver is there.
+
+Everything is read below a root directory, so a recorded tree or a mounted system is read as a running one. The only
+program whose words are needed is ``apt-cache policy``: its output is an argument.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
+
+NVIDIA = "0x10de"
+_DRIVER_VERSION = re.compile(r"(?:\d+:)?(\d{3}(?:\.\d{2,3}){1,2})(?![\d.])")
+_EFI_GLOBAL = "8be4df61-93ca-11d2-aa0d-00e098032b8c"
+_SHIM = "605dab50-e046-4300-abb6-3dd810dd8b23"
+_EFIVARS = "/sys/firmware/efi/efivars"
+# efivarfs puts four bytes of attributes before a variable's value.
+_EFI_ATTRIBUTES = 4
+_LINK_LIMIT = 40
+
+Facts = dict[str, t.Any]
+
+
+class Tree:
+    """Files below a root. What is not there, or may not be read, is empty."""
+
+    def __init__(self, root: str = "/") -> None:
+        self.root = root.rstrip("/")
+
+    def at(self, path: str) -> str:
+        return self.root + path
+
+    def bytes(self, path: str) -> bytes:
+        try:
+            with open(self.at(self.resolve(path)), "rb") as file:
+                return file.read()
+        except OSError:
+            return b""
+
+    def text(self, path: str) -> str:
+        return self.bytes(path).decode("utf-8", errors="replace")
+
+    def exists(self, path: str) -> bool:
+        return os.path.lexists(self.at(path))
+
+    def names(self, path: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self.at(self.resolve(path))))
+        except OSError:
+            return []
+
+    def link(self, path: str) -> str:
+        """Where a symbolic link points to, empty for anything else."""
+        try:
+            return os.readlink(self.at(path))
+        except OSError:
+            return ""
+
+    def resolve(self, path: str) -> str:
+        """The end of a chain of links. An absolute link stays below the root, as it does for the system itself."""
+        for _ in range(_LINK_LIMIT):
+            target = self.link(path)
+            if not target:
+                break
+            path = os.path.normpath(os.path.join(os.path.dirname(path), target))
+        return path
+
+
+# --- versions --------------------------------------------------------------------------------------------------------
+
+
+def version_key(version: str) -> tuple[tuple[int, int, str], ...]:
+    """Sorts versions of kernels, drivers and packages as a person would; a tilde comes before the end, as in dpkg."""
+    parts = re.findall(r"\d+|~|[A-Za-z]+", version)
+    return (
+        *((2, int(part), "") if part.isdigit() else (0 if part == "~" else 1, 0, part) for part in parts),
+        (1, 0, ""),
+    )
+
+
+def driver_version(version: str) -> str:
+    """The driver's version in that of a package, 580.95.05 in ``580.95.05-1``; empty for a package that follows no driver."""
+    found = _DRIVER_VERSION.match(version)
+    return found.group(1) if found else ""
+
+
+def branch_of(version: str) -> int:
+    """The branch in a package's version, 0 for a package that follows no driver."""
+    return int(driver_version(version).partition(".")[0] or 0)
+
+
+def is_driver_package(name: str) -> bool:
+    return bool(re.fullmatch(data.DRIVER_PACKAGES, name)) and not re.fullmatch(data.NOT_DRIVER_PACKAGES, name)
+
+
+# --- GPUs ------------------------------------------------------------------------------------------------------------
+
+
+def find_chip(device: int) -> data.Chip:
+    """The chip of a PCI device id; one that no range holds is new."""
+    for row in data.PCI_RANGES:
+        if row.first <= device <= row.last:
+            return next(chip for chip in data.CHIPS if chip.name == row.chip)
+    return data.UNKNOWN_CHIP
+
+
+def has_mig(device: int) -> bool:
+    return (find_chip(device).mig or device in data.MIG_DEVICES) and device not in data.NO_MIG_DEVICES
+
+
+def describe_device(device: int) -> Facts:
+    """Generation and abilities of a PCI device id."""
+    chip = find_chip(device)
+    generation = next(row for row in data.GENERATIONS if row.name == chip.generation)
+    return {
+        "device_id": f"{device:04x}",
+        "known": chip is not data.UNKNOWN_CHIP,
+        "chip": chip.name,
+        "generation": chip.generation,
+        "compute_capability": chip.compute_capability,
+        "mig": has_mig(device),
+        "bf16": generation.bf16,
+    }
+
+
+def read_gpus(tree: Tree) -> list[Facts]:
+    devices = "/sys/bus/pci/devices"
+    names = _pci_names(tree)
+    gpus = []
+    for address in tree.names(devices):
+        where = f"{devices}/{address}"
+        if tree.text(f"{where}/vendor").strip() != NVIDIA or not tree.text(f"{where}/class").startswith("0x03"):
+            continue
+        device = int(tree.text(f"{where}/device"), 16)
+        told = re.search(r"^Model:\s*(.+)$", tree.text(f"/proc/driver/nvidia/gpus/{address}/information"), re.MULTILINE)
+        gpus.append(
+            {
+                "address": address,
+                "name": told.group(1).strip() if told else names.get(device, ""),
+                "kernel_driver": os.path.basename(tree.link(f"{where}/driver")),
+                **describe_device(device),
+            }
+        )
+    return gpus
+
+
+def _pci_names(tree: Tree) -> dict[int, str]:
+    """Names of NVIDIA's devices from pci.ids, where the host has it."""
+    text = next(
+        filter(None, (tree.text(path) for path in ("/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids"))), ""
+    )
+    section = re.search(r"^10de .*\n((?:[\t#].*\n|\n)*)", text, re.MULTILINE)
+    lines = re.findall(r"^\t([0-9a-f]{4})  (.+)$", section.group(1), re.MULTILINE) if section else []
+    return {int(number, 16): name for number, name in lines}
+
+
+def has_nvswitch(tree: Tree) -> bool:
+    """Whether NVSwitch chips are there, which need the fabric manager: bridges of NVIDIA that are no GPU."""
+    devices = "/sys/bus/pci/devices"
+    return bool(tree.names("/proc/driver/nvidia-nvswitch/devices")) or any(
+        tree.text(f"{devices}/{address}/vendor").strip() == NVIDIA
+        and tree.text(f"{devices}/{address}/class").startswith("0x0680")
+        for address in tree.names(devices)
+    )
+
+
+# --- driver ----------------------------------------------------------------------------------------------------------
+
+
+def read_driver(tree: Tree) -> Facts:
+    """The module that is loaded and the libraries that programs would load."""
+    told = tree.text("/proc/driver/nvidia/version")
+    first = told.partition("\n")[0]
+    words = [driver_version(word) for word in first.split()]
+    loaded = next(filter(None, words), "") or tree.text("/sys/module/nvidia/version").strip()
+    libraries = {name: _library_version(tree, f"lib{name}.so") for name in ("cuda", "nvidia-ml")}
+    library = libraries["nvidia-ml"] or libraries["cuda"]
+    flavour = data.OPEN if "Open Kernel Module" in first else data.CLOSED
+    return {
+        "loaded": loaded,
+        "modules": flavour if first else "",
+        "libraries": libraries,
+        "library": library,
+        "matches": loaded == library if loaded and library else None,
+        "nouveau": tree.exists("/sys/module/nouveau"),
+    }
+
+
+def _library_version(tree: Tree, name: str) -> str:
+    """The version in the name of the file that a library's link ends in."""
+    for directory in _library_directories(tree):
+        if tree.exists(f"{directory}/{name}.1"):
+            return driver_version(tree.resolve(f"{directory}/{name}.1").rpartition(".so.")[2])
+    return ""
+
+
+def _library_directories(tree: Tree) -> list[str]:
+    configured = [
+        line.strip()
+        for name in tree.names("/etc/ld.so.conf.d")
+        for line in tree.text(f"/etc/ld.so.conf.d/{name}").splitlines()
+        if line.startswith("/")
+    ]
+    multiarch = [
+        f"/usr/lib/{name}" for name in tree.names("/usr/lib") if name in ("x86_64-linux-gnu", "aarch64-linux-gnu")
+    ]
+    return [*configured, *multiarch, "/usr/lib64", "/usr/lib"]
+
+
+def read_holders(tree: Tree) -> list[Facts]:
+    """Processes that have /dev/nvidia* open."""
+    users = {
+        line.split(":")[2]: line.split(":")[0] for line in tree.text("/etc/passwd").splitlines() if line.count(":") == 6
+    }
+    holders = []
+    for pid in filter(str.isdigit, tree.names("/proc")):
+        opened = {tree.link(f"/proc/{pid}/fd/{number}") for number in tree.names(f"/proc/{pid}/fd")}
+        devices = sorted(path for path in opened if path.startswith("/dev/nvidia"))
+        if devices:
+            uid = re.search(r"^Uid:\s*(\d+)", tree.text(f"/proc/{pid}/status"), re.MULTILINE)
+            number = uid.group(1) if uid else ""
+            holders.append(
+                {
+                    "pid": int(pid),
+                    "command": tree.text(f"/proc/{pid}/comm").strip(),
+                    "user": users.get(number, number),
+                    "devices": devices,
+                }
+            )
+    return sorted(holders, key=lambda holder: holder["pid"])
+
+
+# --- Secure Boot -----------------------------------------------------------------------------------------------------
+
+
+def read_secure_boot(tree: Tree, distribution: str) -> Facts:
+    """State of Secure Boot, and whether the key that DKMS signs with is trusted or waits at the next boot.
+
+    The state is enabled, disabled, unsupported (no EFI) or unknown (EFI, but its variables are not mounted).
+    """
+    key = next((row for row in data.MOK_KEYS if row.distribution == distribution), data.MOK_KEYS[0])
+    certificate = tree.bytes(key.certificate)
+    enrolled = _efi(tree, f"MokListRT-{_SHIM}") or tree.bytes("/sys/firmware/efi/mok-variables/MokListRT")
+    pending = _efi(tree, f"MokNew-{_SHIM}")
+    return {
+        "state": _secure_boot_state(tree),
+        "certificate": key.certificate if certificate else "",
+        "enrolled": bool(certificate) and certificate in enrolled,
+        "pending": bool(pending) and (not certificate or certificate in pending),
+    }
+
+
+def _efi(tree: Tree, name: str) -> bytes:
+    return tree.bytes(f"{_EFIVARS}/{name}")[_EFI_ATTRIBUTES:]
+
+
+def _secure_boot_state(tree: Tree) -> str:
+    if not tree.exists("/sys/firmware/efi"):
+        return "unsupported"
+    value = _efi(tree, f"SecureBoot-{_EFI_GLOBAL}")
+    if not value:
+        return "unknown" if not tree.names(_EFIVARS) else "disabled"
+    # shim can be told not to check, although the firmware does.
+    ignored = _efi(tree, f"MokSBStateRT-{_SHIM}")[:1] == b"\x01"
+    return "enabled" if value[:1] == b"\x01" and not ignored else "disabled"
+
+
+# --- kernels ---------------------------------------------------------------------------------------------------------
+
+
+def next_kernel(tree: Tree) -> Facts:
+    """The kernel that boots next, and what says so.
+
+    *evidence*, the surest first: grub.cfg (its default entry), link (/vmlinuz), highest (of /boot), running.
+    """
+    for evidence, release in (
+        ("grub.cfg", _grub_kernel(tree)),
+        ("link", _kernel_of(tree.resolve("/vmlinuz")) or _kernel_of(tree.resolve("/boot/vmlinuz"))),
+        ("highest", max(installed_kernels(tree), key=version_key, default="")),
+    ):
+        if release:
+            return {"release": release, "evidence": evidence}
+    return {"release": running_kernel(tree), "evidence": "running"}
+
+
+def running_kernel(tree: Tree) -> str:
+    return tree.text("/proc/sys/kernel/osrelease").strip()
+
+
+def installed_kernels(tree: Tree) -> list[str]:
+    releases = [_kernel_of(name) for name in tree.names("/boot") if not name.endswith((".old", ".bak"))]
+    return sorted(filter(None, releases), key=version_key)
+
+
+def _kernel_of(path: str) -> str:
+    return os.path.basename(path)[len("vmlinuz-") :] if os.path.basename(path).startswith("vmlinuz-") else ""
+
+
+def _grub_kernel(tree: Tree) -> str:
+    """The kernel of grub's default entry, empty where that cannot be told."""
+    entries = _grub_entries(tree.text("/boot/grub/grub.cfg"))
+    environment = dict(line.partition("=")[::2] for line in tree.text("/boot/grub/grubenv").splitlines() if "=" in line)
+    asked = re.search(r"""^GRUB_DEFAULT=["']?(.*?)["']?\s*$""", tree.text("/etc/default/grub"), re.MULTILINE)
+    wanted = asked.group(1) if asked else "0"
+    if wanted == "saved":
+        wanted = environment.get("saved_entry", "0")
+    wanted = environment.get("next_entry") or wanted
+    # "menu>entry": the entry alone says enough, since ids and titles are unique.
+    wanted = wanted.rpartition(">")[2] or "0"
+    for number, (names, release) in enumerate(entries):
+        if wanted in names or (wanted.isdigit() and int(wanted) == 0 and number == 0):
+            return release
+    return ""
+
+
+def _grub_entries(text: str) -> list[tuple[set[str], str]]:
+    """Title and id, and kernel, of each entry that boots Linux."""
+    entries = []
+    for block in re.split(r"^\s*menuentry\s", text, flags=re.MULTILINE)[1:]:
+        head, _, body = block.partition("{")
+        kernel = re.search(r"^\s*linux\S*\s+(\S*vmlinuz-\S+)", body, re.MULTILINE)
+        if kernel:
+            entries.append((set(re.findall(r"'([^']*)'|\"([^\"]*)\"", head)), _kernel_of(kernel.group(1))))
+    return [({name for pair in pairs for name in pair if name}, release) for pairs, release in entries]
+
+
+def read_kernels(tree: Tree, packages: t.Mapping[str, Facts], policy: t.Mapping[str, list[Facts]]) -> list[Facts]:
+    """The running kernel and those that are installed: headers, the module that is there for each, and its DKMS state."""
+    running, following = running_kernel(tree), next_kernel(tree)
+    builds = read_dkms(tree)
+    kernels = []
+    for release in sorted({running, following["release"], *installed_kernels(tree)} - {""}, key=version_key):
+        headers = f"linux-headers-{release}"
+        kernels.append(
+            {
+                "release": release,
+                "upstream": _upstream(tree, release, packages, release == running),
+                "running": release == running,
+                "next": release == following["release"],
+                "headers": tree.exists(f"{tree.resolve(f'/lib/modules/{release}/build')}/Makefile"),
+                "headers_package": headers,
+                "headers_available": bool(policy.get(headers)),
+                "module": _module_path(tree, release),
+                "dkms": [build for build in builds if build["kernel"] == release],
+            }
+        )
+    return kernels
+
+
+def _upstream(tree: Tree, release: str, packages: t.Mapping[str, Facts], running: bool) -> str:
+    """The version of kernel.org: Debian 12's release 6.1.0-37-amd64 is 6.1.140, Ubuntu's 6.8.0-60-generic is 6.8.12."""
+    told = tree.text("/proc/version_signature").split()
+    if running and len(told) == 3:
+        return told[2]
+    package = packages.get(f"linux-image-{release}") or packages.get(f"linux-image-unsigned-{release}") or {}
+    told_by_kernel = re.search(r"\bDebian (\d+(?:\.\d+)+)", tree.text("/proc/version")) if running else None
+    version = package.get("version", "") or (told_by_kernel.group(1) if told_by_kernel else release)
+    upstream = re.match(r"\d+(?:\.\d+)+", version)
+    return upstream.group(0) if upstream else version
+
+
+def _module_path(tree: Tree, release: str) -> str:
+    """NVIDIA's module for a kernel, as depmod found it."""
+    listed = re.findall(r"^(\S+):", tree.text(f"/lib/modules/{release}/modules.dep"), re.MULTILINE)
+    wanted = re.compile(r"nvidia(-current|-tesla-\d+)?(-open)?\.ko(\.\w+)?")
+    return next((path for path in listed if wanted.fullmatch(os.path.basename(path))), "")
+
+
+def read_dkms(tree: Tree) -> list[Facts]:
+    """NVIDIA modules that DKMS knows, by kernel: installed, built, failed (with its log's first error) or added."""
+    top = "/var/lib/dkms"
+    builds = []
+    for name in tree.names(top):
+        if not re.match(r"nvidia(?!-fs)", name):
+            continue
+        for version in (entry for entry in tree.names(f"{top}/{name}") if not entry.startswith("kernel-")):
+            where = f"{top}/{name}/{version}"
+            made = {
+                kernel: "installed"
+                if tree.link(f"{top}/{name}/kernel-{kernel}-{arch}").startswith(version)
+                else "built"
+                for kernel in tree.names(where)
+                for arch in tree.names(f"{where}/{kernel}")
+                if tree.names(f"{where}/{kernel}/{arch}/module")
+            }
+            log = f"{where}/build/make.log"
+            text = tree.text(log)
+            tried = re.search(r"for kernel (\S+)", text)
+            states = [(kernel, state, "", "") for kernel, state in made.items()]
+            if tried and tried.group(1) not in made:
+                told = re.search(r"^.*\berror: .*$", text, re.MULTILINE)
+                states.append((tried.group(1), "failed", log, told.group(0).strip() if told else ""))
+            for kernel, state, kept, error in states or [("", "added", "", "")]:
+                builds.append(
+                    {"name": name, "version": version, "kernel": kernel, "state": state, "log": kept, "error": error}
+                )
+    return builds
+
+
+# --- packages --------------------------------------------------------------------------------------------------------
+
+
+def read_system(tree: Tree) -> Facts:
+    """Name and version of the distribution in Ansible's words, codename, and the machine's architecture in dpkg's."""
+    fields = {
+        key: value.strip("\"'")
+        for key, _, value in (line.partition("=") for line in tree.text("/etc/os-release").splitlines())
+    }
+    name = fields.get("ID", "")
+    return {
+        "distribution": {"debian": "Debian", "ubuntu": "Ubuntu"}.get(name, name),
+        "version": fields.get("VERSION_ID", ""),
+        "codename": fields.get("VERSION_CODENAME", ""),
+    }
+
+
+def read_packages(tree: Tree) -> dict[str, Facts]:
+    """Packages of NVIDIA, CUDA and the kernel as dpkg's status has them; those of which nothing is left are left out."""
+    packages = {}
+    for block in tree.text("/var/lib/dpkg/status").split("\n\n"):
+        fields = dict(line.partition(": ")[::2] for line in block.splitlines() if not line.startswith(" "))
+        name, words = fields.get("Package", ""), fields.get("Status", "").split()
+        relevant = is_driver_package(name) or re.match(r"cuda-|nvidia-|linux-(image|headers|generic)", name)
+        if relevant and len(words) == 3 and words[2] not in ("not-installed", "config-files"):
+            packages[name] = {"version": fields.get("Version", ""), "hold": words[0] == "hold", "status": words[2]}
+    return packages
+
+
+def wanted_names(system: Facts, packages: t.Iterable[str], kernels: t.Iterable[str]) -> list[str]:
+    """The packages that apt is asked about: what is installed, what a plan may want, and headers for the kernels."""
+    branches = {row.number for row in data.BRANCHES}
+    names = {*packages, *(f"linux-headers-{release}" for release in kernels)}
+    flavours = kernel_flavours(packages)
+    for row in data.PACKAGE_SETS:
+        if row.distribution == system["distribution"]:
+            for template in (*row.packages, *row.dkms, *row.prebuilt, *row.pinning):
+                names |= {
+                    template.format(branch=branch, server=server, kernel=kernel)
+                    for branch in branches
+                    for server in ("", "-server")
+                    for kernel in flavours
+                }
+    return sorted(names)
+
+
+def kernel_flavours(packages: t.Iterable[str]) -> list[str]:
+    """Flavours whose metapackage is installed, such as generic-hwe-24.04; amd64 or generic where none is."""
+    found = [name[len("linux-image-") :] for name in packages if is_kernel_metapackage(name) and "-image-" in name]
+    return sorted(found) or ["generic"]
+
+
+def is_kernel_metapackage(name: str) -> bool:
+    """linux-image-amd64, linux-headers-generic-hwe-24.04: the packages that bring the next kernel."""
+    return bool(re.match(r"linux-(image|headers|generic)", name)) and not re.search(r"\d+\.\d+\.\d+", name)
+
+
+def parse_policy(text: str, codename: str) -> dict[str, list[Facts]]:
+    """The versions that ``apt-cache policy`` lists for each package, and where each comes from.
+
+    *origin* is archive, cuda_repository or other; a version that only dpkg knows has none.
+    """
+    offered: dict[str, list[Facts]] = {}
+    versions: list[Facts] = []
+    for line in text.splitlines():
+        if re.match(r"\S+:$", line):
+            versions = offered.setdefault(line[:-1], [])
+            continue
+        version = re.match(r" (?:\*\*\*|   ) (\S+) (-?\d+)$", line)
+        place = re.match(r"\s+(-?\d+) (\S+)(?: (\S+))?(?: \S+)?\s+Packages$", line)
+        if version:
+            versions.append({"version": version.group(1), "origins": []})
+        elif place and versions:
+            origin = _origin(place.group(2), place.group(3) or "", codename)
+            versions[-1]["origins"] = sorted({*versions[-1]["origins"], origin})
+    return {name: [row for row in rows if row["origins"]] for name, rows in offered.items()}
+
+
+def _origin(url: str, suite: str, codename: str) -> str:
+    if re.search(r"/compute/cuda/repos/|developer\.download\.nvidia\.com", url):
+        return data.CUDA_REPOSITORY
+    component = suite.partition("/")[2].rpartition("/")[2]
+    components = ("main", "contrib", "non-free", "non-free-firmware", "restricted", "universe", "multiverse")
+    own = bool(codename) and suite.startswith(codename) and component in components
+    return data.ARCHIVE if own and "ppa." not in url else "other"
+
+
+def origin_of(version: str, offered: t.Sequence[Facts]) -> str:
+    """Where an installed version comes from. One that is offered no more comes from where the others do, if that is one place."""
+    same = {origin for row in offered if row["version"] == version for origin in row["origins"]}
+    origins = same or {origin for row in offered for origin in row["origins"]}
+    return origins.pop() if len(origins) == 1 else "unknown"
+
+
+def read_run_installer(tree: Tree) -> Facts:
+    """What a .run file left behind."""
+    paths = [path for path in ("/usr/bin/nvidia-uninstall", "/var/log/nvidia-installer.log") if tree.exists(path)]
+    told = re.search(r"^installer version:\s*(\S+)", tree.text("/var/log/nvidia-installer.log"), re.MULTILINE)
+    return {
+        "installed": tree.exists("/usr/bin/nvidia-uninstall"),
+        "version": told.group(1) if told else "",
+        "paths": paths,
+    }
+
+
+def package_source(packages: t.Mapping[str, Facts], run_installed: bool) -> str:
+    """Where the driver's packages come from: none, archive, cuda_repository, other, unknown, run or mixed."""
+    origins = {
+        entry["origin"] for name, entry in packages.items() if is_driver_package(name) and branch_of(entry["version"])
+    }
+    told = origins - {"unknown"} or origins
+    if run_installed:
+        return "mixed" if told else "run"
+    return "mixed" if len(told) > 1 else next(iter(told), "none")
+
+
+def read_repositories(tree: Tree) -> list[Facts]:
+    """Sources of apt that are NVIDIA's CUDA repository, by file."""
+    found = []
+    files = [
+        "/etc/apt/sources.list",
+        *(f"/etc/apt/sources.list.d/{name}" for name in tree.names("/etc/apt/sources.list.d")),
+    ]
+    for path in files:
+        for line in tree.text(path).splitlines():
+            address = re.search(r"\S*/compute/cuda/repos/([a-z0-9]+)/\S*", line)
+            if address and not line.lstrip().startswith("#") and path.endswith((".list", ".sources")):
+                found.append({"file": path, "url": address.group(0), "directory": address.group(1)})
+    return found
+
+
+def read_pins(tree: Tree) -> list[Facts]:
+    """Preferences of apt that name NVIDIA's packages or repository."""
+    pins = []
+    files = [
+        "/etc/apt/preferences",
+        *(f"/etc/apt/preferences.d/{name}" for name in tree.names("/etc/apt/preferences.d")),
+    ]
+    for path in files:
+        text = re.sub(r"^(#|Explanation:).*\n", "", tree.text(path), flags=re.MULTILINE)
+        for block in re.split(r"\n\s*\n", text):
+            fields = dict(line.partition(": ")[::2] for line in block.splitlines())
+            if re.search(r"nvidia|cuda", block, re.IGNORECASE) and "Pin-Priority" in fields:
+                pins.append(
+                    {
+                        "file": path,
+                        "packages": fields.get("Package", ""),
+                        "pin": fields.get("Pin", ""),
+                        "priority": int(fields["Pin-Priority"]),
+                    }
+                )
+    return pins
+
+
+# --- the machine -----------------------------------------------------------------------------------------------------
+
+
+def read_virtualization(tree: Tree) -> Facts:
+    """container or vm, with its name where it is known, or none."""
+    container = tree.text("/run/systemd/container").strip() or ("docker" if tree.exists("/.dockerenv") else "")
+    if container:
+        return {"kind": "container", "name": container}
+    if re.search(r"^flags\s*:.*\bhypervisor\b", tree.text("/proc/cpuinfo"), re.MULTILINE):
+        return {"kind": "vm", "name": tree.text("/sys/class/dmi/id/product_name").strip()}
+    return {"kind": "none", "name": ""}
+
+
+def read_desktop(tree: Tree) -> Facts:
+    """The display manager, and whether a graphical session can be chosen at all."""
+    manager = os.path.basename(tree.link("/etc/systemd/system/display-manager.service"))
+    sessions = [
+        name
+        for directory in ("/usr/share/xsessions", "/usr/share/wayland-sessions")
+        for name in fnmatch.filter(tree.names(directory), "*.desktop")
+    ]
+    return {"display_manager": manager.partition(".")[0], "present": bool(manager or sessions)}
+
+
+def read_free_bytes(tree: Tree, paths: t.Sequence[str] = ("/", "/boot", "/usr", "/var")) -> dict[str, int]:
+    """For each path the bytes that root may still write. A path that is not there is left out."""
+    free = {}
+    for path in paths:
+        if os.path.isdir(tree.at(path)):
+            space = os.statvfs(tree.at(path))
+            free[path] = space.f_bfree * space.f_frsize
+    return free
+
+
+def gather(tree: Tree, ask_policy: t.Callable[[list[str]], str]) -> Facts:
+    """Everything. *ask_policy* gives what ``apt-cache policy`` says of the names, or nothing."""
+    system = read_system(tree)
+    packages = read_packages(tree)
+    kernels = {running_kernel(tree), next_kernel(tree)["release"]} - {""}
+    policy = parse_policy(ask_policy(wanted_names(system, packages, kernels)), system["codename"])
+    for name, entry in packages.items():
+        entry["origin"] = origin_of(entry["version"], policy.get(name, []))
+    run_installer = read_run_installer(tree)
+    return {
+        "system": system,
+        "gpus": read_gpus(tree),
+        "nvswitch": has_nvswitch(tree),
+        "driver": read_driver(tree),
+        "holders": read_holders(tree),
+        "secure_boot": read_secure_boot(tree, system["distribution"]),
+        "next_kernel": next_kernel(tree),
+        "kernels": read_kernels(tree, packages, policy),
+        "packages": packages,
+        "package_source": package_source(packages, run_installer["installed"]),
+        "available": {name: rows for name, rows in sorted(policy.items()) if rows},
+        "holds": sorted(name for name, entry in packages.items() if entry["hold"]),
+        "pins": read_pins(tree),
+        "repositories": read_repositories(tree),
+        "run_installer": run_installer,
+        "virtualization": read_virtualization(tree),
+        "desktop": read_desktop(tree),
+        "free_bytes": read_free_bytes(tree),
+    }
