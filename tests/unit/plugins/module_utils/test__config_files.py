@@ -252,6 +252,14 @@ def test_what_was_secret_once_stays_hidden_until_the_set_is_given_back(host):
     assert step.after.content == b"the host's own secret\n" and step.secret
 
 
+def test_what_a_person_put_in_the_way_meanwhile_is_not_taken_back(host):
+    transaction = host.begin({"4": NEW})
+    transaction.stage()
+    host.write("4", "by hand\n")
+    transaction.rollback()
+    assert Path(host.path("4")).read_text() == "by hand\n"
+
+
 class Crash(BaseException):
     """Power cut: nothing that would tidy up gets to run."""
 
@@ -415,7 +423,7 @@ def test_after_any_history_each_run_has_happened_or_not_and_all_can_be_given_bac
     for name, state in {**there, **(folder or {})}.items():
         Path(host.path(name)).write_bytes(state.content)
         os.chmod(host.path(name), state.mode)
-    untouched = snapshot(host.root)
+    untouched = host.states()
     for name, wanted, number, error in runs:
         before = host.states()
         transaction = host.begin(wanted, host.set(name))
@@ -427,7 +435,7 @@ def test_after_any_history_each_run_has_happened_or_not_and_all_can_be_given_bac
             assert not host.begin(wanted, host.set(name)).due, "the second run has nothing to do"
     for name in last:
         host.apply({}, host.set(name))
-    assert snapshot(host.root) == untouched
+    assert host.states() == untouched
 
 
 def test_two_runs_do_not_change_files_at_once(host, monkeypatch):
