@@ -16,7 +16,7 @@ description:
   - Opens a connection to each visitor's port, as its user would. C(frpc) accepts it in any case and closes it again when the other
     client does not offer the service, has another secret, or its service does not answer. A connection that stays open, or on
     which the service speaks, has reached the other end.
-  - The reason for a visitor's failure comes from the journal of the unit.
+  - Where something fails, the reason is looked for in the journal of the unit.
 attributes:
   check_mode:
     description: Can run in C(check_mode) and return changed status prediction without modifying target.
@@ -42,12 +42,12 @@ options:
     type: str
     default: frpc.service
   proxies:
-    description: Names of the proxies that are expected, with the client's own name before them, as in C(tower.ssh).
+    description: Names of the proxies that are expected.
     type: list
     elements: str
     default: []
   visitors:
-    description: The visitors to try, and where each listens, as in C({tower-ssh: 127.0.0.1:6022}).
+    description: "The visitors to try, and where each listens, as in C({tower-ssh: 127.0.0.1:6022})."
     type: dict
     default: {}
   timeout:
@@ -75,15 +75,15 @@ EXAMPLES = r"""
 
 RETURN = r"""
 error:
-  description: Why C(frpc) itself did not answer; empty when it did.
+  description: What keeps C(frpc) as a whole from working; empty when nothing does.
   returned: always
   type: str
-  sample: ""
+  sample: "no login at the server: token in login doesn't match token from configuration"
 proxies:
   description: For each of O(proxies) an empty text when the server accepted it, or else what keeps it from running.
   returned: always
   type: dict
-  sample: {tower.ssh: "", tower.web: port not allowed}
+  sample: {ssh: "", web: port not allowed}
 visitors:
   description: For each of O(visitors) an empty text when it reached the other end, or else why not.
   returned: always
@@ -108,7 +108,7 @@ UNDECIDED = ("new", "wait start")
 
 
 class NoAnswer(Exception):
-    """The interface did not tell."""
+    """The interface of frpc did not tell."""
 
 
 def ask(port: int, user: str, password: str) -> dict[str, dict[str, str]]:
@@ -120,12 +120,12 @@ def ask(port: int, user: str, password: str) -> dict[str, dict[str, str]]:
         connection.request("GET", "/api/status", headers={"Authorization": f"Basic {login}"})
         answer = connection.getresponse()
         if answer.status != 200:
-            raise NoAnswer(f"it answers with status {answer.status}")
+            raise NoAnswer(f"frpc answers with status {answer.status}")
         by_type = json.loads(answer.read())
     except (OSError, http.client.HTTPException) as error:
-        raise NoAnswer(str(error)) from error
+        raise NoAnswer(f"frpc does not answer on port {port}: {error}") from error
     except ValueError:
-        raise NoAnswer("its answer is no JSON") from None
+        raise NoAnswer(f"what answers on port {port} is not frpc") from None
     finally:
         connection.close()
     return {proxy["name"]: proxy for proxies in by_type.values() for proxy in proxies}
@@ -135,7 +135,7 @@ def judge(expected: t.Sequence[str], known: t.Mapping[str, t.Mapping[str, str]])
     """What keeps each of the expected proxies from running; empty text when nothing does."""
     verdicts = {}
     for name in expected:
-        proxy = known.get(name, {"status": "not known to frpc, or no login yet", "err": ""})
+        proxy = known.get(name, {"status": "not started", "err": ""})
         verdicts[name] = "" if proxy["status"] == "running" else proxy["err"] or proxy["status"]
     return verdicts
 
@@ -144,18 +144,19 @@ def undecided(expected: t.Sequence[str], known: t.Mapping[str, t.Mapping[str, st
     return any(name not in known or known[name]["status"] in UNDECIDED for name in expected)
 
 
-def reach(address: str, port: str, timeout: float, silence: float) -> str:
-    """Connect until somebody at the other end is there; otherwise why the last attempt failed."""
+def reach(place: str, timeout: float, silence: float) -> str:
+    """Connect to ``address:port`` until somebody at the other end is there; otherwise why the last attempt failed."""
     end = time.monotonic() + timeout
     while True:
-        problem = knock(address, port, silence)
+        problem = knock(place, silence)
         if not problem or time.monotonic() > end:
             return problem
         time.sleep(PAUSE)
 
 
-def knock(address: str, port: str, silence: float) -> str:
+def knock(place: str, silence: float) -> str:
     """Empty text when a connection stays open, or something is said on it."""
+    address, _colon, port = place.rpartition(":")
     try:
         with socket.create_connection((address, int(port)), timeout=5) as connection:
             connection.settimeout(silence)
@@ -166,10 +167,17 @@ def knock(address: str, port: str, silence: float) -> str:
         return error.strerror or str(error)
 
 
-def reason(journal: str, name: str) -> str:
-    """The last complaint of frpc about a visitor, without its time and place; empty when there is none."""
-    complaints = re.findall(rf"^.*\[{re.escape(name)}\].*\berror: (.+)$", journal, re.MULTILINE)
-    return complaints[-1].split("error: ")[-1] if complaints else ""
+def complaint(journal: str, visitor: str) -> str:
+    """The last complaint about a visitor, without its time and place; empty text when there is none."""
+    found = re.findall(rf"\[{re.escape(visitor)}\].*\berror: (.+)$", journal, re.MULTILINE)
+    return found[-1] if found else ""
+
+
+def login_problem(journal: str) -> str:
+    """Why the server did not let frpc in; empty text when the last attempt went well."""
+    attempts = re.findall(r"login to server success|connect to server error: .+$", journal, re.MULTILINE)
+    _what, _colon, why = attempts[-1].partition(": ") if attempts else ("", "", "")
+    return f"no login at the server: {why}" if why else ""
 
 
 def main() -> None:
@@ -189,16 +197,17 @@ def main() -> None:
     params = module.params
     with ThreadPoolExecutor(max_workers=len(params["visitors"]) + 1) as pool:
         attempts = {
-            name: pool.submit(reach, *place.rsplit(":", 1), params["timeout"], params["silence"])
+            name: pool.submit(reach, place, params["timeout"], params["silence"])
             for name, place in params["visitors"].items()
         }
         error, proxies = gather(params)
     visitors = {name: attempt.result() for name, attempt in attempts.items()}
-    if any(visitors.values()):
+    if error or any(proxies.values()) or any(visitors.values()):
         _rc, journal, _err = module.run_command(
             ["journalctl", f"--unit={params['unit']}", "--lines=200", "--no-pager", "--output=cat"]
         )
-        visitors = {name: problem and (reason(journal, name) or problem) for name, problem in visitors.items()}
+        error = error or login_problem(journal)
+        visitors = {name: problem and (complaint(journal, name) or problem) for name, problem in visitors.items()}
     module.exit_json(changed=False, error=error, proxies=proxies, visitors=visitors)
 
 

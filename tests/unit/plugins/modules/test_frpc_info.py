@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A frpc that answers as the real one does (its words are from 0.70.1), and ports that behave as its visitors do."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.modules import frpc_info
+
+JOURNAL = "journalctl --unit=frpc.service --lines=200 --no-pager --output=cat"
+LOGGED_IN = "2026-11-21 14:49:59.635 [I] [client/service.go:331] [5f4e] login to server success, get run id [5f4e]\n"
+NO_LOGIN = (
+    "2026-11-21 14:49:57.512 [W] [client/service.go:322] connect to server error: "
+    "token in login doesn't match token from configuration\n"
+)
+NO_SUCH_SERVICE = (
+    "2026-11-21 14:48:01.512 [W] [visitor/stcp.go:75] [5f4e] [tower-ssh] dialRawVisitorConn error: "
+    "start new visitor connection error: custom listener for [tower.ssh] doesn't exist\n"
+)
+
+
+@pytest.fixture
+def frpc() -> Iterator[Callable[..., int]]:
+    """Serve proxies as /api/status does, to who knows the password `right`; gives the port."""
+    servers = []
+
+    def serve(status: dict[str, list[dict[str, str]]]) -> int:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                login = f"Basic {base64.b64encode(b'admin:right').decode()}"
+                self.send_response(200 if self.headers["Authorization"] == login else 401)
+                self.end_headers()
+                self.wfile.write(json.dumps(status).encode())
+
+            def log_message(self, *_words: object) -> None:
+                pass
+
+        server = HTTPServer(("127.0.0.1", 0), Handler)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return server.server_port
+
+    yield serve
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def door() -> Iterator[Callable[[Callable[[socket.socket], object]], str]]:
+    """Accept connections and do something with each; gives where."""
+    listeners = []
+
+    def listen(treat: Callable[[socket.socket], object]) -> str:
+        listener = socket.create_server(("127.0.0.1", 0))
+        listeners.append(listener)
+
+        def accept() -> None:
+            while True:
+                try:
+                    treat(listener.accept()[0])
+                except OSError:
+                    return
+
+        threading.Thread(target=accept, daemon=True).start()
+        return f"127.0.0.1:{listener.getsockname()[1]}"
+
+    yield listen
+    for listener in listeners:
+        listener.close()
+
+
+@pytest.fixture
+def info(run_module):
+    def run(port: int, journal: str = "", **params: object):
+        defaults = {"user": "admin", "password": "right", "timeout": 0, "silence": 0.3}
+        return run_module(frpc_info, commands={JOURNAL: (0, journal, "")}, port=port, **{**defaults, **params})
+
+    return run
+
+
+def proxy(name: str, status: str = "running", err: str = "") -> dict[str, str]:
+    return {"name": name, "type": "stcp", "status": status, "err": err, "local_addr": "127.0.0.1:22"}
+
+
+def test_accepted_proxies_have_nothing_to_say(info, frpc):
+    result = info(frpc({"stcp": [proxy("ssh")], "tcp": [proxy("web")]}), proxies=["ssh", "web"])
+    assert (result["error"], result["proxies"], result["changed"]) == ("", {"ssh": "", "web": ""}, False)
+
+
+def test_a_refused_proxy_is_named_with_the_servers_reason(info, frpc):
+    port = frpc({"stcp": [proxy("ssh")], "tcp": [proxy("web", "start error", "port not allowed")]})
+    assert info(port, LOGGED_IN, proxies=["ssh", "web"])["proxies"] == {"ssh": "", "web": "port not allowed"}
+
+
+def test_without_a_login_the_reason_is_in_the_journal(info, frpc):
+    result = info(frpc({}), LOGGED_IN + NO_LOGIN, proxies=["ssh"])
+    assert result["error"] == "no login at the server: token in login doesn't match token from configuration"
+    assert result["proxies"] == {"ssh": "not started"}
+
+
+def test_a_login_that_failed_before_one_that_went_well_is_past(info, frpc):
+    assert info(frpc({}), NO_LOGIN + LOGGED_IN, proxies=["ssh"])["error"] == ""
+
+
+def test_a_frpc_that_is_not_there_and_a_wrong_password(info, frpc):
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    assert f"frpc does not answer on port {port}" in info(port)["error"]
+    assert info(frpc({}), password="wrong")["error"] == "frpc answers with status 401"
+
+
+def test_a_visitor_reaches_a_service_that_speaks_and_one_that_waits(info, frpc, door):
+    open_ends = []
+    doors = {"speaks": door(lambda peer: peer.sendall(b"SSH-2.0-x\r\n")), "waits": door(open_ends.append)}
+    assert info(frpc({}), visitors=doors)["visitors"] == {"speaks": "", "waits": ""}
+
+
+def test_a_visitor_whose_connection_is_closed_at_once_did_not_reach_it(info, frpc, door):
+    doors = {"tower-ssh": door(socket.socket.close)}
+    assert info(frpc({}), LOGGED_IN + NO_SUCH_SERVICE, visitors=doors)["visitors"] == {
+        "tower-ssh": "custom listener for [tower.ssh] doesn't exist"
+    }
+    assert info(frpc({}), LOGGED_IN, visitors=doors)["visitors"] == {"tower-ssh": "the connection is closed at once"}
+
+
+def test_a_visitor_that_does_not_listen(info, frpc):
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        place = f"127.0.0.1:{closed.getsockname()[1]}"
+    assert info(frpc({}), visitors={"tower-ssh": place})["visitors"] == {"tower-ssh": "Connection refused"}
+
+
+def test_a_visitor_may_come_up_a_little_later(info, frpc, door):
+    peers = iter([socket.socket.close, lambda peer: peer.sendall(b"hello")])
+    doors = {"tower-web": door(lambda peer: next(peers)(peer))}
+    assert info(frpc({}), visitors=doors, timeout=5)["visitors"] == {"tower-web": ""}
