@@ -21,50 +21,13 @@ import stat
 import struct
 import typing as t
 
-# Keywords of which `sshd -T` prints a line each time they are given; all others have one value.
-REPEATED = frozenset(
-    (
-        "acceptenv",
-        "allowgroups",
-        "allowusers",
-        "denygroups",
-        "denyusers",
-        "hostkey",
-        "listenaddress",
-        "port",
-        "setenv",
-        "subsystem",
-    )
-)
-
-# What sshd does where it cannot be asked since it is not installed yet (sshd_config(5), and UsePAM of Debian's file).
-DEFAULTS: dict[str, t.Any] = {
-    "authorizedkeysfile": ".ssh/authorized_keys .ssh/authorized_keys2",
-    "passwordauthentication": "yes",
-    "kbdinteractiveauthentication": "no",
-    "permitrootlogin": "prohibit-password",
-    "pubkeyacceptedalgorithms": ",".join(
-        (
-            "ssh-ed25519,ecdsa-sha2-nistp256,ecdsa-sha2-nistp384,ecdsa-sha2-nistp521",
-            "sk-ssh-ed25519@openssh.com,sk-ecdsa-sha2-nistp256@openssh.com,rsa-sha2-512,rsa-sha2-256",
-        )
-    ),
-    "pubkeyauthentication": "yes",
-    "requiredrsasize": "1024",
-    "strictmodes": "yes",
-    "usepam": "yes",
-}
+from ansible_collections.rigwright.workstation.plugins.module_utils._sshd_config import Config
 
 # Shells that end at once: sshd lets the user in, and the session is over.
 NO_SHELLS = frozenset(("nologin", "false", "true", "sync"))
 
-INCLUDE = "Include /etc/ssh/sshd_config.d/*.conf"
-INCLUDE_NOTE = "# Added by rigwright.workstation, role ssh: what stands in the directory wins over this file."
-
 # 1970-01-01 in the count of datetime.
 EPOCH = datetime.date(1970, 1, 1).toordinal()
-
-Config = t.Mapping[str, t.Any]
 
 
 class Account(t.NamedTuple):
@@ -94,50 +57,6 @@ class Access(t.NamedTuple):
     password: bool = False
     refusal: str | None = None
     problems: tuple[str, ...] = ()
-
-
-def parse_config(text: str) -> dict[str, t.Any]:
-    """Read the output of ``sshd -T``: a string a keyword, a list for those that may be given several times."""
-    config: dict[str, t.Any] = {keyword: [] for keyword in REPEATED}
-    for line in text.splitlines():
-        keyword, _space, value = line.partition(" ")
-        if keyword in REPEATED:
-            config[keyword].append(value)
-        elif keyword:
-            config[keyword] = value
-    return config
-
-
-def overlay(config: Config, options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """The effective configuration as it would be with further options, spelt as in sshd_config(5) or as YAML reads them.
-
-    What allows takes the place of what is there, what denies adds to it: nobody counts who may turn out to be refused.
-    """
-    result = dict(config)
-    for name, value in options.items():
-        keyword = name.lower()
-        values = [_spell(one) for one in (value if isinstance(value, list) else [value])]
-        if keyword in REPEATED:
-            kept = config.get(keyword, []) if keyword.startswith("deny") else []
-            result[keyword] = [*kept, *(word for one in values for word in one.split())]
-        elif values:
-            result[keyword] = values[0]
-    return result
-
-
-def _spell(value: t.Any) -> str:
-    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
-
-
-def ensure_include(text: str) -> str:
-    """The main configuration file with the drop-in directory included before any other keyword; first match wins."""
-    for line in text.splitlines():
-        words = line.split("#", 1)[0].split()
-        if words:
-            if words[0].lower() == "include" and INCLUDE.split()[1] in (word.strip('"') for word in words[1:]):
-                return text
-            break
-    return f"{INCLUDE_NOTE}\n{INCLUDE}\n\n{text}"
 
 
 def parse_shadow(text: str) -> dict[str, tuple[str, int | None]]:
@@ -336,19 +255,6 @@ def grants_root(listing: str) -> bool:
     return (
         re.search(r"^\s+\((?:ALL|root)(?:\s*:\s*[^)]*)?\)\s+(?:[A-Z_]+:\s*)*ALL\s*$", listing, re.MULTILINE) is not None
     )
-
-
-def parse_units(text: str) -> dict[str, dict[str, list[str]]]:
-    """Read ``systemctl show UNIT...``: for each unit its properties, each a list since some come several times."""
-    units = {}
-    for block in text.strip().split("\n\n"):
-        properties: dict[str, list[str]] = {}
-        for line in block.splitlines():
-            name, _equals, value = line.partition("=")
-            properties.setdefault(name, []).append(value)
-        if "Id" in properties:
-            units[properties["Id"][0]] = properties
-    return units
 
 
 def listen_port(value: str) -> int | None:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness import fingerprint
+from harness import fingerprint, lab
 from harness.clients import Done, Entry, Machine
 
+LAB = lab.read("molecule")
 PASSWORD = "correct-horse"
 SSH = "ssh -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
 FETCH = 'python3 -c \'from urllib.request import urlopen as get; print(get("http://127.0.0.1:8888").read().decode(), end="")\''
@@ -45,6 +51,30 @@ def applied(apply: Apply) -> Apply:
         result = apply(variables=variables)
         assert result.rc == 0, result.output
         return result
+
+    return run
+
+
+@pytest.fixture
+def verified(tmp_path: Path) -> Callable[..., dict[str, dict[str, str]]]:
+    """What the playbook verify finds, by host: `{id: status}`."""
+
+    def run(variables: dict[str, Any] | None = None) -> dict[str, dict[str, str]]:
+        options, report = tmp_path / "verify.json", tmp_path / "verify-report.json"
+        options.write_text(json.dumps({"workstation_roles": [{"role": "ssh", "applies": True}], **(variables or {})}))
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "ansible", "playbook", "playbooks/verify.yml", "--limit=targets"),
+                *("--inventory", str(LAB.inventory), "--extra-vars", f"@{options}"),
+            ],
+            check=False,  # it ends with an error when a finding failed
+            cwd=lab.ROOT,
+            env=os.environ | {"ANSIBLE_CONFIG": str(lab.ROOT / "ansible.cfg"), "RIGWRIGHT_REPORT_PATH": str(report)},
+        )
+        hosts = json.loads(report.read_text())["hosts"]
+        return {
+            name: {finding["id"]: finding["status"] for finding in host["findings"]} for name, host in hosts.items()
+        }
 
     return run
 
@@ -100,7 +130,7 @@ def test_passwords_and_root_are_refused_and_let_in_when_asked(
         assert "Permission denied (publickey)" in login(target, "root", options=strangers()).stderr
 
     # The same credentials: they were right.
-    applied({"ssh_passwords": "allowed", "ssh_root_login": "key_only"})
+    applied({"ssh_passwords": "allowed", "ssh_permit_root_login": "prohibit-password"})
 
     for target in targets:
         assert login(target, "guest", password=PASSWORD).rc == 0
@@ -199,6 +229,12 @@ def test_without_the_jail_fail2ban_goes_on_or_stops_and_does_not_fail(applied: A
         assert "Currently banned" in target.must("fail2ban-client status sshd")
 
 
+def test_the_proofs_hold(verified: Callable[..., dict[str, dict[str, str]]], targets: list[Machine]) -> None:
+    verdict = verified()
+    for target in targets:
+        assert set(verdict[target.host.name].values()) == {"pass"}
+
+
 # --- What must not lock anybody out ---
 
 
@@ -222,10 +258,74 @@ def test_an_earlier_file_that_would_win_is_noticed(apply: Apply, targets: list[M
     result = apply(variables={"ssh_max_auth_tries": 3})
 
     assert result.rc != 0
-    assert "X11Forwarding no" in result.output
+    assert "ssh_x11_forwarding: would not be in force: x11forwarding is yes and not no" in words(result.output)
+    assert "(/etc/ssh/sshd_config.d/00-earlier.conf:1)" in words(result.output)
     assert state(targets) == before
     for target in targets:
         target.must("rm /etc/ssh/sshd_config.d/00-earlier.conf")
+
+
+def test_a_match_block_that_lets_one_user_in_by_password_is_noticed(
+    apply: Apply,
+    applied: Apply,
+    login: Callable[..., Done],
+    strangers: Callable[[], str],
+    verified: Callable[..., dict[str, dict[str, str]]],
+    targets: list[Machine],
+) -> None:
+    by_hand = "/etc/ssh/sshd_config.d/50-by-hand.conf"
+    for target in targets:
+        target.put({by_hand: Entry(b"# for now\nMatch User guest Address 10.0.0.0/8\n  PasswordAuthentication yes\n")})
+        target.must("systemctl restart ssh")
+        # It is a hole: this very login is what the role promises to refuse.
+        assert login(target, "guest", password=PASSWORD).rc == 0
+    before = state(targets)
+
+    refused, verdict = apply(), verified()
+
+    assert refused.rc != 0
+    said = words(refused.output)
+    assert "ssh_passwords: would not be in force: passwordauthentication is yes for guest from 10.0.0.1" in said
+    assert f"({by_hand}:3 below `Match User guest Address 10.0.0.0/8`)" in said
+    assert state(targets) == before
+    for target in targets:
+        assert verdict[target.host.name]["ssh.configuration"] == "fail"
+        # A block that only takes away is nobody's business.
+        target.put(
+            {by_hand: Entry(b"Match User guest\n  X11Forwarding no\n  AllowTcpForwarding no\n  LogLevel INFO\n")}
+        )
+    applied()
+    verdict = verified()
+    for target in targets:
+        assert verdict[target.host.name]["ssh.configuration"] == "pass"
+        assert login(target, "guest", password=PASSWORD, options=strangers()).rc != 0
+        target.must(f"rm {by_hand}")
+    applied()
+
+
+def test_what_adds_up_with_another_file_is_noticed(
+    apply: Apply, verified: Callable[..., dict[str, dict[str, str]]], targets: list[Machine]
+) -> None:
+    by_hand = "/etc/ssh/sshd_config.d/50-by-hand.conf"
+    for target in targets:
+        target.put({by_hand: Entry(b"Port 2222\nAllowGroups owner\n")})
+    before = state(targets)
+
+    result = apply(variables={"ssh_allow_groups": [{"name": "owner"}, {"name": "sudo"}]})
+    other = apply(variables={"ssh_allow_groups": [{"name": "guest", "members": ["owner"]}]})
+    verdict = verified()
+
+    assert result.rc != 0
+    assert "ssh_ports or ssh_listen_addresses: would not be in force" in words(result.output)
+    assert f"({by_hand}:1)" in words(result.output)
+    assert "ssh_allow_groups" not in words(result.output)
+    assert other.rc != 0
+    assert "ssh_allow_groups: would not be in force: allowgroups is guest, owner and not guest" in words(other.output)
+    assert f"({by_hand}:2)" in words(other.output)
+    assert state(targets) == before
+    for target in targets:
+        assert verdict[target.host.name]["ssh.configuration"] == "fail"
+        target.must(f"rm {by_hand}")
 
 
 def test_a_main_file_without_the_include_gets_it_and_gives_it_back(applied: Apply, targets: list[Machine]) -> None:
@@ -286,8 +386,9 @@ def test_a_new_port_opens_before_the_old_one_closes(
         assert first.findings(target.host.name)["ssh.ports"] == "warn"
         assert [login(target, "owner", port=port).rc for port in (22, 2222)] == [0, 0]
 
-    applied({"ssh_ports": [2222], **through(2222)})
+    second = applied({"ssh_ports": [2222], **through(2222)})
     for target in targets:
+        assert second.findings(target.host.name)["ssh.ports"] == "pass"
         assert "Connection refused" in login(target, "owner", port=22).stderr
         assert login(target, "owner", port=2222).rc == 0
 
@@ -314,12 +415,14 @@ def test_a_new_port_that_does_not_answer_keeps_the_old_one(
         target.must("nft 'add table inet deaf; add chain inet deaf in { type filter hook input priority 0; }'")
         target.must("nft add rule inet deaf in tcp dport 2222 drop")
 
-    result = apply(variables={"ssh_ports": [2222], **CONSOLE})
+    # The second time, sshd listens on the new port: that alone proves nothing.
+    for _time in range(2):
+        result = apply(variables={"ssh_ports": [2222], **CONSOLE})
+        assert result.rc != 0
+        assert "ssh_ports: names a port on which no ssh server answers (2222)" in words(result.output)
+        assert all(login(target, "owner").rc == 0 for target in targets)
 
-    assert result.rc != 0
-    assert "ssh_ports: names a port on which no ssh server answers (2222)" in words(result.output)
     for target in targets:
-        assert login(target, "owner").rc == 0
         target.must("nft delete table inet deaf")
     applied()
 

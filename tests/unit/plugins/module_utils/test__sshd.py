@@ -9,26 +9,21 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._sshd import (
-    DEFAULTS,
-    INCLUDE,
     Account,
     Host,
     access,
     connection,
-    ensure_include,
     grants_root,
     has_password,
     key_files,
     key_problem,
     listen_port,
     matches_any,
-    overlay,
-    parse_config,
     parse_shadow,
-    parse_units,
     path_problem,
     refusal,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._sshd_config import DEFAULTS
 
 ED25519 = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBTJx7xFBWaHrCx3Zk0oM/QtF1+81jIzscE+XAiJeHKd alice@laptop"
 ECDSA = (
@@ -84,39 +79,6 @@ class Files:
 
 def config(**changed: object) -> dict[str, object]:
     return {**DEFAULTS, **changed}
-
-
-def test_the_output_of_sshd_is_read_with_repeated_keywords_as_lists():
-    text = "port 22\nport 2222\npermitrootlogin no\nauthorizedkeysfile .ssh/a .ssh/b\nallowgroups remote\n"
-    parsed = parse_config(text)
-    assert parsed["port"] == ["22", "2222"]
-    assert parsed["permitrootlogin"] == "no"
-    assert parsed["authorizedkeysfile"] == ".ssh/a .ssh/b"
-    assert parsed["allowgroups"] == ["remote"]
-    assert parsed["denyusers"] == []
-
-
-def test_a_plan_replaces_what_allows_and_adds_to_what_denies():
-    now = parse_config("allowgroups old\ndenyusers mallory\npermitrootlogin yes\n")
-    planned = overlay(now, {"AllowGroups": ["new"], "DenyUsers": "eve bob", "permitrootlogin": False, "MaxSessions": 5})
-    assert planned["allowgroups"] == ["new"]
-    assert planned["denyusers"] == ["mallory", "eve", "bob"]
-    assert planned["permitrootlogin"] == "no"
-    assert planned["maxsessions"] == "5"
-
-
-def test_a_main_file_that_begins_with_the_include_stays_as_it_is():
-    text = f"# Debian's own\n\n{INCLUDE}\n\nUsePAM yes\n"
-    assert ensure_include(text) == text
-
-
-@pytest.mark.parametrize(
-    "text", ["UsePAM yes\n", f"PasswordAuthentication yes\n{INCLUDE}\n", f"#{INCLUDE}\n", "Include /etc/ssh/own\n"]
-)
-def test_the_include_is_put_before_a_keyword_that_would_win(text):
-    wanted = ensure_include(text)
-    assert wanted.endswith(f"\n{INCLUDE}\n\n{text}")
-    assert ensure_include(wanted) == wanted
 
 
 def test_shadow_names_the_password_field_and_the_last_day():
@@ -301,11 +263,9 @@ def test_sudo_makes_root_of_those_who_may_do_everything(rule, expected):
     assert grants_root(f"User alice may run the following commands on ws:\n{rule}\n") is expected
 
 
-def test_units_are_read_with_all_their_sockets():
-    text = "Id=ssh.service\nActiveState=active\nMainPID=7\n\nId=ssh.socket\nListen=0.0.0.0:22 (Stream)\nListen=[::]:22 (Stream)\n"
-    units = parse_units(text)
-    assert units["ssh.service"]["MainPID"] == ["7"]
-    assert [listen_port(value) for value in units["ssh.socket"]["Listen"]] == [22, 22]
+@pytest.mark.parametrize("value", ["0.0.0.0:22 (Stream)", "[::]:22 (Stream)", "22 (Stream)"])
+def test_a_socket_of_systemd_has_a_port(value):
+    assert listen_port(value) == 22
 
 
 def test_a_socket_in_the_file_system_has_no_port():

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""ssh_plan on a host that is made up: its accounts and its sshd are given, the rest really runs."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._sshd import Account
+from ansible_collections.rigwright.workstation.plugins.module_utils._sshd_config import DEFAULTS
+from ansible_collections.rigwright.workstation.plugins.modules import ssh_plan
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBTJx7xFBWaHrCx3Zk0oM/QtF1+81jIzscE+XAiJeHKd"
+HASH = "$y$j9T$salt$hash"
+UNITS = (
+    "Id=ssh.service\nNames=ssh.service\nActiveState=active\nMainPID=0\n\n"
+    "Id=ssh.socket\nNames=ssh.socket\nActiveState=inactive\nAccept=no\nListen=[::]:22 (Stream)\n"
+)
+MAY_BECOME_ROOT = {
+    "alice": "User alice may run the following commands on ws:\n    (ALL : ALL) ALL\n",
+    "bob": "User bob is not allowed to run sudo on ws.\n",
+}
+
+
+def settings_of(path: Path, user: str) -> Iterator[tuple[bool, str, str]]:
+    """Whether a Match block says so, keyword and value of all that holds for a user."""
+    matches = None
+    for line in path.read_text().splitlines():
+        keyword, _space, value = line.strip().partition(" ")
+        if keyword == "PermitRotLogin":
+            raise ValueError(f"{path}: line 1: Bad configuration option: {keyword}")
+        if keyword == "Include":
+            for file in sorted(Path(value).parent.glob(Path(value).name)):
+                yield from settings_of(file, user)
+        elif keyword == "Match":
+            matches = value == f"User {user}"
+        elif keyword and matches is not False:
+            yield matches is True, keyword.lower(), value
+
+
+def run_command(args: list[str], **_options: Any) -> tuple[int, str, str]:
+    """sudo, systemctl, and a sshd that knows Include, Match User, what the first file says, and what adds up."""
+    if args[0] == "systemctl":
+        return 0, UNITS, ""
+    if args[0] == "sudo":
+        return 0, MAY_BECOME_ROOT[args[-1]], ""
+    user = args[args.index("-C") + 1].split(",")[0].partition("=")[2] if "-C" in args else ""
+    try:
+        settings = list(settings_of(Path(args[args.index("-f") + 1]), user))
+    except ValueError as error:
+        return 255, "", f"{error}\n"
+    found: dict[str, list[str]] = {}
+    for _matched, keyword, value in sorted(settings, key=lambda setting: not setting[0]):
+        found.setdefault(keyword, []).append(value)
+    said = {**DEFAULTS, **{name: values[0] for name, values in found.items()}}
+    said.pop("port", None)
+    lines = [f"{name} {value}" for name, value in said.items() if name != "allowgroups"]
+    lines += [f"allowgroups {group}" for group in found.get("allowgroups", [])]
+    ports = found.get("port", ["22"])
+    lines += [f"listenaddress {host}:{port}" for host in ("0.0.0.0", "[::]") for port in ports]  # noqa: S104
+    return 0, "\n".join(lines), ""
+
+
+@pytest.fixture
+def etc(tmp_path: Path) -> Path:
+    """Its /etc/ssh."""
+    (tmp_path / "etc/sshd_config.d").mkdir(parents=True)
+    (tmp_path / "etc/sshd_config").write_text(f"Include {tmp_path}/etc/sshd_config.d/*.conf\nUsePAM yes\n")
+    return tmp_path / "etc"
+
+
+@pytest.fixture
+def plan(tmp_path: Path, etc: Path, monkeypatch: pytest.MonkeyPatch, run_module: Callable) -> Callable[..., dict]:
+    """Plan for a host with an administrator alice, who has a key and a password, and a user bob, who has a password."""
+    (tmp_path / "alice" / ".ssh").mkdir(parents=True, mode=0o700)
+    (tmp_path / "alice" / ".ssh" / "authorized_keys").write_text(KEY)
+    (tmp_path / "alice" / ".ssh" / "authorized_keys").chmod(0o600)
+    (tmp_path / "alice").chmod(0o755)
+    uid = tmp_path.stat().st_uid
+
+    def accounts(_names: object, members: dict[str, list[str]]) -> list[Account]:
+        return [
+            Account(
+                name,
+                uid or 1000,
+                str(tmp_path / name),
+                "/bin/sh",
+                HASH,
+                None,
+                frozenset({name, *(group for group, users in members.items() if name in users)}),
+            )
+            for name in ("alice", "bob")
+        ]
+
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(AnsibleModule, "run_command", staticmethod(run_command))
+    monkeypatch.setattr(AnsibleModule, "get_bin_path", lambda self, name, *_rest, **_options: name)
+    for name, value in {
+        "SSHD": str(etc / "sshd_config"),
+        "RUN": str(tmp_path / "run"),
+        "MAIN_CONFIG": str(etc / "sshd_config"),
+        "PATIENCE": 0,
+        "accounts": accounts,
+        "own_connection": lambda: None,
+        "read_listeners": list,
+    }.items():
+        monkeypatch.setattr(ssh_plan, name, value)
+    monkeypatch.setattr(ssh_plan.ssh_plan, "DROP_IN", str(etc / "sshd_config.d/00-rigwright.conf"))
+    monkeypatch.setattr(ssh_plan.ssh_plan, "KEYS_FILE", ".ssh/authorized_keys")
+    monkeypatch.setattr(ssh_plan, "ensure_include", lambda text: text)
+    return lambda **params: run_module(ssh_plan, **params)
+
+
+def refused(result: dict) -> dict[str, str]:
+    return {fault["variable"]: fault["problem"] for fault in result["requirements"]}
+
+
+def test_a_plan_for_a_host_as_it_should_be(plan):
+    result = plan()
+    assert result["requirements"] == []
+    assert result["passwords_refused"] is True
+    assert "PasswordAuthentication no" in result["settings"]
+    assert result["changed"] is False
+
+
+def test_only_a_group_of_those_without_keys_is_refused(plan):
+    result = plan(allow_groups=[{"name": "remote", "members": ["bob"]}], passwords="refused")
+    assert "nobody who can become root would have a key" in refused(result)["ssh_passwords"]
+    assert "would leave nobody" in refused(result)["ssh_allow_groups"]
+
+
+def test_keys_of_the_request_let_their_user_in(plan):
+    result = plan(authorized_keys=[{"user": "bob", "keys": [KEY]}])
+    assert result["requirements"] == []
+    assert result["files"] == [{"path": "/etc/ssh/authorized_keys.d/bob", "content": f"{KEY}\n"}]
+
+
+def test_a_damaged_key_is_named_by_its_place_and_not_shown(plan):
+    said = refused(plan(authorized_keys=[{"user": "bob", "keys": [KEY, f"{KEY[:-4]}\n"]}]))
+    assert "bob, key 2: damaged: its data is not that of a public key" in said["ssh_authorized_keys"]
+    assert KEY[20:40] not in said["ssh_authorized_keys"]
+
+
+def test_a_user_who_does_not_exist_is_found(plan):
+    findings = {one["id"]: one for one in plan(authorized_keys=[{"user": "carol", "keys": [KEY]}])["findings"]}
+    assert findings["ssh.authorized_keys"]["evidence"] == "carol does not exist yet"
+
+
+def test_a_file_of_an_earlier_name_that_wins_is_refused_and_named(plan, etc):
+    (etc / "sshd_config.d/00-earlier.conf").write_text("X11Forwarding yes\n")
+    assert refused(plan()) == {
+        "ssh_x11_forwarding": "would not be in force: x11forwarding is yes and not no"
+        f" ({etc}/sshd_config.d/00-earlier.conf:1)"
+    }
+
+
+def test_a_file_of_a_later_name_does_not_win(plan, etc):
+    (etc / "sshd_config.d/50-later.conf").write_text("X11Forwarding yes\n")
+    assert refused(plan()) == {}
+
+
+def test_ports_and_groups_of_another_file_are_refused_since_they_add_up(plan, etc):
+    (etc / "sshd_config.d/50-later.conf").write_text("Port 2222\nAllowGroups staff\n")
+    said = refused(plan(allow_groups=[{"name": "alice"}]))
+    assert {*said} == {"ssh_ports or ssh_listen_addresses", "ssh_allow_groups"}
+    assert f"({etc}/sshd_config.d/50-later.conf:2)" in said["ssh_allow_groups"]
+
+
+def test_a_match_block_for_one_user_is_refused(plan, etc):
+    (etc / "sshd_config.d/50-later.conf").write_text("Match User bob\n  PasswordAuthentication yes\n")
+    assert "passwordauthentication is yes for bob" in refused(plan())["ssh_passwords"]
+
+
+def test_what_is_in_force_is_proven_and_not_what_would_be(plan, etc):
+    # Nobody has applied the role: the files on the host say nothing of X11.
+    result = plan(proof="all", x11_forwarding=True)
+    (configuration,) = [one for one in result["findings"] if one["id"] == "ssh.configuration"]
+    assert configuration["status"] == "fail"
+    assert "x11forwarding is nothing" in configuration["evidence"]
+
+
+def test_a_word_that_sshd_does_not_know_is_refused_in_its_words_and_by_the_real_path(plan, etc):
+    said = refused(plan(extra_options={"PermitRotLogin": True}))["ssh_extra_options"]
+    assert said == (
+        f"would be refused by sshd: {etc}/sshd_config.d/00-rigwright.conf: line 1:"
+        " Bad configuration option: PermitRotLogin"
+    )
+
+
+def test_a_host_without_sshd_is_planned_for_by_its_defaults(plan, etc):
+    (etc / "sshd_config").unlink()
+    result = plan(passwords="refused")
+    assert result["installed"] is False
+    assert result["requirements"] == []
+
+
+def test_it_refuses_to_run_as_another_user(monkeypatch, run_module):
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    result = run_module(ssh_plan)
+    assert result["failed"] is True
+    assert "become: true" in result["msg"]
+
+
+@pytest.fixture
+def server() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening
+
+
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [(b"SSH-2.0-OpenSSH_9.2p1\r\n", "SSH-2.0-OpenSSH_9.2p1"), (b"HTTP/1.1 400 Bad Request\r\n", ""), (b"", "")],
+)
+def test_only_an_ssh_server_has_a_banner(server, said, heard):
+    def answer() -> None:
+        peer, _address = server.accept()
+        with peer:
+            peer.sendall(said)
+
+    threading.Thread(target=answer, daemon=True).start()
+    assert ssh_plan.banner("127.0.0.1", server.getsockname()[1], 0) == heard
+
+
+def test_a_closed_port_has_no_banner(server):
+    port = server.getsockname()[1]
+    server.close()
+    assert ssh_plan.banner("127.0.0.1", port, 0) == ""
