@@ -13,34 +13,21 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import lookup_loader
+from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import FILE, SET
 from ansible_collections.rigwright.workstation.plugins.module_utils._formats import WRITERS, format_of
 
-DIRECTORY = {
-    "path": {"type": "str", "required": True},
-    "mode": {"type": "str", "default": "0755"},
-    "owner": {"type": "str", "default": "root"},
-    "group": {"type": "str", "default": "root"},
-}
-FILE = {
-    **DIRECTORY,
-    "mode": {"type": "str", "default": "0644"},
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+SOURCES = {
     "template": {"type": "str"},
     "content": {"type": "str"},
     "data": {"type": "raw"},
-    "format": {"type": "str", "choices": sorted(WRITERS)},
-    "secret": {"type": "bool", "default": False},
-    "validate": {"type": "str"},
 }
-SOURCES = ("template", "content", "data")
-ARGUMENTS = {
-    "name": {"type": "str", "required": True},
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    "directories": {"type": "list", "elements": "dict", "default": [], "options": DIRECTORY},
-    "files": {"type": "list", "elements": "dict", "default": [], "options": FILE, "mutually_exclusive": [SOURCES]},
-    "checks": {"type": "list", "elements": "str", "default": []},
+FILES = {
+    "type": "list",
+    "elements": "dict",
+    "default": [],
+    "options": {**FILE, **SOURCES, "format": {"type": "str", "choices": sorted(WRITERS)}},
+    "mutually_exclusive": [tuple(SOURCES)],
 }
-
 
 # Shorter words of a secret file (numbers, switches) stay readable in the error of a check.
 SECRET_FROM = 8
@@ -73,7 +60,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
-        _result, request = self.validate_argument_spec(argument_spec=ARGUMENTS)
+        _result, request = self.validate_argument_spec(argument_spec={**SET, "files": FILES})
         contents: dict[str, str] = {}
         if request["state"] == "present":
             contents = {

@@ -29,6 +29,27 @@ STORE = "/var/lib/rigwright/config_files"
 LOCK = "/run/rigwright/config_files.lock"
 LOCK_SECONDS = 60
 
+# The arguments that the action and its module have in common.
+DIRECTORY: dict[str, t.Any] = {
+    "path": {"type": "str", "required": True},
+    "mode": {"type": "str", "default": "0755"},
+    "owner": {"type": "str", "default": "root"},
+    "group": {"type": "str", "default": "root"},
+}
+FILE: dict[str, t.Any] = {
+    **DIRECTORY,
+    "mode": {"type": "str", "default": "0644"},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "secret": {"type": "bool", "default": False},
+    "validate": {"type": "str"},
+}
+SET: dict[str, t.Any] = {
+    "name": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "directories": {"type": "list", "elements": "dict", "default": [], "options": DIRECTORY},
+    "checks": {"type": "list", "elements": "str", "default": []},
+}
+
 
 class Refused(Exception):
     """The request cannot be carried out; nothing was changed."""

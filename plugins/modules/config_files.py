@@ -20,47 +20,19 @@ description:
   - Symbolic links are never followed and never replaced.
 version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
+extends_documentation_fragment:
+  - rigwright.workstation.attributes
+  - rigwright.workstation.config_files
 attributes:
   check_mode:
     support: full
-    description: Runs without changing anything on the target; validators run on a private copy when they are installed.
+    details:
+      - Validators run on a private copy when they are installed.
   diff_mode:
     support: full
-    description: Shows what changed, or would change; the content of secret files never.
+    details:
+      - The content of secret files never shows.
 options:
-  name:
-    description:
-      - Name of the set. Its originals are kept under C(/var/lib/rigwright/config_files/NAME) on the target.
-      - A path belongs to one set only.
-    type: str
-    required: true
-  state:
-    description: Whether the set is in place, or everything is as it was before the set.
-    type: str
-    choices: [present, absent]
-    default: present
-  directories:
-    description: Directories that the files need. One that the set made is removed again when it is empty.
-    type: list
-    elements: dict
-    default: []
-    suboptions:
-      path:
-        description: Absolute path, in a directory that root alone may write.
-        type: str
-        required: true
-      mode:
-        description: Octal mode.
-        type: str
-        default: "0755"
-      owner:
-        description: User name.
-        type: str
-        default: root
-      group:
-        description: Group name.
-        type: str
-        default: root
   files:
     description: The files, the whole list. One that an earlier run placed and that is not listed any more is given back.
     type: list
@@ -110,13 +82,6 @@ options:
       validate:
         description: Command that is run on the staged file before anything is replaced; C(%s) stands for the staged file.
         type: str
-  checks:
-    description:
-      - Commands that are run, without a shell, once all files are in place, and only when one changed.
-      - When one fails, everything is put back.
-    type: list
-    elements: str
-    default: []
 """
 
 EXAMPLES = r"""

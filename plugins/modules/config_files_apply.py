@@ -12,35 +12,17 @@ description:
   - Called by M(rigwright.workstation.config_files) on the target, once for the whole set. Not for playbooks.
 version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
+extends_documentation_fragment:
+  - rigwright.workstation.attributes
+  - rigwright.workstation.config_files
 attributes:
   check_mode:
     support: full
-    description: Runs without changing anything on the target.
   diff_mode:
     support: full
-    description: Shows what changed, or would change; the content of secret files never.
 options:
-  name:
-    description: Name of the set.
-    type: str
-    required: true
-  state:
-    description: Whether the set is put in place or given back.
-    type: str
-    choices: [present, absent]
-    default: present
-  directories:
-    description: Directories of the set.
-    type: list
-    elements: dict
-    default: []
-    suboptions:
-      path: {description: Absolute path., type: str, required: true}
-      mode: {description: Octal mode., type: str, default: "0755"}
-      owner: {description: User name., type: str, default: root}
-      group: {description: Group name., type: str, default: root}
   files:
-    description: Files of the set, without their content.
+    description: As O(rigwright.workstation.config_files#module:files), without what their content is made from.
     type: list
     elements: dict
     default: []
@@ -58,11 +40,6 @@ options:
       - One opaque value, so that no content reaches the target's log.
     type: str
     default: '{"files": {}, "secrets": []}'
-  checks:
-    description: Commands that check the whole set once it is in place.
-    type: list
-    elements: str
-    default: []
 """
 
 EXAMPLES = r"""
@@ -74,25 +51,8 @@ EXAMPLES = r"""
         content: "words\n"
 """
 
-RETURN = r"""
-changed_paths:
-  description: Every path that changed, given back and removed ones included.
-  returned: always
-  type: list
-  elements: str
-  sample: [/etc/frp/frps.toml]
-removed_paths:
-  description: The changed paths at which nothing lies any more.
-  returned: always
-  type: list
-  elements: str
-  sample: []
-recovered:
-  description: Whether an interrupted earlier run was put back first.
-  returned: always
-  type: bool
-  sample: false
-"""
+# The action returns it unchanged: plugins/modules/config_files.py.
+RETURN = r""" # """
 
 import grp
 import json
@@ -107,7 +67,9 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import (
+    FILE,
     MISSING,
+    SET,
     Refused,
     State,
     Step,
@@ -117,12 +79,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._config_file
     new_name,
     write_durably,
 )
-
-OWNED = {
-    "path": {"type": "str", "required": True},
-    "owner": {"type": "str", "default": "root"},
-    "group": {"type": "str", "default": "root"},
-}
 
 
 class CheckFailed(Exception):
@@ -316,28 +272,9 @@ def _described(state: State) -> str:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "name": {"type": "str", "required": True},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "directories": {
-                "type": "list",
-                "elements": "dict",
-                "default": [],
-                "options": {**OWNED, "mode": {"type": "str", "default": "0755"}},
-            },
-            "files": {
-                "type": "list",
-                "elements": "dict",
-                "default": [],
-                "options": {
-                    **OWNED,
-                    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-                    "mode": {"type": "str", "default": "0644"},
-                    "secret": {"type": "bool", "default": False},
-                    "validate": {"type": "str"},
-                },
-            },
+            **SET,
+            "files": {"type": "list", "elements": "dict", "default": [], "options": FILE},
             "contents": {"type": "str", "default": '{"files": {}, "secrets": []}', "no_log": True},
-            "checks": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )

@@ -19,28 +19,13 @@ description:
     P(rigwright.workstation.report#callback) shows all of them.
   - Works on the controller alone and starts no module on the target.
 extends_documentation_fragment:
-  - ansible.builtin.action_common_attributes
-  - ansible.builtin.action_common_attributes.conn
-  - ansible.builtin.action_common_attributes.flow
+  - rigwright.workstation.attributes
+  - rigwright.workstation.attributes.controller
 attributes:
-  action:
-    support: full
-  async:
-    support: none
-  become:
-    support: none
-  bypass_host_loop:
-    support: none
-  connection:
-    support: none
   check_mode:
     support: full
-  delegation:
-    support: none
   diff_mode:
     support: none
-  platform:
-    platforms: all
 options:
   id:
     description:

@@ -18,28 +18,13 @@ description:
   - Unlike M(ansible.builtin.assert), it names the variable to set and the remedy, shows all faults at once, and never a value.
   - Works on the controller alone and starts no module on the target.
 extends_documentation_fragment:
-  - ansible.builtin.action_common_attributes
-  - ansible.builtin.action_common_attributes.conn
-  - ansible.builtin.action_common_attributes.flow
+  - rigwright.workstation.attributes
+  - rigwright.workstation.attributes.controller
 attributes:
-  action:
-    support: full
-  async:
-    support: none
-  become:
-    support: none
-  bypass_host_loop:
-    support: none
-  connection:
-    support: none
   check_mode:
     support: full
-  delegation:
-    support: none
   diff_mode:
     support: none
-  platform:
-    platforms: all
 options:
   that:
     description: The requirements. Types are taken strictly, so the string V("true") is no boolean.

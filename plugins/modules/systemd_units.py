@@ -15,13 +15,17 @@ description:
   - A unit that was started has to stay up; when it does not, the task fails with the last lines of its journal.
 version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
+extends_documentation_fragment:
+  - rigwright.workstation.attributes
 attributes:
   check_mode:
     support: full
-    description: Runs without changing anything on the target. A unit that does not exist yet counts as one that would be started.
+    details:
+      - A unit that does not exist yet counts as one that would be started.
   diff_mode:
     support: full
-    description: Shows each unit's state before and after.
+    details:
+      - Each unit's state before and after.
 options:
   units:
     description: The units, in the order in which they are handled.
