@@ -15,14 +15,15 @@ from harness.clients import Machine
 from harness.lab import STATE, Refusal
 
 # By name: of a file its mode, owner, the SHA-256 of its content and its packages; of a package its version; of a unit whether
-# it is enabled and runs.
+# it is enabled and runs, and its packages.
 State = dict[str, str]
 
 # Runs on the host: nothing of the harness is there, and nothing of Ansible is asked.
 PROBE = r"""
-import collections, hashlib, json, os, stat, subprocess
+import collections, hashlib, json, os, re, stat, subprocess
 
 ROOTS = ["/etc", "/home", "/opt", "/root", "/usr/local", "/var/lib/rigwright", "/var/spool/cron"]
+UNITS = ["/etc/systemd/system/", "/usr/lib/systemd/system/"]
 # What the system writes by itself.
 VOLATILE = {"/etc/ld.so.cache", "/etc/mtab", "/etc/resolv.conf"}
 VOLATILE |= {"/etc/group-", "/etc/gshadow-", "/etc/passwd-", "/etc/shadow-"}
@@ -35,6 +36,19 @@ for name in os.listdir("/var/lib/dpkg/info"):
         with open("/var/lib/dpkg/info/" + name) as paths:
             for path in paths.read().splitlines():
                 owners["/usr" + path if path.startswith("/lib/") else path].add(name[: -len(".list")].split(":")[0])
+
+def packages(*paths):
+    for path in paths:
+        # What enables a unit is a link to a file of the package.
+        if found := owners.get(path) or owners.get(os.path.realpath(path)):
+            return "".join(f" +{package}" for package in sorted(found))
+    return ""
+
+def packages_of_unit(unit):
+    template = re.sub(r"@.+\.", "@.", unit)
+    # systemd makes units of scripts in /etc/init.d.
+    script = "/etc/init.d/" + unit.rpartition(".")[0]
+    return packages(*(folder + name for folder in UNITS for name in (unit, template)), script)
 
 state = {}
 for root in ROOTS:
@@ -52,10 +66,7 @@ for root in ROOTS:
                     what = hashlib.sha256(file.read()).hexdigest()
             else:
                 what = "directory" if stat.S_ISDIR(info.st_mode) else "special"
-            state["file " + path] = f"{stat.S_IMODE(info.st_mode):04o} {info.st_uid}:{info.st_gid} {what}"
-            # What enables a unit is a link to a file of the package.
-            packages = owners.get(path) or owners.get(os.path.realpath(path), ())
-            state["file " + path] += "".join(f" +{package}" for package in sorted(packages))
+            state["file " + path] = f"{stat.S_IMODE(info.st_mode):04o} {info.st_uid}:{info.st_gid} {what}" + packages(path)
 
 def lines(*command):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
@@ -70,7 +81,10 @@ for line in lines("systemctl", "list-unit-files", "--type=service,socket,timer,m
 for line in lines("systemctl", "list-units", "--type=service", "--state=running", "--plain", "--no-legend"):
     unit = line.split()[0]
     if not unit.startswith("user"):
-        state["unit " + unit] = state.get("unit " + unit, "") + " running"
+        state["unit " + unit] = (state.get("unit " + unit, "") + " running").strip()
+for name in state:
+    if name.startswith("unit "):
+        state[name] += packages_of_unit(name.removeprefix("unit "))
 print(json.dumps(state))
 """
 
@@ -95,14 +109,13 @@ def difference(before: State, after: State) -> list[str]:
 
 
 def without_new_packages(before: State, after: State) -> State:
-    """Return `after` without the packages that `before` has not, their files and their units."""
+    """Return `after` without the packages that `before` has not, and without the files and units that only they brought."""
     added = {name.removeprefix("package ") for name in after.keys() - before.keys() if name.startswith("package ")}
     kept = {}
     for name, what in after.items():
         content, *owners = what.split(" +")
         others = [owner for owner in owners if owner not in added]
-        new = name not in before
-        if new and (name.startswith(("package ", "unit ")) or (owners and not others)):
+        if name not in before and (name.startswith("package ") or (owners and not others)):
             continue
         kept[name] = " +".join([content, *others])
     return kept

@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.filter.frp_peer_requirements import frp_peer_requirements
 from ansible_collections.rigwright.workstation.plugins.filter.frp_tunnels import frp_tunnels
 
-OFFERED = {"tower": [{"name": "ssh"}, {"name": "web", "local_port": 80}], "idle": []}
+OFFERED: dict[str, list[dict[str, Any]]] = {"tower": [{"name": "ssh"}, {"name": "web", "local_port": 80}], "idle": []}
 
 
 def refused(

@@ -117,7 +117,7 @@ def test_a_frpc_that_is_not_there_and_a_wrong_password(info, frpc):
 
 
 def test_a_visitor_reaches_a_service_that_speaks_and_one_that_waits(info, frpc, door):
-    open_ends = []
+    open_ends: list[socket.socket] = []
     doors = {"speaks": door(lambda peer: peer.sendall(b"SSH-2.0-x\r\n")), "waits": door(open_ends.append)}
     assert info(frpc({}), visitors=doors)["visitors"] == {"speaks": "", "waits": ""}
 
