@@ -26,8 +26,17 @@ from harness.progress import say, step
 KEY = STATE / "id_ed25519"
 OWNER = 1000  # the user that image_setup.sh makes
 
-# A booted machine has shared mounts; systemd leaves that to the container manager, and without it no unit gets its credentials.
-BOOT = ["sh", "-c", "mount --make-rshared / && exec /sbin/init"]
+# What a container manager leaves to do before systemd starts:
+# - a booted machine has shared mounts, and without them no unit gets its credentials;
+# - each boot has an identifier of its own, by which `ansible.builtin.reboot` knows that a machine is back (systemd-nspawn does the same).
+BOOT = [
+    "sh",
+    "-c",
+    "mount --make-rshared / && cat /proc/sys/kernel/random/uuid >/run/boot_id"
+    " && mount --bind /run/boot_id /proc/sys/kernel/random/boot_id && rm /run/boot_id && exec /sbin/init",
+]
+# Without SYS_BOOT the init of a container that is told to reboot just ends. Docker starts it again, at its address, with /run empty.
+REBOOT = {"Name": "unless-stopped"}
 
 # What systemd, sshd, cron, nftables and FUSE need in a container. Never --privileged: a sandbox host may not touch this machine.
 CAPABILITIES = [
@@ -111,6 +120,7 @@ def start(client: docker.DockerClient, wanted: Lab, host: Host) -> str:
         cgroupns="private",
         tmpfs={"/run": "", "/run/lock": "", "/tmp": "exec"},  # noqa: S108
         stop_signal="SIGRTMIN+3",
+        restart_policy=REBOOT,
         network=NETWORK,
         networking_config={NETWORK: client.api.create_endpoint_config(ipv4_address=str(host.address))},
         extra_hosts={"depot": str(DEPOT)} | {other.name: str(other.address) for other in wanted.hosts},
