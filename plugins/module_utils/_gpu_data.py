@@ -631,12 +631,12 @@ FABRIC_MANAGERS: tuple[FabricManager, ...] = (
 
 # Names of packages that belong to a driver, and of those that look like it and do not: they outlive a change of driver.
 DRIVER_PACKAGES = (
-    r"(lib)?nvidia-.*|libcuda1|libcudadebugger1|libnvcuvid1|lib(egl|gles|glx)-nvidia.*|libgl1-nvidia.*|libxnvctrl0"
+    r"(lib)?nvidia-.*|libcuda1|libcudadebugger1|libnvcuvid1|lib(egl|gles|glx)-nvidia.*|libgl1-nvidia.*"
     r"|xserver-xorg-video-nvidia.*|cuda-drivers.*|firmware-nvidia.*|linux-(modules|objects|signatures)-nvidia-.*"
 )
 NOT_DRIVER_PACKAGES = (
     r"(lib)?nvidia-container.*|nvidia-cuda-.*|nvidia-cudnn.*|nvidia-cg-.*|nvidia-docker.*|nvidia-driver-pinning-.*"
-    r"|nvidia-openjdk-.*|nvidia-mig-manager|nvidia-detect|nvidia-installer-cleanup|nvidia-fs.*|nvidia-gds.*"
+    r"|nvidia-openjdk-.*|nvidia-settings|nvidia-mig-manager|nvidia-detect|nvidia-installer-cleanup|nvidia-fs.*|nvidia-gds.*"
 )
 DRIVER_PACKAGES_SOURCE = (
     "apt-cache pkgnames of bookworm and trixie (measured 2026-11-21); Ubuntu and CUDA names: " + _GUIDE

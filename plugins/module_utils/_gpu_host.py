@@ -512,15 +512,21 @@ def read_run_installer(tree: Tree) -> Facts:
     }
 
 
-def package_source(packages: t.Mapping[str, Facts], run_installed: bool) -> str:
-    """Where the driver's packages come from: none, archive, cuda_repository, other, unknown, run or mixed."""
+def package_source(packages: t.Mapping[str, Facts], run_installed: bool, library: str) -> str:
+    """Where the driver comes from.
+
+    none, archive, cuda_repository, other (another repository), unknown (one that apt has no more), run (a .run file),
+    foreign (libraries that no package brought, as where a container's host lends its driver), or mixed.
+    """
     origins = {
         entry["origin"] for name, entry in packages.items() if is_driver_package(name) and branch_of(entry["version"])
     }
     told = origins - {"unknown"} or origins
     if run_installed:
         return "mixed" if told else "run"
-    return "mixed" if len(told) > 1 else next(iter(told), "none")
+    if not told:
+        return "foreign" if library else "none"
+    return "mixed" if len(told) > 1 else told.pop()
 
 
 def read_repositories(tree: Tree) -> list[Facts]:
@@ -604,17 +610,18 @@ def gather(tree: Tree, ask_policy: t.Callable[[list[str]], str]) -> Facts:
     for name, entry in packages.items():
         entry["origin"] = origin_of(entry["version"], policy.get(name, []))
     run_installer = read_run_installer(tree)
+    driver = read_driver(tree)
     return {
         "system": system,
         "gpus": read_gpus(tree),
         "nvswitch": has_nvswitch(tree),
-        "driver": read_driver(tree),
+        "driver": driver,
         "holders": read_holders(tree),
         "secure_boot": read_secure_boot(tree, system["distribution"]),
         "next_kernel": next_kernel(tree),
         "kernels": read_kernels(tree, packages, policy),
         "packages": packages,
-        "package_source": package_source(packages, run_installer["installed"]),
+        "package_source": package_source(packages, run_installer["installed"], driver["library"]),
         "available": {name: rows for name, rows in sorted(policy.items()) if rows},
         "holds": sorted(name for name, entry in packages.items() if entry["hold"]),
         "pins": read_pins(tree),

@@ -317,7 +317,8 @@ class Planner:
 
     def _default_reason(self, field: str, value: t.Any) -> str:
         if field == "source":
-            return next(row.source for row in data.DEFAULT_SOURCES if row.distribution == self.system["distribution"])
+            rows = [row for row in data.DEFAULT_SOURCES if row.distribution == self.system["distribution"]]
+            return rows[0].source.removeprefix("rule: ")
         if field == "branch":
             row = next(row for row in data.BRANCHES if row.number == value)
             return f"{row.kind.replace('_', ' ')} branch" + (f", supported until {row.ends}" if row.ends else "")
@@ -366,6 +367,7 @@ class Planner:
         """Smaller is better: a source, then a branch and a flavour; what is installed before what is preferred."""
         scope = self.installed.scope or (data.DESKTOP if self.host["desktop"]["present"] else data.COMPUTE)
         return (
+            bool(self._known_failure(choice)) and not self.request.ignore_build_failures,
             choice.source != self.installed.source,
             self._sources().index(choice.source),
             any(toolkit_problem(version, f"{choice.branch}.9999", ()) for version in self.request.toolkits),
@@ -374,6 +376,11 @@ class Planner:
             choice.modules != (self.installed.modules or data.OPEN),
             choice.scope != scope,
         )
+
+    def _known_failure(self, choice: Choice) -> data.BuildFailure | None:
+        """Why no release of a choice builds for the kernel that boots next, as far as that is known."""
+        upstream = next((kernel["upstream"] for kernel in self.host["kernels"] if kernel["next"]), "")
+        return build_failure(str(choice.branch), upstream, choice.source, self.system["distribution"])
 
     def _why_none(self) -> tuple[str, str, str]:
         """Variable, problem and remedy when nothing serves the request: the narrowest part of it that is to blame."""
@@ -441,13 +448,21 @@ class Planner:
                 if not kernel["headers"] and kernel["headers_available"]
             ]
         )
-        pinning = _names(row.pinning, self.host, plan.branch)
+        pinning = [name for name in _names(row.pinning, self.host, plan.branch) if self._is_offered(name)]
         plan.pinning = [name for name in pinning if name not in packages]
         plan.install = [name for name in wanted if not self._is_there(name)]
         plan.remove = sorted(name for name in packages if self._goes(name, {*wanted, *pinning}))
         plan.changes = bool(plan.pinning or plan.install or plan.remove)
         plan.downgrade = bool(self.installed.branch > plan.branch and plan.changes)
+        if not pinning:
+            plan.preferences = preferences(plan.source, plan.branch)
         self._describe_source()
+
+    def _is_offered(self, name: str) -> bool:
+        """Whether the planned source has a package; one whose lists apt does not have yet is believed to."""
+        offers = self.host["available"]
+        known = any(self.plan.source in row["origins"] for rows in offers.values() for row in rows)
+        return not known or any(self.plan.source in row["origins"] for row in offers.get(name, []))
 
     def _describe_source(self) -> None:
         plan, repository = self.plan, self._cuda_repository()
@@ -462,7 +477,6 @@ class Planner:
                 "key": repository.key,
                 "configured": repository.directory in configured,
             }
-            plan.preferences = preferences(data.CUDA_REPOSITORY, plan.branch)
             foreign = sorted({name for name in configured if name != repository.directory})
             self.plan.require(
                 not foreign,
@@ -477,7 +491,6 @@ class Planner:
                 if (row.distribution, row.version) == (self.system["distribution"], self.system["version"])
                 for name in row.components
             ]
-            plan.preferences = preferences(data.ARCHIVE, plan.branch)
 
     def _fabric_manager(self) -> list[str]:
         rows = [
@@ -564,7 +577,8 @@ class Planner:
         for version in self.request.toolkits:
             problem = toolkit_problem(version, driver, self.plan.generations)
             remedy = f"choose a newer nvidia_driver_branch or one of CUDA {', '.join(self._usable_toolkits(driver))}"
-            self.plan.require(not problem, "nvidia_driver_toolkits", problem or "fits", remedy)
+            if problem:
+                self.plan.require(False, "nvidia_driver_toolkits", problem, remedy)
             row = next((row for row in data.TOOLKITS if row.version == version), None)
             if row and not problem and version_key(driver) < version_key(row.driver):
                 self.plan.notes.append(
@@ -591,23 +605,20 @@ class Planner:
             )
             version = self.plan.version or str(self.plan.branch)
             failure = build_failure(version, kernel["upstream"], self.plan.source, self.system["distribution"])
-            self.plan.require(
-                failure is None or self.request.ignore_build_failures,
-                "nvidia_driver_branch" if self.request.branch != AUTO else "nvidia_driver_source",
-                f"leads to driver {version} from {self.plan.source}, which does not build for the kernel {kernel['release']}"
-                + (f": {failure.reason} ({failure.source})" if failure else ""),
-                f"use {self._another_driver(kernel)}a kernel before {failure.kernels[0] if failure else ''},"
-                " or `nvidia_driver_ignore_build_failures: true` to try it",
-            )
+            if failure and not self.request.ignore_build_failures:
+                self.plan.require(
+                    False,
+                    "nvidia_driver_branch" if self.request.branch != AUTO else "nvidia_driver_source",
+                    f"leads to driver {version} from {self.plan.source}, which does not build for the kernel"
+                    f" {kernel['release']}: {failure.reason} ({failure.source})",
+                    f"use {self._another_driver()}a kernel before {failure.kernels[0]},"
+                    " or `nvidia_driver_ignore_build_failures: true` to try it",
+                )
 
-    def _another_driver(self, kernel: Facts) -> str:
-        """A source and branch that are not known to fail for this kernel."""
+    def _another_driver(self) -> str:
+        """A source and branch that are not known to fail."""
         choices = [choice for source in self._sources() for choice in self._offers(source)]
-        good = [
-            choice
-            for choice in sorted(choices, key=lambda choice: data.PREFERRED_BRANCHES.index(choice.branch))
-            if not build_failure(str(choice.branch), kernel["upstream"], choice.source, self.system["distribution"])
-        ]
+        good = [choice for choice in sorted(choices, key=self._preference) if not self._known_failure(choice)]
         return (
             f"`nvidia_driver_source: {good[0].source}` with `nvidia_driver_branch: {good[0].branch}`, " if good else ""
         )
@@ -631,6 +642,18 @@ class Planner:
             name,
             f"has driver packages of several sources ({described})",
             "purge those of all but one source",
+        )
+        plan.require(
+            source not in ("other", "unknown"),
+            name,
+            f"has driver packages that neither the archive nor the CUDA repository has ({described})",
+            "run `apt-get update`; if that does not help, purge them and remove their repository",
+        )
+        plan.require(
+            source != "foreign",
+            name,
+            f"has driver {host['driver']['library']} that no package brought",
+            "leave the role out where a container's host or an image lends the driver, or take these libraries away",
         )
         if not plan.changes:
             return

@@ -189,7 +189,10 @@ packages:
   type: dict
   sample: {nvidia-driver: {version: 550.163.01-2, hold: false, status: installed, origin: archive}}
 package_source:
-  description: Where the driver's packages come from. V(none), V(archive), V(cuda_repository), V(run), V(mixed), V(other) or V(unknown).
+  description:
+    - Where the driver comes from. V(none), V(archive), V(cuda_repository), V(other) for another repository, V(unknown) for one
+      that apt has no more, V(run) for a C(.run) file, or V(mixed).
+    - V(foreign) stands for libraries that no package brought, as where a container's host lends its driver.
   returned: always
   type: str
 available:

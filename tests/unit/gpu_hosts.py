@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts with GPUs for tests: each fixtures/gpu/<name>.yml holds the files of one, and what apt-cache policy says there.
+
+``about`` tells which parts were recorded on a machine and which were composed from documentation.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_host
+
+FIXTURES = Path(__file__).parent / "fixtures/gpu"
+NAMES = sorted(path.stem for path in FIXTURES.glob("*.yml"))
+
+
+def lay_out(name: str, root: Path) -> dict[str, Any]:
+    """Write the files of a recorded host below *root* and return the record."""
+    record: dict[str, Any] = yaml.safe_load((FIXTURES / f"{name}.yml").read_text())
+    files = {path: text.encode() for path, text in record.get("files", {}).items()}
+    files |= {path: bytes.fromhex(text) for path, text in record.get("bytes", {}).items()}
+    for path, content in files.items():
+        file = root / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    for path, target in record.get("links", {}).items():
+        link = root / path.lstrip("/")
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(target)
+    return record
+
+
+def gather(name: str, root: Path) -> dict[str, Any]:
+    """The facts of a recorded host."""
+    record = lay_out(name, root)
+    return _gpu_host.gather(_gpu_host.Tree(str(root)), lambda _names: record.get("policy", ""))
