@@ -244,6 +244,17 @@ def templates(role: Role) -> Iterator[str]:
             yield f"templates/{name} is used by nothing"
 
 
+def platforms(role: Role) -> Iterator[str]:
+    """meta/main.yml tells Galaxy what the support matrix says."""
+    matrix = yaml.safe_load((role.checkout / "roles/common/vars/platforms.yml").read_text())["__common_platforms"]
+    wanted: dict[str, list[str]] = {}
+    for platform in matrix:
+        wanted.setdefault(platform["distribution"], []).append(platform["codename"])
+    stated = (role.load("meta/main.yml") or {}).get("galaxy_info", {}).get("platforms", [])
+    if {platform["name"]: platform["versions"] for platform in stated} != wanted:
+        yield f"meta/main.yml has other platforms than roles/common/vars/platforms.yml: {wanted}"
+
+
 def table_of_contents(role: Role) -> Iterator[str]:
     """tasks/main.yml has the fixed tasks in their order; a role may have its own between them, and add to a condition."""
     file = role.path / "tasks/main.yml"
@@ -334,6 +345,7 @@ CHECKS: list[Callable[[Role], Iterator[str]]] = [
     comments,
     secrets,
     templates,
+    platforms,
     table_of_contents,
     verification,
     full_names,

@@ -84,11 +84,19 @@ VERIFY = """\
   rigwright.workstation.finding: {id: web.answers, status: pass, evidence: "GET /: 200", remedy: "set web_token"}
 """
 
+PLATFORMS = """\
+---
+__common_platforms:
+  - {distribution: Debian, version: "12", codename: bookworm, run: sandbox}
+  - {distribution: Debian, version: "13", codename: trixie, run: sandbox}
+"""
+
 GOOD = {
+    "roles/common/vars/platforms.yml": PLATFORMS,
     "roles/web/README.md": "# web\n",
     "roles/web/defaults/main.yml": DEFAULTS,
     "roles/web/meta/argument_specs.yml": SPECS,
-    "roles/web/meta/main.yml": "---\n",
+    "roles/web/meta/main.yml": "---\ngalaxy_info: {platforms: [{name: Debian, versions: [bookworm, trixie]}]}\n",
     "roles/web/tasks/main.yml": MAIN,
     "roles/web/tasks/configure.yml": CONFIGURE,
     "roles/web/tasks/remove.yml": "---\n",
@@ -168,6 +176,7 @@ def test_good_role_passes(role):
             "templates",
             "templates/etc/web/other.conf.j2 is missing",
         ),
+        ("meta/main.yml", ", trixie", "", "platforms", "other platforms than roles/common/vars/platforms.yml"),
         ("tasks/main.yml", "name: Prepare", "name: Begin", "table_of_contents", "does not begin with Prepare"),
         ("tasks/main.yml", "tasks: configure", "tasks: other", "table_of_contents", "Configure does something else"),
         ("tasks/main.yml", 'web_state == "absent"', "true", "table_of_contents", "Remove is not tied to web_state"),
