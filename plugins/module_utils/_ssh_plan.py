@@ -35,9 +35,9 @@ EVERYWHERE = {"any": ("0.0.0.0", "::"), "inet": ("0.0.0.0",), "inet6": ("::",)} 
 
 # The role's variable behind each setting; those without one are what every other setting rests on.
 VARIABLES = {
-    "allowagentforwarding": "ssh_agent_forwarding",
+    "allowagentforwarding": "ssh_allow_agent_forwarding",
     "allowgroups": "ssh_allow_groups",
-    "allowtcpforwarding": "ssh_tcp_forwarding",
+    "allowtcpforwarding": "ssh_allow_tcp_forwarding",
     "authorizedkeysfile": "ssh_authorized_keys",
     "clientalivecountmax": "ssh_client_alive_count_max",
     "clientaliveinterval": "ssh_client_alive_interval",
@@ -177,8 +177,9 @@ def single_settings(params: Params) -> dict[str, str]:
         "PubkeyAuthentication": "yes",
         "AuthorizedKeysFile": f"{KEYS_FILE} {KEYS_DIRECTORY}/%u",
         "PermitEmptyPasswords": "no",
-        "AllowTcpForwarding": {"all": "yes", "none": "no"}.get(params["tcp_forwarding"], params["tcp_forwarding"]),
-        "AllowAgentForwarding": _yes_no(params["agent_forwarding"]),
+        # sshd_config(5) has two words for it, and `sshd -T` says this one.
+        "AllowTcpForwarding": "yes" if params["allow_tcp_forwarding"] == "all" else params["allow_tcp_forwarding"],
+        "AllowAgentForwarding": _yes_no(params["allow_agent_forwarding"]),
         "X11Forwarding": _yes_no(params["x11_forwarding"]),
         "MaxAuthTries": str(params["max_auth_tries"]),
         "ClientAliveInterval": str(params["client_alive_interval"]),

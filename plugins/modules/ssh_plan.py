@@ -92,12 +92,12 @@ options:
         type: list
         elements: str
         default: []
-  tcp_forwarding:
-    description: Which TCP forwarding is allowed.
+  allow_tcp_forwarding:
+    description: C(AllowTcpForwarding), where V(all) is sshd's C(yes).
     type: str
-    choices: [local, remote, all, none]
+    choices: [local, remote, all, "no"]
     default: local
-  agent_forwarding:
+  allow_agent_forwarding:
     description: C(AllowAgentForwarding).
     type: bool
     default: false
@@ -377,10 +377,12 @@ def read_service(module: AnsibleModule, listeners: t.Sequence[t.Mapping[str, t.A
 
 def foreign_listeners(listeners: t.Sequence[t.Mapping[str, t.Any]], pid: int) -> list[t.Mapping[str, t.Any]]:
     """What a sshd beside the service listens on. A session of the service does not call itself a listener."""
-    found = [entry for entry in listeners if entry["process"] == "sshd" and entry["pid"] not in (pid, None)]
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        return [entry for entry in found if "[listener]" in read(f"/proc/{entry['pid']}/cmdline")]
-    return []
+    found = []
+    for entry in listeners:
+        if entry["process"] == "sshd" and entry["pid"] != pid:
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found += [entry] if "[listener]" in read(f"/proc/{entry['pid']}/cmdline") else []
+    return found
 
 
 def banner(address: str, port: int, patience: float) -> str:
@@ -586,8 +588,8 @@ def main() -> None:
                     "members": {"type": "list", "elements": "str", "default": []},
                 },
             },
-            "tcp_forwarding": {"type": "str", "choices": ["local", "remote", "all", "none"], "default": "local"},
-            "agent_forwarding": switch,
+            "allow_tcp_forwarding": {"type": "str", "choices": ["local", "remote", "all", "no"], "default": "local"},
+            "allow_agent_forwarding": switch,
             "x11_forwarding": switch,
             "max_auth_tries": {"type": "int", "default": 4},
             "client_alive_interval": {"type": "int", "default": 120},

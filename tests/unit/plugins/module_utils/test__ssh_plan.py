@@ -36,8 +36,8 @@ REQUEST: dict[str, Any] = {
     "permit_root_login": "no",
     "authorized_keys": [],
     "allow_groups": [],
-    "tcp_forwarding": "local",
-    "agent_forwarding": False,
+    "allow_tcp_forwarding": "local",
+    "allow_agent_forwarding": False,
     "x11_forwarding": False,
     "max_auth_tries": 4,
     "client_alive_interval": 120,
@@ -96,7 +96,7 @@ def found_by(asked: dict[str, Any], found: Seen = SEEN, overrides: tuple[Overrid
 def test_the_request_becomes_lines_of_sshd_config():
     asked = request(
         permit_root_login="prohibit-password",
-        tcp_forwarding="all",
+        allow_tcp_forwarding="all",
         x11_forwarding=True,
         client_alive_interval=60,
         listen_addresses=["192.0.2.7"],
