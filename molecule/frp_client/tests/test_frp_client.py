@@ -9,17 +9,17 @@ import pytest
 
 from harness import fingerprint
 
-SECRET = "0123456789abcdef"  # molecule/frp_client/vars.yml
 PORTS = {"debian12": 6012, "debian13": 6013}
+
+
+def visit(user: str, name: str, port: int) -> dict[str, object]:
+    return {"server_user": user, "server_name": name, "bind_port": port}
 
 
 @pytest.fixture(scope="session")
 def visitors():
     """What the laptop visits: ssh of each target, on a loopback port of its own."""
-    return {
-        "frp_client_services": [],
-        "frp_client_visitors": [{"name": "ssh", "user": name, "bind_port": port} for name, port in PORTS.items()],
-    }
+    return {"frp_client_visitors": [visit(name, "ssh", port) for name, port in PORTS.items()]}
 
 
 @pytest.fixture(scope="session")
@@ -136,15 +136,128 @@ def test_it_runs_unprivileged_confined_and_on_loopback(host):
     assert sockets == ["127.0.0.1:7400"]
 
 
-def test_no_secret_shows(apply, target):
-    other = "fedcba9876543210" * 2
-    words = apply(
-        "frp_client", target.host.name, {"frp_client_token": other, "frp_client_secret_key": other}, "--diff", "-vvv"
-    ).output
-    assert other not in words
-    assert other not in target.must("journalctl --no-pager; cat /proc/*/cmdline 2>/dev/null | tr '\\0' ' '; true")
-    assert target.must("stat -c %a:%U:%G /etc/frpc/token /etc/frpc/frpc.toml").split() == ["640:root:frpc"] * 2
+SECRETS = {
+    "frp_client_token": "a-token-that-nobody-may-see-anywhere",
+    "frp_client_secret_key": "a-secret-that-nobody-may-see",
+    "of a service": "a-services-secret-that-nobody-may-see",
+    "of a visitor": "a-visitors-secret-that-nobody-may-see",
+}
+
+
+@pytest.fixture(scope="module")
+def words(apply, targets):
+    """All that is said, with -vvv and differences, while the secrets come to the hosts, are proven, and stand in what is refused."""
+    token, secret, of_service, of_visitor = SECRETS.values()
+    variables = {
+        "frp_client_token": token,
+        "frp_client_secret_key": secret,
+        "frp_client_services": [{"name": "ssh"}, {"name": "web", "local_port": 80, "secret_key": of_service}],
+        "frp_client_visitors": [{**visit("nobody", "ssh", 6022), "secret_key": of_visitor}],
+    }
+    loud = ("--diff", "-vvv")
+    rehearsal = apply("frp_client", "targets", variables, *loud, check=True)
+    real = apply("frp_client", "targets", variables, *loud)
+    proof = apply("frp_client", "targets", {**variables, "apply_tasks_from": "verify"}, *loud)
+    refusal = apply("frp_client", "targets", {**variables, "frp_client_extra": {"user": secret, "usr": token}}, *loud)
+
+    assert [result.rc for result in (rehearsal, real, proof)] == [0, 0, 0]
+    assert "frpc verify" in refusal.output and refusal.rc != 0
+    for result in (rehearsal, real):
+        assert "/etc/frpc/token" in result.output and "(the content after is secret)" in result.output
+    for one in targets:
+        held = one.must("cat /etc/frpc/token /etc/frpc/frpc.toml /etc/frpc/conf.d/*")
+        assert all(secret in held for secret in SECRETS.values()), "there is something to show"
+    yield {
+        "Ansible": "".join(result.output for result in (rehearsal, real, proof, refusal)),
+        # The journal has Ansible's own log of each module call; command lines are public.
+        "the hosts": "".join(
+            one.must("journalctl --no-pager; cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '") for one in targets
+        ),
+        "own passwords": [
+            one.must("sed -n 's/^password = \"\\(.*\\)\"/\\1/p' /etc/frpc/frpc.toml").strip() for one in targets
+        ],
+    }
     assert apply().rc == 0
+
+
+@pytest.mark.parametrize("place", ["Ansible", "the hosts"])
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
+def test_no_secret_shows(words, secret, place):
+    assert words[place].count(secret) == 0
+
+
+def test_the_password_of_frpcs_own_interface_does_not_show_either(words):
+    assert [len(password) for password in words["own passwords"]] == [64, 64]
+    assert not any(
+        password in words[place] for password in words["own passwords"] for place in ("Ansible", "the hosts")
+    )
+
+
+def test_secrets_are_roots_and_the_services_alone(target):
+    assert target.must("stat -c %a:%U:%G /etc/frpc/token /etc/frpc/frpc.toml").split() == ["640:root:frpc"] * 2
+
+
+# --- What its other ends do not carry ---
+
+
+@pytest.fixture
+def proof(apply):
+    """What verify finds on a host: `{id: (status, evidence)}`."""
+
+    def find(hosts: str, variables: dict[str, object]) -> dict[str, tuple[str, str]]:
+        report = apply(hosts=hosts, variables={**variables, "apply_tasks_from": "verify"}).hosts[hosts]
+        return {one["id"]: (one["status"], one["evidence"]) for one in report["findings"]}
+
+    return find
+
+
+@pytest.mark.usefixtures("tunnel")
+def test_a_tunnel_that_works_is_proven_from_both_ends(proof, visitors):
+    assert proof("laptop", visitors)["frp_client.visitors"] == (
+        "pass",
+        "debian12-ssh, debian13-ssh reach the other end",
+    )
+    findings = proof("debian12", {})
+    assert findings["frp_client.services"][0] == "pass"
+    assert findings["frp_client.confinement"][0] == "pass"
+
+
+@pytest.mark.usefixtures("tunnel")
+def test_a_misspelt_user_and_a_service_that_is_down_fail_with_the_reason(apply, proof, targets, visitors):
+    """Neither speaks first: what tells them from a service that waits is that the connection is closed."""
+    name = targets[0].host.name
+    services = [{"name": "ssh"}, {"name": "waits", "local_port": 8080}, {"name": "down", "local_port": 8081}]
+    assert apply(hosts=name, variables={"frp_client_services": services}).rc == 0
+    targets[0].start("python3 -m http.server --bind 127.0.0.1 8080")
+    wanted = [visit(name, "waits", 6022), visit(name, "down", 6023), visit("debain12", "waits", 6024)]
+    assert apply(hosts="laptop", variables={"frp_client_visitors": wanted}).rc == 0
+
+    status, evidence = proof("laptop", {"frp_client_visitors": wanted})["frp_client.visitors"]
+
+    targets[0].must("kill $(pgrep -f '[h]ttp.server')")
+    assert status == "fail"
+    assert "custom listener for [debain12.waits] doesn't exist" in evidence
+    assert "debian12-down: the connection is closed at once" in evidence
+    assert "debian12-waits" not in evidence
+    assert apply().rc == 0
+    assert apply(hosts="laptop", variables=visitors).rc == 0
+
+
+def test_a_port_that_the_server_refuses_is_named_with_its_reason(apply, proof, targets):
+    name = targets[0].host.name
+    services = {"frp_client_services": [{"name": "ssh"}, {"name": "open", "local_port": 22, "remote_port": 7001}]}
+    assert apply(hosts=name, variables=services).rc == 0, "what the server allows is not known in this run"
+    status, evidence = proof(name, services)["frp_client.services"]
+    assert (status, evidence.partition(" ")[2]) == ("fail", "did not accept open: port not allowed")
+    assert apply().rc == 0
+
+
+def test_a_server_that_failed_in_the_same_run_is_named(apply, unchanged):
+    full = "{{ 10 ** 18 if inventory_hostname == 'gateway' else 1 }}"
+    result = apply(hosts="gateway:debian12", variables={"__common_free_bytes": full})
+    assert result.rc != 0
+    assert "frp_client_server_host: is gateway, which has failed earlier in this run" in " ".join(result.output.split())
+    unchanged()
 
 
 @pytest.mark.parametrize(
@@ -155,7 +268,9 @@ def test_no_secret_shows(apply, target):
         ),
         pytest.param({"frp_client_server_address": ""}, "frp_client_server_address: is missing", id="no server"),
         pytest.param(
-            {"frp_client_secret_key": "short"}, "frp_client_secret_key: is missing or shorter than 16", id="short secret"
+            {"frp_client_secret_key": "short"},
+            "frp_client_secret_key: is missing or shorter than 16",
+            id="short secret",
         ),
         pytest.param({"frp_client_services": [{"name": "web"}]}, "has no port for web", id="no port"),
         pytest.param(
@@ -169,14 +284,31 @@ def test_no_secret_shows(apply, target):
         pytest.param(
             {
                 "frp_client_visitors": [
-                    {"name": "ssh", "user": "a", "bind_port": 6022},
-                    {"name": "ssh", "user": "b", "bind_port": 6022},
+                    visit("a", "ssh", 6022),
+                    visit("b", "ssh", 6022),
                 ]
             },
-            "frp_client_visitors: name a bind_port twice",
+            "frp_client_visitors: wants port 6022, which is asked for twice",
             id="a port twice",
         ),
-        pytest.param({"frp_client_admin_port": 22}, "frp_client_admin_port: wants port 22, taken by", id="port taken"),
+        pytest.param(
+            {"frp_client_admin_port": 22},
+            "frp_client_admin_port: wants port 22, which is taken by sshd",
+            id="port taken",
+        ),
+        pytest.param(
+            {"frp_client_services": [{"name": "ssh"}], "frp_client_visitors": [visit("debian13", "shh", 6022)]},
+            "frp_client_visitors: asks for shh of debian13, which offers ssh",
+            id="not offered",
+        ),
+        pytest.param(
+            {
+                "frp_client_services": [{"name": "web", "local_port": 80, "remote_port": 7001}],
+                "frp_server_allow_ports": [{"start": 6000, "end": 6010}],
+            },
+            "frp_client_services: asks for public port 7001 for web, which gateway does not allow",
+            id="not allowed",
+        ),
         pytest.param({"frp_client_services": [{"nam": "ssh"}]}, "frp_client_services", id="unknown key"),
         pytest.param({"frp_client_server_host": "nowhere"}, "frp_client_tls_trusted_ca: is missing", id="no CA"),
         pytest.param({"frp_client_extra": {"serverAdr": "x"}}, "unknown field", id="unknown key of frpc"),

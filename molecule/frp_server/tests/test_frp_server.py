@@ -10,7 +10,6 @@ from harness import depot, fingerprint
 from harness.clients import Entry
 
 TOKEN = "0123456789abcdef0123456789abcdef"  # molecule/frp_server/vars.yml
-PASSWORD = "a-dashboard-password"
 ARCHIVE = depot.FRP + "/v0.70.1/frp_0.70.1_linux_amd64.tar.gz"
 
 
@@ -91,15 +90,70 @@ def test_it_runs_unprivileged_and_confined(host):
     assert float(rating.split()[0]) < 2.5
 
 
-def test_no_secret_shows(apply, targets):
-    words = apply("frp_server", "targets", {"frp_server_token": TOKEN[::-1]}, "--diff", "-vvv").output
-    assert TOKEN[::-1] not in words
-    assert PASSWORD not in words
+SECRETS = {
+    "frp_server_token": "a-token-that-nobody-may-see-anywhere",
+    "frp_server_dashboard_password": "a-password-that-nobody-may-see",
+    "a path in frp_server_extra": "a-path-that-nobody-may-see",
+}
+
+
+@pytest.fixture(scope="module")
+def secret_variables():
+    token, password, path = SECRETS.values()
+    plugin = {"name": "judge", "addr": "127.0.0.1:9", "path": f"/{path}", "ops": ["Ping"]}
+    return {
+        "frp_server_token": token,
+        "frp_server_dashboard_password": password,
+        "frp_server_extra": {"httpPlugins": [plugin]},
+    }
+
+
+@pytest.fixture(scope="module")
+def words(apply, secret_variables, targets):
+    """All that is said, with -vvv and differences, while the secrets come to the hosts, are proven, and stand in what is refused."""
+    loud = ("--diff", "-vvv")
+    rehearsal = apply("frp_server", "targets", secret_variables, *loud, check=True)
+    real = apply("frp_server", "targets", secret_variables, *loud)
+    proof = apply("frp_server", "targets", {**secret_variables, "apply_tasks_from": "verify"}, *loud)
+    extra = {**secret_variables["frp_server_extra"], "bindPrt": SECRETS["a path in frp_server_extra"]}
+    refusal = apply("frp_server", "targets", {**secret_variables, "frp_server_extra": extra}, *loud)
+
+    assert [result.rc for result in (rehearsal, real, proof)] == [0, 0, 0]
+    assert "frps verify" in refusal.output and refusal.rc != 0
+    for result in (rehearsal, real):
+        assert "/etc/frps/token" in result.output and "(the content after is secret)" in result.output
     for one in targets:
-        # The journal has Ansible's own log of each module call; the command lines are public.
-        assert TOKEN[::-1] not in one.must("journalctl --no-pager; ps axww; cat /proc/*/cmdline | tr '\\0' ' '")
-        assert one.must("stat -c %a:%U /etc/frps/token /etc/frps/frps.toml").split() == ["600:root"] * 2
-    apply()
+        held = one.must("cat /etc/frps/token /etc/frps/frps.toml")
+        assert all(secret in held for secret in SECRETS.values()), "there is something to show"
+    yield {
+        "Ansible": "".join(result.output for result in (rehearsal, real, proof, refusal)),
+        # The journal has Ansible's own log of each module call; command lines are public.
+        "the hosts": "".join(
+            one.must("journalctl --no-pager; cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '") for one in targets
+        ),
+    }
+    assert apply().rc == 0
+
+
+@pytest.mark.parametrize("place", ["Ansible", "the hosts"])
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
+def test_no_secret_shows(words, secret, place):
+    assert words[place].count(secret) == 0
+
+
+def test_secrets_are_roots_alone(target):
+    assert target.must("stat -c %a:%U /etc/frps/token /etc/frps/frps.toml").split() == ["600:root"] * 2
+
+
+def test_verify_passes_on_a_server_that_works_and_fails_on_one_that_does_not(apply, target):
+    name = target.host.name
+    proof = {"apply_tasks_from": "verify"}
+    findings = ("frp_server.tls", "frp_server.dashboard", "frp_server.confinement")
+    assert apply(hosts=name, variables=proof).findings(name) == dict.fromkeys(findings, "pass")
+    target.must("systemctl stop frps")
+    broken = apply(hosts=name, variables=proof).findings(name)
+    target.must("systemctl start frps")
+    assert (broken["frp_server.tls"], broken["frp_server.dashboard"]) == ("fail", "fail")
 
 
 # --- What is refused, before anything changes ---
@@ -115,8 +169,15 @@ def test_no_secret_shows(apply, targets):
         pytest.param(
             {"frp_server_dashboard_password": "short"}, "frp_server_dashboard_password: is shorter", id="password"
         ),
-        pytest.param({"frp_server_bind_port": 22}, "frp_server_bind_port: is taken by", id="port taken"),
+        pytest.param(
+            {"frp_server_bind_port": 22}, "frp_server_bind_port: wants port 22, which is taken by sshd", id="port taken"
+        ),
         pytest.param({"frp_server_bind_port": 70000}, "frp_server_bind_port: is not a TCP port", id="no port"),
+        pytest.param(
+            {"frp_server_dashboard_port": 7000},
+            "frp_server_dashboard_port: wants port 7000, which is asked for twice",
+            id="one port for two",
+        ),
         pytest.param({"frp_server_bind_port": "many"}, "frp_server_bind_port", id="not a number"),
         pytest.param(
             {"frp_server_version": "0.1.0"}, "frp_server_releases: has no SHA-256 of frp 0.1.0", id="not pinned"
