@@ -1,0 +1,81 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What the plans of CUDA and cuDNN are made from, read below a root directory."""
+
+from __future__ import annotations
+
+import glob
+import json
+import platform
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_host as gpu
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import (
+    EXTENDED_STATES,
+    STATUS,
+    parse_automatic,
+    parse_status,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_plan import Host, repository_of
+
+ALTERNATIVES = "/etc/alternatives"
+# Where packages are unpacked, and where apt puts them before.
+PATHS = ("/usr/local", "/opt", "/var/cache/apt")
+
+
+def memory(role: str) -> str:
+    """Where a role keeps the names of the packages that it brought. What another role names stays when this one goes."""
+    return f"/var/lib/rigwright_{role}/packages.json"
+
+
+def read_host(tree: gpu.Tree, role: str) -> Host:
+    system = gpu.read_system(tree)
+    gpus = gpu.read_gpus(tree)
+    driver = gpu.read_driver(tree)
+    own = tree.at(memory(role))
+    others = [path for path in glob.glob(tree.at(memory("*"))) if path != own]
+    return Host(
+        distribution=system["distribution"],
+        version=system["version"],
+        machine=platform.machine(),
+        packages=parse_status(tree.text(STATUS)),
+        automatic=parse_automatic(tree.text(EXTENDED_STATES)),
+        # Without a GPU a library of the driver is only what a toolkit was linked with.
+        driver=driver["loaded"] or (driver["library"] if gpus else ""),
+        generations=tuple(card["generation"] for card in gpus),
+        free_bytes=gpu.read_free_bytes(tree, PATHS),
+        alternatives={
+            name: tree.link(f"{ALTERNATIVES}/{name}") for name in tree.names(ALTERNATIVES) if name.startswith("cuda")
+        },
+        brought=frozenset(_read_memory(own)),
+        shared=frozenset(name for path in others for name in _read_memory(path)),
+        environment=tree.text("/etc/environment"),
+    )
+
+
+def _read_memory(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [str(name) for name in json.load(file)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def repository(host: Host, elsewhere: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """What the module cuda_repository takes; *elsewhere* has the address and checksums of a mirror."""
+    row = repository_of(host)
+    if row is None:
+        return {}
+    architecture = row.architectures[host.machine]
+    return {
+        "url": f"{elsewhere.get('url') or data.CUDA_REPOSITORY_URL}/{row.directory}/{architecture}",
+        "directory": row.directory,
+        "architecture": architecture,
+        "keyring": data.CUDA_KEYRING_PACKAGE,
+        "keyring_sha256": (elsewhere.get("keyring_sha256") or {}).get(row.directory) or row.keyring_sha256,
+    }

@@ -1,0 +1,281 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""Which CUDA toolkits a host gets, what that installs and removes, and why it may have to be refused.
+
+Pure: what is on the host and what is asked for go in, a plan comes out. A plan that is refused changes nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import Package, brought_by
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_host import version_key
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_plan import toolkit_problem
+
+AUTO = "auto"
+
+# The toolkit in the distributions' own archives, which have one each: package nvidia-cuda-toolkit.
+# Debian measured 2026-11-21 (apt-cache policy in bookworm and trixie); Ubuntu unverified (packages.ubuntu.com).
+ARCHIVE_TOOLKITS = {("Debian", "12"): "11.8", ("Debian", "13"): "12.4", ("Ubuntu", "24.04"): "12.0"}
+ARCHIVE_PACKAGE = "nvidia-cuda-toolkit"
+
+# nvcc hands everything but the kernels to the host's compiler, and NVIDIA's packages do not depend on one.
+COMPILER = "g++"
+
+# Where NVIDIA's packages put a toolkit, and the links to the one in use, which update-alternatives holds.
+ROOT = "/usr/local/cuda"
+
+# Debian has no /etc/environment of its own; this is what Ubuntu puts there (package base-files), less snap.
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/games:/usr/local/games"
+
+Requirement = t.Dict[str, t.Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What is asked for; each field is the role's variable ``cuda_<field>``. *driver_branch* plans for a driver to come."""
+
+    source: str = AUTO
+    toolkits: tuple[str, ...] = ()
+    default: str = ""
+    driver_branch: str = AUTO
+    free_bytes: int = data.FREE_BYTES
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """What is there. *driver* is the version in use, empty for none; *brought* are packages of the role, *shared* of others."""
+
+    distribution: str
+    version: str
+    machine: str
+    packages: t.Mapping[str, Package] = dataclasses.field(default_factory=dict)
+    automatic: frozenset[str] = frozenset()
+    driver: str = ""
+    generations: tuple[str, ...] = ()
+    free_bytes: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
+    alternatives: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    brought: frozenset[str] = frozenset()
+    shared: frozenset[str] = frozenset()
+    environment: str = ""
+
+
+@dataclasses.dataclass
+class Plan:
+    """What is to be done, and with what right. *brought* is what the role answers for afterwards."""
+
+    source: str = ""
+    toolkits: list[str] = dataclasses.field(default_factory=list)
+    default: str = ""
+    root: str = ""
+    driver: str = ""
+    requirements: list[Requirement] = dataclasses.field(default_factory=list)
+    install: list[str] = dataclasses.field(default_factory=list)
+    remove: list[str] = dataclasses.field(default_factory=list)
+    brought: list[str] = dataclasses.field(default_factory=list)
+    alternatives: dict[str, str] = dataclasses.field(default_factory=dict)
+    files: list[dict[str, str]] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+
+    def require(self, ok: bool, variable: str, problem: str, remedy: str) -> bool:
+        self.requirements.append({"ok": ok, "variable": variable, "problem": problem, "remedy": remedy})
+        return ok
+
+
+def package_of(toolkit: str) -> str:
+    """Never ``cuda`` or ``cuda-13-0``: those bring a driver along."""
+    return f"cuda-toolkit-{toolkit.replace('.', '-')}"
+
+
+def repository_of(host: Host) -> data.CudaRepository | None:
+    """NVIDIA's repository for this system and machine."""
+    for row in data.CUDA_REPOSITORIES:
+        if (row.distribution, row.version) == (host.distribution, host.version) and host.machine in row.architectures:
+            return row
+    return None
+
+
+def plan_present(host: Host, request: Request) -> Plan:
+    """Plan the toolkits of a host."""
+    plan = Plan()
+    driver = host.driver
+    if request.driver_branch != AUTO:
+        # The newest of the branch is what the role nvidia_driver installs.
+        driver = f"{request.driver_branch}.9999"
+    plan.driver = driver.replace(".9999", "")
+    plan.source = _choose_source(host, request)
+    _check_source(plan, host)
+    plan.toolkits = list(request.toolkits) or _choose_toolkits(plan.source, host, driver)
+    plan.default = request.default or next(iter(plan.toolkits), "")
+    _check_toolkits(plan, host, request, driver)
+    wanted = [*_packages(plan), COMPILER]
+    plan.install = [name for name in wanted if name not in host.packages]
+    plan.brought = sorted({*plan.install, *(name for name in host.brought if name in wanted)})
+    _remove(plan, host, keep=wanted)
+    _check_room(plan, host, request)
+    _check_holds(plan, host)
+    plan.root = "/usr"
+    if plan.source == data.CUDA_REPOSITORY:
+        plan.root = ROOT
+        majors = {toolkit.partition(".")[0]: toolkit for toolkit in sorted(plan.toolkits, key=version_key)}
+        chosen = {"cuda": plan.default, **{f"cuda-{major}": newest for major, newest in majors.items()}}
+        # The default is also the one of its major: /usr/local/cuda and /usr/local/cuda-13 never disagree.
+        chosen[f"cuda-{plan.default.partition('.')[0]}"] = plan.default
+        links = {name: f"{ROOT}-{toolkit}" for name, toolkit in chosen.items()}
+        plan.alternatives = {name: path for name, path in links.items() if host.alternatives.get(name) != path}
+        plan.files = environment_files(ROOT, host.environment)
+    return plan
+
+
+def plan_absent(host: Host) -> Plan:
+    """Give back what the role brought, as far as no other role relies on it."""
+    plan = Plan()
+    _remove(plan, host, keep=())
+    return plan
+
+
+def _remove(plan: Plan, host: Host, keep: t.Collection[str]) -> None:
+    going = host.brought.difference(keep, host.shared)
+    plan.remove = [
+        name for name in brought_by(going, host.packages, host.automatic) if name not in {*keep, *host.shared}
+    ]
+
+
+def _choose_source(host: Host, request: Request) -> str:
+    if request.source != AUTO:
+        return request.source
+    archive = ARCHIVE_TOOLKITS.get((host.distribution, host.version))
+    only_there = bool(request.toolkits) and set(request.toolkits) == {archive}
+    return data.ARCHIVE if archive and (only_there or not repository_of(host)) else data.CUDA_REPOSITORY
+
+
+def _choose_toolkits(source: str, host: Host, driver: str) -> list[str]:
+    """Nobody asked for one: the archive's, or the newest with which the driver does all it can."""
+    if source == data.ARCHIVE:
+        return [toolkit for key, toolkit in ARCHIVE_TOOLKITS.items() if key == (host.distribution, host.version)]
+    driver = driver or f"{data.PREFERRED_BRANCHES[0]}.9999"
+    usable = [
+        row.version
+        for row in data.TOOLKITS
+        if version_key(row.driver) <= version_key(driver) and not toolkit_problem(row.version, driver, host.generations)
+    ]
+    return sorted(usable, key=version_key)[-1:]
+
+
+def _packages(plan: Plan) -> list[str]:
+    if plan.source == data.ARCHIVE:
+        return [ARCHIVE_PACKAGE]
+    return [package_of(toolkit) for toolkit in plan.toolkits]
+
+
+def _check_source(plan: Plan, host: Host) -> None:
+    system = f"{host.distribution} {host.version}"
+    if plan.source == data.ARCHIVE:
+        plan.require(
+            (host.distribution, host.version) in ARCHIVE_TOOLKITS,
+            "cuda_source",
+            f"is archive, and no toolkit is known in that of {system}",
+            f"set it to {data.CUDA_REPOSITORY}",
+        )
+    else:
+        plan.require(
+            repository_of(host) is not None,
+            "cuda_source",
+            f"is {data.CUDA_REPOSITORY}, and NVIDIA has none that is known for {system} on {host.machine}",
+            "set it to archive",
+        )
+
+
+def _check_toolkits(plan: Plan, host: Host, request: Request, driver: str) -> None:
+    archive = ARCHIVE_TOOLKITS.get((host.distribution, host.version), "none")
+    twice = sorted({toolkit for toolkit in plan.toolkits if plan.toolkits.count(toolkit) > 1})
+    plan.require(not twice, "cuda_toolkits", f"has {', '.join(twice)} twice", "name each toolkit once")
+    plan.require(
+        plan.default in plan.toolkits,
+        "cuda_default",
+        f"is {plan.default or 'empty'}, which is not among the toolkits ({', '.join(plan.toolkits) or 'none'})",
+        f"set it to one of them, or add {plan.default or 'a version'} to cuda_toolkits",
+    )
+    for toolkit in plan.toolkits:
+        row = next((row for row in data.TOOLKITS if row.version == toolkit), None)
+        # Without a driver, only what never works is refused: the newest there may ever be is assumed.
+        problem = toolkit_problem(toolkit, driver or "9999", host.generations)
+        usable = [row.version for row in data.TOOLKITS if not toolkit_problem(row.version, driver or "9999", host.generations)]
+        plan.require(
+            not problem,
+            "cuda_toolkits",
+            problem.replace(".9999", "") + (f" ({row.source})" if row else ""),
+            f"choose among {', '.join(usable) or 'none'}" + (", or a newer driver" if row else ""),
+        )
+        if plan.source == data.ARCHIVE:
+            plan.require(
+                toolkit == archive,
+                "cuda_toolkits",
+                f"has {toolkit}, and the archive of {host.distribution} {host.version} has {archive} alone",
+                f"set it to [{archive}], or cuda_source to {data.CUDA_REPOSITORY}",
+            )
+        if row and driver and not problem and version_key(driver) < version_key(row.driver):
+            plan.notes.append(
+                f"CUDA {toolkit} runs on driver {plan.driver} by minor-version compatibility: PTX cannot be compiled, and"
+                f" what needs driver {row.driver} fails"
+            )
+
+
+def _check_room(plan: Plan, host: Host, request: Request) -> None:
+    new = [name for name in plan.install if name != COMPILER]
+    needed = len(new) * request.free_bytes
+    short = sorted(path for path, free in host.free_bytes.items() if free < needed)
+    plan.require(
+        not short,
+        "cuda_toolkits",
+        f"asks for {len(new)} new, which need {needed / 1024**3:.0f} GiB, and {' and '.join(short)} have less free",
+        "free some room, ask for fewer, or set `cuda_free_bytes` to what one toolkit may need",
+    )
+
+
+def _check_holds(plan: Plan, host: Host) -> None:
+    held = sorted(name for name in plan.remove if host.packages[name].hold)
+    plan.require(
+        not held,
+        "cuda_toolkits",
+        f"lets {', '.join(held)} go, and dpkg has a hold on that",
+        f"run `apt-mark unhold {' '.join(held)}`, or leave its version in the list",
+    )
+
+
+def environment_files(root: str, environment: str) -> list[dict[str, str]]:
+    """How programs find the toolkit, wherever they are started from (docs/cuda.md, "Environment")."""
+    profile = (
+        "# Login shells. Everything else: docs/cuda.md of the collection rigwright.workstation.\n"
+        f'export CUDA_HOME="{root}"\n'
+        f'case ":$PATH:" in *":{root}/bin:"*) ;; *) PATH="{root}/bin:$PATH" ;; esac\n'
+    )
+    plain = f"CUDA_HOME={root}\nPATH={root}/bin:{SYSTEM_PATH}\n"
+    return [
+        {"path": "/etc/environment", "content": set_environment(environment, root)},
+        {"path": "/etc/profile.d/rigwright-cuda.sh", "content": profile},
+        {"path": "/etc/environment.d/60-rigwright-cuda.conf", "content": f"CUDA_HOME={root}\nPATH={root}/bin:$PATH\n"},
+        {"path": "/etc/default/cuda", "content": plain},
+        {"path": "/etc/ld.so.conf.d/rigwright-cuda.conf", "content": f"{root}/lib64\n"},
+    ]
+
+
+def set_environment(text: str, root: str) -> str:
+    """The text of /etc/environment with the toolkit first on its PATH; whatever else it says stays."""
+    lines = text.splitlines()
+    current = next((line.partition("=")[2].strip("\"'") for line in lines if re.match(r"\s*PATH=", line)), SYSTEM_PATH)
+    places = [place for place in current.split(":") if place != f"{root}/bin"]
+    wanted = {"PATH": f'PATH="{":".join([f"{root}/bin", *places])}"', "CUDA_HOME": f'CUDA_HOME="{root}"'}
+    kept = []
+    for line in lines:
+        name = line.partition("=")[0].strip()
+        kept.append(wanted.pop(name) if name in wanted else line)
+    return "".join(f"{line}\n" for line in [*kept, *wanted.values()])

@@ -1,0 +1,127 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""cuDNN from NVIDIA's wheels, for every compiler and program of a host.
+
+What lies below ``/opt/cudnn``::
+
+    cuda13-9.12.0.46/     headers and libraries of one wheel, never changed once in place, with a receipt
+    cuda13                -> cuda13-9.12.0.46, for who wants cuDNN of one CUDA
+    default               -> cuda13, what the links in /usr/local lead to
+    .work/                unfinished business; what an interrupted run left here is worthless
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+import re
+import stat
+import typing as t
+import zipfile
+
+BASE = "/opt/cudnn"
+RECEIPT = ".rigwright.json"
+# Where compilers and the linker look by themselves. Nothing of them is a package's (FHS, /usr/local).
+PLACES = {"include": "/usr/local/include", "lib": "/usr/local/lib", "pkgconfig": "/usr/local/lib/pkgconfig"}
+MEMBERS = re.compile(r"nvidia/cudnn/(include/[\w.-]+\.h|lib/[\w.-]+\.so[\w.]*)|[\w.-]+\.dist-info/licenses/([\w.-]+)")
+
+PKGCONFIG = """\
+prefix={prefix}
+Name: cudnn
+Description: NVIDIA cuDNN for CUDA {cuda}
+Version: {version}
+Libs: -L${{prefix}}/lib -lcudnn
+Cflags: -I${{prefix}}/include
+"""
+
+
+class WheelError(Exception):
+    """A wheel cannot be installed; the text names the cause and the remedy."""
+
+
+class Wheel(t.NamedTuple):
+    """cuDNN for one CUDA. *sha256* has a checksum for each kind of machine."""
+
+    cuda: int
+    version: str
+    sha256: tuple[str, ...]
+
+    @property
+    def directory(self) -> str:
+        return f"cuda{self.cuda}-{self.version}"
+
+    @property
+    def requirement(self) -> str:
+        """A line for `pip download --require-hashes`."""
+        hashes = " ".join(f"--hash=sha256:{digest}" for digest in self.sha256)
+        return f"nvidia-cudnn-cu{self.cuda}=={self.version} {hashes}\n"
+
+
+def unpack(wheel: str, directory: str, cuda: int, version: str) -> None:
+    """Unpack headers, libraries and licence of a wheel into a new directory, with what the linker needs beside them.
+
+    A wheel names its libraries by soname alone: ``-lcudnn`` needs ``libcudnn.so``.
+
+    :raises WheelError: there is no header or no library in it, or it is damaged.
+    """
+    sizes: dict[str, int] = {}
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            for member in archive.infolist():
+                found = MEMBERS.fullmatch(member.filename)
+                if found:
+                    path = found.group(1) or found.group(2)
+                    place = os.path.join(directory, path)
+                    os.makedirs(os.path.dirname(place), mode=0o755, exist_ok=True)
+                    with archive.open(member) as source, open(place, "xb") as target:
+                        while block := source.read(1 << 20):
+                            target.write(block)
+                    os.chmod(place, 0o644)
+                    sizes[path] = member.file_size
+    except (zipfile.BadZipFile, EOFError) as error:
+        raise WheelError(f"it is no complete wheel ({error})") from error
+    if "include/cudnn.h" not in sizes or not any(path.startswith("lib/libcudnn.so") for path in sizes):
+        raise WheelError("it has no cudnn.h or no libcudnn.so")
+    for path in sizes:
+        library = re.fullmatch(r"lib/(\w+\.so)\.\d+", path)
+        if library:
+            os.symlink(posixpath.basename(path), os.path.join(directory, "lib", library.group(1)))
+    os.mkdir(os.path.join(directory, "pkgconfig"), 0o755)
+    with open(os.path.join(directory, "pkgconfig", "cudnn.pc"), "w", encoding="ascii") as file:
+        file.write(PKGCONFIG.format(prefix=f"{BASE}/cuda{cuda}", cuda=cuda, version=version))
+    with open(os.path.join(directory, RECEIPT), "w", encoding="utf-8") as file:
+        json.dump(sizes, file, indent=1, sort_keys=True)
+
+
+def is_whole(directory: str) -> bool:
+    """Whether every file of the receipt is there in its size."""
+    try:
+        with open(os.path.join(directory, RECEIPT), encoding="utf-8") as file:
+            sizes: dict[str, int] = json.load(file)
+    except (OSError, ValueError):
+        return False
+    return all(_size(os.path.join(directory, path)) == size for path, size in sizes.items())
+
+
+def _size(path: str) -> int:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return -1
+    return found.st_size if stat.S_ISREG(found.st_mode) else -1
+
+
+def wanted_links(wheels: t.Sequence[Wheel], names: t.Mapping[str, t.Iterable[str]]) -> dict[str, str]:
+    """Every link and where it leads; *names* has the files of the default wheel in each of PLACES."""
+    if not wheels:
+        return {}
+    links = {f"{BASE}/cuda{wheel.cuda}": wheel.directory for wheel in wheels}
+    links[f"{BASE}/default"] = f"cuda{wheels[0].cuda}"
+    for folder, place in PLACES.items():
+        links.update({f"{place}/{name}": f"{BASE}/default/{folder}/{name}" for name in names.get(folder, ())})
+    return links

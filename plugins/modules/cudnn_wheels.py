@@ -1,0 +1,268 @@
+#!/usr/bin/python
+
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: cudnn_wheels
+short_description: Install cuDNN's headers and libraries from NVIDIA's wheels
+description:
+  - Downloads the wheels C(nvidia-cudnn-cu12) and C(nvidia-cudnn-cu13) with pip, which refuses every file whose SHA-256 is not
+    listed, and unpacks them under C(/opt/cudnn).
+  - The first wheel is the default. Compilers, linkers and C(pkg-config) find it through links in C(/usr/local).
+  - Each step is a rename. Until a wheel is complete, what was installed before stays in use.
+version_added: 0.1.0
+author:
+  - The Rigwright engineers (@rigwright)
+attributes:
+  check_mode:
+    description: Can run in C(check_mode) and return changed status prediction without modifying target.
+    support: full
+    details:
+      - Nothing is downloaded, so the links of a wheel that is not there yet are not listed.
+  diff_mode:
+    description: Will return details on what has changed when in diff mode.
+    support: full
+options:
+  wheels:
+    description:
+      - What should be there, the default first. Everything else that this module has installed is removed; an empty list removes all.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      cuda:
+        description: Major version of CUDA.
+        type: int
+        required: true
+      version:
+        description: Version of the wheel.
+        type: str
+        required: true
+      sha256:
+        description: SHA-256 of the wheel, for each kind of machine that it is made for.
+        type: list
+        elements: str
+        required: true
+  index_url:
+    description:
+      - Package index to use. Empty leaves that to pip's own configuration.
+    type: str
+    default: ""
+seealso:
+  - module: rigwright.workstation.cudnn_plan
+"""
+
+EXAMPLES = r"""
+- name: Install cuDNN for CUDA 13
+  rigwright.workstation.cudnn_wheels:
+    wheels:
+      - cuda: 13
+        version: 9.12.0.46
+        sha256: [f3befad533e234069eb61ae0d12cb7aa8af0ccf36f28c1d4273cc0005d990de0]
+"""
+
+RETURN = r"""
+directories:
+  description: The directories under C(/opt/cudnn) in use, the default first.
+  returned: success
+  type: list
+  elements: str
+  sample: [cuda13-9.12.0.46]
+"""
+
+import glob
+import os
+import shutil
+import typing as t
+import urllib.parse
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._cudnn_wheels import (
+    BASE,
+    PLACES,
+    Wheel,
+    WheelError,
+    is_whole,
+    unpack,
+    wanted_links,
+)
+
+ROOT = "/"
+WORK = f"{BASE}/.work"
+
+
+class State(t.NamedTuple):
+    """What lies under BASE, and the links that lead there."""
+
+    trees: tuple[str, ...]
+    links: dict[str, str]
+    leftovers: bool
+
+
+def at(path: str) -> str:
+    return os.path.join(ROOT, path.lstrip("/"))
+
+
+def read_state() -> State:
+    """Trees that are whole, and every link of ours; a link of somebody else leads elsewhere."""
+    names = sorted(os.listdir(at(BASE))) if os.path.isdir(at(BASE)) else []
+    trees = [name for name in names if not os.path.islink(at(f"{BASE}/{name}")) and is_whole(at(f"{BASE}/{name}"))]
+    links = {f"{BASE}/{name}": os.readlink(at(f"{BASE}/{name}")) for name in names if os.path.islink(at(f"{BASE}/{name}"))}
+    for path in in_places():
+        if os.path.islink(at(path)) and os.readlink(at(path)).startswith(f"{BASE}/"):
+            links[path] = os.readlink(at(path))
+    rest = [name for name in names if name not in trees and f"{BASE}/{name}" not in links]
+    return State(tuple(trees), links, bool(rest) or (os.path.isdir(at(BASE)) and not names))
+
+
+def in_places() -> list[str]:
+    """The paths in PLACES that a cuDNN has or would have."""
+    found = [path for place in PLACES.values() for path in glob.glob(at(f"{place}/*cudnn*"))]
+    return sorted(os.path.join("/", os.path.relpath(path, ROOT)) for path in found)
+
+
+def names_of(directory: str) -> dict[str, list[str]]:
+    """The files of a tree that are linked, by folder."""
+    return {
+        folder: sorted(os.listdir(at(f"{BASE}/{directory}/{folder}")))
+        for folder in PLACES
+        if os.path.isdir(at(f"{BASE}/{directory}/{folder}"))
+    }
+
+
+def plan(wheels: t.Sequence[Wheel], current: State) -> State:
+    trees = tuple(sorted(wheel.directory for wheel in wheels))
+    # The names in a wheel are known once it is there.
+    names = names_of(wheels[0].directory) if wheels and wheels[0].directory in current.trees else {}
+    return State(trees, wanted_links(wheels, names), False)
+
+
+def check_ways(current: State) -> None:
+    in_the_way = [path for path in in_places() if path not in current.links]
+    if in_the_way:
+        raise WheelError(
+            f"{', '.join(in_the_way[:5])} is in the way: it belongs to another cuDNN. Move it away, or set cudnn_state to absent"
+        )
+
+
+def install(module: AnsibleModule, wheel: Wheel) -> None:
+    """Download, check and unpack one wheel; it appears under its name when it is complete."""
+    work = at(f"{WORK}/{wheel.directory}")
+    os.makedirs(work)
+    requirements = os.path.join(work, "requirements.txt")
+    with open(requirements, "w", encoding="ascii") as file:
+        file.write(wheel.requirement)
+    command = [
+        *("python3", "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-cache-dir", "--no-deps"),
+        *("--only-binary=:all:", "--require-hashes", "--requirement", requirements, "--dest", work),
+    ]
+    index = module.params["index_url"]
+    if index:
+        command += ["--index-url", index]
+    if index.startswith("http://"):
+        # pip leaves such an index out; what comes from it is checked by its SHA-256.
+        command += ["--trusted-host", urllib.parse.urlsplit(index).netloc]
+    rc, out, err = module.run_command(command)
+    if rc != 0:
+        words = " ".join(line.strip() for line in (err or out).splitlines() if line.strip())
+        raise WheelError(
+            f"pip did not deliver {wheel.requirement.split()[0]}: {words}. Set `cudnn_index_url` to an index that this host reaches,"
+            " or correct the SHA-256 in `cudnn_wheels`"
+        )
+    (archive,) = glob.glob(os.path.join(work, "*.whl"))
+    try:
+        unpack(archive, os.path.join(work, "tree"), wheel.cuda, wheel.version)
+    except WheelError as error:
+        raise WheelError(f"{os.path.basename(archive)} cannot be unpacked: {error}. Choose another cudnn_version") from error
+    place = at(f"{BASE}/{wheel.directory}")
+    if os.path.lexists(place):
+        os.rename(place, os.path.join(work, "damaged"))
+    os.rename(os.path.join(work, "tree"), place)
+
+
+def apply(module: AnsibleModule, wheels: t.Sequence[Wheel], current: State) -> State:
+    """First the new trees, then the links, then what is no longer wanted: no link ever leads nowhere."""
+    shutil.rmtree(at(WORK), ignore_errors=True)
+    try:
+        for wheel in wheels:
+            if wheel.directory not in current.trees:
+                install(module, wheel)
+    finally:
+        shutil.rmtree(at(WORK), ignore_errors=True)
+        remove_when_empty(at(BASE))
+    wanted = plan(wheels, read_state())
+    # `default` and `cudaNN` first: what the others lead to.
+    for path, target in sorted(wanted.links.items(), key=lambda link: (not link[0].startswith(BASE), link[0])):
+        if current.links.get(path) != target:
+            switch(at(path), target)
+    for path in current.links.keys() - wanted.links.keys():
+        os.unlink(at(path))
+    names = os.listdir(at(BASE)) if os.path.isdir(at(BASE)) else []
+    for name in names:
+        if name not in wanted.trees and f"{BASE}/{name}" not in wanted.links:
+            shutil.rmtree(at(f"{BASE}/{name}"))
+    remove_when_empty(at(BASE))
+    remove_when_empty(at(PLACES["pkgconfig"]))
+    module.run_command(["ldconfig"], check_rc=True)
+    return wanted
+
+
+def remove_when_empty(path: str) -> None:
+    if os.path.isdir(path) and not os.listdir(path):
+        os.rmdir(path)
+
+
+def switch(path: str, target: str) -> None:
+    """Point a link elsewhere in one step."""
+    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    staged = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.rigwright")
+    if os.path.lexists(staged):
+        os.unlink(staged)
+    os.symlink(target, staged)
+    os.replace(staged, path)
+
+
+def describe(state: State) -> dict[str, t.Any]:
+    return {"wheels": list(state.trees), "links": state.links, "leftovers of an interrupted run": state.leftovers}
+
+
+def main() -> None:
+    wheel = {
+        "cuda": {"type": "int", "required": True},
+        "version": {"type": "str", "required": True},
+        "sha256": {"type": "list", "elements": "str", "required": True},
+    }
+    module = AnsibleModule(
+        argument_spec={
+            "wheels": {"type": "list", "elements": "dict", "required": True, "options": wheel},
+            "index_url": {"type": "str", "default": ""},
+        },
+        supports_check_mode=True,
+    )
+    os.umask(0o022)
+    wheels = [Wheel(row["cuda"], row["version"], tuple(row["sha256"])) for row in module.params["wheels"]]
+    current = read_state()
+    wanted = plan(wheels, current)
+    changed = wanted != current
+    try:
+        if wheels:
+            check_ways(current)
+        if changed and not module.check_mode:
+            wanted = apply(module, wheels, current)
+    except WheelError as error:
+        module.fail_json(msg=f"cuDNN could not be installed: {error}. What was installed before is still in use.")
+    except OSError as error:
+        module.fail_json(msg=f"cuDNN could not be installed: {error}. Free space below {BASE}, or look at that path.")
+    module.exit_json(
+        changed=changed,
+        directories=[row.directory for row in wheels],
+        diff={"before": describe(current), "after": describe(wanted)},
+    )
+
+
+if __name__ == "__main__":
+    main()

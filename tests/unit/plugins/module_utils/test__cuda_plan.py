@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import Package
+from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_plan import (
+    Host,
+    Plan,
+    Request,
+    plan_absent,
+    plan_present,
+    set_environment,
+)
+
+GIB = 1024**3
+ROOM = {"/usr/local": 100 * GIB}
+BARE = Host("Debian", "13", "x86_64", free_bytes=ROOM)
+
+
+def refusals(plan: Plan) -> list[str]:
+    return [f"{row['variable']} {row['problem']}: {row['remedy']}" for row in plan.requirements if not row["ok"]]
+
+
+def having(host: Host, *names: str, **changes: object) -> Host:
+    return dataclasses.replace(host, packages={name: Package("1") for name in names}, **changes)
+
+
+def test_two_toolkits_on_a_bare_host():
+    plan = plan_present(BARE, Request(toolkits=("13.0", "12.9"), default="12.9"))
+
+    assert refusals(plan) == []
+    assert plan.source == "cuda_repository"
+    assert plan.install == ["cuda-toolkit-13-0", "cuda-toolkit-12-9", "g++"]
+    assert plan.alternatives == {
+        "cuda": "/usr/local/cuda-12.9",
+        "cuda-12": "/usr/local/cuda-12.9",
+        "cuda-13": "/usr/local/cuda-13.0",
+    }
+
+
+def test_no_metapackage_that_pulls_a_driver():
+    plan = plan_present(BARE, Request(toolkits=("13.0",)))
+    assert not {"cuda", "cuda-13-0", "cuda-drivers"} & {*plan.install}
+
+
+def test_what_is_there_is_neither_installed_nor_claimed():
+    host = having(BARE, "cuda-toolkit-12-9", "g++")
+    plan = plan_present(host, Request(toolkits=("12.9", "13.0")))
+
+    assert plan.install == plan.brought == ["cuda-toolkit-13-0"]
+    assert plan.remove == []
+
+
+def test_one_version_leaves_with_what_it_brought():
+    packages = {
+        "cuda-toolkit-12-9": Package("1", needs=frozenset({"cuda-nvcc-12-9", "cuda-config"})),
+        "cuda-nvcc-12-9": Package("1"),
+        "cuda-toolkit-13-0": Package("1", needs=frozenset({"cuda-config"})),
+        "cuda-config": Package("1"),
+        "g++": Package("1"),
+    }
+    host = dataclasses.replace(
+        BARE,
+        packages=packages,
+        automatic=frozenset({"cuda-nvcc-12-9", "cuda-config"}),
+        brought=frozenset({"cuda-toolkit-12-9", "cuda-toolkit-13-0"}),
+        alternatives={"cuda": "/usr/local/cuda-13.0", "cuda-13": "/usr/local/cuda-13.0"},
+    )
+
+    plan = plan_present(host, Request(toolkits=("13.0",)))
+
+    assert plan.remove == ["cuda-nvcc-12-9", "cuda-toolkit-12-9"]
+    assert plan.brought == ["cuda-toolkit-13-0"]
+    assert plan.alternatives == {}
+
+
+def test_absent_leaves_what_another_role_relies_on():
+    host = having(BARE, "cuda-toolkit-13-0", "g++", "vim", brought=frozenset({"cuda-toolkit-13-0", "g++"}))
+    assert plan_absent(host).remove == ["cuda-toolkit-13-0", "g++"]
+    assert plan_absent(dataclasses.replace(host, shared=frozenset({"g++"}))).remove == ["cuda-toolkit-13-0"]
+
+
+@pytest.mark.parametrize(
+    ("driver", "toolkits"),
+    [
+        ("", ["13.0"]),  # as for the branch that is preferred: 580
+        ("580.95.05", ["13.0"]),
+        ("570.211.01", ["12.8"]),
+        ("535.309.01", ["12.2"]),
+    ],
+)
+def test_nobody_asked_so_the_driver_decides(driver, toolkits):
+    assert plan_present(dataclasses.replace(BARE, driver=driver), Request()).toolkits == toolkits
+
+
+def test_an_old_card_gets_the_last_toolkit_that_knows_it():
+    host = dataclasses.replace(BARE, driver="580.95.05", generations=("Pascal",))
+
+    assert plan_present(host, Request()).toolkits == ["12.9"]
+    assert "CUDA 12.9 is the last for Pascal" in refusals(plan_present(host, Request(toolkits=("13.0",))))[0]
+
+
+@pytest.mark.parametrize(
+    ("host", "request_", "words"),
+    [
+        (BARE, Request(toolkits=("13.0",), driver_branch="570"), "needs driver 580.65.06 or newer, not 570"),
+        (
+            dataclasses.replace(BARE, driver="570.211.01"),
+            Request(toolkits=("13.0",)),
+            "cuda_toolkits has CUDA 13.0, which needs driver 580.65.06 or newer, not 570.211.01 (docs.nvidia.com",
+        ),
+        (BARE, Request(toolkits=("13.99",)), "cuda_toolkits has CUDA 13.99, which is not one of 11.8"),
+        (BARE, Request(toolkits=("13.0", "13.0")), "cuda_toolkits has 13.0 twice"),
+        (BARE, Request(toolkits=("13.0",), default="12.9"), "cuda_default is 12.9, which is not among the toolkits (13.0)"),
+        (BARE, Request(source="archive", toolkits=("13.0",)), "the archive of Debian 13 has 12.4 alone"),
+        (
+            Host("Ubuntu", "22.04", "x86_64"),
+            Request(source="archive"),
+            "cuda_source is archive, and no toolkit is known in that of Ubuntu 22.04",
+        ),
+        (
+            Host("Debian", "12", "aarch64"),
+            Request(source="cuda_repository", toolkits=("12.9",)),
+            "cuda_source is cuda_repository, and NVIDIA has none that is known for Debian 12 on aarch64",
+        ),
+        (
+            dataclasses.replace(BARE, free_bytes={"/usr/local": 15 * GIB, "/var/cache/apt": 30 * GIB}),
+            Request(toolkits=("13.0", "12.9")),
+            "asks for 2 new, which need 20 GiB, and /usr/local have less free: free some room, ask for fewer, or set `cuda_free_bytes`",
+        ),
+        (
+            dataclasses.replace(
+                BARE, packages={"cuda-toolkit-12-9": Package("1", hold=True)}, brought=frozenset({"cuda-toolkit-12-9"})
+            ),
+            Request(toolkits=("13.0",)),
+            "lets cuda-toolkit-12-9 go, and dpkg has a hold on that: run `apt-mark unhold cuda-toolkit-12-9`",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_variable_and_the_way_out(host, request_, words):
+    assert words in "\n".join(refusals(plan_present(host, request_)))
+
+
+def test_a_planned_branch_counts_more_than_the_driver_in_use():
+    host = dataclasses.replace(BARE, driver="570.211.01")
+    assert refusals(plan_present(host, Request(toolkits=("13.0",), driver_branch="580"))) == []
+
+
+def test_minor_version_compatibility_is_told():
+    plan = plan_present(dataclasses.replace(BARE, driver="570.211.01"), Request(toolkits=("12.9",)))
+
+    assert refusals(plan) == []
+    assert plan.notes == [
+        "CUDA 12.9 runs on driver 570.211.01 by minor-version compatibility: PTX cannot be compiled, and what needs driver"
+        " 575.51.03 fails"
+    ]
+
+
+def test_the_archive_has_its_own_toolkit_and_no_links():
+    plan = plan_present(BARE, Request(toolkits=("12.4",)))
+
+    assert (plan.source, plan.root) == (data.ARCHIVE, "/usr")
+    assert plan.install == ["nvidia-cuda-toolkit", "g++"]
+    assert plan.alternatives == {}
+    assert plan.files == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "",
+            'PATH="/usr/local/cuda/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/games:/usr/local/games"\n'
+            'CUDA_HOME="/usr/local/cuda"\n',
+        ),
+        (
+            '# Ours\nPATH="/opt/bin:/usr/bin"\nLANG=C\n',
+            '# Ours\nPATH="/usr/local/cuda/bin:/opt/bin:/usr/bin"\nLANG=C\nCUDA_HOME="/usr/local/cuda"\n',
+        ),
+    ],
+)
+def test_environment_keeps_what_else_it_says(before, after):
+    assert set_environment(before, "/usr/local/cuda") == after
+    assert set_environment(after, "/usr/local/cuda") == after
