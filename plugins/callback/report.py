@@ -17,7 +17,18 @@ description:
   - The count is taken where Ansible starts a module, so that an action such as M(ansible.builtin.template), which starts
     several, counts as several. What a role's C(tasks/verify.yml) starts is counted apart.
   - Values of variables and results of tasks never enter, only what a role wrote as the evidence of a finding.
+  - Says which task is still running when nothing was shown for a while.
+  - Leaves the argument spec of a role out of the error about an argument, unless C(-v) is given.
 options:
+  silence:
+    description: After so many seconds without a word the running task is named, and again after as many more. V(0) never does.
+    type: float
+    default: 20
+    ini:
+      - section: callback_rigwright_report
+        key: silence
+    env:
+      - name: RIGWRIGHT_REPORT_SILENCE
   path:
     description:
       - The JSON file to write. No file is written when it is unset.
@@ -39,8 +50,9 @@ import functools
 import json
 import os
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -105,6 +117,68 @@ def _module_runs_noted() -> Iterator[IO[bytes]]:
             ActionBase._execute_module = execute
 
 
+@contextlib.contextmanager
+def _argument_specs_left_out() -> Iterator[None]:
+    """Let the error about a role's argument end with the error, not with pages of the role's argument spec."""
+    dump = CallbackBase._dump_results
+
+    @functools.wraps(dump)
+    def shortened(self: CallbackBase, result: Mapping[str, Any], *args: Any, **kwargs: Any) -> str:
+        if "argument_spec_data" in result and self._display.verbosity == 0:
+            result = {"msg": result["msg"]}
+        return dump(self, result, *args, **kwargs)
+
+    CallbackBase._dump_results = shortened
+    try:
+        yield
+    finally:
+        CallbackBase._dump_results = dump
+
+
+class _Silence:
+    """Names the task that runs when nothing was shown for some seconds.
+
+    A thread, since callbacks hear nothing while a task runs. It only ever calls `say`; Ansible forks its workers with the lock of
+    its display held, as it has threads of its own that show something.
+    """
+
+    def __init__(self, seconds: float, say: Callable[[str], None]) -> None:
+        self._seconds = seconds
+        self._say = say
+        self._running: dict[tuple[str, str], tuple[str, float]] = {}
+        self._heard = time.monotonic()
+        self._ended = threading.Event()
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        # A run that is interrupted never comes to its end; the thread must not outlive it either.
+        thread = threading.Thread(target=self._watch, name="report silence", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            thread.join()
+
+    def begin(self, host: str, task: Task) -> None:
+        self._running[host, task._uuid] = (task.get_name(), time.monotonic())
+        self._heard = time.monotonic()
+
+    def end(self, host: str, task: Task) -> None:
+        self._running.pop((host, task._uuid), None)
+        self._heard = time.monotonic()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(min(1.0, self._seconds / 4)):
+            now = time.monotonic()
+            running = list(self._running.items())
+            if running and now - self._heard >= self._seconds:
+                (_host, uuid), (name, began) = min(running, key=lambda item: item[1][1])
+                hosts = ", ".join(sorted(host for (host, other), _begun in running if other == uuid))
+                self._say(f"still: {name} ({hosts}, {now - began:.0f} s)")
+                self._heard = now
+
+
 class CallbackModule(CallbackBase):
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"
@@ -122,6 +196,12 @@ class CallbackModule(CallbackBase):
         self._task_began: dict[tuple[str, str], float] = {}
         self._open = contextlib.ExitStack()
         self._module_runs = self._open.enter_context(_module_runs_noted())
+        self._open.enter_context(_argument_specs_left_out())
+        self._silence = _Silence(
+            self.get_option("silence"), lambda line: self._display.display(line, color=C.COLOR_SKIP)
+        )
+        if self.get_option("silence") > 0:
+            self._open.enter_context(self._silence.watched())
         with self._warning_of_an_unusable_path():
             if path := self.get_option("path"):
                 Path(path).unlink(missing_ok=True)
@@ -132,6 +212,7 @@ class CallbackModule(CallbackBase):
 
     def v2_runner_on_start(self, host: Host, task: Task) -> None:
         self._task_began[host.get_name(), task._uuid] = time.monotonic()
+        self._silence.begin(host.get_name(), task)
 
     def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
         self._end_task(result)
@@ -178,6 +259,7 @@ class CallbackModule(CallbackBase):
     def _end_task(self, result: CallbackTaskResult) -> None:
         now = time.monotonic()
         host = result.host.get_name()
+        self._silence.end(host, result.task)
         work = self._report.host(host).work(_role_of(result.task))
         # The tasks that the strategy does itself (meta, includes) have no start.
         work.seconds += now - self._task_began.pop((host, result.task._uuid), now)

@@ -77,12 +77,14 @@ class PlaybookRun:
 
 @pytest.fixture
 def run_plays(tmp_path: Path) -> Callable[..., PlaybookRun]:
-    """Return run(plays, *options, hosts=("localhost",)), which runs *plays* with the real ansible-playbook, on this machine.
+    """Return run(plays, *options, hosts=("localhost",), silence=20), which runs *plays* with the real ansible-playbook, on this machine.
 
     Roles and collections are looked for in tmp_path before the checkout.
     """
 
-    def run(plays: list[dict[str, Any]], *options: str, hosts: tuple[str, ...] = ("localhost",)) -> PlaybookRun:
+    def run(
+        plays: list[dict[str, Any]], *options: str, hosts: tuple[str, ...] = ("localhost",), silence: float = 20
+    ) -> PlaybookRun:
         local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
         inventory = {"all": {"vars": local, "hosts": dict.fromkeys(hosts)}}
         (tmp_path / "play.yml").write_text(yaml.safe_dump(plays, sort_keys=False))
@@ -98,6 +100,7 @@ def run_plays(tmp_path: Path) -> Callable[..., PlaybookRun]:
                 "ANSIBLE_CONFIG": "ansible.cfg",
                 "ANSIBLE_HOME": "home",
                 "RIGWRIGHT_REPORT_PATH": str(report),
+                "RIGWRIGHT_REPORT_SILENCE": str(silence),
             },
             capture_output=True,
             text=True,

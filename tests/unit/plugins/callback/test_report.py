@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -125,3 +126,38 @@ def test_path_that_cannot_be_written_is_a_warning(run_tasks, tmp_path):
     assert run.rc == 0
     assert "report: Is a directory" in run.output
     assert [path.name for path in tmp_path.glob(".report.json*")] == []
+
+
+SPECS = """\
+argument_specs:
+  main:
+    options:
+      web_port: {type: int, description: A port that is described at length, default: 80}
+"""
+
+
+@pytest.mark.parametrize(("options", "shown"), [((), False), (("-v",), True)], ids=["plain", "-v"])
+def test_an_error_about_an_argument_is_not_buried_under_the_spec(run_tasks, web, tmp_path, options, shown):
+    (tmp_path / "roles/web/meta").mkdir()
+    (tmp_path / "roles/web/meta/argument_specs.yml").write_text(SPECS)
+    run = run_tasks([{"ansible.builtin.include_role": {"name": "web"}, "vars": {"web_port": "no number"}}], *options)
+    assert run.rc == 2
+    assert "argument 'web_port' is of type str and we were unable to convert to int" in run.output
+    assert ("described at length" in run.output) is shown
+
+
+@pytest.mark.parametrize("strategy", ["linear", "free"])
+def test_a_task_that_takes_long_is_named(run_plays, strategy):
+    sleep = {"name": "Take long", "ansible.builtin.command": "sleep 3"}
+    plays = [{"hosts": "all", "strategy": strategy, "gather_facts": False, "tasks": [sleep]}]
+    run = run_plays(plays, hosts=("a", "b"), silence=1)
+    assert run.rc == 0
+    assert re.search(r"^still: Take long \(a, b, [12] s\)$", run.output, re.MULTILINE)
+
+
+@pytest.mark.parametrize("silence", [0, 20])
+def test_what_is_quick_or_not_to_be_watched_is_not_named(run_plays, silence):
+    sleep = {"name": "Take some time", "ansible.builtin.command": "sleep 2"}
+    run = run_plays([{"hosts": "all", "gather_facts": False, "tasks": [sleep]}], silence=silence)
+    assert run.rc == 0
+    assert "still:" not in run.output
