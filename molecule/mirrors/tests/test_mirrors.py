@@ -18,7 +18,7 @@ from harness import depot, fingerprint, lab
 from harness.clients import Entry, Machine
 
 LAB = lab.read("molecule")
-DEPOT = f"http://{LAB.depot}"
+DEPOT = f"http://{lab.DEPOT}"
 DEAD = "http://127.0.0.9:9/debian"
 LIVE = f"{DEPOT}/debian"
 STALE = f"{DEPOT}/stale/debian"
