@@ -13,6 +13,7 @@ program whose words are needed is ``apt-cache policy``: its output is an argumen
 from __future__ import annotations
 
 import fnmatch
+import functools
 import os
 import re
 import typing as t
@@ -79,6 +80,7 @@ class Tree:
 # --- versions --------------------------------------------------------------------------------------------------------
 
 
+@functools.cache
 def version_key(version: str) -> tuple[tuple[int, int, str], ...]:
     """Sorts versions of kernels, drivers and packages as a person would; a tilde comes before the end, as in dpkg."""
     parts = re.findall(r"\d+|~|[A-Za-z]+", version)
