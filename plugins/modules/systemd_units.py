@@ -9,7 +9,8 @@ DOCUMENTATION = r"""
 module: systemd_units
 short_description: Bring systemd units to a state and make them load their current files, in one run
 description:
-  - Enables, starts, stops, reloads and restarts a list of units; a C(daemon-reload) is done first when systemd asks for one.
+  - Enables, starts, stops, reloads and restarts a list of units; a C(daemon-reload) is done first when systemd asks for one, or
+    does not know a drop-in that lies in C(/etc/systemd/system).
   - What a running unit has loaded is compared with what its files are now. There is no handler to lose, so a run that was killed
     between writing a file and restarting the service is completed by the next one.
   - A unit that was started has to stay up; when it does not, the task fails with the last lines of its journal.
