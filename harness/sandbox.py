@@ -169,6 +169,18 @@ def wait_until_ready(machine: Machine) -> str:
     return wait_for(host_key, f"sshd on {name}")
 
 
+def reboot(machine: Machine) -> None:
+    """Tell a host to reboot, and wait until it is back."""
+
+    def boot_id() -> str | None:
+        return machine.run("cat /proc/sys/kernel/random/boot_id").stdout or None
+
+    before = boot_id()
+    machine.start("systemctl reboot")
+    wait_for(lambda: boot_id() not in (None, before) or None, f"the reboot of {machine.host.name}")
+    wait_until_ready(machine)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lab", choices=lab.names(), help="the hosts of this lab only")
     parser.add_argument("--images", action="store_true", help="down: remove the images too")

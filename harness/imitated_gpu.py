@@ -1,0 +1,94 @@
+"""A sandbox host as a machine with an NVIDIA GPU: what is not real there, all in one place and under this name.
+
+    imitate_gpu(machine, device_ids=["2684"])               # an RTX 4090; the host reboots
+    imitate_gpu(machine, device_ids=["2684"], refuses={"590.48.01": "NVRM: ... failed"})
+
+A container has the kernel of the machine that it runs on, and loads no module. So at each boot of the host the unit
+`rigwright-imitated-gpu.service` (`imitated_gpu_files/boot.py`) shows what a kernel would show, at the lowest place that a container
+can change:
+
+- The running kernel is the newest one that is installed in /boot, as a boot loader chooses it, and stays so until the next boot:
+  a file mounted over /proc/sys/kernel/osrelease, and `uname(2)` of libc by way of /etc/ld.so.preload. The kernel package, its headers,
+  DKMS, depmod and modinfo are the distribution's own.
+- The devices stand in /sys/bus/pci/devices. Which modules are for them is asked of the real modprobe: it knows what depmod found, the
+  blacklists and the options. nouveau takes the devices where nothing forbids it.
+- nvidia.ko "loads" when DKMS has installed one for this kernel, its version magic fits and `refuses` does not name its version:
+  /proc/driver/nvidia, /sys/module/nvidia, the driver's link of each device and /dev/nvidia* are made from what modinfo says of it. A
+  failure stands in the journal with the kernel's words (`journalctl --identifier kernel`). dmesg and /proc/modules are the machine's own.
+
+Everything above that is real, and sees no difference.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from harness import sandbox
+from harness.clients import Entry, Machine
+from harness.cuda_repository import run
+
+FILES = Path(__file__).with_name("imitated_gpu_files")
+HOME = "/usr/lib/rigwright-imitated-gpu"
+UNIT = "rigwright-imitated-gpu.service"
+VGA = "030000"
+SLOW_S = 600  # a kernel is downloaded and its initramfs made
+APT_GET = "DEBIAN_FRONTEND=noninteractive apt-get --yes --no-install-recommends"
+
+
+def imitate_gpu(
+    machine: Machine,
+    device_ids: Sequence[str],
+    *,
+    pci_class: str = VGA,
+    refuses: Mapping[str, str] | None = None,
+) -> None:
+    """Make a machine with these GPUs of a sandbox host, and reboot it. It gets the distribution's kernel if it has none.
+
+    `device_ids` are PCI ids of NVIDIA's, four hexadecimal digits each; [] takes the GPUs out. `pci_class` is 030000 for a display
+    controller and 030200 for a card without outputs. `refuses` names driver versions that do not load, with what the kernel says then.
+    """
+    gpus = [
+        {"address": f"0000:{slot:02x}:00.0", "device": device.lower(), "class": pci_class}
+        for slot, device in enumerate(device_ids, start=0x41)
+    ]
+    install_kernel(machine)
+    machine.put(
+        {
+            HOME: Entry(None, mode=0o755),
+            f"{HOME}/boot.py": Entry((FILES / "boot.py").read_bytes()),
+            f"{HOME}/uname.so": Entry(uname_library(), mode=0o755),
+            f"{HOME}/machine.json": Entry(json.dumps({"gpus": gpus, "refuses": dict(refuses or {})}).encode()),
+            f"/usr/lib/systemd/system/{UNIT}": Entry((FILES / UNIT).read_bytes()),
+            "/etc/ld.so.preload": Entry(f"{HOME}/uname.so\n".encode()),
+        }
+    )
+    machine.must(f"systemctl daemon-reload && systemctl --quiet enable {UNIT}")
+    sandbox.reboot(machine)
+
+
+def install_kernel(machine: Machine) -> None:
+    """Install the distribution's kernel, without headers, unless one is there (about a minute)."""
+    machine.must(
+        f"ls /boot/vmlinuz-* || {{ apt-get update && {APT_GET} install linux-image-amd64 kmod; }}", seconds=SLOW_S
+    )
+
+
+def enable_all_components(machine: Machine) -> None:
+    """Let a host see Debian's contrib, non-free and non-free-firmware, where the archive has NVIDIA's packages."""
+    machine.must(
+        "sed -i '/^deb /s/ main$/ main contrib non-free non-free-firmware/' /etc/apt/sources.list || true;"
+        "sed -i '/^Components:/s/: main$/: main contrib non-free non-free-firmware/' /etc/apt/sources.list.d/debian.sources || true;"
+        "apt-get update",
+        seconds=SLOW_S,
+    )
+
+
+def uname_library() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder, "uname.so")
+        # Without a library of its own it goes with the libc of any host.
+        run("gcc", "-shared", "-fPIC", "-nostdlib", "-O2", "-o", str(library), str(FILES / "uname.c"))
+        return library.read_bytes()
