@@ -124,15 +124,15 @@ def build(package: Package, more: Mapping[str, bytes] | None = None) -> bytes:
         control.mkdir(parents=True)
         if package.carries:
             fill_tree(FILES / package.carries, root, package.values)
-        for path, content in (more or {}).items():
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_bytes(content)
+        for name, content in (more or {}).items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_bytes(content)
         for library in package.libraries:
             build_library(library, root, package.values)
             (control / "triggers").write_text("activate-noawait ldconfig\n")
-        for path, target in package.links.items():
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).symlink_to(target)
+        for link, target in package.links.items():
+            (root / link).parent.mkdir(parents=True, exist_ok=True)
+            (root / link).symlink_to(target)
         for path in root.rglob("*"):
             if not path.is_symlink():  # modes as in git, whatever this user's umask
                 path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
@@ -232,7 +232,17 @@ def signing_key(digest: str = "SHA256") -> bytes:
     def make() -> bytes:
         with gnupg(b"") as gpg:
             name = "imitated CUDA repository <root@localhost>"
-            made = ("--passphrase", "", "--cert-digest-algo", digest, "--quick-generate-key", name, "rsa2048", "sign", "never")
+            made = (
+                "--passphrase",
+                "",
+                "--cert-digest-algo",
+                digest,
+                "--quick-generate-key",
+                name,
+                "rsa2048",
+                "sign",
+                "never",
+            )
             gpg(*made)
             return gpg("--armor", "--export-secret-keys")
 
@@ -284,7 +294,9 @@ def control_of(deb: bytes) -> str:
 
 
 def release_file(indexes: Mapping[str, bytes]) -> str:
-    lines = [f" {hashlib.sha256(content).hexdigest()} {len(content)} {name}" for name, content in sorted(indexes.items())]
+    lines = [
+        f" {hashlib.sha256(content).hexdigest()} {len(content)} {name}" for name, content in sorted(indexes.items())
+    ]
     head = f"Origin: NVIDIA\nLabel: NVIDIA CUDA\nArchitectures: amd64\nDate: {DATE}\nSHA256:\n"
     return head + "\n".join(lines) + "\n"
 

@@ -2,6 +2,7 @@
 
     imitate_gpu(machine, device_ids=["2684"])               # an RTX 4090; the host reboots
     imitate_gpu(machine, device_ids=["2684"], refuses={"590.48.01": "NVRM: ... failed"})
+    python -m harness.imitated_gpu molecule 2684            # the targets of a lab, side by side
 
 A container has the kernel of the machine that it runs on, and loads no module. So at each boot of the host the unit
 `rigwright-imitated-gpu.service` (`imitated_gpu_files/boot.py`) shows what a kernel would show, at the lowest place that a container
@@ -21,14 +22,17 @@ Everything above that is real, and sees no difference.
 
 from __future__ import annotations
 
+import argparse
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from harness import sandbox
+from harness import engine, lab, sandbox
 from harness.clients import Entry, Machine
 from harness.cuda_repository import run
+from harness.progress import step
 
 FILES = Path(__file__).with_name("imitated_gpu_files")
 HOME = "/usr/lib/rigwright-imitated-gpu"
@@ -92,3 +96,18 @@ def uname_library() -> bytes:
         # Without a library of its own it goes with the libc of any host.
         run("gcc", "-shared", "-fPIC", "-nostdlib", "-O2", "-o", str(library), str(FILES / "uname.c"))
         return library.read_bytes()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Give GPUs to the targets of a lab.")
+    parser.add_argument("lab", choices=lab.names())
+    parser.add_argument("device_ids", nargs="+", metavar="device_id", help="PCI id of a device of NVIDIA's, as 2684")
+    arguments = parser.parse_args()
+    client = engine.connect()
+    targets = [Machine(client, host) for host in lab.read(arguments.lab).group("targets")]
+    with step(f"imitate GPUs in {', '.join(machine.host.name for machine in targets)}"), ThreadPoolExecutor() as pool:
+        list(pool.map(lambda machine: imitate_gpu(machine, arguments.device_ids), targets))
+
+
+if __name__ == "__main__":
+    main()

@@ -59,12 +59,13 @@ class Host:
 
 @dataclass(frozen=True)
 class Lab:
-    """The hosts of one inventory, and which versions of frp the depot has to serve them."""
+    """The hosts of one inventory, and what the depot has to serve them: versions of frp, the imitated CUDA repository."""
 
     name: str
     inventory: Path
     frp_versions: tuple[str, ...]
     hosts: tuple[Host, ...]
+    cuda_repository: bool = False
 
     def host(self, name: str) -> Host:
         return next(host for host in self.hosts if host.name == name)
@@ -105,7 +106,13 @@ def parse(inventory: Path, listing: dict[str, Any]) -> Lab:
         )
         for host, content in variables.items()
     )
-    return Lab(shared["sandbox_lab"], inventory, tuple(shared["sandbox_frp_versions"]), hosts)
+    return Lab(
+        name=shared["sandbox_lab"],
+        inventory=inventory,
+        frp_versions=tuple(shared["sandbox_frp_versions"]),
+        hosts=hosts,
+        cuda_repository=shared.get("sandbox_cuda_repository", False),
+    )
 
 
 def address_of(inventory: Path, host: str, rest: object) -> ipaddress.IPv4Address:

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 import docker
 import docker.errors
 
-from harness import depot, engine, images, lab
+from harness import cuda_repository, depot, engine, images, lab
 from harness.clients import Entry, Machine
 from harness.engine import NETWORK, wait_for
 from harness.lab import DEPOT, STATE, Host, Lab, Refusal
@@ -35,8 +35,6 @@ BOOT = [
     "mount --make-rshared / && cat /proc/sys/kernel/random/uuid >/run/boot_id"
     " && mount --bind /run/boot_id /proc/sys/kernel/random/boot_id && rm /run/boot_id && exec /sbin/init",
 ]
-# Without SYS_BOOT the init of a container that is told to reboot just ends. Docker starts it again, at its address, with /run empty.
-REBOOT = {"Name": "unless-stopped"}
 
 # What systemd, sshd, cron, nftables and FUSE need in a container. Never --privileged: a sandbox host may not touch this machine.
 CAPABILITIES = [
@@ -58,6 +56,8 @@ def up(wanted: Lab) -> None:
         ):
             task.result()
     depot.up(client)
+    if wanted.cuda_repository:
+        cuda_repository.put()
     make_key()
     with step(f"start {', '.join(host.name for host in wanted.hosts)}"), ThreadPoolExecutor(len(wanted.hosts)) as pool:
         keys = list(pool.map(lambda host: start(client, wanted, host), wanted.hosts))
@@ -120,7 +120,8 @@ def start(client: docker.DockerClient, wanted: Lab, host: Host) -> str:
         cgroupns="private",
         tmpfs={"/run": "", "/run/lock": "", "/tmp": "exec"},  # noqa: S108
         stop_signal="SIGRTMIN+3",
-        restart_policy=REBOOT,
+        # Without SYS_BOOT the init of a container that is told to reboot just ends: docker starts it again, with /run empty.
+        restart_policy={"Name": "unless-stopped", "MaximumRetryCount": 0},
         network=NETWORK,
         networking_config={NETWORK: client.api.create_endpoint_config(ipv4_address=str(host.address))},
         extra_hosts={"depot": str(DEPOT)} | {other.name: str(other.address) for other in wanted.hosts},

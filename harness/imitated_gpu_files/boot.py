@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import struct
 import subprocess
 from pathlib import Path
@@ -101,7 +102,13 @@ def load(gpus: list[dict[str, str]], about: dict[str, str], options: list[str]) 
     set_options = [option.replace("NVreg_", "").replace("=", ": ") for option in options]
     write(PROC / "nvidia", {"version": f"NVRM version: {banner}\n{compiler}", "params": "\n".join(set_options)})
     taint = "OE" if is_open else "POE"
-    shown = {"version": about["version"], "srcversion": about["srcversion"], "refcnt": 0, "initstate": "live", "taint": taint}
+    shown = {
+        "version": about["version"],
+        "srcversion": about["srcversion"],
+        "refcnt": 0,
+        "initstate": "live",
+        "taint": taint,
+    }
     write(MODULES / "nvidia", shown)
     for option in options:
         name, _, value = option.partition("=")
@@ -119,10 +126,10 @@ def load(gpus: list[dict[str, str]], about: dict[str, str], options: list[str]) 
         }
         lines = (f"{name + ':':16} {value}" for name, value in information.items())
         write(PROC / "nvidia/gpus" / gpu["address"], {"information": "\n".join(lines)})
+    os.umask(0)  # everybody may open a GPU
     for name in ["nvidiactl", *(f"nvidia{minor}" for minor in range(len(gpus)))]:
         # The numbers of /dev/null: with the real ones (major 195) nobody could hold the device open, since no driver answers.
-        os.mknod(f"/dev/{name}", 0o666 | 0o020000, os.makedev(1, 3))
-        os.chmod(f"/dev/{name}", 0o666)
+        os.mknod(f"/dev/{name}", stat.S_IFCHR | 0o666, os.makedev(1, 3))
     print(f"NVRM: loading {banner}")
 
 
