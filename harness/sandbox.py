@@ -25,6 +25,8 @@ from harness.progress import say, step
 
 KEY = STATE / "id_ed25519"
 OWNER = 1000  # the user that image_setup.sh makes
+# Of all hosts; nothing uses it on a host that has no ccache (imitated_gpu.share_compiler_cache).
+COMPILER_CACHE = depot.BUILDS / "ccache"
 
 # What a container manager leaves to do before systemd starts:
 # - a booted machine has shared mounts, and without them no unit gets its credentials;
@@ -121,7 +123,8 @@ def start(client: docker.DockerClient, wanted: Lab, host: Host) -> str:
         tmpfs={"/run": "", "/run/lock": "", "/tmp": "exec"},  # noqa: S108
         stop_signal="SIGRTMIN+3",
         # Without SYS_BOOT the init of a container that is told to reboot just ends: docker starts it again, with /run empty.
-        restart_policy={"Name": "unless-stopped", "MaximumRetryCount": 0},
+        restart_policy={"Name": "always"},
+        volumes={str(COMPILER_CACHE): {"bind": "/var/cache/ccache", "mode": "rw"}},
         network=NETWORK,
         networking_config={NETWORK: client.api.create_endpoint_config(ipv4_address=str(host.address))},
         extra_hosts={"depot": str(DEPOT)} | {other.name: str(other.address) for other in wanted.hosts},
