@@ -34,7 +34,7 @@ def parse_status(text: str) -> dict[str, Package]:
     """The packages of dpkg's status file that are installed, whole or in part, by name without architecture."""
     packages = {}
     for fields in _paragraphs(text):
-        want, _error, status = (fields.get("Status", "").split() + ["", "", ""])[:3]
+        want, _error, status = [*fields.get("Status", "").split(), "", "", ""][:3]
         if status not in ("", "not-installed", "config-files"):
             packages[fields["Package"]] = Package(
                 fields.get("Version", ""),

@@ -36,7 +36,7 @@ ROOT = "/usr/local/cuda"
 # Debian has no /etc/environment of its own; this is what Ubuntu puts there (package base-files), less snap.
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/games:/usr/local/games"
 
-Requirement = t.Dict[str, t.Any]
+Requirement = dict[str, t.Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +115,7 @@ def plan_present(host: Host, request: Request) -> Plan:
     _check_source(plan, host)
     plan.toolkits = list(request.toolkits) or _choose_toolkits(plan.source, host, driver)
     plan.default = request.default or next(iter(plan.toolkits), "")
-    _check_toolkits(plan, host, request, driver)
+    _check_toolkits(plan, host, driver)
     wanted = [*_packages(plan), COMPILER]
     plan.install = [name for name in wanted if name not in host.packages]
     plan.brought = sorted({*plan.install, *(name for name in host.brought if name in wanted)})
@@ -194,7 +194,7 @@ def _check_source(plan: Plan, host: Host) -> None:
         )
 
 
-def _check_toolkits(plan: Plan, host: Host, request: Request, driver: str) -> None:
+def _check_toolkits(plan: Plan, host: Host, driver: str) -> None:
     archive = ARCHIVE_TOOLKITS.get((host.distribution, host.version), "none")
     twice = sorted({toolkit for toolkit in plan.toolkits if plan.toolkits.count(toolkit) > 1})
     plan.require(not twice, "cuda_toolkits", f"has {', '.join(twice)} twice", "name each toolkit once")
@@ -208,7 +208,9 @@ def _check_toolkits(plan: Plan, host: Host, request: Request, driver: str) -> No
         row = next((row for row in data.TOOLKITS if row.version == toolkit), None)
         # Without a driver, only what never works is refused: the newest there may ever be is assumed.
         problem = toolkit_problem(toolkit, driver or "9999", host.generations)
-        usable = [row.version for row in data.TOOLKITS if not toolkit_problem(row.version, driver or "9999", host.generations)]
+        usable = [
+            row.version for row in data.TOOLKITS if not toolkit_problem(row.version, driver or "9999", host.generations)
+        ]
         plan.require(
             not problem,
             "cuda_toolkits",

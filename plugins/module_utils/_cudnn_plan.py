@@ -92,7 +92,9 @@ class Plan:
 def majors_of(host: Host) -> list[int]:
     """CUDA's major versions that are installed, that of /usr/local/cuda first, then the newest."""
     found = {
-        int(match.group(1)) for match in (re.fullmatch(r"cuda-toolkit-(\d+)-\d+", name) for name in host.packages) if match
+        int(match.group(1))
+        for match in (re.fullmatch(r"cuda-toolkit-(\d+)-\d+", name) for name in host.packages)
+        if match
     }
     if ARCHIVE_PACKAGE in host.packages:
         found.add(int(host.packages[ARCHIVE_PACKAGE].version.partition(".")[0]))
@@ -155,9 +157,7 @@ def _check(plan: Plan, host: Host, request: Request) -> None:
         f"has {', '.join(unknown)}, and there is no cuDNN 9 for that",
         f"choose among {', '.join(map(str, MAJORS))}",
     )
-    plan.require(
-        len(set(plan.majors)) == len(plan.majors), "cudnn_cuda_majors", "has a number twice", "name each once"
-    )
+    plan.require(len(set(plan.majors)) == len(plan.majors), "cudnn_cuda_majors", "has a number twice", "name each once")
     if plan.source == data.CUDA_REPOSITORY:
         plan.require(
             repository_of(host) is not None,

@@ -147,7 +147,11 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "source": {"type": "str", "choices": [cudnn.AUTO, data.CUDA_REPOSITORY, cudnn.WHEEL], "default": cudnn.AUTO},
+            "source": {
+                "type": "str",
+                "choices": [cudnn.AUTO, data.CUDA_REPOSITORY, cudnn.WHEEL],
+                "default": cudnn.AUTO,
+            },
             "cuda_majors": {"type": "list", "elements": "int", "default": []},
             "version": {"type": "str", "default": ""},
             "wheels": {"type": "dict", "default": {}},

@@ -111,7 +111,9 @@ def read_state() -> State:
     """Trees that are whole, and every link of ours; a link of somebody else leads elsewhere."""
     names = sorted(os.listdir(at(BASE))) if os.path.isdir(at(BASE)) else []
     trees = [name for name in names if not os.path.islink(at(f"{BASE}/{name}")) and is_whole(at(f"{BASE}/{name}"))]
-    links = {f"{BASE}/{name}": os.readlink(at(f"{BASE}/{name}")) for name in names if os.path.islink(at(f"{BASE}/{name}"))}
+    links = {
+        f"{BASE}/{name}": os.readlink(at(f"{BASE}/{name}")) for name in names if os.path.islink(at(f"{BASE}/{name}"))
+    }
     for path in in_places():
         if os.path.islink(at(path)) and os.readlink(at(path)).startswith(f"{BASE}/"):
             links[path] = os.readlink(at(path))
@@ -177,7 +179,9 @@ def install(module: AnsibleModule, wheel: Wheel) -> None:
     try:
         unpack(archive, os.path.join(work, "tree"), wheel.cuda, wheel.version)
     except WheelError as error:
-        raise WheelError(f"{os.path.basename(archive)} cannot be unpacked: {error}. Choose another cudnn_version") from error
+        raise WheelError(
+            f"{os.path.basename(archive)} cannot be unpacked: {error}. Choose another cudnn_version"
+        ) from error
     place = at(f"{BASE}/{wheel.directory}")
     if os.path.lexists(place):
         os.rename(place, os.path.join(work, "damaged"))

@@ -40,7 +40,7 @@ def output(nvcc: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("device_query")
     program = built(ROLES / "cuda/files/device_query.cu", folder / "device_query", nvcc)
     done = subprocess.run([program], capture_output=True, text=True, timeout=120, check=False)
-    print(done.stdout, done.stderr)  # noqa: T201 - the record of the run, with -s
+    print(done.stdout, done.stderr)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -94,7 +94,9 @@ def test_the_driver_supports_the_runtime(output):
 
 
 def test_cudnn_convolves_as_the_processor_does(nvcc, tmp_path):
-    folder = next((path for path in (Path("/opt/cudnn/default"), SITE / "cudnn") if (path / "include/cudnn.h").exists()), None)
+    folder = next(
+        (path for path in (Path("/opt/cudnn/default"), SITE / "cudnn") if (path / "include/cudnn.h").exists()), None
+    )
     if folder is None:
         pytest.skip("no cuDNN here: apply the role cudnn, or install the wheel nvidia-cudnn-cu13")
     library = next((folder / "lib").glob("libcudnn.so.*"))
@@ -103,6 +105,6 @@ def test_cudnn_convolves_as_the_processor_does(nvcc, tmp_path):
     program = built(ROLES / "cudnn/files/cudnn_convolution.c", tmp_path / "convolution", nvcc, *options)
 
     done = subprocess.run([program], capture_output=True, text=True, timeout=120, check=False)
-    print(done.stdout, done.stderr)  # noqa: T201 - the record of the run, with -s
+    print(done.stdout, done.stderr)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "convolution: passed, 3600 values equal" in done.stdout

@@ -114,7 +114,11 @@ def test_an_old_card_gets_the_last_toolkit_that_knows_it():
         ),
         (BARE, Request(toolkits=("13.99",)), "cuda_toolkits has CUDA 13.99, which is not one of 11.8"),
         (BARE, Request(toolkits=("13.0", "13.0")), "cuda_toolkits has 13.0 twice"),
-        (BARE, Request(toolkits=("13.0",), default="12.9"), "cuda_default is 12.9, which is not among the toolkits (13.0)"),
+        (
+            BARE,
+            Request(toolkits=("13.0",), default="12.9"),
+            "cuda_default is 12.9, which is not among the toolkits (13.0)",
+        ),
         (BARE, Request(source="archive", toolkits=("13.0",)), "the archive of Debian 13 has 12.4 alone"),
         (
             Host("Ubuntu", "22.04", "x86_64"),

@@ -1,0 +1,263 @@
+"""CUDA toolkits as their users meet them.
+
+NVIDIA's repository is an imitation (harness/cuda_repository.py), its nvcc says its version and compiles nothing. Debian 13's own
+toolkit is the real one, and really compiles.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import cuda_repository, fingerprint, lab
+from harness.clients import Machine
+
+LAB = lab.read("molecule")
+NVCC = "nvcc --version"
+TOOLKIT = re.compile(r"release ([\d.]+)")
+# Where apt works for the rest of the host, also after something was refused.
+APT_WORKS = "apt-get update -o APT::Update::Error-Mode=any 2>&1 && apt-get check"
+
+Apply = Callable[..., Any]
+
+
+def release(words: str) -> str:
+    found = TOOLKIT.search(words)
+    assert found, words
+    return found[1]
+
+
+def folder(target: Machine) -> str:
+    """The repository's name for a host."""
+    return str(target.host.image)
+
+
+@pytest.fixture
+def restored(apply: Apply) -> Iterator[None]:
+    """Have the toolkits of the scenario again after the test."""
+    yield
+    result = apply()
+    assert result.rc == 0, result.output
+
+
+def test_two_toolkits_lie_side_by_side_with_one_default(target: Machine) -> None:
+    assert release(target.must("/usr/local/cuda-12.9/bin/nvcc --version")) == "12.9"
+    assert release(target.must("/usr/local/cuda-13.0/bin/nvcc --version")) == "13.0"
+    assert release(target.must("/usr/local/cuda/bin/nvcc --version")) == "13.0"
+    assert release(target.must("/usr/local/cuda-12/bin/nvcc --version")) == "12.9"
+    assert "/usr/local/cuda/lib64/libcudart.so.13" in target.must("ldconfig -p") + target.must(
+        "ls -d /usr/local/cuda/lib64/*"
+    )
+
+
+def test_no_driver_comes_along(target: Machine) -> None:
+    packages = target.must("dpkg-query --show --showformat '${Package}\n'").split()
+    assert [name for name in packages if name.startswith(("cuda-drivers", "nvidia-", "libcuda1", "libnvidia"))] == []
+
+
+def test_a_command_over_ssh_finds_the_default(target: Machine, laptop: Machine) -> None:
+    keys = "/home/owner/.ssh/authorized_keys"
+    target.must(f"grep -q '{laptop.public_key().strip()}' {keys} || echo '{laptop.public_key().strip()}' >> {keys}")
+
+    done = laptop.ssh(f"owner@{target.host.name}", f"{NVCC} && echo home: $CUDA_HOME")
+
+    assert release(done.stdout) == "13.0", done.stderr
+    assert "home: /usr/local/cuda\n" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"env -i HOME=/root bash --login -c '{NVCC}'",
+        f"su --login owner --command '{NVCC}'",
+        f"systemd-run --quiet --wait --pipe --property=EnvironmentFile=/etc/default/cuda {NVCC}",
+        "bash -c 'set -a; eval $(/usr/lib/systemd/user-environment-generators/30-systemd-environment-d-generator); nvcc --version'",
+    ],
+    ids=["login shell", "login of a user", "system service", "user service"],
+)
+def test_every_other_session_finds_the_default(target: Machine, command: str) -> None:
+    assert release(target.must(command)) == "13.0"
+
+
+def test_the_default_is_switched_and_back(apply: Apply, targets: list[Machine], restored: None) -> None:
+    result = apply(variables={"cuda_default": "12.9"})
+
+    assert result.rc == 0, result.output
+    for target in targets:
+        assert release(target.must(f"bash --login -c '{NVCC}'")) == "12.9"
+        assert target.must("readlink -f /usr/local/cuda /usr/local/cuda-13").split() == [
+            "/usr/local/cuda-12.9",
+            "/usr/local/cuda-13.0",
+        ]
+    assert set(apply(variables={"cuda_default": "12.9"}).changed().values()) == {0}
+
+
+def test_a_version_that_leaves_the_list_goes_with_all_it_brought(
+    apply: Apply, targets: list[Machine], restored: None
+) -> None:
+    result = apply(variables={"cuda_toolkits": ["12.9"]})
+
+    assert result.rc == 0, result.output
+    for target in targets:
+        left = target.must("dpkg-query --show --showformat '${db:Status-Abbrev} ${Package}\n'")
+        assert not re.search(r"13-0|cuda-toolkit-13-config", left)
+        assert target.run("ls -d /usr/local/cuda-13*").rc != 0
+        assert release(target.must(f"bash --login -c '{NVCC}'")) == "12.9"
+
+
+def test_a_package_that_was_there_before_stays(apply: Apply, targets: list[Machine], restored: None) -> None:
+    # The owner has asked apt for a part of 12.9 by its name.
+    for target in targets:
+        target.must("apt-mark manual cuda-nvcc-12-9")
+
+    assert apply(variables={"cuda_toolkits": ["13.0"]}).rc == 0
+
+    for target in targets:
+        assert release(target.must("/usr/local/cuda-12.9/bin/nvcc --version")) == "12.9"
+        assert target.run("dpkg -s cuda-cudart-dev-12-9").rc != 0
+        target.must("apt-mark auto cuda-nvcc-12-9")
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        (
+            {"cuda_driver_branch": "570"},
+            "cuda_toolkits has CUDA 13.0, which needs driver 580.65.06 or newer, not 570 (docs.nvidia.com/cuda/",
+        ),
+        ({"cuda_toolkits": ["13.99"]}, "cuda_toolkits has CUDA 13.99, which is not one of 11.8, 12.0"),
+        ({"cuda_toolkits": ["13.0", "13.0"]}, "cuda_toolkits has 13.0 twice"),
+        ({"cuda_default": "12.8"}, "cuda_default is 12.8, which is not among the toolkits (13.0, 12.9)"),
+        (
+            {"cuda_toolkits": ["13.0", "12.9", "12.8"], "cuda_free_bytes": 10**15},
+            "cuda_toolkits asks for 1 new, which need 931323 GiB",
+        ),
+        ({"cuda_source": "run_file"}, "value of cuda_source must be one of"),
+        ({"cuda_source": "archive"}, "cuda_toolkits has 13.0, and the archive of Debian 12 has 11.8 alone"),
+    ],
+)
+def test_bad_input_changes_nothing(
+    apply: Apply, unchanged: Callable[[], None], targets: list[Machine], variables: dict[str, Any], words: str
+) -> None:
+    result = apply(hosts=targets[0].host.name, variables=variables)
+
+    assert result.rc != 0
+    assert words in flat(result.output)
+    unchanged()
+
+
+def test_a_held_package_in_the_way_is_named(
+    apply: Apply, unchanged: Callable[[], None], targets: list[Machine]
+) -> None:
+    targets[0].must("apt-mark hold cuda-toolkit-12-9")
+    try:
+        result = apply(hosts=targets[0].host.name, variables={"cuda_toolkits": ["13.0"]})
+        assert result.rc != 0
+        assert "apt-mark unhold cuda-toolkit-12-9" in flat(result.output)
+    finally:
+        targets[0].must("apt-mark unhold cuda-toolkit-12-9")
+
+
+def absent(apply: Apply, hosts: str) -> None:
+    result = apply(hosts=hosts, variables={"cuda_state": "absent"})
+    assert result.rc == 0, result.output
+
+
+def test_a_broken_index_is_named_and_apt_goes_on_working(apply: Apply, target: Machine, restored: None) -> None:
+    absent(apply, target.host.name)
+    before = fingerprint.of(target)
+
+    with cuda_repository.broken_index(folder(target)):
+        result = apply(hosts=target.host.name)
+
+    assert result.rc != 0
+    assert f"/compute/cuda/repos/{folder(target)}/x86_64 cannot be used: its index is broken" in flat(result.output)
+    assert fingerprint.difference(before, fingerprint.of(target)) == []
+    target.must(APT_WORKS, seconds=120)
+
+
+def test_a_key_that_apt_refuses_is_named(apply: Apply, machine: Callable[[str], Machine], restored: None) -> None:
+    # Only the newer apt refuses it: sqv since 2026-02-01.
+    target = machine("debian13")
+    absent(apply, "debian13")
+    before = fingerprint.of(target)
+
+    with cuda_repository.sha1_key("debian13") as checksum:
+        place = {"url": f"http://{LAB.depot}/compute/cuda/repos", "keyring_sha256": {"debian13": checksum}}
+        result = apply(hosts="debian13", variables={"cuda_repository": place})
+
+    assert result.rc != 0
+    assert "debian13/x86_64 cannot be used: its key is refused" in flat(result.output)
+    assert fingerprint.difference(before, fingerprint.of(target)) == []
+    target.must(APT_WORKS, seconds=120)
+
+
+def test_another_keyring_package_than_the_pinned_one_is_not_installed(
+    apply: Apply, targets: list[Machine], restored: None
+) -> None:
+    absent(apply, "targets")
+
+    # Without checksums of its own NVIDIA's count, and the depot's package is an imitation.
+    result = apply(variables={"cuda_repository": {"url": f"http://{LAB.depot}/compute/cuda/repos"}})
+
+    assert result.rc != 0
+    assert "is not the package that was expected: its SHA-256 is" in flat(result.output)
+    for target in targets:
+        assert target.run("dpkg -s cuda-keyring").rc != 0
+        target.must(APT_WORKS, seconds=120)
+
+
+def test_the_proof_does_not_call_an_imitation_a_compiler(tmp_path: Path) -> None:
+    found = findings(tmp_path, "debian12", {"cuda_toolkits": ["13.0", "12.9"], "cuda_source": "cuda_repository"})
+
+    assert found == {"cuda.compiler": "fail", "cuda.environment": "pass", "cuda.device": "skip"}
+
+
+def test_debian_s_own_toolkit_really_compiles(
+    apply: Apply, machine: Callable[[str], Machine], tmp_path: Path, restored: None
+) -> None:
+    target = machine("debian13")
+    request = {"cuda_source": "archive", "cuda_toolkits": ["12.4"]}
+
+    result = apply(hosts="debian13", variables=request)
+
+    assert result.rc == 0, result.output
+    assert target.run("ls -d /usr/local/cuda-*").rc != 0
+    assert target.run("dpkg -s cuda-keyring").rc != 0
+    assert release(target.must(f"bash --login -c '{NVCC}'")) == "12.4"
+    assert findings(tmp_path, "debian13", request) == {
+        "cuda.compiler": "pass",
+        "cuda.environment": "pass",
+        "cuda.device": "skip",
+    }
+    again = apply(hosts="debian13", variables=request)
+    assert again.changed() == {"debian13": 0}
+
+
+def findings(place: Path, host: str, variables: dict[str, Any]) -> dict[str, str]:
+    """What the playbook verify finds on a host."""
+    options, report = place / "verify.json", place / "report.json"
+    options.write_text(json.dumps({"workstation_roles": [{"role": "cuda", "applies": True}], **variables}))
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "ansible", "playbook", "playbooks/verify.yml", f"--limit={host}"),
+            *("--inventory", str(LAB.inventory), "--extra-vars", f"@{options}"),
+        ],
+        check=False,  # it ends with an error when a finding failed
+        cwd=lab.ROOT,
+        env=os.environ | {"ANSIBLE_CONFIG": str(lab.ROOT / "ansible.cfg"), "RIGWRIGHT_REPORT_PATH": str(report)},
+    )
+    return {row["id"]: row["status"] for row in json.loads(report.read_text())["hosts"][host]["findings"]}
+
+
+def flat(text: str) -> str:
+    """What a person reads: Ansible breaks long lines."""
+    return re.sub(r"\s+", " ", text)

@@ -1,0 +1,262 @@
+"""cuDNN as a C compiler meets it. The wheel for CUDA 13 is NVIDIA's real one, which the depot hands on; others are imitated."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.rigwright.workstation.plugins.module_utils._cudnn_plan import PINNED, WHEELS
+
+from harness import cuda_repository, fingerprint, lab, wheels
+from harness.clients import Entry, Machine
+
+LAB = lab.read("molecule")
+Apply = Callable[..., Any]
+
+PROGRAM = (lab.ROOT / "roles/cudnn/files/cudnn_version.c").read_bytes()
+
+
+def imitation(version: str, target: Machine) -> bytes:
+    """A wheel with a library that a compiler of the host made of one function, laid out as NVIDIA's are."""
+    major, minor, patch = (int(part) for part in version.split(".")[:3])
+    number = major * 10000 + minor * 100 + patch
+    target.must(
+        f"mkdir -p /tmp/imitation && cd /tmp/imitation && echo 'unsigned long cudnnGetVersion(void) {{ return {number}; }}' > v.c"
+        " && cc -shared -fPIC -Wl,-soname,libcudnn.so.9 -o libcudnn.so.9 v.c"
+    )
+    library = subprocess.run(
+        ["docker", "exec", target.host.container, "cat", "/tmp/imitation/libcudnn.so.9"],
+        check=True,
+        capture_output=True,
+    ).stdout
+    target.must("rm -r /tmp/imitation")
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("nvidia/cudnn/include/cudnn.h", '#include "cudnn_version.h"\n')
+        archive.writestr("nvidia/cudnn/include/cudnn_version.h", f"#define CUDNN_VERSION {number}\n")
+        archive.writestr("nvidia/cudnn/lib/libcudnn.so.9", library)
+        info = f"nvidia_cudnn_cu12-{version}.dist-info"
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: nvidia-cudnn-cu12\nVersion: {version}\n")
+        archive.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-manylinux_2_27_x86_64\n"
+        )
+        archive.writestr(f"{info}/RECORD", "")
+    return content.getvalue()
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def checksums(contents: dict[str, bytes]) -> dict[str, dict[str, list[str]]]:
+    """What cudnn_wheels takes, of wheels for CUDA 12."""
+    return {version: {"12": [digest(content)]} for version, content in contents.items()}
+
+
+def compiled(target: Machine) -> str:
+    """What a program says that a user of the host compiles without naming any folder."""
+    target.put({"/home/owner/version.c": Entry(PROGRAM)})
+    try:
+        return target.must("cd && cc -o version version.c -lcudnn && ./version", user="owner")
+    finally:
+        target.must("rm -f /home/owner/version /home/owner/version.c")
+
+
+def number(version: str) -> int:
+    major, minor, patch = (int(part) for part in version.split(".")[:3])
+    return major * 10000 + minor * 100 + patch
+
+
+def test_the_depot_hands_on_the_pinned_wheel() -> None:
+    prepare = yaml.safe_load((lab.ROOT / "molecule/cudnn/prepare.yml").read_text())[0]["vars"]
+    assert prepare["wheel_version"] == PINNED
+    assert prepare["wheel_sha256"] in WHEELS[PINNED][13]
+
+
+def test_headers_and_library_of_the_real_wheel_are_one_version(target: Machine) -> None:
+    wanted = number(PINNED)
+    assert compiled(target) == f"headers: {wanted}\nlibrary: {wanted}\n"
+    assert "libcudnn.so.9 (libc6,x86-64) => /usr/local/lib/libcudnn.so.9" in target.must("/sbin/ldconfig -p")
+    assert f"Version: {PINNED}" in target.must("cat /usr/local/lib/pkgconfig/cudnn.pc")
+    assert target.must("readlink /opt/cudnn/default /opt/cudnn/cuda13") == f"cuda13\ncuda13-{PINNED}\n"
+
+
+def test_the_proof_passes_and_says_what_it_did_not_run(target: Machine, tmp_path: Path) -> None:
+    assert findings(tmp_path, target) == {"cudnn.version": "pass", "cudnn.convolution": "skip"}
+
+
+def test_the_proof_fails_when_headers_of_another_cudnn_come_first(target: Machine, tmp_path: Path) -> None:
+    header = "/usr/local/include/cudnn_version.h"
+    before = target.must(f"readlink {header}").strip()
+    target.must(f"rm {header} && echo '#define CUDNN_VERSION 80905' > {header}")
+    try:
+        assert findings(tmp_path, target)["cudnn.version"] == "fail"
+    finally:
+        target.must(f"ln -sf {before} {header}")
+
+
+def test_a_second_cuda_lies_beside_the_first_and_becomes_the_default(apply: Apply, targets: list[Machine]) -> None:
+    before = [fingerprint.of(target) for target in targets]
+    content = imitation(PINNED, targets[0])
+    beside = {"cudnn_wheels": checksums({PINNED: content}), "cudnn_cuda_majors": [13, 12]}
+
+    with wheels.publish("nvidia-cudnn-cu12", PINNED, content):
+        assert apply(variables=beside).rc == 0
+    for target in targets:
+        assert target.must("readlink /opt/cudnn/default /opt/cudnn/cuda12") == f"cuda13\ncuda12-{PINNED}\n"
+        assert compiled(target).startswith(f"headers: {number(PINNED)}\n")
+
+    # Nothing is published any more: what is there is enough.
+    assert apply(variables={**beside, "cudnn_cuda_majors": [12, 13]}).rc == 0
+    for target in targets:
+        assert target.must("readlink /opt/cudnn/default") == "cuda12\n"
+        assert target.run("ls /usr/local/lib/libcudnn_ops.so.9").rc != 0  # the imitation is one library
+
+    assert apply().rc == 0
+    assert [
+        fingerprint.difference(state, fingerprint.of(target)) for state, target in zip(before, targets, strict=True)
+    ] == [[], []]
+
+
+def test_another_version_takes_the_place_of_the_old_one(apply: Apply, target: Machine) -> None:
+    before = fingerprint.of(target)
+    first, second = imitation("9.99.1.2", target), imitation("9.99.2.1", target)
+    sums = checksums({"9.99.1.2": first, "9.99.2.1": second})
+    request = {"cudnn_wheels": sums, "cudnn_cuda_majors": [12]}
+
+    with (
+        wheels.publish("nvidia-cudnn-cu12", "9.99.1.2", first),
+        wheels.publish("nvidia-cudnn-cu12", "9.99.2.1", second),
+    ):
+        assert apply(hosts=target.host.name, variables={**request, "cudnn_version": "9.99.1.2"}).rc == 0
+        assert compiled(target) == "headers: 99901\nlibrary: 99901\n"
+        assert apply(hosts=target.host.name, variables={**request, "cudnn_version": "9.99.2.1"}).rc == 0
+
+    assert compiled(target) == "headers: 99902\nlibrary: 99902\n"
+    assert target.must("ls /opt/cudnn") == "cuda12\ncuda12-9.99.2.1\ndefault\n"
+    assert apply(hosts=target.host.name).rc == 0
+    assert fingerprint.difference(before, fingerprint.of(target)) == []
+
+
+def test_packages_of_the_repository_take_the_place_of_the_wheel(apply: Apply, target: Machine) -> None:
+    place = {
+        "url": f"http://{LAB.depot}/compute/cuda/repos",
+        "keyring_sha256": json.loads(cuda_repository.KEYRINGS.read_text()),
+    }
+    request = {"cudnn_source": "cuda_repository", "cudnn_repository": place}
+
+    result = apply(hosts=target.host.name, variables=request)
+
+    assert result.rc == 0, result.output
+    assert target.run("ls -d /opt/cudnn").rc != 0
+    assert compiled(target) == "headers: 91301\nlibrary: 91301\n"
+    assert apply(hosts=target.host.name, variables=request).changed() == {target.host.name: 0}
+    assert apply(hosts=target.host.name).rc == 0
+    assert target.run("dpkg -s cuda-keyring libcudnn9-cuda-13").rc != 0
+    assert compiled(target).startswith(f"headers: {number(PINNED)}\n")
+
+
+def test_a_wheel_with_another_checksum_is_refused_and_the_old_one_stays(apply: Apply, targets: list[Machine]) -> None:
+    before = [fingerprint.of(target) for target in targets]
+    content = imitation("9.99.1.2", targets[0])
+
+    with wheels.publish("nvidia-cudnn-cu12", "9.99.1.2", content + b"x"):
+        result = apply(
+            variables={
+                "cudnn_wheels": checksums({"9.99.1.2": content}),
+                "cudnn_version": "9.99.1.2",
+                "cudnn_cuda_majors": [12],
+            }
+        )
+
+    assert result.rc != 0
+    assert "pip did not deliver nvidia-cudnn-cu12==9.99.1.2" in flat(result.output)
+    assert "DO NOT MATCH THE HASHES" in flat(result.output)
+    for old, target in zip(before, targets, strict=True):
+        assert fingerprint.difference(old, fingerprint.of(target)) == []
+        assert compiled(target).startswith(f"headers: {number(PINNED)}\n")
+
+
+def test_a_library_of_somebody_else_is_not_replaced(apply: Apply, targets: list[Machine]) -> None:
+    theirs = "/usr/local/lib/libcudnn_theirs.so"
+    for target in targets:
+        target.put({theirs: Entry(b"theirs")})
+    try:
+        result = apply()
+        assert result.rc != 0
+        assert f"{theirs} is in the way" in flat(result.output)
+    finally:
+        for target in targets:
+            assert target.must(f"cat {theirs}; rm {theirs}") == "theirs"
+
+
+def test_a_damaged_library_is_repaired(apply: Apply, target: Machine) -> None:
+    target.must("truncate -s -1 /opt/cudnn/default/lib/libcudnn_graph.so.9")
+
+    result = apply(hosts=target.host.name)
+
+    assert result.rc == 0, result.output
+    assert compiled(target).startswith(f"headers: {number(PINNED)}\n")
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"cudnn_cuda_majors": []}, "cudnn_cuda_majors is empty, and no CUDA toolkit is installed"),
+        ({"cudnn_cuda_majors": [11]}, "cudnn_cuda_majors has 11, and there is no cuDNN 9 for that"),
+        ({"cudnn_version": "9.0.0.1"}, "cudnn_version is 9.0.0.1, of which no SHA-256 is known for CUDA 13"),
+        ({"cudnn_source": "archive"}, "value of cudnn_source must be one of"),
+        (
+            {"cudnn_source": "cuda_repository", "cudnn_version": "9.12.0.46"},
+            "cudnn_version is 9.12.0.46, and the repository gives its newest alone",
+        ),
+    ],
+)
+def test_bad_input_changes_nothing(
+    apply: Apply, unchanged: Callable[[], None], targets: list[Machine], variables: dict[str, Any], words: str
+) -> None:
+    result = apply(hosts=targets[0].host.name, variables=variables)
+
+    assert result.rc != 0
+    assert words in flat(result.output)
+    unchanged()
+
+
+def findings(folder: Path, target: Machine) -> dict[str, str]:
+    """What the playbook verify finds on a host."""
+    options, report = folder / "verify.json", folder / "report.json"
+    options.write_text(
+        json.dumps(
+            {
+                "workstation_roles": [{"role": "cudnn", "applies": True}],
+                "cudnn_source": "wheel",
+                "cudnn_cuda_majors": [13],
+            }
+        )
+    )
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "ansible", "playbook", "playbooks/verify.yml", f"--limit={target.host.name}"),
+            *("--inventory", str(LAB.inventory), "--extra-vars", f"@{options}"),
+        ],
+        check=False,  # it ends with an error when a finding failed
+        cwd=lab.ROOT,
+        env=os.environ | {"ANSIBLE_CONFIG": str(lab.ROOT / "ansible.cfg"), "RIGWRIGHT_REPORT_PATH": str(report)},
+    )
+    return {row["id"]: row["status"] for row in json.loads(report.read_text())["hosts"][target.host.name]["findings"]}
+
+
+def flat(text: str) -> str:
+    """What a person reads: Ansible breaks long lines."""
+    return re.sub(r"\s+", " ", text)
