@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host in a directory; dpkg and apt-get are scripted, the depot is a file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.modules import cuda_repository
+
+Run = Callable[..., dict[str, Any]]
+
+DEB = b"the package cuda-keyring"
+SOURCE = "etc/apt/sources.list.d/cuda-debian13-x86_64.list"
+PIN = "etc/apt/preferences.d/cuda-repository-pin-600"
+STATUS = "Package: cuda-keyring\nStatus: install ok installed\nVersion: 1.1-1\n"
+
+
+class Host:
+    """A root directory, and what apt-get update says there: nothing while all is well."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root, self.depot = folder / "root", folder / "depot"
+        self.complaint = ""
+        for name in ("etc/apt/sources.list.d", "etc/apt/preferences.d", "var/lib/dpkg"):
+            (self.root / name).mkdir(parents=True)
+        self.status.write_text("")
+        self.depot.mkdir()
+        (self.depot / "cuda-keyring_1.1-1_all.deb").write_bytes(DEB)
+
+    @property
+    def status(self) -> Path:
+        return self.root / "var/lib/dpkg/status"
+
+    def install(self) -> None:
+        """What dpkg does with the package."""
+        self.status.write_text(STATUS)
+        (self.root / SOURCE).write_text("deb [signed-by=...] https://its.own.example/ /\n")
+        (self.root / PIN).write_text("Package: *\n")
+
+    def run_command(self, command: list[str]) -> tuple[int, str, str]:
+        if command[0] == "apt-get":
+            return (100, "", self.complaint) if self.complaint else (0, "", "")
+        if "--install" in command:
+            assert Path(command[-1]).read_bytes() == DEB
+            self.install()
+        else:
+            assert command == ["dpkg", "--purge", "cuda-keyring"]
+            self.status.write_text("")
+            for name in (SOURCE, PIN):
+                (self.root / name).unlink(missing_ok=True)
+        return 0, "", ""
+
+    def request(self, **more: Any) -> dict[str, Any]:
+        return {
+            "user": "cuda",
+            "url": self.depot.as_uri(),
+            "directory": "debian13",
+            "architecture": "x86_64",
+            "keyring": "cuda-keyring_1.1-1_all.deb",
+            "keyring_sha256": hashlib.sha256(DEB).hexdigest(),
+            **more,
+        }
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    host = Host(tmp_path)
+    monkeypatch.setattr(cuda_repository, "ROOT", str(host.root))
+    monkeypatch.setattr(AnsibleModule, "run_command", lambda self, command, **_options: host.run_command(command))
+    return host
+
+
+def test_it_is_set_up_with_the_address_that_was_asked_for(run_module: Run, host: Host) -> None:
+    result = run_module(cuda_repository, **host.request())
+
+    assert result["changed"]
+    assert (host.root / SOURCE).read_text() == (
+        f"deb [signed-by=/usr/share/keyrings/cuda-archive-keyring.gpg] {host.depot.as_uri()}/ /\n"
+    )
+    assert not run_module(cuda_repository, **host.request())["changed"]
+
+
+def test_it_goes_with_its_last_user(run_module: Run, host: Host, snapshot: Callable[[Path], Any]) -> None:
+    (host.root / "var/lib").mkdir(exist_ok=True)
+    before = snapshot(host.root)
+    run_module(cuda_repository, **host.request())
+    run_module(cuda_repository, **host.request(user="nvidia_driver"))
+
+    assert run_module(cuda_repository, user="cuda", state="absent")["changed"]
+    assert (host.root / SOURCE).exists()
+    assert run_module(cuda_repository, user="nvidia_driver", state="absent")["changed"]
+
+    assert snapshot(host.root) == before
+    assert not run_module(cuda_repository, user="cuda", state="absent")["changed"]
+
+
+def test_one_that_was_there_before_stays(run_module: Run, host: Host) -> None:
+    host.install()
+    run_module(cuda_repository, **host.request())
+
+    run_module(cuda_repository, user="cuda", state="absent")
+
+    assert host.status.read_text() == STATUS
+    assert (host.root / SOURCE).exists()
+
+
+@pytest.mark.parametrize(
+    ("complaint", "words"),
+    [
+        (
+            "W: An error occurred during the signature verification.\n"
+            "E: Sub-process /usr/bin/sqv returned an error code (1), error message is: ... SHA1 is not considered secure\n",
+            "cannot be used: its key is refused: An error occurred",
+        ),
+        (
+            "E: Failed to fetch http://x/Packages.gz  Hash Sum mismatch\nE: Some index files failed to download.\n",
+            "cannot be used: its index is broken or cannot be had: Failed to fetch http://x/Packages.gz  Hash Sum mismatch",
+        ),
+    ],
+)
+def test_what_apt_does_not_trust_leaves_no_trace(
+    run_module: Run, host: Host, snapshot: Callable[[Path], Any], complaint: str, words: str
+) -> None:
+    before = snapshot(host.root)
+    host.complaint = complaint
+
+    result = run_module(cuda_repository, **host.request())
+
+    assert result["failed"]
+    assert f"The CUDA repository {host.depot.as_uri()} {words}" in result["msg"]
+    assert snapshot(host.root) == before
+
+
+def test_a_mirror_that_is_broken_gives_way_to_the_address_before(run_module: Run, host: Host) -> None:
+    run_module(cuda_repository, **host.request())
+    before = (host.root / SOURCE).read_text()
+    host.complaint = "E: The repository 'http://broken.example' does not have a Release file.\n"
+
+    assert run_module(cuda_repository, **host.request(url="http://broken.example"))["failed"]
+
+    assert (host.root / SOURCE).read_text() == before
+    assert host.status.read_text() == STATUS
+
+
+@pytest.mark.parametrize("digest", ["00" * 32, "", hashlib.sha256(DEB).hexdigest()[:7]])
+def test_another_package_is_not_installed(
+    run_module: Run, host: Host, snapshot: Callable[[Path], Any], digest: str
+) -> None:
+    before = snapshot(host.root)
+
+    result = run_module(cuda_repository, **host.request(keyring_sha256=digest))
+
+    assert "is not the package that was expected: its SHA-256 is" in result["msg"]
+    assert snapshot(host.root) == before
+
+
+def test_a_missing_package_names_its_address(run_module: Run, host: Host) -> None:
+    (host.depot / "cuda-keyring_1.1-1_all.deb").unlink()
+
+    result = run_module(cuda_repository, **host.request())
+
+    assert "cuda-keyring_1.1-1_all.deb could not be downloaded" in result["msg"]
+
+
+def test_check_mode_changes_nothing(run_module: Run, host: Host, snapshot: Callable[[Path], Any]) -> None:
+    before = snapshot(host.root)
+
+    assert run_module(cuda_repository, check=True, **host.request())["changed"]
+
+    assert snapshot(host.root) == before
