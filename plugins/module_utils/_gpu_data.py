@@ -264,10 +264,11 @@ ARCHIVES: tuple[Archive, ...] = (
     Archive(
         "Debian",
         "12",
-        # The security suite's libraries (535.309.01) have only the closed module beside them; the open one stayed at 535.261.03.
+        # The security suite's libraries (535.309.01) have only the closed module beside them: the open one stayed at 535.261.03,
+        # and apt finds no set of packages with it. The security suite needs non-free-firmware, or the closed one fails too.
         {535: (CLOSED,)},
         ("contrib", "non-free", "non-free-firmware"),
-        "measured 2026-11-21: apt-cache policy with bookworm, -updates and -security",
+        "measured 2026-11-21: apt-get -s install with bookworm and bookworm-security",
     ),
     Archive(
         "Debian",
@@ -319,11 +320,22 @@ CUDA_KEYRING_SOURCE = _GCP + "; 1.0-1 is not there for ubuntu2404 (NVIDIA/ansibl
 _BOTH = {"x86_64": "x86_64", "aarch64": "sbsa"}
 
 CUDA_REPOSITORIES: tuple[CudaRepository, ...] = (
-    CudaRepository("Debian", "12", "debian12", "3bf863cc", "e7f219ea", {"x86_64": "x86_64"}, 535, _GCP),
+    CudaRepository(
+        "Debian",
+        "12",
+        "debian12",
+        "3bf863cc",
+        "e7f219ea",
+        {"x86_64": "x86_64"},
+        535,
+        _GCP + "; lowest branch unverified",
+    ),
     CudaRepository(
         "Debian", "13", "debian13", "8793F200", "dd28f1f6", _BOTH, 580, _GCP + "; lowest branch and sbsa unverified"
     ),
-    CudaRepository("Ubuntu", "22.04", "ubuntu2204", "3bf863cc", "d93190d5", _BOTH, 535, _GCP),
+    CudaRepository(
+        "Ubuntu", "22.04", "ubuntu2204", "3bf863cc", "d93190d5", _BOTH, 535, _GCP + "; lowest branch unverified"
+    ),
     CudaRepository(
         "Ubuntu", "24.04", "ubuntu2404", "3bf863cc", "d2a6b11c", _BOTH, 550, _GCP + "; lowest branch unverified"
     ),
@@ -379,7 +391,7 @@ class PackageSet(t.NamedTuple):
     evidence: str
 
 
-_DEBIAN_ARCHIVE = "measured 2026-11-21: apt-cache show in bookworm and trixie"
+_DEBIAN_ARCHIVE = "measured 2026-11-21: apt-get -s install in bookworm (closed) and trixie (both) finds all of them; compute brings no X"
 _UBUNTU_ARCHIVE = "ubuntu-server docs, how-to/graphics/install-nvidia-drivers.md; not run"
 _PIN = ("nvidia-driver-pinning-{branch}",)
 _NO_DESKTOP = ("libcuda1", "nvidia-smi", "libnvidia-cfg1", "nvidia-persistenced")

@@ -69,13 +69,23 @@ class Request:
 
 @dataclasses.dataclass
 class Plan:
-    """What is to be done. ``docs/gpu_data.md`` lists the data, the module gpu_host_info the facts that it was made from."""
+    """What is to be done, in the order of its fields from *repository* on.
+
+    *version* is the driver's version that apt would install, empty where its lists do not tell. *preliminary*: apt has no list
+    of the source yet, so add *repository* (or *components*), ask gpu_host_info again and plan again before anything changes.
+    *pinning* goes first, in an apt call of its own; *install* (with *headers*) and *remove* go in one, which may have to
+    downgrade. *hold* is the whole unit that is locked afterwards: plan again then, since dependencies are part of it.
+    *preferences* is the content of a file of apt. *build*: dkms or prebuilt. *secure_boot*: off, signed (prebuilt modules),
+    enrolled (the key of DKMS is trusted), pending (a person confirms it at the next boot), enroll (nobody has staged it yet).
+    *reboot* gives the reasons for one, so none means that none is needed. *notes* are worth a warning.
+    """
 
     source: str = ""
     branch: int = 0
     modules: str = ""
     scope: str = ""
     version: str = ""
+    preliminary: bool = False
     generations: list[str] = dataclasses.field(default_factory=list)
     reasons: list[str] = dataclasses.field(default_factory=list)
     requirements: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
@@ -432,6 +442,11 @@ class Planner:
             for row in _package_sets(self.host, plan.source, plan.branch)
             if (row.scope, row.modules) == (plan.scope, plan.modules)
         )
+        plan.preliminary = not any(
+            is_driver_package(name) and plan.source in offer["origins"]
+            for name, offers in self.host["available"].items()
+            for offer in offers
+        )
         wanted = _names(row.packages, self.host, plan.branch) + self._fabric_manager()
         prebuilt = _names(row.prebuilt, self.host, plan.branch)
         dkms = _names(row.dkms, self.host, plan.branch)
@@ -460,9 +475,8 @@ class Planner:
 
     def _is_offered(self, name: str) -> bool:
         """Whether the planned source has a package; one whose lists apt does not have yet is believed to."""
-        offers = self.host["available"]
-        known = any(self.plan.source in row["origins"] for rows in offers.values() for row in rows)
-        return not known or any(self.plan.source in row["origins"] for row in offers.get(name, []))
+        offers = self.host["available"].get(name, [])
+        return self.plan.preliminary or any(self.plan.source in row["origins"] for row in offers)
 
     def _describe_source(self) -> None:
         plan, repository = self.plan, self._cuda_repository()

@@ -122,6 +122,16 @@ def test_every_supported_system_has_both_sources() -> None:
     assert {(row.distribution, row.version) for row in data.CUDA_REPOSITORIES} == supported
 
 
+def test_no_system_whose_apt_refuses_a_key_gets_it() -> None:
+    with_sqv = [
+        row
+        for row in data.CUDA_REPOSITORIES
+        if (row.distribution, row.version) in {("Debian", "13"), ("Ubuntu", "26.04")}
+    ]
+    assert len(with_sqv) == 2
+    assert not data.REFUSED_KEYS.intersection(row.key for row in with_sqv)
+
+
 def test_a_branch_and_a_generation_agree_on_where_support_ends() -> None:
     order = [row.name for row in data.GENERATIONS]
     for branch in data.BRANCHES:

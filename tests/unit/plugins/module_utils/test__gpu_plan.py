@@ -294,6 +294,13 @@ def test_without_a_pinning_package_preferences_keep_the_branch() -> None:
     assert "Pin: version 580.*\nPin-Priority: 1000\n" in plan_driver(without, {}).preferences
 
 
+def test_a_plan_is_preliminary_until_apt_has_the_lists_of_its_source() -> None:
+    offered = [{"version": "535.309.01-0+deb12u1", "origins": ["archive"]}]
+    host = make_host(available={"libcuda1": offered, "linux-headers-6.1.0-37-amd64": offered})
+    assert plan_driver(host, {"source": "archive"}).preliminary is False
+    assert plan_driver(host, {"source": "cuda_repository"}).preliminary is True
+
+
 # --- what changes ---
 
 
