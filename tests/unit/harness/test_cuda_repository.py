@@ -212,7 +212,8 @@ def test_a_broken_repository_is_whole_again_after_the_block(served):
     place = served / cuda_repository.folder("debian12")
     before = {path.name: path.read_bytes() for path in place.iterdir()}
     with cuda_repository.broken_index("debian12"):
-        assert (place / "Packages").read_bytes() != before["Packages"]
+        for name in ("Packages", "Packages.gz"):
+            assert (place / name).read_bytes() != before[name]
         assert (place / "InRelease").read_bytes() == before["InRelease"]
     with cuda_repository.unreachable("debian12"):
         assert not place.exists()
