@@ -71,6 +71,7 @@ class Request:
 class Plan:
     """What is to be done, in the order of its fields from *repository* on.
 
+    *requirements* are those that are not met, as the action ``require`` takes them: any of them, and the plan is refused.
     *version* is the driver's version that apt would install, empty where its lists do not tell. *preliminary*: apt has no list
     of the source yet, so add *repository* (or *components*), ask gpu_host_info again and plan again before anything changes.
     *pinning* goes first, in an apt call of its own; *install* (with *headers*) and *remove* go in one, which may have to
@@ -106,10 +107,11 @@ class Plan:
 
     @property
     def refused(self) -> bool:
-        return not all(requirement["ok"] for requirement in self.requirements)
+        return bool(self.requirements)
 
     def require(self, ok: bool, variable: str, problem: str, remedy: str) -> bool:
-        self.requirements.append({"ok": ok, "variable": variable, "problem": problem, "remedy": remedy})
+        if not ok:
+            self.requirements.append({"ok": False, "variable": variable, "problem": problem, "remedy": remedy})
         return ok
 
     def as_dict(self) -> dict[str, t.Any]:
