@@ -1,0 +1,604 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""A change of the driver's packages that ends in the new driver or in the previous one, and in nothing between.
+
+What is there is kept as .deb files, and the change is put on record, before apt is asked for anything. Going back needs dpkg and
+these files: no network, and no dependencies solved, since the previous packages fitted together. A run that was killed is found on
+record by the next one. After a reboot the same code, as a program (``main``), looks whether the new driver loads: whoever
+rebooted, and without Ansible.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_host as gpu
+
+# A directory of its own: config_files keeps /var/lib/rigwright for itself.
+HOME = "/var/lib/rigwright_nvidia_driver"
+RECORD = f"{HOME}/record.json"
+KEPT = f"{HOME}/kept"
+LOG = f"{HOME}/make.log"
+ARCHIVES = "/var/cache/apt/archives"
+PREFERENCES = "/etc/apt/preferences.d"
+OWN_PREFERENCES = "rigwright-nvidia-driver"
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+BEGUN, INSTALLED = "begun", "installed"
+DKMS = "dkms"
+# Seconds: another apt may be at work; a module that udev loads may take a while.
+LOCK_TIMEOUT = 300
+LOAD_TIMEOUT = 20
+
+# No question is asked, and no service is restarted by others than the role.
+ENVIRONMENT = {
+    "DEBIAN_FRONTEND": "noninteractive",
+    "APT_LISTCHANGES_FRONTEND": "none",
+    "NEEDRESTART_SUSPEND": "1",
+    "LC_ALL": "C.UTF-8",
+}
+
+Entry = dict[str, t.Any]
+Run = t.Callable[[t.Sequence[str]], tuple[int, str, str]]
+
+
+class Failed(Exception):
+    """The change was taken back; the text says why it had to be."""
+
+
+class Stuck(Exception):
+    """Not even the previous packages could be put back; the text says what dpkg said."""
+
+
+# --- the record ------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Change:
+    """One change. *before* are the touched packages as they were, *new* those that were not there.
+
+    *loads* says whether a GPU is there, so that the module has to be loaded after a reboot.
+    """
+
+    branch: int
+    build: str = DKMS
+    loads: bool = True
+    install: list[str] = dataclasses.field(default_factory=list)
+    remove: list[str] = dataclasses.field(default_factory=list)
+    recommends: bool = False
+    preferences: str = ""
+    before: dict[str, Entry] = dataclasses.field(default_factory=dict)
+    new: list[str] = dataclasses.field(default_factory=list)
+    stage: str = BEGUN
+    version: str = ""
+    boot: str = ""
+
+
+@dataclasses.dataclass
+class Failure:
+    """Why a change was taken back. *at* is packages, build, boot or interruption."""
+
+    at: str
+    evidence: str
+    version: str = ""
+    kernel: str = ""
+    log: str = ""
+    restored: str = ""
+
+
+@dataclasses.dataclass
+class Record:
+    """What the role has done to the packages of this host.
+
+    *baseline* are packages as they were before the role changed them first, *brought* those that were not there.
+    """
+
+    baseline: dict[str, Entry] = dataclasses.field(default_factory=dict)
+    brought: list[str] = dataclasses.field(default_factory=list)
+    held: list[str] = dataclasses.field(default_factory=list)
+    change: Change | None = None
+    failure: Failure | None = None
+
+    @classmethod
+    def load(cls, tree: gpu.Tree) -> Record:
+        text = tree.text(RECORD)
+        values = json.loads(text) if text else {}
+        for key, kind in (("change", Change), ("failure", Failure)):
+            if values.get(key):
+                values[key] = kind(**values[key])
+        return cls(**values)
+
+    def is_unsettled(self, boot: str) -> bool:
+        """Whether a change was cut short, or waits for its proof and the host has booted since."""
+        return self.change is not None and (self.change.stage == BEGUN or self.change.boot != boot)
+
+
+# --- what apt says and is told ---------------------------------------------------------------------------------------
+
+
+class Simulation(t.NamedTuple):
+    """What ``apt-get --simulate`` would do. *error* is apt's reason where it cannot."""
+
+    install: dict[str, str]
+    remove: list[str]
+    error: str = ""
+
+
+def parse_simulation(rc: int, out: str, err: str) -> Simulation:
+    if rc != 0:
+        told = re.findall(r"^ [a-z].*|^E: .*", out + err, re.MULTILINE)
+        return Simulation({}, [], " ".join(" ".join(told).split()) or (out + err).strip()[-500:])
+    install = dict(re.findall(r"^Inst (\S+) (?:\[[^\]]*\] )?\((\S+) ", out, re.MULTILINE))
+    return Simulation(install, re.findall(r"^(?:Remv|Purg) (\S+)", out, re.MULTILINE))
+
+
+def simulation_problem(simulation: Simulation, change: Change) -> str:
+    """Why a transaction must not be carried out, empty when it may: only the driver's own packages go, only its branch comes."""
+    if simulation.error:
+        return f"apt finds no way: {simulation.error}"
+    foreign = [name for name in simulation.remove if not _is_own(name)]
+    if foreign:
+        return f"apt would also remove {', '.join(foreign)}"
+    other = [
+        f"{name} {version}"
+        for name, version in simulation.install.items()
+        if gpu.is_driver_package(name) and gpu.branch_of(version) not in (0, change.branch)
+    ]
+    return f"apt would install {', '.join(other)}" if other else ""
+
+
+def _is_own(name: str) -> bool:
+    return gpu.is_driver_package(name) or bool(re.match("nvidia-driver-pinning-", name))
+
+
+def apt_command(change: Change, parts: str, *options: str) -> list[str]:
+    """The one transaction: the old branch out and the new one in, with the pins that hold afterwards."""
+    return [
+        *("apt-get", "install", "--yes", "--allow-downgrades", "--allow-change-held-packages"),
+        *("-o", f"Dir::Etc::PreferencesParts={parts}"),
+        *("-o", f"APT::Install-Recommends={'true' if change.recommends else 'false'}"),
+        *("-o", "APT::Get::AutomaticRemove=false", "-o", f"DPkg::Lock::Timeout={LOCK_TIMEOUT}"),
+        *("-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"),
+        *options,
+        *change.install,
+        *(f"{name}-" for name in change.remove),
+    ]
+
+
+@contextlib.contextmanager
+def preferences_parts(tree: gpu.Tree, change: Change) -> t.Iterator[str]:
+    """A directory with the host's preferences as they will be: the new pin instead of those of earlier branches."""
+    pins = {
+        path
+        for name in tree.names("/var/lib/dpkg/info")
+        if re.fullmatch(r"nvidia-driver-pinning-.*\.list", name)
+        for path in tree.text(f"/var/lib/dpkg/info/{name}").splitlines()
+    }
+    with tempfile.TemporaryDirectory(prefix="rigwright_nvidia_") as parts:
+        # apt reads them as a user of its own.
+        os.chmod(parts, 0o755)  # noqa: S103 - preferences are no secret
+        for name in tree.names(PREFERENCES):
+            if f"{PREFERENCES}/{name}" not in pins and name != OWN_PREFERENCES:
+                _write(os.path.join(parts, name), tree.text(f"{PREFERENCES}/{name}"))
+        _write(os.path.join(parts, OWN_PREFERENCES), change.preferences)
+        yield parts
+
+
+def simulate(run: Run, tree: gpu.Tree, change: Change) -> Simulation:
+    with preferences_parts(tree, change) as parts:
+        return parse_simulation(*run(apt_command(change, parts, "--simulate")))
+
+
+# --- the host --------------------------------------------------------------------------------------------------------
+
+
+class Host:
+    """The packages of this host, and the record of what was done to them."""
+
+    def __init__(self, run: Run, root: str = "/") -> None:
+        self.run = run
+        self.tree = gpu.Tree(root)
+        self.record = Record.load(self.tree)
+
+    @property
+    def boot(self) -> str:
+        return self.tree.text(BOOT_ID).strip()
+
+    def packages(self) -> dict[str, Entry]:
+        """Every package of which something is installed, by name; one of a foreign architecture is ``name:architecture``."""
+        form = "${Package}\t${Architecture}\t${Version}\t${db:Status-Want}\t${db:Status-Status}\n"
+        native = self._must(["dpkg", "--print-architecture"]).strip()
+        automatic = set(self._must(["apt-mark", "showauto"]).split())
+        found = {}
+        for line in self._must(["dpkg-query", "--show", f"--showformat={form}"]).splitlines():
+            name, architecture, version, want, status = line.split("\t")
+            if status not in ("not-installed", "config-files"):
+                key = name if architecture in (native, "all") else f"{name}:{architecture}"
+                found[key] = {
+                    "version": version,
+                    "architecture": architecture,
+                    "automatic": key in automatic,
+                    "hold": want == "hold",
+                    "whole": status == "installed",
+                }
+        return found
+
+    # --- forward ---
+
+    def change(self, change: Change) -> None:
+        """Carry a change out.
+
+        :raises Failed: it did not work, and the previous packages are back.
+        :raises Stuck: it did not work, and neither did going back.
+        """
+        # What the lists name may be gone; of a source that does not answer, what it said last stands.
+        self.run(["apt-get", "update", "--quiet"])
+        before = self.packages()
+        simulation = simulate(self.run, self.tree, change)
+        problem = simulation_problem(simulation, change)
+        if problem:
+            raise Failed(f"the packages would not be changed as planned: {problem}")
+        touched = [*simulation.install, *simulation.remove, *change.remove]
+        change.before = {name: before[name] for name in sorted(set(touched)) if name in before}
+        change.new = [name for name in simulation.install if name not in before]
+        change.stage, change.boot = BEGUN, self.boot
+        self._keep(change.before)
+        self._remember(change)
+        with preferences_parts(self.tree, change) as parts:
+            rc, out, err = self.run(apt_command(change, parts))
+        failure = self.problem(change)
+        if rc != 0 and (failure is None or failure.at != "build"):
+            failure = Failure("packages", _last_words(out + err))
+        if failure:
+            raise Failed(self._take_back(change, failure))
+        automatic = [name for name in change.install if change.before.get(name, {}).get("automatic")]
+        if automatic:
+            self._must(["apt-mark", "auto", *automatic])
+        # Its pin would hold the new branch back, and as a configuration file it outlives a removal.
+        gone = [name for name in change.remove if not gpu.is_driver_package(name)]
+        if gone:
+            self._must(["dpkg", "--purge", *gone])
+        self._finish(change)
+
+    def _remember(self, change: Change) -> None:
+        record = self.record
+        for name, entry in change.before.items():
+            if name not in record.brought:
+                record.baseline.setdefault(name, entry)
+        record.brought = sorted({*record.brought, *change.new} - record.baseline.keys())
+        record.change, record.failure = change, None
+        self.save()
+
+    def _finish(self, change: Change) -> None:
+        """The packages are in place; without a GPU there is nothing to wait for."""
+        change.stage, change.version = INSTALLED, self.version()
+        self.record.change = change
+        self.save()
+        driver = gpu.read_driver(self.tree)
+        if change.loads and not driver["loaded"] and not driver["nouveau"]:
+            self.run(["modprobe", "nvidia"])
+        self.settle()
+
+    def version(self) -> str:
+        """The driver's version as most of its packages have it."""
+        packages = gpu.read_packages(self.tree)
+        found = [gpu.driver_version(row["version"]) for name, row in packages.items() if gpu.is_driver_package(name)]
+        told = list(filter(None, found))
+        return max(sorted(set(told)), key=told.count, default="")
+
+    def problem(self, change: Change) -> Failure | None:
+        """What is wrong with the packages after a change: the branch, or a module that was not built."""
+        version, kernel = self.version(), gpu.next_kernel(self.tree)["release"]
+        if gpu.branch_of(version) != change.branch:
+            return Failure(
+                "packages", f"apt installed driver {version or 'none'}, which is not of branch {change.branch}"
+            )
+        row = next(row for row in gpu.read_kernels(self.tree, {}, {}) if row["release"] == kernel)
+        if change.build != DKMS:
+            return None if row["module"] else Failure("build", "no module came with it", version, kernel)
+        # The archive may have its module's version at another number than its libraries: the branch says enough.
+        builds = [build for build in row["dkms"] if gpu.branch_of(build["version"]) == change.branch]
+        if any(build["state"] == "installed" for build in builds):
+            return None
+        build = next((build for build in builds if build["state"] == "failed"), {"error": "", "log": ""})
+        error = build["error"] or "DKMS left no log of it"
+        return Failure("build", error, version, kernel, build["log"])
+
+    # --- back ---
+
+    def _take_back(self, change: Change, failure: Failure) -> str:
+        """Restore what was there, and put on record why. Returns the reason in words."""
+        if failure.log:
+            # The build directory goes with the package.
+            shutil.copyfile(self.tree.at(failure.log), self.tree.at(LOG))
+            failure.log = LOG
+        self.restore(change.before, change.new)
+        failure.restored = self.version()
+        self.record.change, self.record.failure = None, failure
+        self.save()
+        return describe(failure)
+
+    def restore(self, before: t.Mapping[str, Entry], new: t.Collection[str]) -> None:
+        """Have exactly the packages of *before* again, and none of *new*.
+
+        :raises Stuck: dpkg is not clean afterwards.
+        """
+        self._wait_for_dpkg()
+        now = self.packages()
+        different = [name for name, entry in before.items() if not _same(now.get(name), entry)]
+        # Only the driver's own go first, so that flavours and branches do not meet; others are replaced in place.
+        old = [name for name in different if name in now and gpu.is_driver_package(name)]
+        away = [name for name in new if name in now]
+        forced = ["--force-depends", "--force-remove-reinstreq", "--force-hold", "--force-confdef", "--force-confold"]
+        for verb, names in (("--remove", old), ("--purge", away)):
+            if names:
+                self.run(["dpkg", *forced, verb, *names])
+        if different:
+            debs = [self.tree.at(f"{KEPT}/{file_name(name, before[name])}") for name in different]
+            self.run(["dpkg", *forced, "--force-overwrite", "--install", *debs])
+        self.run(["dpkg", "--force-confdef", "--force-confold", "--configure", "--pending"])
+        self._mark(before)
+        now = self.packages()
+        wrong = [name for name, entry in before.items() if not _same(now.get(name), entry)]
+        wrong += [name for name in new if name in now]
+        audit = self.run(["dpkg", "--audit"])[1].strip()
+        if wrong or audit:
+            raise Stuck(
+                f"{', '.join(wrong) or 'dpkg'} could not be put back; their packages lie in {KEPT}. {audit}".strip()
+            )
+
+    def _mark(self, entries: t.Mapping[str, Entry]) -> None:
+        for verb, wanted in (
+            ("auto", [name for name, entry in entries.items() if entry["automatic"]]),
+            ("manual", [name for name, entry in entries.items() if not entry["automatic"]]),
+            ("hold", [name for name, entry in entries.items() if entry["hold"]]),
+        ):
+            if wanted:
+                self.run(["apt-mark", verb, *wanted])
+
+    def _wait_for_dpkg(self) -> None:
+        """A killed apt leaves a dpkg that goes on with what it was told."""
+        end = time.monotonic() + LOCK_TIMEOUT
+        with open(self.tree.at("/var/lib/dpkg/lock"), "w", encoding="utf-8") as lock:
+            while True:
+                try:
+                    fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return
+                except OSError as error:
+                    if time.monotonic() > end:
+                        raise Stuck(f"another dpkg is at work since {LOCK_TIMEOUT} s") from error
+                    time.sleep(1)
+
+    # --- afterwards ---
+
+    def settle(self) -> None:
+        """End a change that was cut short, or that waits for its proof.
+
+        :raises Failed: it was taken back.
+        :raises Stuck: it could not be taken back.
+        """
+        change = self.record.change
+        if change is None:
+            return
+        if change.stage == BEGUN:
+            self._resume(change)
+        elif not change.loads or self._is_loaded(change):
+            self._settled()
+        elif change.boot != self.boot:
+            self._judge(change)
+
+    def _resume(self, change: Change) -> None:
+        """What dpkg had unpacked is configured; if that makes the new driver whole, it stays, otherwise the old one comes back."""
+        self._wait_for_dpkg()
+        rc, _out, _err = self.run(["dpkg", "--force-confdef", "--force-confold", "--configure", "--pending"])
+        now = self.packages()
+        there = {name for name, entry in now.items() if entry["whole"]}
+        whole = rc == 0 and there.issuperset(change.install) and there.isdisjoint(change.remove)
+        if whole and not self.run(["dpkg", "--audit"])[1].strip() and self.problem(change) is None:
+            self._finish(change)
+        else:
+            failure = Failure("interruption", "the change of packages was cut short", f"{change.branch}")
+            raise Failed(self._take_back(change, failure))
+
+    def _is_loaded(self, change: Change) -> bool:
+        driver = gpu.read_driver(self.tree)
+        return bool(driver["matches"]) and driver["loaded"] == change.version
+
+    def _judge(self, change: Change) -> None:
+        """The host has booted: the module has to be loaded now."""
+        _rc, _out, err = self.run(["modprobe", "nvidia"])
+        end = time.monotonic() + LOAD_TIMEOUT
+        while not self._is_loaded(change):
+            if "Key was rejected" in err:
+                # Only a person at the console can help, and the previous driver's module would be rejected as well.
+                return
+            if time.monotonic() > end:
+                driver = gpu.read_driver(self.tree)
+                evidence = (
+                    f"after the reboot the module is {driver['loaded'] or 'not loaded'}, the libraries are of"
+                    f" {driver['library'] or 'no version'}{'; modprobe: ' + _last_words(err) if err.strip() else ''}"
+                )
+                kernel = gpu.running_kernel(self.tree)
+                words = self._take_back(change, Failure("boot", evidence, change.version, kernel))
+                self.run(["modprobe", "nvidia"])
+                raise Failed(words)
+            time.sleep(0.5)
+        self._settled()
+
+    def _settled(self) -> None:
+        """The new driver is proven: what it replaced is needed no more, but for what `absent` gives back."""
+        self.record.change = None
+        self.save()
+        wanted = {file_name(name, entry) for name, entry in self.record.baseline.items()}
+        for name in self.tree.names(KEPT):
+            if name not in wanted:
+                os.unlink(self.tree.at(f"{KEPT}/{name}"))
+
+    def hold(self, names: t.Sequence[str]) -> None:
+        """Hold these packages, and let go of what an earlier run held."""
+        there = self.packages()
+        loose = [name for name in self.record.held if name not in names and name in there]
+        if loose:
+            self._must(["apt-mark", "unhold", *loose])
+        missing = [name for name in names if name in there and not there[name]["hold"]]
+        self.record.held = sorted({*(name for name in self.record.held if name in names), *missing})
+        self.save()
+        if missing:
+            self._must(["apt-mark", "hold", *missing])
+
+    def give_back(self, going: t.Sequence[str]) -> None:
+        """Be without the role: what it brought goes, what it replaced comes back."""
+        self.hold([])
+        self.restore(self.record.baseline, going)
+        shutil.rmtree(self.tree.at(HOME), ignore_errors=True)
+
+    def save(self) -> None:
+        os.makedirs(self.tree.at(HOME), mode=0o755, exist_ok=True)
+        _write(self.tree.at(RECORD), json.dumps(dataclasses.asdict(self.record), indent=1) + "\n")
+
+    # --- keeping packages ---
+
+    def _keep(self, entries: t.Mapping[str, Entry]) -> None:
+        os.makedirs(self.tree.at(KEPT), mode=0o755, exist_ok=True)
+        for name, entry in entries.items():
+            file = file_name(name, entry)
+            kept, cached = self.tree.at(f"{KEPT}/{file}"), self.tree.at(f"{ARCHIVES}/{file}")
+            if os.path.exists(kept) or not entry["whole"]:
+                continue
+            unfinished = f"{kept}.part"
+            if os.path.exists(cached):
+                shutil.copyfile(cached, unfinished)
+            else:
+                self._repack(name, unfinished)
+            os.replace(unfinished, kept)
+
+    def _repack(self, name: str, target: str) -> None:
+        """Make a package of what is installed: no source may have that version any more."""
+        with tempfile.TemporaryDirectory(dir=self.tree.at(KEPT)) as root:
+            os.chmod(root, 0o755)  # noqa: S103 - it becomes the package's root directory
+            for path, place in listed_files(self._must(["dpkg-query", "--listfiles", name])):
+                _copy(self.tree.at(place), root + path)
+            control = os.path.join(root, "DEBIAN")
+            os.mkdir(control, 0o755)
+            _write(os.path.join(control, "control"), control_of(self._must(["dpkg-query", "--status", name])))
+            for script in self._must(["dpkg-query", "--control-list", name]).split():
+                if script != "md5sums":
+                    path = self._must(["dpkg-query", "--control-path", name, script]).strip()
+                    shutil.copy2(path, os.path.join(control, script))
+            self._must(["dpkg-deb", "-Zgzip", "-z1", "--build", root, target])
+
+    def _must(self, command: t.Sequence[str]) -> str:
+        rc, out, err = self.run(command)
+        if rc != 0:
+            raise Stuck(f"`{' '.join(command[:3])} ...` ended with {rc}: {_last_words(out + err)}")
+        return out
+
+
+# --- words and files -------------------------------------------------------------------------------------------------
+
+
+def describe(failure: Failure) -> str:
+    """The failure in a sentence or two, for a person."""
+    version = f" {failure.version}" if failure.version else ""
+    kernel = f" for the kernel {failure.kernel}" if failure.kernel else ""
+    what = {
+        "build": f"the module of driver{version} was not built{kernel}: {failure.evidence}",
+        "boot": f"driver{version} does not work{kernel}: {failure.evidence}",
+        "packages": f"the packages could not be changed: {failure.evidence}",
+        "interruption": f"{failure.evidence} on the way to driver{version}",
+    }[failure.at]
+    log = f" (log: {failure.log})" if failure.log else ""
+    back = f"driver {failure.restored} is in place again" if failure.restored else "the host has no driver, as before"
+    return f"{what}{log}; {back}"
+
+
+def file_name(name: str, entry: Entry) -> str:
+    """As apt names the file of a package in its cache."""
+    return f"{name.partition(':')[0]}_{entry['version'].replace(':', '%3a')}_{entry['architecture']}.deb"
+
+
+def listed_files(text: str) -> list[tuple[str, str]]:
+    """Path in the package and place on the host of what ``dpkg-query --listfiles`` lists; diversions move a file elsewhere."""
+    found: list[tuple[str, str]] = []
+    for line in text.splitlines():
+        diverted = re.match(r"(?:locally diverted|diverted by \S+) to: (.+)", line)
+        if diverted and found:
+            found[-1] = (found[-1][0], diverted.group(1))
+        elif line.startswith("/") and line != "/.":
+            found.append((line, line))
+    return found
+
+
+def control_of(status: str) -> str:
+    """A package's control file from its status: without what dpkg has added."""
+    fields = re.split(r"\n(?=\S)", status.strip())
+    return "".join(f"{field}\n" for field in fields if not re.match(r"(Status|Conffiles|Config-Version):", field))
+
+
+def _same(now: Entry | None, before: Entry) -> bool:
+    return now is not None and now["version"] == before["version"] and now["whole"] >= before["whole"]
+
+
+def _last_words(text: str) -> str:
+    told = [line for line in text.splitlines() if re.match(r"E: |dpkg: error|Error", line)] or text.splitlines()[-3:]
+    return " ".join(" ".join(told).split())[-800:]
+
+
+def _copy(source: str, target: str) -> None:
+    if os.path.islink(source):
+        os.symlink(os.readlink(source), target)
+    elif os.path.isdir(source):
+        os.makedirs(target, exist_ok=True)
+        shutil.copystat(source, target)
+    elif os.path.exists(source):
+        shutil.copy2(source, target)
+    else:
+        return  # removed by hand: the package has it no more
+    state = os.lstat(source)
+    os.chown(target, state.st_uid, state.st_gid, follow_symlinks=False)
+
+
+def _write(path: str, text: str) -> None:
+    """Replace a file in one step."""
+    unfinished = f"{path}.part"
+    with open(unfinished, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(unfinished, path)
+
+
+def main() -> int:
+    """At boot: end what waits for its proof. The journal has the words."""
+
+    def run(command: t.Sequence[str]) -> tuple[int, str, str]:
+        done = subprocess.run(
+            command, check=False, capture_output=True, text=True, errors="replace", env={**os.environ, **ENVIRONMENT}
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    host = Host(run)
+    try:
+        host.settle()
+    except (Failed, Stuck) as error:
+        print(error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,371 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What a planned driver means for the host: the transaction, what is locked, files, units, what is left to do and is proven.
+
+Pure: the module nvidia_driver_plan reads the host and hands in what it saw. Which driver it is, ``_gpu_plan`` has decided.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import Package, brought_by
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_host import (
+    Facts,
+    branch_of,
+    is_driver_package,
+    is_kernel_metapackage,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_plan import Plan, preferences
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia_change import (
+    DKMS,
+    OWN_PREFERENCES,
+    Change,
+    Failure,
+    Record,
+    Simulation,
+    describe,
+    simulation_problem,
+)
+
+MODPROBE = "/etc/modprobe.d/rigwright-nvidia-driver.conf"
+SETTLE = "rigwright-nvidia-driver.service"
+PERSISTENCE, FABRIC = "nvidia-persistenced.service", "nvidia-fabricmanager.service"
+
+PERSISTENCE_DROP_INS = f"/etc/systemd/system/{PERSISTENCE}.d"
+
+# What unattended-upgrades leaves alone; its patterns begin at the start of a name. Holds alone would do, until somebody lifts one.
+UNATTENDED = (
+    "nvidia-",
+    "libnvidia-",
+    "libcuda1",
+    "libnvcuvid1",
+    "cuda-drivers",
+    "xserver-xorg-video-nvidia",
+    "linux-image-",
+    "linux-headers-",
+    "linux-modules-nvidia-",
+)
+# Debian's own module has a name of its own, and takes options by that (nvidia-kernel-support: /etc/modprobe.d/nvidia.conf).
+MODULES = ("nvidia", "nvidia-current")
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """What was read on the host. *boot* is the identifier of this boot, *simulation* what apt would do, if it could be asked."""
+
+    facts: Facts
+    plan: Plan
+    record: Record
+    boot: str = ""
+    simulation: Simulation | None = None
+    packages: t.Mapping[str, Package] = dataclasses.field(default_factory=dict)
+    automatic: frozenset[str] = frozenset()
+    persistence_unit: str = ""
+
+    @property
+    def kernel(self) -> Facts:
+        """The kernel that boots next."""
+        return next((row for row in self.facts["kernels"] if row["next"]), {})
+
+    @property
+    def built(self) -> bool:
+        """Whether the module of the planned branch is there for the kernel that boots next."""
+        if self.plan.build != DKMS:
+            return bool(self.kernel.get("module"))
+        builds = self.kernel.get("dkms", [])
+        return any(row["state"] == "installed" and branch_of(row["version"]) == self.plan.branch for row in builds)
+
+    @property
+    def locked(self) -> list[str]:
+        """The installed packages that make one unit: driver, libraries, and what would bring another kernel."""
+        return sorted(name for name in self.facts["packages"] if is_driver_package(name) or is_kernel_metapackage(name))
+
+
+# --- packages --------------------------------------------------------------------------------------------------------
+
+
+def change_of(facts: Facts, plan: Plan, upgrade: bool = False) -> Change | None:
+    """The one transaction that a plan comes to, or None when there is nothing to do."""
+    if plan.refused:
+        return None
+    packages = facts["packages"]
+    driver = [name for name in packages if is_driver_package(name) and name not in plan.remove]
+    # All that stays moves along: no part of the driver is left on the branch that was.
+    along = [name for name in driver if upgrade or branch_of(packages[name]["version"]) not in (0, plan.branch)]
+    kernels = [name for name in packages if is_kernel_metapackage(name)] if upgrade else []
+    install = list(dict.fromkeys([*plan.pinning, *plan.headers, *plan.install, *sorted(along), *sorted(kernels)]))
+    if not install and not plan.remove:
+        return None
+    return Change(
+        branch=plan.branch,
+        build=plan.build,
+        loads=bool(facts["gpus"]),
+        install=install,
+        remove=list(plan.remove),
+        recommends=plan.scope == "desktop",
+        preferences=preferences(plan.source, plan.branch),
+    )
+
+
+def has_lists(facts: Facts, plan: Plan) -> bool:
+    """Whether apt knows packages of the planned source, so that it can be asked what it would do."""
+    return bool(plan.version) and any(
+        plan.source in row["origins"] for rows in facts["available"].values() for row in rows
+    )
+
+
+def leaving(seen: Seen) -> list[str]:
+    """What goes with the role: the packages that it brought, and of what came with them only what nothing else needs by now."""
+    brought = [name for name in seen.record.brought if name in seen.packages]
+    roots = [name for name in brought if is_driver_package(name) or name.startswith("nvidia-driver-pinning-")]
+    return [name for name in brought_by(roots, seen.packages, seen.automatic) if name in brought]
+
+
+def transaction_lines(seen: Seen, change: Change | None) -> dict[str, str]:
+    """The packages before and after, as a diff shows them."""
+    if change is None:
+        return {"before": "", "after": ""}
+    packages, simulation = seen.facts["packages"], seen.simulation
+    if simulation is None or simulation.error:
+        versions, removed = dict.fromkeys(change.install, "(as the source has it)"), change.remove
+    else:
+        versions, removed = simulation.install, simulation.remove
+    names = sorted({*versions, *removed})
+    before = [f"{name} {packages[name]['version']}" for name in names if name in packages]
+    after = [f"{name} {versions[name]}" for name in names if name in versions]
+    return {"before": "".join(f"{line}\n" for line in before), "after": "".join(f"{line}\n" for line in after)}
+
+
+# --- what speaks against it ------------------------------------------------------------------------------------------
+
+
+def in_use(facts: Facts, interrupt: bool) -> dict[str, t.Any]:
+    """Also what is removed or upgraded must not be taken from under a program."""
+    users = [row for row in facts["holders"] if row["command"] != "nvidia-persistenced"]
+    shown = ", ".join(f"{row['command']} ({row['pid']}, {row['user']})" for row in users[:5])
+    return {
+        "ok": not users or interrupt,
+        "variable": "nvidia_driver_interrupt",
+        "problem": f"is off, and the GPU is in use by {shown}{' and others' if users[5:] else ''}",
+        "remedy": "end these programs, or set it to true",
+    }
+
+
+def requirements(seen: Seen, change: Change | None, params: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
+    plan = seen.plan
+    found = list(plan.requirements)
+    touches = change is not None and (
+        seen.simulation is None or bool(seen.simulation.install or seen.simulation.remove)
+    )
+    if params["upgrade"] and touches and not plan.changes:
+        found.append(in_use(seen.facts, params["interrupt"]))
+    if change is not None and seen.simulation is not None:
+        problem = simulation_problem(seen.simulation, change)
+        found.append(
+            {
+                "ok": not problem,
+                "variable": "nvidia_driver_branch" if params["branch"] != "auto" else params["host_name"],
+                "problem": f"leads to a change of packages that is not sound: {problem}",
+                "remedy": "look at `apt-mark showhold` and the preferences in /etc/apt for what stands in the way",
+            }
+        )
+    if plan.secure_boot == "enroll" and not plan.refused:
+        found.append(
+            {
+                "ok": len(params["mok_password"]) >= 8,
+                "variable": "nvidia_driver_mok_password",
+                "problem": "has fewer than 8 characters, and Secure Boot wants the key that signs the module confirmed with a password",
+                "remedy": "choose one; it is typed once at the console, at the next boot",
+            }
+        )
+    return found
+
+
+# --- files and units -------------------------------------------------------------------------------------------------
+
+
+def apt_files(seen: Seen, lock: bool, components_source: str | None) -> list[dict[str, str]]:
+    """What apt and its helpers are told before a package is touched."""
+    files = []
+    if components_source:
+        files.append({"path": "/etc/apt/sources.list.d/rigwright-nvidia-driver.sources", "content": components_source})
+    if seen.plan.preferences:
+        files.append({"path": f"/etc/apt/preferences.d/{OWN_PREFERENCES}", "content": seen.plan.preferences})
+    if lock:
+        patterns = "".join(f'  "{name}";\n' for name in UNATTENDED)
+        files += [
+            {
+                "path": "/etc/apt/apt.conf.d/52rigwright-nvidia-driver",
+                "content": "// Driver, libraries and kernel change together, by the role nvidia_driver.\n"
+                f"Unattended-Upgrade::Package-Blacklist {{\n{patterns}}};\n",
+            },
+            {
+                "path": "/etc/needrestart/conf.d/rigwright-nvidia-driver.conf",
+                "content": "# Restarting them takes the GPU from running programs.\n"
+                "$nrconf{override_rc}{qr(^nvidia-)} = 0;\n"
+                "$nrconf{override_rc}{qr(^dcgm)} = 0;\n",
+            },
+        ]
+    return files
+
+
+def driver_files(seen: Seen, change: Change | None, options: t.Mapping[str, t.Any]) -> list[dict[str, str]]:
+    """What the driver itself is told. nouveau goes only when a module is there to take its place."""
+    if not seen.built and change is None:
+        return []
+    lines = [
+        "# nouveau would take the card before NVIDIA's module does.",
+        "blacklist nouveau",
+        "options nouveau modeset=0",
+    ]
+    if options:
+        told = " ".join(f"{key}={value}" for key, value in sorted(options.items()))
+        lines += [f"options {module} {told}" for module in MODULES]
+    files = [{"path": MODPROBE, "content": "\n".join(lines) + "\n"}]
+    start = _persistence_start(seen)
+    if start:
+        files.append(
+            {
+                "path": f"{PERSISTENCE_DROP_INS}/rigwright.conf",
+                "content": "# The package's unit starts the daemon and tells it to do nothing.\n"
+                f"[Service]\nExecStart=\nExecStart={start.group(1)}{start.group(2)}\n",
+            }
+        )
+    return files
+
+
+def directories(seen: Seen) -> list[dict[str, str]]:
+    return [{"path": PERSISTENCE_DROP_INS}] if _persistence_start(seen) else []
+
+
+def _persistence_start(seen: Seen) -> re.Match[str] | None:
+    """How Ubuntu's unit starts the daemon: with an option that has it do nothing."""
+    return re.search(r"^ExecStart=(.*) --no-persistence-mode(.*)$", seen.persistence_unit, re.MULTILINE)
+
+
+def units(seen: Seen) -> list[dict[str, t.Any]]:
+    """The daemons run once the driver is loaded; a driver that waits for its reboot has none to talk to."""
+    found: list[dict[str, t.Any]] = [{"name": SETTLE, "enabled": True, "state": "stopped"}]
+    if seen.facts["driver"]["matches"] and not seen.plan.refused:
+        if seen.persistence_unit:
+            found.append({"name": PERSISTENCE, "enabled": True, "restart_on": [PERSISTENCE_DROP_INS]})
+        if seen.facts["nvswitch"]:
+            found.append({"name": FABRIC, "enabled": True})
+    return found
+
+
+# --- what is left to do, and what is proven --------------------------------------------------------------------------
+
+
+def reboot_reasons(seen: Seen) -> list[str]:
+    reasons = list(seen.plan.reboot)
+    change = seen.record.change
+    if change and not reasons and seen.facts["driver"]["loaded"] != change.version:
+        reasons.append(f"driver {change.version} is installed and not loaded yet")
+    return reasons
+
+
+def findings(seen: Seen, change: Change | None, reboot: t.Sequence[str]) -> list[dict[str, str]]:
+    """What a run leaves to a person."""
+    boot, failure = seen.plan.secure_boot, seen.record.failure
+    found = [
+        _finding(
+            "reboot",
+            "warn" if reboot else "pass",
+            "; ".join(reboot) or "no reboot is due",
+            "reboot when nobody works on the host, or set `nvidia_driver_reboot: true`",
+        ),
+        _rollback(failure),
+    ]
+    if boot in ("pending", "enroll"):
+        found.append(
+            _finding(
+                "secure_boot",
+                "warn",
+                "Secure Boot is on, and the key that signs the module waits for a person at the console",
+                "reboot, choose `Enroll MOK` at the blue screen and type the password of nvidia_driver_mok_password",
+            )
+        )
+    if seen.plan.notes:
+        found.append(_finding("plan", "warn", "; ".join(seen.plan.notes), "choose another nvidia_driver_branch"))
+    elif change is not None:
+        found.append(_finding("plan", "pass", "; ".join(seen.plan.reasons), ""))
+    return found
+
+
+def _rollback(failure: Failure | None) -> dict[str, str]:
+    return _finding(
+        "change",
+        "fail" if failure else "pass",
+        describe(failure) if failure else "no change of driver was taken back",
+        "look at the evidence; choose another nvidia_driver_branch or kernel, and run the role again",
+    )
+
+
+def proofs(seen: Seen, change: Change | None, reboot: t.Sequence[str], lock: bool) -> list[dict[str, str]]:
+    """What the role promises, looked at on the host as it is. Without a GPU nothing of the driver can be proven."""
+    driver, plan = seen.facts["driver"], seen.plan
+    has_gpu = bool(seen.facts["gpus"])
+    due = "warn" if reboot else "fail"
+    faults = [f"{row['variable']} {row['problem']}" for row in plan.requirements if not row["ok"]]
+    loose = [name for name in seen.locked if name not in seen.facts["holds"]] if lock else []
+    builds = [f"{row['version']} {row['state']}" for row in seen.kernel.get("dkms", [])]
+    found = [
+        _finding(
+            "loaded",
+            "skip"
+            if not has_gpu
+            else "pass"
+            if driver["loaded"] and branch_of(driver["loaded"]) == plan.branch
+            else due,
+            f"{driver['modules'] or 'the'} module {driver['loaded'] or 'is not loaded'}, branch {plan.branch or 'none'} is wanted"
+            if has_gpu
+            else "no NVIDIA GPU here",
+            "reboot; then look at `dmesg` and `nvidia-smi`",
+        ),
+        _finding(
+            "matches",
+            "skip" if not has_gpu else "pass" if driver["matches"] else due,
+            f"module {driver['loaded'] or 'none'}, libraries {driver['library'] or 'none'}"
+            if has_gpu
+            else "no NVIDIA GPU here",
+            "reboot: module and libraries must be of one version",
+        ),
+        _finding(
+            "packages",
+            "skip" if not has_gpu and not seen.locked else "fail" if faults or change is not None else "pass",
+            "; ".join(faults)
+            or (
+                f"not as planned: {', '.join([*change.install, *change.remove])}" if change else "; ".join(plan.reasons)
+            ),
+            "run the role again",
+        ),
+        _finding(
+            "locked",
+            "skip" if not lock or not seen.locked else "fail" if loose else "pass",
+            "nvidia_driver_lock is off"
+            if not lock
+            else f"not held: {', '.join(loose)}"
+            if loose
+            else f"{len(seen.locked)} packages are held as one",
+            "run the role again",
+        ),
+        _finding(
+            "dkms",
+            "skip" if plan.build != DKMS or not seen.locked else "pass" if seen.built else "fail",
+            f"for the kernel {seen.kernel.get('release', 'unknown')}, which boots next: {', '.join(builds) or 'nothing was built'}",
+            "install the kernel's headers; `dkms autoinstall` builds, /var/lib/dkms/nvidia*/*/build/make.log tells why not",
+        ),
+    ]
+    return found + findings(seen, None, reboot)
+
+
+def _finding(what: str, status: str, evidence: str, remedy: str) -> dict[str, str]:
+    return {"id": f"nvidia_driver.{what}", "status": status, "evidence": evidence, "remedy": remedy}

@@ -1,0 +1,149 @@
+#!/usr/bin/python
+
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: nvidia_driver_packages
+short_description: Change the packages of the NVIDIA driver, or have the previous ones back
+description:
+  - Carries out the transaction that M(rigwright.workstation.nvidia_driver_plan) has planned. The old branch goes and the new one comes
+    within one call of apt, and what was there is kept as packages first.
+  - When apt fails, or DKMS has not built the module for the kernel that boots next, the previous packages are restored from what was
+    kept, without a network, and the task fails with the reason.
+version_added: 0.1.0
+author:
+  - The Rigwright engineers (@rigwright)
+attributes:
+  check_mode:
+    description: Can run in C(check_mode) and return changed status prediction without modifying target.
+    support: full
+  diff_mode:
+    description: Will return details on what has changed when in diff mode.
+    support: full
+options:
+  state:
+    description:
+      - V(present) carries O(change) out and sets the holds.
+      - V(settled) ends what an earlier run left. A change that was cut short is completed or taken back, and one that has been booted
+        is accepted or taken back.
+      - V(absent) removes O(going), restores what the role once replaced, and lifts its holds.
+    type: str
+    choices: [present, settled, absent]
+    default: present
+  change:
+    description: The transaction, as the plan returns it.
+    type: dict
+    default: {}
+  shown:
+    description: The packages before and after, as the plan returns them, for the diff.
+    type: dict
+    default: {}
+  going:
+    description: Packages to remove with V(absent).
+    type: list
+    elements: str
+    default: []
+  lock:
+    description: Whether driver, libraries and the kernel's metapackages are held.
+    type: bool
+    default: true
+seealso:
+  - module: rigwright.workstation.nvidia_driver_plan
+"""
+
+EXAMPLES = r"""
+- name: Change the driver
+  rigwright.workstation.nvidia_driver_packages:
+    change: "{{ plan.change }}"
+    shown: "{{ plan.shown }}"
+"""
+
+RETURN = r"""
+version:
+  description: The driver's version afterwards, empty for none.
+  returned: success
+  type: str
+  sample: 580.159.04
+taken_back:
+  description: Why a change was taken back, empty when none was. Only O(state=settled) returns it; otherwise the task fails with it.
+  returned: success
+  type: str
+  sample: ""
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_host as gpu
+from ansible_collections.rigwright.workstation.plugins.module_utils import _nvidia_change as change
+
+ROOT = "/"
+
+
+def locked_names(host: change.Host) -> list[str]:
+    packages = gpu.read_packages(host.tree)
+    return sorted(name for name in packages if gpu.is_driver_package(name) or gpu.is_kernel_metapackage(name))
+
+
+def carry_out(host: change.Host, params: t.Mapping[str, t.Any]) -> str:
+    """Why a change was taken back, empty when none was."""
+    if params["state"] == "absent":
+        host.give_back(params["going"])
+        return ""
+    taken_back = ""
+    try:
+        if params["state"] == "present" and params["change"]:
+            host.change(change.Change(**params["change"]))
+        elif params["state"] == "settled":
+            host.settle()
+    except change.Failed as error:
+        if params["state"] == "present":
+            raise
+        taken_back = str(error)
+    host.hold(locked_names(host) if params["lock"] else [])
+    return taken_back
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "settled", "absent"], "default": "present"},
+            "change": {"type": "dict", "default": {}},
+            "shown": {"type": "dict", "default": {}},
+            "going": {"type": "list", "elements": "str", "default": []},
+            "lock": {"type": "bool", "default": True},
+        },
+        supports_check_mode=True,
+    )
+
+    def run(command: t.Sequence[str]) -> tuple[int, str, str]:
+        rc, out, err = module.run_command(list(command), environ_update=change.ENVIRONMENT)
+        return rc, out, err
+
+    host = change.Host(run, ROOT)
+    taken_back = ""
+    if not module.check_mode:
+        try:
+            taken_back = carry_out(host, module.params)
+        except (change.Failed, change.Stuck) as error:
+            module.fail_json(msg=f"{error}.".replace("..", "."))
+    shown = module.params["shown"]
+    module.exit_json(
+        changed=True,
+        version=host.version(),
+        taken_back=taken_back,
+        diff={
+            "before": shown.get("before", ""),
+            "after": shown.get("after", ""),
+            "before_header": "packages",
+            "after_header": "packages",
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,401 @@
+#!/usr/bin/python
+
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: nvidia_driver_plan
+short_description: Plan the NVIDIA driver of a host, and see whether it is as planned
+description:
+  - Reads GPUs, kernels, packages and what is loaded (M(rigwright.workstation.gpu_host_info)), chooses source, branch, module flavour and
+    scope where nobody has, asks C(apt-get --simulate) what the change would come to, and returns what makes the host so, for
+    M(rigwright.workstation.require), M(rigwright.workstation.nvidia_driver_packages), M(rigwright.workstation.config_files) and
+    M(rigwright.workstation.systemd_units). Changes nothing itself.
+  - Which driver serves which GPU is data of the collection (C(docs/gpu_data.md)).
+version_added: 0.1.0
+author:
+  - The Rigwright engineers (@rigwright)
+attributes:
+  check_mode:
+    description: Can run in C(check_mode) and return changed status prediction without modifying target.
+    support: full
+  diff_mode:
+    description: Will return details on what has changed when in diff mode.
+    support: none
+    details:
+      - Nothing is ever changed.
+options:
+  state:
+    description: Whether the host has the driver, or what the role brought is given back.
+    type: str
+    choices: [present, absent]
+    default: present
+  host_name:
+    description: What the host is called in messages.
+    type: str
+    default: this host
+  source:
+    description: Where packages come from.
+    type: str
+    default: auto
+  branch:
+    description: Driver branch.
+    type: str
+    default: auto
+  modules:
+    description: Open or closed kernel modules.
+    type: str
+    default: auto
+  scope:
+    description: For computing alone, or for a desktop as well.
+    type: str
+    default: auto
+  gpus:
+    description: PCI device ids to plan for instead of the cards that are there.
+    type: list
+    elements: str
+    default: []
+  toolkits:
+    description: CUDA versions that have to run.
+    type: list
+    elements: str
+    default: []
+  lock:
+    description: Whether driver, libraries and kernel are held as one.
+    type: bool
+    default: true
+  upgrade:
+    description: Whether the newest release of the branch, and the newest kernel, are installed.
+    type: bool
+    default: false
+  interrupt:
+    description: Whether the driver may change while programs use the GPU.
+    type: bool
+    default: false
+  ignore_build_failures:
+    description: Whether a driver that is known not to build for the kernel is tried.
+    type: bool
+    default: false
+  free_bytes:
+    description: Room that a change needs, in bytes.
+    type: int
+    default: 10737418240
+  module_options:
+    description: Options of the kernel module.
+    type: dict
+    default: {}
+  mok_password:
+    description: Password with which a person confirms the signing key at the console.
+    type: str
+    default: ""
+  repository:
+    description: Another place of NVIDIA's repositories, with C(url) and, by directory, C(keyring_sha256).
+    type: dict
+    default: {}
+notes:
+  - Run it as root. Another user cannot see who has the GPU open.
+seealso:
+  - module: rigwright.workstation.gpu_host_info
+  - module: rigwright.workstation.nvidia_driver_packages
+"""
+
+EXAMPLES = r"""
+- name: Plan branch 580
+  rigwright.workstation.nvidia_driver_plan:
+    branch: "580"
+  register: plan
+
+- name: Refuse what cannot work
+  rigwright.workstation.require:
+    that: "{{ plan.requirements }}"
+"""
+
+RETURN = r"""
+source:
+  description: Where the driver comes from.
+  returned: always
+  type: str
+  sample: cuda_repository
+branch:
+  description: Its branch, 0 where none can serve.
+  returned: always
+  type: int
+  sample: 580
+modules:
+  description: Its kernel modules.
+  returned: always
+  type: str
+  sample: open
+scope:
+  description: What it is for.
+  returned: always
+  type: str
+  sample: compute
+reasons:
+  description: Why each of them.
+  returned: always
+  type: list
+  elements: str
+  sample: ["branch 580: long term branch, supported until 2028-06"]
+requirements:
+  description: What has to be so, as M(rigwright.workstation.require) takes it.
+  returned: always
+  type: list
+  elements: dict
+  sample: [{ok: false, variable: nvidia_driver_branch, problem: "is 42, which is unknown", remedy: "use one of auto, 580"}]
+repository:
+  description: What M(rigwright.workstation.cuda_repository) takes, empty when it is not needed.
+  returned: always
+  type: dict
+  sample: {directory: debian13, architecture: x86_64}
+change:
+  description: The transaction, as M(rigwright.workstation.nvidia_driver_packages) takes it, empty when there is none.
+  returned: always
+  type: dict
+  sample: {branch: 580, install: [nvidia-driver-pinning-580, nvidia-driver-cuda], remove: []}
+shown:
+  description: The packages before and after, a line each.
+  returned: always
+  type: dict
+  sample: {before: "", after: "nvidia-driver-cuda 580.159.04-1\n"}
+going:
+  description: Packages that go with the role.
+  returned: always
+  type: list
+  elements: str
+  sample: []
+pending:
+  description: Whether packages or holds are not yet as planned.
+  returned: always
+  type: bool
+  sample: true
+unsettled:
+  description: Whether an earlier change was cut short, or waits for its proof since before a reboot.
+  returned: always
+  type: bool
+  sample: false
+apt_files:
+  description: Files that are in place before packages change, as M(rigwright.workstation.config_files) takes them.
+  returned: always
+  type: list
+  elements: dict
+  sample: [{path: /etc/needrestart/conf.d/rigwright-nvidia-driver.conf, content: "..."}]
+directories:
+  description: The directories that the files need.
+  returned: always
+  type: list
+  elements: dict
+  sample: []
+files:
+  description: Files for the driver itself.
+  returned: always
+  type: list
+  elements: dict
+  sample: [{path: /etc/modprobe.d/rigwright-nvidia-driver.conf, content: "blacklist nouveau\n"}]
+initramfs:
+  description: Whether the kernel is booted with an initramfs, which holds a copy of the module options.
+  returned: always
+  type: bool
+  sample: true
+units:
+  description: Units, as M(rigwright.workstation.systemd_units) takes them.
+  returned: always
+  type: list
+  elements: dict
+  sample: [{name: nvidia-persistenced.service, enabled: true}]
+secure_boot:
+  description: V(off), V(signed), V(enrolled), V(pending), or V(enroll) when the key has to be handed to the firmware.
+  returned: always
+  type: str
+  sample: "off"
+mok_certificate:
+  description: The certificate of the key that signs the module, empty when there is none.
+  returned: always
+  type: str
+  sample: /var/lib/dkms/mok.pub
+gpus:
+  description: How many NVIDIA GPUs there are.
+  returned: always
+  type: int
+  sample: 1
+reboot:
+  description: Why a reboot is due.
+  returned: always
+  type: list
+  elements: str
+  sample: [driver 570.195.03 is loaded and will be replaced]
+findings:
+  description: What is left to do, as M(rigwright.workstation.finding) takes it.
+  returned: always
+  type: list
+  elements: dict
+  sample: [{id: nvidia_driver.reboot, status: pass, evidence: no reboot is due, remedy: ""}]
+proofs:
+  description: What the role promises, and whether it is so.
+  returned: always
+  type: list
+  elements: dict
+  sample: [{id: nvidia_driver.matches, status: pass, evidence: "module 580.159.04, libraries 580.159.04", remedy: ""}]
+"""
+
+import dataclasses
+import platform
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import _archive_components as archive
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_host as gpu
+from ansible_collections.rigwright.workstation.plugins.module_utils import _nvidia_change as change
+from ansible_collections.rigwright.workstation.plugins.module_utils import _nvidia_plan as plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import (
+    EXTENDED_STATES,
+    STATUS,
+    parse_automatic,
+    parse_status,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_plan import plan_driver
+
+ROOT = "/"
+ARCHIVE_SOURCE = "/etc/apt/sources.list.d/rigwright-nvidia-driver.sources"
+PERSISTENCE_UNITS = [f"{where}/{plan.PERSISTENCE}" for where in ("/usr/lib/systemd/system", "/lib/systemd/system")]
+
+# Options of the module that plan_driver takes under the same name.
+REQUEST = (
+    *("source", "branch", "modules", "scope", "gpus", "toolkits", "lock", "interrupt", "ignore_build_failures"),
+    *("free_bytes", "host_name"),
+)
+
+
+class Reader:
+    """What the plan is made from."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        self.module = module
+        self.params: dict[str, t.Any] = module.params
+        self.tree = gpu.Tree(ROOT)
+
+    def run(self, command: t.Sequence[str]) -> tuple[int, str, str]:
+        rc, out, err = self.module.run_command(list(command), environ_update=change.ENVIRONMENT)
+        return rc, out, err
+
+    def look(self) -> tuple[plan.Seen, change.Change | None]:
+        facts = gpu.gather(self.tree, lambda names: self.run(["apt-cache", "policy", *names])[1])
+        record = change.Record.load(self.tree)
+        request = {key: self.params[key] for key in REQUEST} | {"own_holds": record.held}
+        planned = plan_driver(facts, request)
+        wanted = plan.change_of(facts, planned, self.params["upgrade"]) if self.params["state"] == "present" else None
+        simulation = None
+        if wanted and plan.has_lists(facts, planned):
+            simulation = change.simulate(self.run, self.tree, wanted)
+            if not simulation.error and not simulation.install and not simulation.remove:
+                wanted = None
+        seen = plan.Seen(
+            facts=facts,
+            plan=planned,
+            record=record,
+            boot=self.tree.text(change.BOOT_ID).strip(),
+            simulation=simulation,
+            packages=parse_status(self.tree.text(STATUS)),
+            automatic=parse_automatic(self.tree.text(EXTENDED_STATES)),
+            persistence_unit=next(filter(None, map(self.tree.text, PERSISTENCE_UNITS)), ""),
+        )
+        return seen, wanted
+
+    def components_source(self, seen: plan.Seen) -> str | None:
+        """The source of the archive's components that hold the driver, where one is missing."""
+        if not seen.plan.components:
+            return None
+        _rc, out, _err = self.run(archive.COMMAND)
+        targets = archive.parse_targets(out)
+        return archive.component_source(
+            targets, seen.facts["system"]["distribution"], seen.plan.components, ARCHIVE_SOURCE
+        )
+
+    def repository(self, seen: plan.Seen) -> dict[str, str]:
+        """What the module cuda_repository takes."""
+        planned, elsewhere = seen.plan.repository, self.params["repository"]
+        if not planned or seen.plan.refused:
+            return {}
+        architecture = planned["architectures"].get(platform.machine(), "x86_64")
+        base = (elsewhere.get("url") or data.CUDA_REPOSITORY_URL).rstrip("/")
+        checksums = elsewhere.get("keyring_sha256") or {}
+        return {
+            "url": f"{base}/{planned['directory']}/{architecture}",
+            "directory": planned["directory"],
+            "architecture": architecture,
+            "keyring": planned["keyring"],
+            "keyring_sha256": checksums.get(planned["directory"]) or planned["keyring_sha256"],
+        }
+
+    def boots_with_initramfs(self, seen: plan.Seen) -> bool:
+        return self.tree.exists("/usr/sbin/update-initramfs") and self.tree.exists(
+            f"/boot/initrd.img-{seen.kernel.get('release', '')}"
+        )
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "host_name": {"type": "str", "default": "this host"},
+            "source": {"type": "str", "default": "auto"},
+            "branch": {"type": "str", "default": "auto"},
+            "modules": {"type": "str", "default": "auto"},
+            "scope": {"type": "str", "default": "auto"},
+            "gpus": {"type": "list", "elements": "str", "default": []},
+            "toolkits": {"type": "list", "elements": "str", "default": []},
+            "lock": {"type": "bool", "default": True},
+            "upgrade": {"type": "bool", "default": False},
+            "interrupt": {"type": "bool", "default": False},
+            "ignore_build_failures": {"type": "bool", "default": False},
+            "free_bytes": {"type": "int", "default": data.FREE_BYTES},
+            "module_options": {"type": "dict", "default": {}},
+            "mok_password": {"type": "str", "default": "", "no_log": True},
+            "repository": {"type": "dict", "default": {}},
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    reader = Reader(module)
+    seen, wanted = reader.look()
+    planned, record = seen.plan, seen.record
+    absent = params["state"] == "absent"
+    going = plan.leaving(seen) if absent else []
+    loose = set(seen.locked) - set(seen.facts["holds"]) if params["lock"] else set(record.held)
+    reboot = plan.reboot_reasons(seen)
+    module.exit_json(
+        changed=False,
+        source=planned.source,
+        branch=planned.branch,
+        modules=planned.modules,
+        scope=planned.scope,
+        reasons=planned.reasons,
+        requirements=[plan.in_use(seen.facts, params["interrupt"])]
+        if absent
+        else plan.requirements(seen, wanted, params),
+        repository=reader.repository(seen),
+        change=dataclasses.asdict(wanted) if wanted else {},
+        shown=plan.transaction_lines(seen, wanted),
+        going=going,
+        pending=bool(record.baseline or record.brought or record.held) if absent else bool(wanted or loose),
+        unsettled=record.is_unsettled(seen.boot),
+        apt_files=[] if planned.refused else plan.apt_files(seen, params["lock"], reader.components_source(seen)),
+        directories=plan.directories(seen),
+        files=plan.driver_files(seen, wanted, params["module_options"]),
+        initramfs=reader.boots_with_initramfs(seen),
+        units=plan.units(seen),
+        secure_boot=planned.secure_boot,
+        mok_certificate=seen.facts["secure_boot"]["certificate"],
+        gpus=len(seen.facts["gpus"]),
+        reboot=reboot,
+        findings=plan.findings(seen, wanted, reboot),
+        proofs=plan.proofs(seen, wanted, reboot, params["lock"]),
+    )
+
+
+if __name__ == "__main__":
+    main()

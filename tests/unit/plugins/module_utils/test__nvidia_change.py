@@ -1,0 +1,420 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A change of driver ends in the new one or in the previous one. dpkg and apt are played by a few lines that know two branches."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils import _nvidia_change as nvidia
+
+KERNEL = "6.12.117+deb13-amd64"
+OLD, NEW = "580.159.04", "590.48.01"
+PARTS = ("libcuda1", "libnvidia-ml1", "nvidia-driver-cuda", "nvidia-kernel-open-dkms")
+
+
+class Machine:
+    """A root directory, and programs that change it as dpkg, apt, DKMS and modprobe would."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.packages: dict[str, str] = {"bash": "5.2"}
+        self.held: set[str] = set()
+        self.broken: set[str] = set()
+        self.removes_also: list[str] = []
+        self.fails: set[str] = set()
+        self.dies_after: int | None = None
+        self.said: list[list[str]] = []
+        for path, text in {
+            "/proc/sys/kernel/osrelease": KERNEL,
+            "/proc/sys/kernel/random/boot_id": "first",
+            f"/boot/vmlinuz-{KERNEL}": "",
+            "/var/lib/dpkg/lock": "",
+            "/etc/apt/preferences.d/mine": "Package: vim\nPin: version 1\nPin-Priority: 1\n",
+        }.items():
+            self.write(path, text)
+        self.save()
+
+    def write(self, path: str, text: str) -> None:
+        file = self.root / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def save(self) -> None:
+        blocks = [
+            f"Package: {name}\nStatus: {'hold' if name in self.held else 'install'} ok "
+            f"{'half-configured' if name in self.broken else 'installed'}\nVersion: {version}\nArchitecture: amd64\n"
+            for name, version in self.packages.items()
+        ]
+        self.write("/var/lib/dpkg/status", "\n".join(blocks))
+
+    def install(self, branch: str) -> None:
+        """Have the packages of a branch as apt's cache and dpkg have them, and its module."""
+        for name in PARTS:
+            self.packages[name] = f"{branch}-1"
+            self.write(f"/var/cache/apt/archives/{name}_{branch}-1_amd64.deb", "")
+        self.build(branch)
+        self.save()
+
+    def build(self, version: str) -> None:
+        self.clear("/var/lib/dkms/nvidia")
+        top = f"/var/lib/dkms/nvidia/{version}"
+        if "build" in self.fails and version == NEW:
+            self.write(
+                f"{top}/build/make.log",
+                f"DKMS make.log for nvidia-{NEW} for kernel {KERNEL} (x86_64)\na.c:1: error: too few\n",
+            )
+            self.broken.add("nvidia-kernel-open-dkms")
+            return
+        self.write(f"{top}/{KERNEL}/x86_64/module/nvidia.ko", "")
+        (self.root / f"var/lib/dkms/nvidia/kernel-{KERNEL}-x86_64").symlink_to(f"{version}/{KERNEL}/x86_64")
+
+    def clear(self, path: str) -> None:
+        shutil.rmtree(self.root / path.lstrip("/"), ignore_errors=True)
+
+    def boot(self, loads: bool = True) -> None:
+        self.write("/proc/sys/kernel/random/boot_id", f"{id(object())}-again")
+        self.clear("/sys/module/nvidia")
+        if loads:
+            self.load()
+
+    def load(self) -> None:
+        version = self.packages.get("libnvidia-ml1", "-1").removesuffix("-1")
+        self.clear("/usr/lib/x86_64-linux-gnu")
+        if version and not (version == NEW and "load" in self.fails):
+            self.write("/sys/module/nvidia/version", version)
+        if version:
+            self.write(f"/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.{version}", "")
+            (self.root / "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1").symlink_to(f"libnvidia-ml.so.{version}")
+
+    # --- programs ---
+
+    def run(self, command: Sequence[str]) -> tuple[int, str, str]:
+        self.said.append(list(command))
+        name = command[0].replace("-", "_")
+        result: tuple[int, str, str] = getattr(self, name)(list(command[1:]))
+        self.save()
+        return result
+
+    def apt_get(self, words: list[str]) -> tuple[int, str, str]:
+        if words[0] == "update":
+            return 0, "", ""
+        names = [word for word in words if word in PARTS]
+        going = [word[:-1] for word in words if word.endswith("-")]
+        if "--simulate" in words:
+            if "solve" in self.fails:
+                return (
+                    100,
+                    " nvidia-driver-cuda : Depends: libcuda1 but it is not going to be installed\n",
+                    "E: broken\n",
+                )
+            lines = [f"Inst {part} ({NEW}-1 NVIDIA CUDA [amd64])\n" for part in names]
+            return 0, "".join([*lines, *(f"Remv {part} [1]\n" for part in [*going, *self.removes_also])]), ""
+        if "download" in self.fails:
+            return 100, "", "E: Failed to fetch http://depot/x.deb  404  Not Found\n"
+        for number, part in enumerate(names):
+            if number == self.dies_after:
+                raise KeyboardInterrupt
+            self.packages[part] = f"{NEW}-1"
+            self.broken.add(part)
+            self.save()
+        self.broken.clear()
+        self.build(NEW)
+        self.load()
+        return (100, "", "E: Sub-process /usr/bin/dpkg returned an error code (1)\n") if self.broken else (0, "", "")
+
+    def dpkg(self, words: list[str]) -> tuple[int, str, str]:
+        if "--print-architecture" in words:
+            return 0, "amd64\n", ""
+        if "--audit" in words:
+            return 0, "".join(f"{name}\n" for name in self.broken), ""
+        if {"--remove", "--purge"} & set(words):
+            for name in words:
+                self.packages.pop(name, None)
+                self.broken.discard(name)
+        if "--install" in words:
+            for path in (word for word in words if word.endswith(".deb")):
+                assert Path(path).exists()
+                name, version, _architecture = Path(path).name.split("_")
+                self.packages[name] = version
+                self.broken.discard(name)
+                if name == "nvidia-kernel-open-dkms":
+                    self.build(version.removesuffix("-1"))
+        return 0, "", ""
+
+    def dpkg_query(self, words: list[str]) -> tuple[int, str, str]:
+        lines = [
+            f"{name}\tamd64\t{version}\t{'hold' if name in self.held else 'install'}\t"
+            f"{'half-configured' if name in self.broken else 'installed'}\n"
+            for name, version in self.packages.items()
+        ]
+        return 0, "".join(lines), ""
+
+    def apt_mark(self, words: list[str]) -> tuple[int, str, str]:
+        verb, names = words[0], set(words[1:])
+        if verb == "showauto":
+            return 0, "libcuda1\n", ""
+        if verb == "hold":
+            self.held |= names
+        if verb == "unhold":
+            self.held -= names
+        return 0, "", ""
+
+    def modprobe(self, _words: list[str]) -> tuple[int, str, str]:
+        self.load()
+        return (
+            (1, "", "modprobe: ERROR: could not insert 'nvidia': No such device\n")
+            if "load" in self.fails
+            else (0, "", "")
+        )
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    monkeypatch.setattr(nvidia, "LOAD_TIMEOUT", 0)
+    return Machine(tmp_path)
+
+
+@pytest.fixture
+def with_old(machine: Machine) -> Machine:
+    """A machine that runs the previous driver."""
+    machine.install(OLD)
+    machine.load()
+    return machine
+
+
+def change() -> nvidia.Change:
+    return nvidia.Change(branch=590, install=list(PARTS))
+
+
+def host(machine: Machine) -> nvidia.Host:
+    return nvidia.Host(machine.run, str(machine.root))
+
+
+def test_a_new_driver_on_an_empty_machine(machine: Machine) -> None:
+    host(machine).change(change())
+
+    assert host(machine).version() == NEW
+    record = nvidia.Record.load(host(machine).tree)
+    assert (record.brought, record.baseline) == (sorted(PARTS), {})
+    # It was loaded at once: nothing waits for a reboot.
+    assert record.change is None
+
+
+def test_a_change_of_branch_waits_for_the_reboot_and_is_then_proven(with_old: Machine) -> None:
+    old = dict(with_old.packages)
+    with_old.fails = {"load"}
+    host(with_old).change(change())
+    waiting = host(with_old)
+    assert waiting.record.change is not None
+    assert waiting.record.change.stage == nvidia.INSTALLED
+    assert waiting.version() == NEW
+
+    with_old.fails = set()
+    with_old.boot()
+    host(with_old).settle()
+
+    settled = host(with_old).record
+    assert settled.change is None
+    assert settled.failure is None
+    # What the role replaced first comes back with `absent`.
+    assert {name: entry["version"] for name, entry in settled.baseline.items()} == {part: old[part] for part in PARTS}
+
+
+@pytest.mark.parametrize(
+    ("fails", "words"),
+    [
+        (
+            "build",
+            f"the module of driver {NEW} was not built for the kernel {KERNEL}: a.c:1: error: too few (log: {nvidia.LOG})",
+        ),
+        ("download", "the packages could not be changed: E: Failed to fetch"),
+        ("solve", "apt finds no way: nvidia-driver-cuda : Depends: libcuda1"),
+    ],
+)
+def test_what_fails_leaves_the_previous_driver(with_old: Machine, fails: str, words: str) -> None:
+    before = dict(with_old.packages)
+    with_old.fails = {fails}
+
+    with pytest.raises(nvidia.Failed) as told:
+        host(with_old).change(change())
+
+    assert words in str(told.value)
+    assert with_old.packages == before
+    assert with_old.broken == set()
+    assert nvidia.Record.load(host(with_old).tree).change is None
+
+
+def test_the_log_of_the_build_is_kept(with_old: Machine) -> None:
+    with_old.fails = {"build"}
+    with pytest.raises(nvidia.Failed):
+        host(with_old).change(change())
+    assert "error: too few" in (with_old.root / nvidia.LOG.lstrip("/")).read_text()
+    failure = nvidia.Record.load(host(with_old).tree).failure
+    assert failure is not None
+    assert (failure.at, failure.kernel, failure.restored) == ("build", KERNEL, OLD)
+
+
+def test_a_driver_that_does_not_load_after_the_reboot_is_taken_back(with_old: Machine) -> None:
+    before = dict(with_old.packages)
+    with_old.fails = {"load"}
+    host(with_old).change(change())
+    with_old.boot(loads=False)
+
+    with pytest.raises(nvidia.Failed, match="could not insert 'nvidia': No such device"):
+        host(with_old).settle()
+
+    assert with_old.packages == before
+    record = nvidia.Record.load(host(with_old).tree)
+    assert record.failure is not None
+    assert record.failure.at == "boot"
+
+
+def test_a_key_that_nobody_has_confirmed_takes_nothing_back(with_old: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_old.fails = {"load"}
+    host(with_old).change(change())
+    with_old.boot(loads=False)
+    rejected = (1, "", "modprobe: ERROR: could not insert 'nvidia': Key was rejected by service\n")
+    monkeypatch.setattr(with_old, "modprobe", lambda _words: rejected)
+
+    host(with_old).settle()
+
+    assert host(with_old).version() == NEW
+    assert host(with_old).record.change is not None
+
+
+@pytest.mark.parametrize("after", range(len(PARTS)))
+def test_a_run_that_was_killed_is_taken_back_by_the_next(with_old: Machine, after: int) -> None:
+    before = dict(with_old.packages)
+    with_old.dies_after = after
+    with pytest.raises(KeyboardInterrupt):
+        host(with_old).change(change())
+    assert host(with_old).record.is_unsettled("first")
+
+    with pytest.raises(nvidia.Failed, match="cut short"):
+        host(with_old).settle()
+
+    assert with_old.packages == before
+    assert with_old.broken == set()
+
+
+def test_a_run_that_was_killed_after_apt_is_completed(with_old: Machine) -> None:
+    killed = host(with_old)
+    killed.change(change())
+    assert killed.record.change is None  # the module matched at once
+    wanted = change()
+    wanted.before = {
+        "libcuda1": {"version": f"{OLD}-1", "architecture": "amd64", "automatic": True, "hold": False, "whole": True}
+    }
+    killed.record.change = wanted
+    killed.save()
+
+    host(with_old).settle()
+
+    assert host(with_old).version() == NEW
+    assert host(with_old).record.change is None
+
+
+def test_a_transaction_that_takes_more_is_not_begun(with_old: Machine) -> None:
+    with_old.removes_also = ["gnome-shell"]
+    before = dict(with_old.packages)
+    with pytest.raises(nvidia.Failed, match="would also remove gnome-shell"):
+        host(with_old).change(change())
+    assert with_old.packages == before
+
+
+def test_without_a_gpu_there_is_nothing_to_wait_for(machine: Machine) -> None:
+    machine.fails = {"load"}
+    host(machine).change(dataclasses.replace(change(), loads=False))
+    assert host(machine).record.change is None
+
+
+def test_absent_restores_what_was_there_and_lifts_the_holds(with_old: Machine) -> None:
+    before = dict(with_old.packages)
+    host(with_old).change(change())
+    host(with_old).hold([*PARTS])
+    assert with_old.held == set(PARTS)
+
+    host(with_old).give_back([])
+
+    assert with_old.packages == before
+    assert with_old.held == set()
+    assert not (with_old.root / nvidia.HOME.lstrip("/")).exists()
+
+
+def test_a_hold_of_somebody_else_is_not_lifted(with_old: Machine) -> None:
+    with_old.held = {"libcuda1"}
+    host(with_old).hold([*PARTS])
+    host(with_old).hold([])
+    assert with_old.held == {"libcuda1"}
+
+
+# --- words ---
+
+SIMULATED = """\
+NOTE: This is only a simulation!
+Remv nvidia-kernel-dkms [580.159.04-1]
+Inst libcuda1 [580.159.04-1] (590.48.01-1 NVIDIA CUDA:NVIDIA [amd64]) []
+Inst dkms (3.0.10-8+deb12u1 Debian:12.9/oldstable [all])
+Conf libcuda1 (590.48.01-1 NVIDIA CUDA:NVIDIA [amd64])
+"""
+
+
+def test_what_apt_would_do() -> None:
+    found = nvidia.parse_simulation(0, SIMULATED, "")
+    assert found.install == {"libcuda1": "590.48.01-1", "dkms": "3.0.10-8+deb12u1"}
+    assert found.remove == ["nvidia-kernel-dkms"]
+
+
+def test_only_the_branch_and_the_drivers_own_packages() -> None:
+    sound = nvidia.Simulation(
+        {"libcuda1": "590.48.01-1", "dkms": "3.0"}, ["nvidia-kernel-dkms", "nvidia-driver-pinning-580"]
+    )
+    assert nvidia.simulation_problem(sound, change()) == ""
+    other = nvidia.Simulation({"libcuda1": "580.1.1-1", "libnvidia-ml1": "595.71.05-1"}, [])
+    assert nvidia.simulation_problem(other, change()) == "apt would install libnvidia-ml1 595.71.05-1"
+
+
+def test_the_pin_of_the_new_branch_takes_the_place_of_the_old(machine: Machine) -> None:
+    machine.write("/etc/apt/preferences.d/nvidia-driver-pinning", "Pin: version 580.*\n")
+    machine.write(
+        "/var/lib/dpkg/info/nvidia-driver-pinning-580.list", "/.\n/etc/apt/preferences.d/nvidia-driver-pinning\n"
+    )
+    wanted = dataclasses.replace(change(), preferences="Pin: version 590.*\n")
+    with nvidia.preferences_parts(host(machine).tree, wanted) as parts:
+        assert sorted(path.name for path in Path(parts).iterdir()) == ["mine", nvidia.OWN_PREFERENCES]
+        assert (Path(parts) / nvidia.OWN_PREFERENCES).read_text() == "Pin: version 590.*\n"
+
+
+def test_files_of_a_package_with_diversions() -> None:
+    text = "/.\n/usr/lib/libGL.so.1\ndiverted by glx-diversions to: /usr/lib/mesa/libGL.so.1\n/usr/bin/x\npackage diverts others to: /y\n"
+    assert nvidia.listed_files(text) == [
+        ("/usr/lib/libGL.so.1", "/usr/lib/mesa/libGL.so.1"),
+        ("/usr/bin/x", "/usr/bin/x"),
+    ]
+
+
+def test_the_control_file_of_a_package_that_is_made_again() -> None:
+    status = "Package: x\nStatus: install ok installed\nConffiles:\n /etc/x 123\nVersion: 1\nDescription: a\n b\n"
+    assert nvidia.control_of(status) == "Package: x\nVersion: 1\nDescription: a\n b\n"
+
+
+def test_the_file_of_a_package_with_an_epoch() -> None:
+    entry: dict[str, Any] = {"version": "1:2.0-1", "architecture": "amd64"}
+    assert nvidia.file_name("libx:i386", entry) == "libx_1%3a2.0-1_amd64.deb"
+
+
+def test_the_record_is_read_as_it_was_written(machine: Machine) -> None:
+    made = host(machine)
+    made.record = nvidia.Record(
+        brought=["libcuda1"], change=dataclasses.replace(change(), boot="first", stage=nvidia.INSTALLED)
+    )
+    made.save()
+    again = host(machine).record
+    assert json.dumps(dataclasses.asdict(again)) == json.dumps(dataclasses.asdict(made.record))
+    assert [again.is_unsettled(boot) for boot in ("first", "second")] == [False, True]
