@@ -38,8 +38,9 @@ def parse_targets(text: str) -> list[Target]:
     for line in text.splitlines():
         fields = ["" if field.startswith("$(") else field for field in line.split("|")]
         if len(fields) == len(Target._fields):
-            # The entry is named by its file and its number there.
-            targets.append(Target(*fields[:-1], fields[-1].rpartition(":")[0]))
+            target = Target._make(fields)
+            # A source entry is named by its file and its number there.
+            targets.append(target._replace(path=target.path.rpartition(":")[0]))
     return targets
 
 

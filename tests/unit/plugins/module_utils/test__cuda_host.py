@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
+from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_host import read_host, repository
+from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_plan import Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_host import Tree
+
+FILES = {
+    "etc/os-release": 'ID=debian\nVERSION_ID="13"\nVERSION_CODENAME=trixie\n',
+    "etc/environment": "LANG=C\n",
+    "var/lib/dpkg/status": "Package: cuda-toolkit-13-0\nStatus: install ok installed\nVersion: 13.0.2-1\n",
+    "var/lib/apt/extended_states": "Package: cuda-nvcc-13-0\nAuto-Installed: 1\n",
+    "var/lib/rigwright_cuda/packages.json": '["cuda-toolkit-13-0", "g++"]',
+    "var/lib/rigwright_cudnn/packages.json": '["g++"]',
+    "proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\n",
+    "sys/bus/pci/devices/0000:01:00.0/vendor": "0x10de\n",
+    "sys/bus/pci/devices/0000:01:00.0/class": "0x030200\n",
+    "sys/bus/pci/devices/0000:01:00.0/device": "0x2330\n",
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """An H100 with one toolkit."""
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "etc/alternatives").mkdir()
+    (tmp_path / "etc/alternatives/cuda").symlink_to("/usr/local/cuda-13.0")
+    (tmp_path / "etc/alternatives/cc").symlink_to("/usr/bin/gcc")
+    return tmp_path
+
+
+def test_a_host_is_read_below_its_root(root):
+    host = read_host(Tree(str(root)), "cuda")
+
+    assert (host.distribution, host.version, host.machine) == ("Debian", "13", platform.machine())
+    assert (host.driver, host.generations) == ("580.159.04", ("Hopper",))
+    assert list(host.packages) == ["cuda-toolkit-13-0"]
+    assert host.automatic == {"cuda-nvcc-13-0"}
+    assert host.alternatives == {"cuda": "/usr/local/cuda-13.0"}
+    assert host.environment == "LANG=C\n"
+
+
+def test_what_each_role_brought_is_told_apart(root):
+    cuda, cudnn = (read_host(Tree(str(root)), role) for role in ("cuda", "cudnn"))
+
+    assert (cuda.brought, cuda.shared) == ({"cuda-toolkit-13-0", "g++"}, {"g++"})
+    assert (cudnn.brought, cudnn.shared) == ({"g++"}, {"cuda-toolkit-13-0", "g++"})
+
+
+def test_a_library_that_a_toolkit_was_linked_with_is_no_driver(root):
+    (root / "proc/driver/nvidia/version").unlink()
+    libraries = root / "usr/lib/x86_64-linux-gnu"
+    libraries.mkdir(parents=True)
+    (libraries / "libcuda.so.550.163.01").touch()
+    (libraries / "libcuda.so.1").symlink_to("libcuda.so.550.163.01")
+
+    assert read_host(Tree(str(root)), "cuda").driver == "550.163.01"
+    (root / "sys/bus/pci/devices/0000:01:00.0/vendor").write_text("0x8086\n")
+    assert read_host(Tree(str(root)), "cuda").driver == ""
+
+
+def test_the_repository_of_a_system():
+    row = next(row for row in data.CUDA_REPOSITORIES if row.directory == "ubuntu2404")
+    host = Host("Ubuntu", "24.04", "aarch64")
+
+    assert repository(host, {}) == {
+        "url": f"{data.CUDA_REPOSITORY_URL}/ubuntu2404/sbsa",
+        "directory": "ubuntu2404",
+        "architecture": "sbsa",
+        "keyring": data.CUDA_KEYRING_PACKAGE,
+        "keyring_sha256": row.keyring_sha256,
+    }
+    mirror = repository(host, {"url": "http://m.example/repos", "keyring_sha256": {"ubuntu2404": "ab" * 32}})
+    assert (mirror["url"], mirror["keyring_sha256"]) == ("http://m.example/repos/ubuntu2404/sbsa", "ab" * 32)
+    assert repository(Host("Debian", "11", "x86_64"), {}) == {}
