@@ -14,6 +14,11 @@ from harness import cuda_repository, depot, lab
 from harness.cuda_repository import Package
 
 
+@pytest.fixture(autouse=True)
+def no_keys_of_the_user(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("GNUPGHOME", str(tmp_path_factory.mktemp("gnupg")))
+
+
 @pytest.fixture(scope="module")
 def table() -> list[Package]:
     return cuda_repository.packages()

@@ -1,0 +1,103 @@
+"""The imitated GPU machine: what it shows is what NVIDIA's module shows, and a module that would not load is not shown."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import subprocess
+
+import pytest
+
+from harness import imitated_gpu
+from harness.imitated_gpu_files import boot
+
+GPU = {"address": "0000:41:00.0", "device": "2684", "class": "030000"}
+OPEN = {
+    "version": "580.159.04",
+    "license": "Dual MIT/GPL",
+    "srcversion": "7EB9",
+    "vermagic": "6.1.0-56-amd64 SMP mod_unload",
+}
+CLOSED = {**OPEN, "license": "NVIDIA"}
+
+
+@pytest.fixture
+def kernel(tmp_path, monkeypatch):
+    """The folders that the kernel shows, in tmp_path."""
+    for name in ("PCI", "MODULES", "PROC"):
+        monkeypatch.setattr(boot, name, tmp_path / name)
+    (tmp_path / "PCI/drivers").mkdir(parents=True)
+    nodes = []
+    monkeypatch.setattr(boot.os, "mknod", lambda path, mode, number: nodes.append((path, oct(mode), number)))
+    monkeypatch.setattr(boot.os, "umask", lambda _mask: None)
+    return nodes
+
+
+@pytest.mark.parametrize(
+    ("about", "banner"),
+    [
+        (OPEN, "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  "),
+        (CLOSED, "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  "),
+    ],
+)
+def test_a_loaded_module_tells_its_version_and_flavour(kernel, about, banner):
+    boot.load([GPU], about, [])
+    first, second = (boot.PROC / "nvidia/version").read_text().splitlines()
+    assert first.startswith(banner)
+    assert second.startswith("GCC version:  gcc version ")
+    assert (boot.MODULES / "nvidia/version").read_text() == "580.159.04\n"
+    assert (boot.PROC / "nvidia/gpus/0000:41:00.0/information").is_file()
+
+
+def test_every_gpu_has_a_node_that_can_be_held_open(kernel):
+    boot.load([GPU, {**GPU, "address": "0000:42:00.0"}], OPEN, [])
+    assert [path for path, _mode, _number in kernel] == ["/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia1"]
+    assert {(mode, number) for _path, mode, number in kernel} == {("0o20666", os.makedev(1, 3))}
+
+
+def test_options_of_the_module_show_where_the_driver_shows_them(kernel):
+    boot.load([GPU], OPEN, ["NVreg_RestrictProfilingToAdminUsers=0"])
+    assert (boot.PROC / "nvidia/params").read_text() == "RestrictProfilingToAdminUsers: 0\n"
+    assert (boot.MODULES / "nvidia/parameters/NVreg_RestrictProfilingToAdminUsers").read_text() == "0\n"
+
+
+def test_a_bound_device_and_its_driver_name_each_other(kernel):
+    boot.add_device(GPU)
+    boot.bind([GPU], "nvidia")
+    device = boot.PCI / "devices/0000:41:00.0"
+    assert (device / "driver").resolve() == boot.PCI / "drivers/nvidia"
+    assert (boot.PCI / "drivers/nvidia/0000:41:00.0").resolve() == device
+    assert (device / "vendor").read_text() + (device / "device").read_text() == "0x10de\n0x2684\n"
+    assert (device / "config").read_bytes()[:4] == bytes.fromhex("de108426")
+
+
+@pytest.mark.parametrize(
+    "alias", ["pci:v000010DEd*sv*sd*bc03sc00i00*", "pci:v000010DEd*sv*sd*bc03sc*i*"]
+)  # nvidia's, nouveau's
+def test_a_device_is_one_that_nvidia_and_nouveau_are_for(alias):
+    assert fnmatch.fnmatchcase(boot.modalias(GPU), alias)
+
+
+def test_a_module_of_another_kernel_does_not_load():
+    assert boot.why_not("6.1.0-56-amd64", OPEN, {}) is None
+    problem = boot.why_not("6.1.0-57-amd64", OPEN, {})
+    assert problem == "nvidia: version magic '6.1.0-56-amd64' should be '6.1.0-57-amd64'"
+
+
+def test_a_version_that_was_told_to_fail_fails_with_the_words_that_were_given():
+    refuses = {"580.159.04": "NVRM: RmInitAdapter failed!"}
+    assert boot.why_not("6.1.0-56-amd64", OPEN, refuses) == "NVRM: RmInitAdapter failed!"
+    assert boot.why_not("6.1.0-56-amd64", {**OPEN, "version": "570.195.03"}, refuses) is None
+
+
+def test_programs_are_told_the_kernel_that_proc_names(tmp_path):
+    (tmp_path / "uname.so").write_bytes(imitated_gpu.uname_library())
+    told = subprocess.run(
+        ["uname", "-r"],
+        env={**os.environ, "LD_PRELOAD": str(tmp_path / "uname.so")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    with open("/proc/sys/kernel/osrelease") as file:
+        assert (told.stdout, told.stderr) == (file.read(), "")
