@@ -28,8 +28,8 @@ def kernel(tmp_path, monkeypatch):
         monkeypatch.setattr(boot, name, tmp_path / name)
     (tmp_path / "PCI/drivers").mkdir(parents=True)
     nodes = []
-    monkeypatch.setattr(boot.os, "mknod", lambda path, mode, number: nodes.append((path, oct(mode), number)))
-    monkeypatch.setattr(boot.os, "umask", lambda _mask: None)
+    monkeypatch.setattr(os, "mknod", lambda path, mode, number: nodes.append((path, oct(mode), number)))
+    monkeypatch.setattr(os, "umask", lambda _mask: None)
     return nodes
 
 
