@@ -181,11 +181,15 @@ def test_files_of_a_new_package_are_left_out_and_what_a_role_left_is_not():
     }
     new = {
         "package fail2ban": "1.0",
-        "unit fail2ban.service": "enabled running",
+        "unit fail2ban.service": "enabled running +fail2ban",
         "file /etc/default": "0755 0:0 directory +fail2ban +sudo",
         "file /etc/fail2ban/jail.conf": "0644 0:0 2 +fail2ban",
     }
-    left = {"file /etc/fail2ban/jail.d/rigwright.conf": "0644 0:0 3", "file /etc/sudoers": "0440 0:0 9 +sudo"}
+    left = {
+        "unit frps.service": "enabled running",
+        "file /etc/fail2ban/jail.d/rigwright.conf": "0644 0:0 3",
+        "file /etc/sudoers": "0440 0:0 9 +sudo",
+    }
     after = fingerprint.without_new_packages(before, before | new | left)
     assert after == before | left
 
