@@ -75,9 +75,10 @@ def test_check_mode_tells_beforehand_what_a_run_changes(
 ) -> None:
     other = {"present": "absent", "absent": "present"}[state]
     assert apply(variables={f"{scenario}_state": other}).rc == 0
-    # One line of JSON for each result.
+    # One plain line of JSON for each result.
     monkeypatch.setenv("ANSIBLE_CALLBACK_RESULT_FORMAT", "json")
     monkeypatch.setenv("ANSIBLE_CALLBACK_FORMAT_PRETTY", "false")
+    monkeypatch.setenv("ANSIBLE_FORCE_COLOR", "false")
     variables = {f"{scenario}_state": state}
 
     rehearsal = apply(scenario, "targets", variables, "-v", check=True)
