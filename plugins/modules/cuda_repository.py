@@ -106,6 +106,7 @@ ROOT = "/"
 PACKAGE = "cuda-keyring"
 KEYRING = "/usr/share/keyrings/cuda-archive-keyring.gpg"
 SOURCES = "/etc/apt/sources.list.d"
+LISTS = "/var/lib/apt/lists"
 # A directory of its own: config_files keeps /var/lib/rigwright for itself.
 MEMORY = "/var/lib/rigwright_cuda_repository"
 # The users' files lie beside this one, which says that the module has installed the package.
@@ -219,6 +220,7 @@ class Repository:
     def _take_back(self, to: State) -> None:
         """Have the package and its source as they were, so that apt works for the rest of the host."""
         path = self.path
+        forget_index(read(path) or "" if path else "")
         if to.package is None:
             self.module.run_command(["dpkg", "--purge", PACKAGE])
             if os.path.exists(self.installed):
@@ -240,6 +242,17 @@ def reason(words: str) -> str:
     if re.search(r"SHA1|sqv|Sub-process .*gpgv?|not signed|NO_PUBKEY|EXPKEYSIG|public key", complaint):
         return f"its key is refused: {complaint}"
     return f"its index is broken or cannot be had: {complaint}"
+
+
+def forget_index(source: str) -> None:
+    """Remove what apt has fetched from the address in a source file; as long as it lies there, apt asks for no other.
+
+    The names are apt's own (URItoFileName in apt-pkg/contrib/strutl.cc).
+    """
+    for address in re.findall(r"\S+://(\S+)", source):
+        quoted = re.sub(r'[\\|{}\[\]<>"^~_=!@#$%&*]', lambda match: f"%{ord(match[0]):02x}", address)
+        for path in glob.glob(at(f"{LISTS}/{glob.escape(quoted.replace('/', '_'))}*")):
+            os.unlink(path)
 
 
 def at(path: str) -> str:

@@ -78,7 +78,7 @@ def test_a_command_over_ssh_finds_the_default(target: Machine, laptop: Machine) 
     [
         f"env -i HOME=/root bash --login -c '{NVCC}'",
         f"su --login owner --command '{NVCC}'",
-        f"systemd-run --quiet --wait --pipe --property=EnvironmentFile=/etc/default/cuda {NVCC}",
+        f"systemd-run --quiet --wait --pipe --property=EnvironmentFile=/etc/default/cuda sh -c '{NVCC}'",
         "bash -c 'set -a; eval $(/usr/lib/systemd/user-environment-generators/30-systemd-environment-d-generator); nvcc --version'",
     ],
     ids=["login shell", "login of a user", "system service", "user service"],

@@ -109,6 +109,19 @@ def test_one_that_was_there_before_stays(run_module: Run, host: Host) -> None:
     assert (host.root / SOURCE).exists()
 
 
+def test_the_index_that_apt_has_fetched_goes_too(run_module: Run, host: Host) -> None:
+    lists = host.root / "var/lib/apt/lists"
+    lists.mkdir(parents=True)
+    run_module(cuda_repository, **host.request())
+    (host.root / SOURCE).write_text("deb [signed-by=x] http://m.example/repos/debian13/x86_64/ /\n")
+    for name in ("m.example_repos_debian13_x86%5f64_InRelease", "deb.example_debian_dists_trixie_InRelease"):
+        (lists / name).touch()
+
+    run_module(cuda_repository, user="cuda", state="absent")
+
+    assert [path.name for path in lists.iterdir()] == ["deb.example_debian_dists_trixie_InRelease"]
+
+
 @pytest.mark.parametrize(
     ("complaint", "words"),
     [
