@@ -176,6 +176,16 @@ def requirements(seen: Seen, change: Change | None, params: t.Mapping[str, t.Any
                 "remedy": "look at `apt-mark showhold` and the preferences in /etc/apt for what stands in the way",
             }
         )
+    failure = seen.record.failure
+    if change is not None and failure is not None and _fails_again(seen, failure):
+        found.append(
+            {
+                "ok": params["ignore_build_failures"],
+                "variable": "nvidia_driver_branch" if params["branch"] != "auto" else params["host_name"],
+                "problem": f"leads to driver {plan.version} again: {describe(failure)}",
+                "remedy": "choose another branch or kernel, or `nvidia_driver_ignore_build_failures: true` to try it again",
+            }
+        )
     if plan.secure_boot == "enroll" and not plan.refused:
         found.append(
             {
@@ -186,6 +196,12 @@ def requirements(seen: Seen, change: Change | None, params: t.Mapping[str, t.Any
             }
         )
     return found
+
+
+def _fails_again(seen: Seen, failure: Failure) -> bool:
+    """Whether what was taken back would only be tried once more: the same driver for the same kernel."""
+    kernel = seen.kernel.get("release", "")
+    return failure.at in ("build", "boot") and (failure.version, failure.kernel) == (seen.plan.version, kernel)
 
 
 # --- files and units -------------------------------------------------------------------------------------------------
@@ -282,7 +298,7 @@ def findings(seen: Seen, change: Change | None, reboot: t.Sequence[str]) -> list
             "; ".join(reboot) or "no reboot is due",
             "reboot when nobody works on the host, or set `nvidia_driver_reboot: true`",
         ),
-        _rollback(failure),
+        _taken_back(failure, still_wanted=failure is not None and branch_of(failure.version) == seen.plan.branch),
     ]
     if boot in ("pending", "enroll"):
         found.append(
@@ -300,10 +316,11 @@ def findings(seen: Seen, change: Change | None, reboot: t.Sequence[str]) -> list
     return found
 
 
-def _rollback(failure: Failure | None) -> dict[str, str]:
+def _taken_back(failure: Failure | None, *, still_wanted: bool) -> dict[str, str]:
+    """A driver that was taken back is a fault as long as it is asked for."""
     return _finding(
         "change",
-        "fail" if failure else "pass",
+        "fail" if still_wanted else "pass",
         describe(failure) if failure else "no change of driver was taken back",
         "look at the evidence; choose another nvidia_driver_branch or kernel, and run the role again",
     )

@@ -442,7 +442,9 @@ def test_ports_of_a_socket_activated_sshd_change_too(
     for target in targets:
         assert login(target, "owner").rc == 0
         assert "Connection refused" in login(target, "owner", port=2222).stderr
-        target.must("systemctl disable --quiet --now ssh.socket && systemctl enable --quiet --now ssh.service")
+        # Both at once, and before systemd reloads: on a loaded machine it has lost sight of a sshd that its socket had started.
+        target.must("systemctl stop ssh.socket ssh.service && systemctl disable --quiet ssh.socket")
+        target.must("systemctl enable --quiet --now ssh.service")
     applied()
 
 

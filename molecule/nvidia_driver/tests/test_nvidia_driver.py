@@ -1,0 +1,296 @@
+"""The driver on machines whose kernel side is imitated (harness/imitated_gpu.py); apt, dpkg, DKMS and systemd are real.
+
+Whatever fails, the machine keeps its previous driver: each test that shows so ends in `has_driver(target, OLD)`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from harness import fingerprint, imitated_gpu, sandbox
+from harness.clients import Entry, Machine
+
+OLD, NEW = "580.159.04", "590.48.01"
+Apply = Callable[..., Any]
+BROKEN = "/etc/dkms/nvidia.conf"
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def packages(target: Machine) -> dict[str, str]:
+    listed = target.must("dpkg-query --show --showformat '${db:Status-Abbrev} ${Package} ${Version}\\n'").splitlines()
+    return {name: version for status, name, version in map(str.split, listed) if status in ("ii", "hi")}
+
+
+def has_driver(target: Machine, version: str, *, loaded: bool = False) -> None:
+    """All of the driver is of this version, built for the kernel that boots, and dpkg has nothing to complain about."""
+    assert target.must("dpkg --audit") == ""
+    found = packages(target)
+    of_driver = {
+        name: found[name]
+        for name in found
+        if re.match(r"libcuda1|libnvidia-ml1|nvidia-(driver|kernel)-(?!pinning)", name)
+    }
+    assert set(of_driver.values()) == {f"{version}-1"}
+    assert {name for name in found if "pinning" in name} == {f"nvidia-driver-pinning-{version[:3]}"}
+    kernel = target.must("uname -r").strip()
+    about = target.must(f"modinfo --set-version {kernel} nvidia 2>/dev/null || modinfo -k {kernel} nvidia")
+    assert re.search(rf"^version: +{version}$", about, re.MULTILINE)
+    assert re.search(rf"^vermagic: +{re.escape(kernel)} ", about, re.MULTILINE)
+    if loaded:
+        assert target.must("cat /sys/module/nvidia/version").strip() == version
+        assert target.must("nvidia-smi -L").startswith("GPU 0")
+
+
+@pytest.fixture
+def applied(apply: Apply) -> Apply:
+    """Apply the role, which has to succeed."""
+
+    def run(**variables: Any) -> Any:
+        result = apply(variables={f"nvidia_driver_{name}": value for name, value in variables.items()})
+        assert result.rc == 0, result.output
+        return result
+
+    return run
+
+
+@pytest.fixture
+def refused(apply: Apply, targets: list[Machine]) -> Callable[..., str]:
+    """Apply the role, which has to refuse and to change nothing; gives its words."""
+
+    def run(hosts: str = "targets", **variables: Any) -> str:
+        before = [fingerprint.of(target) for target in targets]
+        result = apply(hosts=hosts, variables={f"nvidia_driver_{name}": value for name, value in variables.items()})
+        assert result.rc != 0
+        assert "The request is refused" in result.output
+        assert [fingerprint.of(target) for target in targets] == before
+        return words(result.output)
+
+    return run
+
+
+@pytest.fixture
+def refusing(targets: list[Machine]) -> Iterator[None]:
+    """The kernel does not load the new driver."""
+    path = f"{imitated_gpu.HOME}/machine.json"
+    before = [target.must(f"cat {path}") for target in targets]
+    for target, text in zip(targets, before, strict=True):
+        described = json.loads(text) | {"refuses": {NEW: "NVRM: this GPU is not supported"}}
+        target.put({path: Entry(json.dumps(described).encode())})
+    yield
+    for target, text in zip(targets, before, strict=True):
+        target.put({path: Entry(text.encode())})
+
+
+# --- What is there afterwards ---
+
+
+def test_the_driver_is_built_and_nouveau_goes_with_the_next_boot(target: Machine) -> None:
+    has_driver(target, OLD)
+    assert "blacklist nouveau" in target.must("cat /etc/modprobe.d/rigwright-nvidia-driver.conf")
+
+
+def test_the_lock_holds_against_the_next_branch(target: Machine) -> None:
+    held = target.must("apt-mark showhold").split()
+    assert {"libcuda1", "nvidia-driver-cuda", "nvidia-kernel-open-dkms", "linux-image-amd64"} <= set(held)
+    assert f"Candidate: {OLD}-1" in target.must("apt-cache policy nvidia-driver-cuda")
+    assert f"{NEW}-1" in target.must("apt-cache madison nvidia-driver-cuda")
+
+    # Each half holds alone: without the holds the pin, without the pin the holds.
+    target.must(f"apt-mark unhold {' '.join(held)}")
+    assert "nvidia" not in target.must("apt-get --simulate dist-upgrade | grep ^Inst || true")
+    target.must(f"apt-mark hold {' '.join(held)}")
+    target.must("mv /etc/apt/preferences.d/nvidia-driver-pinning /root")
+    assert "nvidia" not in target.must("apt-get --simulate dist-upgrade | grep ^Inst || true")
+    target.must("mv /root/nvidia-driver-pinning /etc/apt/preferences.d")
+
+
+def test_a_reboot_is_announced_and_done_when_allowed(applied: Apply, targets: list[Machine]) -> None:
+    announced = applied()
+    for target in targets:
+        assert announced.findings(target.host.name)["nvidia_driver.reboot"] == "warn"
+        assert target.run("test -e /sys/module/nouveau").rc == 0
+
+    done = applied(reboot=True)
+
+    for target in targets:
+        has_driver(target, OLD, loaded=True)
+        assert target.run("test -e /sys/module/nouveau").rc != 0
+        assert done.findings(target.host.name)["nvidia_driver.reboot"] == "pass"
+
+
+def test_the_proofs_hold(apply: Apply, applied: Apply, targets: list[Machine]) -> None:
+    applied()
+    verdict = apply(variables={"apply_tasks_from": "verify"})
+    for target in targets:
+        found = verdict.findings(target.host.name)
+        assert set(found.values()) == {"pass"}, found
+        assert {
+            "nvidia_driver.loaded",
+            "nvidia_driver.matches",
+            "nvidia_driver.locked",
+            "nvidia_driver.dkms",
+        } <= found.keys()
+        target.must("mv /sys/module/nvidia/version /sys/module/nvidia/version.away")
+        target.must("mount --bind /dev/null /proc/driver/nvidia/version")
+    verdict = apply(variables={"apply_tasks_from": "verify"})
+    for target in targets:
+        assert verdict.findings(target.host.name)["nvidia_driver.loaded"] == "fail"
+        target.must("umount /proc/driver/nvidia/version; mv /sys/module/nvidia/version.away /sys/module/nvidia/version")
+
+
+# --- What is refused, before anything changes ---
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"branch": "42"}, "nvidia_driver_branch: is 42, which is unknown"),
+        (
+            {"gpus": ["2b85"], "modules": "closed"},
+            "nvidia_driver_modules: is closed, which has no support for Blackwell",
+        ),
+        (
+            {"toolkits": ["13.4"], "branch": "570"},
+            "nvidia_driver_toolkits: has CUDA 13.4, which needs driver 580.65.06",
+        ),
+        ({"branch": "590", "free_bytes": 10**15}, "free on"),
+    ],
+    ids=["unknown branch", "closed on Blackwell", "toolkit", "free disk"],
+)
+def test_bad_input_is_refused(refused: Callable[..., str], variables: dict[str, Any], said: str) -> None:
+    if "toolkits" in variables:
+        variables = variables | {"source": "auto"}
+    assert said in refused(**variables) or "nvidia_driver_branch" in said
+
+
+def test_a_gpu_in_use_is_left_alone(refused: Callable[..., str], target: Machine) -> None:
+    target.start("exec -a training sleep 300 3</dev/nvidia0")
+    process = target.must("for i in $(seq 50); do pgrep -f '^training 300' && exit; sleep 0.2; done; exit 1").split()[0]
+    said = refused(hosts=target.host.name, branch="590")
+    assert f"nvidia_driver_interrupt: is off, and the GPU is in use by sleep ({process}, root)" in said
+    target.must(f"kill {process}")
+
+
+def test_somebody_elses_hold_is_respected(applied: Apply, refused: Callable[..., str], targets: list[Machine]) -> None:
+    applied(lock=False)
+    for target in targets:
+        assert target.must("apt-mark showhold") == ""
+        target.must("apt-mark hold libcuda1")
+
+    said = refused(branch="590", lock=False)
+
+    assert "holds libcuda1; run `apt-mark unhold libcuda1`" in said
+    for target in targets:
+        has_driver(target, OLD)
+        target.must("apt-mark unhold libcuda1")
+    applied()
+
+
+def test_a_pair_that_is_known_not_to_build_is_refused(
+    refused: Callable[..., str], machine: Callable[[str], Machine]
+) -> None:
+    imitated_gpu.enable_all_components(machine("debian13"))
+    said = refused(hosts="debian13", source="archive", branch="550")
+    assert "which does not build for the kernel 6.12." in said
+    assert "pci_resize_resource" in said
+    assert "`nvidia_driver_source: cuda_repository`" in said
+
+
+def test_mixed_sources_are_refused(refused: Callable[..., str], machine: Callable[[str], Machine]) -> None:
+    target = machine("debian12")
+    imitated_gpu.enable_all_components(target)
+    target.must("apt-get install --yes --no-install-recommends libnvidia-cfg1", seconds=300)
+    assert "has driver packages of several sources" in refused(hosts="debian12", branch="590")
+    target.must("apt-get purge --yes libnvidia-cfg1")
+
+
+# --- Another branch, and back ---
+
+
+def test_another_branch_and_back(applied: Apply, targets: list[Machine]) -> None:
+    applied(branch="590", reboot=True)
+    for target in targets:
+        has_driver(target, NEW, loaded=True)
+        assert "libcuda1" in target.must("apt-mark showhold").split()
+
+    applied(reboot=True)
+    for target in targets:
+        has_driver(target, OLD, loaded=True)
+
+
+# --- What fails leaves the previous driver ---
+
+
+def test_a_module_that_does_not_build(apply: Apply, targets: list[Machine]) -> None:
+    for target in targets:
+        target.put({BROKEN: Entry(b"MAKE[0]=\"make KERNEL_UNAME=${kernelver} KCFLAGS='-include missing.h'\"\n")})
+
+    result = apply(variables={"nvidia_driver_branch": "590"})
+
+    assert result.rc != 0
+    said = words(result.output)
+    for target in targets:
+        target.must(f"rm {BROKEN}")
+        has_driver(target, OLD, loaded=True)
+        kernel = target.must("uname -r").strip()
+        assert f"the module of driver {NEW} was not built for the kernel {kernel}" in said
+        assert "missing.h: No such file or directory" in said
+        assert "missing.h" in target.must("cat /var/lib/rigwright_nvidia_driver/make.log")
+
+
+def test_a_driver_that_does_not_load_is_taken_back_by_the_machine_itself(
+    applied: Apply, refused: Callable[..., str], targets: list[Machine], refusing: None
+) -> None:
+    result = applied(branch="590", reboot=True, ignore_build_failures=True)
+
+    for target in targets:
+        assert result.findings(target.host.name)["nvidia_driver.change"] == "fail"
+        has_driver(target, OLD)
+        journal = target.must("journalctl --unit rigwright-nvidia-driver.service --boot 0 --output cat")
+        assert f"driver {NEW} does not work" in journal
+    # Not again and again: whoever wants it after all has to say so.
+    assert f"leads to driver {NEW} again: driver {NEW} does not work" in refused(branch="590")
+    applied(reboot=True)
+    for target in targets:
+        has_driver(target, OLD, loaded=True)
+
+
+def test_a_killed_run_is_ended_by_the_next(apply: Apply, applied: Apply, targets: list[Machine]) -> None:
+    for target in targets:
+        # While DKMS builds: apt, dpkg and whoever started them die at once.
+        target.start(
+            "for i in $(seq 3000); do pgrep -f 'dkms (build|autoinstall)' && break; sleep 0.1; done;"
+            "kill -9 $(pgrep -f 'AnsiballZ|apt-get install|dpkg --status-fd|dkms|make')"
+        )
+    killed = apply(variables={"nvidia_driver_branch": "590", "nvidia_driver_ignore_build_failures": True})
+    assert killed.rc != 0
+    for target in targets:
+        assert target.must("dpkg --audit") != ""
+
+    applied()
+
+    for target in targets:
+        has_driver(target, OLD)
+        assert "libcuda1" in target.must("apt-mark showhold").split()
+
+
+# --- Without the role ---
+
+
+def test_absent_brings_nouveau_back(apply: Apply, targets: list[Machine]) -> None:
+    said = apply(variables={"nvidia_driver_state": "absent"})
+    assert said.rc == 0, said.output
+    for target in targets:
+        assert not [name for name in packages(target) if re.search(r"nvidia|libcuda|cuda-keyring", name)]
+        assert target.must("apt-mark showhold") == ""
+        assert target.must("dpkg --audit") == ""
+        sandbox.reboot(target)
+        assert target.run("test -e /sys/module/nouveau").rc == 0
