@@ -111,7 +111,7 @@ def load(gpus: list[dict[str, str]], about: dict[str, str], options: list[str]) 
     }
     write(MODULES / "nvidia", shown)
     for option in options:
-        name, _, value = option.partition("=")
+        name, _separator, value = option.partition("=")
         write(MODULES / "nvidia/parameters", {name: value})
     for minor, gpu in enumerate(gpus):
         information = {

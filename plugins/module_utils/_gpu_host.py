@@ -69,7 +69,7 @@ class Tree:
 
     def resolve(self, path: str) -> str:
         """The end of a chain of links. An absolute link stays below the root, as it does for the system itself."""
-        for _ in range(_LINK_LIMIT):
+        for _step in range(_LINK_LIMIT):
             target = self.link(path)
             if not target:
                 break
@@ -329,7 +329,7 @@ def _grub_entries(text: str) -> list[tuple[set[str], str]]:
     """Title and id, and kernel, of each entry that boots Linux."""
     entries = []
     for block in re.split(r"^\s*menuentry\s", text, flags=re.MULTILINE)[1:]:
-        head, _, body = block.partition("{")
+        head, _separator, body = block.partition("{")
         kernel = re.search(r"^\s*linux\S*\s+(\S*vmlinuz-\S+)", body, re.MULTILINE)
         if kernel:
             entries.append((set(re.findall(r"'([^']*)'|\"([^\"]*)\"", head)), _kernel_of(kernel.group(1))))
@@ -416,7 +416,7 @@ def read_system(tree: Tree) -> Facts:
     """Name and version of the distribution in Ansible's words, codename, and the machine's architecture in dpkg's."""
     fields = {
         key: value.strip("\"'")
-        for key, _, value in (line.partition("=") for line in tree.text("/etc/os-release").splitlines())
+        for key, _separator, value in (line.partition("=") for line in tree.text("/etc/os-release").splitlines())
     }
     name = fields.get("ID", "")
     return {

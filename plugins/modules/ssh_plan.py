@@ -550,11 +550,11 @@ class Planner:
             return [], ""
         future = {MAIN_CONFIG: seen.main_config, ssh_plan.DROP_IN: "".join(f"{line}\n" for line in decision.drop_in)}
         files = Files({} if self.params["proof"] == "all" else future)
-        try:
-            with laid_out(files) as (root, main):
+        with laid_out(files) as (root, main):
+            try:
                 found = [(asked, effective(self.module, main, asked)) for asked in connections(files.lines, self.able)]
-        except Refused as error:
-            return [], str(error).replace(root, "") if root else str(error)
+            except Refused as error:
+                return [], str(error).replace(root, "") if root else str(error)
         wanted = ssh_plan.wanted_values(decision, seen.service, found[0][1])
         return overrides(wanted, found, [line for line in files.lines if line.path != ssh_plan.DROP_IN]), ""
 

@@ -137,6 +137,9 @@ def test_a_visitor_that_does_not_listen(info, frpc):
 
 
 def test_a_visitor_may_come_up_a_little_later(info, frpc, door):
+    def greet(peer):
+        next(peers)(peer)
+
     peers = iter([socket.socket.close, lambda peer: peer.sendall(b"hello")])
-    doors = {"tower-web": door(lambda peer: next(peers)(peer))}
+    doors = {"tower-web": door(greet)}
     assert info(frpc({}), visitors=doors, timeout=5)["visitors"] == {"tower-web": ""}
