@@ -13,6 +13,7 @@ import argparse
 import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import docker
 import docker.errors
@@ -170,6 +171,13 @@ def wait_until_ready(machine: Machine) -> str:
     if wait_for(booted, f"systemd on {name}") == "degraded":
         failed = machine.run("systemctl --failed --plain --no-legend").stdout
         say(f"{name} runs, but these units failed: {', '.join(line.split()[0] for line in failed.splitlines())}")
+        # The limit is of this machine and of root's processes together, in all containers.
+        if machine.run("journalctl --boot --quiet --grep 'inotify.*Too many open files'").stdout:
+            limit = Path("/proc/sys/fs/inotify/max_user_instances").read_text().strip()
+            raise Refusal(
+                f"{name} does not start: this machine has only {limit} inotify instances, and they are used up."
+                " Stop other containers, or raise the limit: sysctl fs.inotify.max_user_instances=1024"
+            )
     return wait_for(host_key, f"sshd on {name}")
 
 
