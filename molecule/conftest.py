@@ -37,6 +37,11 @@ class Result:
     output: str
     hosts: Mapping[str, Any]
 
+    @property
+    def text(self) -> str:
+        """The words without the line breaks that Ansible puts between them."""
+        return " ".join(self.output.split())
+
     def changed(self) -> dict[str, int]:
         """How many tasks changed something, by host."""
         return {name: host["stats"]["changed"] for name, host in self.hosts.items()}
@@ -143,6 +148,21 @@ def unchanged(targets: list[Machine]) -> Callable[[], None]:
     def prove() -> None:
         assert fingerprint.difference(state, fingerprint.of(target)) == []
         assert fingerprint.service_starts(target) == starts
+
+    return prove
+
+
+@pytest.fixture
+def refused(
+    apply: Callable[..., Result], targets: list[Machine], unchanged: Callable[[], None]
+) -> Callable[[Mapping[str, Any], str], None]:
+    """Prove that the role refuses variables with these words, and has changed nothing on the first target."""
+
+    def prove(variables: Mapping[str, Any], words: str) -> None:
+        result = apply(hosts=targets[0].host.name, variables=variables)
+        assert result.rc != 0
+        assert words in result.text
+        unchanged()
 
     return prove
 

@@ -119,7 +119,7 @@ def words(apply, secret_variables, targets):
     refusal = apply("frp_server", "targets", {**secret_variables, "frp_server_extra": extra}, *loud)
 
     assert [result.rc for result in (rehearsal, real, proof)] == [0, 0, 0]
-    assert refusal.rc != 0 and "frps verify" in " ".join(refusal.output.split())
+    assert refusal.rc != 0 and "frps verify" in refusal.text
     for result in (rehearsal, real):
         assert "/etc/frps/token" in result.output and "(the content after is secret)" in result.output
     for one in targets:
@@ -188,11 +188,8 @@ def test_verify_passes_on_a_server_that_works_and_fails_on_one_that_does_not(app
         pytest.param({"frp_server_state": "gone"}, "frp_server_state", id="unknown state"),
     ],
 )
-def test_bad_input_is_refused_with_the_variable_and_changes_nothing(apply, unchanged, variables, words):
-    result = apply(hosts="debian12", variables=variables)
-    assert result.rc != 0
-    assert words in " ".join(result.output.split())
-    unchanged()
+def test_bad_input_is_refused_with_the_variable_and_changes_nothing(refused, variables, words):
+    refused(variables, words)
 
 
 def test_braces_that_frp_would_run_are_refused(apply, tmp_path):
@@ -203,20 +200,14 @@ def test_braces_that_frp_would_run_are_refused(apply, tmp_path):
     assert "frp_server_extra: holds two opening braces" in result.output
 
 
-def test_a_disk_that_is_nearly_full_is_refused(apply, unchanged):
-    result = apply(hosts="debian12", variables={"__common_free_bytes": 10**18})
-    assert result.rc != 0
-    assert "left on its root file system" in result.output
-    unchanged()
+def test_a_disk_that_is_nearly_full_is_refused(refused):
+    refused({"__common_free_bytes": 10**18}, "left on its root file system")
 
 
-def test_a_tampered_archive_is_refused_and_changes_nothing(apply, unchanged, publish):
+def test_a_tampered_archive_is_refused_and_changes_nothing(refused, publish):
     """The server is on 0.70.1; what is offered as 0.69.0 is not what its checksum says."""
     with publish(ARCHIVE.replace("0.70.1", "0.69.0"), (depot.WWW / ARCHIVE).read_bytes()):
-        result = apply(hosts="debian12", variables={"frp_server_version": "0.69.0"})
-    assert result.rc != 0
-    assert "is not the archive that was asked for" in " ".join(result.output.split())
-    unchanged()
+        refused({"frp_server_version": "0.69.0"}, "is not the archive that was asked for")
 
 
 def test_an_upgrade_and_the_way_back(apply, targets):
