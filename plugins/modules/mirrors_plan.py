@@ -92,6 +92,10 @@ options:
     description: Ask again although the request is the same as last time.
     type: bool
     default: false
+  report_only:
+    description: Return what is wrong in RV(problem) instead of failing, for a proof that goes on.
+    type: bool
+    default: false
   max_age_days:
     description: A mirror whose newest release is older is refused.
     type: int
@@ -145,6 +149,11 @@ directories:
   type: list
   elements: dict
   sample: [{path: /var/lib/rigwright_mirrors}, {path: /etc/apt/mirrors}]
+problem:
+  description: What is wrong, as O(report_only) asks for it; empty when nothing is.
+  returned: success
+  type: str
+  sample: ""
 asked:
   description: Whether mirrors were asked in this run.
   returned: always
@@ -419,6 +428,7 @@ def main() -> None:
             "security": {"type": "bool", "default": False},
             "ask": {"type": "bool", "default": True},
             "ask_again": {"type": "bool", "default": False},
+            "report_only": {"type": "bool", "default": False},
             "max_age_days": {"type": "int", "default": 7},
             "timeout": {"type": "int", "default": 10},
             "pip_url": {"type": "str", "default": ""},
@@ -428,21 +438,19 @@ def main() -> None:
     planner = Planner(module.params, fetcher(module, module.params["timeout"]))
     try:
         planner.run()
+        problem = ""
     except _mirrors.NoMirror as error:
-        module.fail_json(
-            msg=f"mirrors_apt_urls: no mirror can be used. {error}. Set other mirrors, or `mirrors_check: false` to use"
-            " them unseen. Nothing was changed.",
-            asked=True,
-            mirrors=[dataclasses.asdict(mirror) for mirror in planner.plan.mirrors],
-        )
+        problem = f"mirrors_apt_urls: no mirror can be used. {error}. Set other mirrors, or `mirrors_check: false` to use them unseen."
     except _apt_sources.NoArchive as error:
-        module.fail_json(
-            msg=f"mirrors_apt_urls: {error}, so its suites and keys are unknown. Give the host its own sources back first."
-            " Nothing was changed."
+        problem = (
+            f"mirrors_apt_urls: {error}, so its suites and keys are unknown. Give the host its own sources back first."
         )
     except Refused as error:
-        module.fail_json(msg=f"{error}. Nothing was changed.")
-    module.exit_json(changed=False, **dataclasses.asdict(planner.plan))
+        problem = f"{error}."
+    plan = dataclasses.asdict(planner.plan)
+    if problem and not module.params["report_only"]:
+        module.fail_json(msg=f"{problem} Nothing was changed.", asked=plan["asked"], mirrors=plan["mirrors"])
+    module.exit_json(changed=False, problem=problem, **plan)
 
 
 if __name__ == "__main__":

@@ -98,7 +98,6 @@ def test_check_mode_tells_beforehand_what_a_run_changes(
     # One plain line of JSON for each result.
     monkeypatch.setenv("ANSIBLE_CALLBACK_RESULT_FORMAT", "json")
     monkeypatch.setenv("ANSIBLE_CALLBACK_FORMAT_PRETTY", "false")
-    monkeypatch.setenv("ANSIBLE_FORCE_COLOR", "false")
 
     rehearsal = life.run(after, "-v", check=True)
     real = life.run(after, "-v")

@@ -166,6 +166,16 @@ def test_without_a_mirror_to_use_every_reason_is_told(host: Host, plan: Run) -> 
     assert [mirror["status"] for mirror in result["mirrors"]] == ["stale", "dead"]
 
 
+def test_a_proof_is_told_what_is_wrong_and_goes_on(host: Host, plan: Run) -> None:
+    host.mirrors(a=41)
+
+    result = plan(A, max_age_days=5, report_only=True)
+
+    assert not result.get("failed")
+    assert f"no mirror can be used. {A}: its newest release is 41 days old" in result["problem"]
+    assert [mirror["status"] for mirror in result["mirrors"]] == ["stale"]
+
+
 def test_the_same_request_again_asks_nobody_and_plans_the_same(host: Host, plan: Run) -> None:
     first = plan(A, B)
     host.apply(first)
