@@ -229,7 +229,8 @@ def test_an_upgrade_and_the_way_back(apply, targets):
 
 
 def test_a_run_killed_before_the_restart_is_completed_by_the_next(apply, target):
-    """A newer file than the one that the service loaded: that alone makes the next run restart it."""
+    """Another file than the one that the service loaded: that alone makes the next run restart it."""
+    assert apply().rc == 0
     target.must("sed -i 's/maxPortsPerClient = 10/maxPortsPerClient = 11/' /etc/frps/frps.toml")
     before = fingerprint.service_starts(target)["frps.service"]
     result = apply(variables={"frp_server_max_ports_per_client": 11})
