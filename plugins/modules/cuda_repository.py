@@ -56,12 +56,10 @@ options:
     description:
       - File name of the keyring package.
     type: str
-    no_log: false
   keyring_sha256:
     description:
       - SHA-256 of the keyring package, or at least the first 8 digits of it.
     type: str
-    no_log: false
   timeout:
     description:
       - Give a silent server up after so many seconds.
