@@ -131,17 +131,17 @@ def test_a_package_that_was_there_before_stays(apply: Apply, targets: list[Machi
     [
         (
             {"cuda_driver_branch": "570"},
-            "cuda_toolkits has CUDA 13.0, which needs driver 580.65.06 or newer, not 570 (docs.nvidia.com/cuda/",
+            "cuda_toolkits: has CUDA 13.0, which needs driver 580.65.06 or newer, not 570 (docs.nvidia.com/cuda/",
         ),
-        ({"cuda_toolkits": ["13.99"]}, "cuda_toolkits has CUDA 13.99, which is not one of 11.8, 12.0"),
-        ({"cuda_toolkits": ["13.0", "13.0"]}, "cuda_toolkits has 13.0 twice"),
-        ({"cuda_default": "12.8"}, "cuda_default is 12.8, which is not among the toolkits (13.0, 12.9)"),
+        ({"cuda_toolkits": ["13.99"]}, "cuda_toolkits: has CUDA 13.99, which is not one of 11.8, 12.0"),
+        ({"cuda_toolkits": ["13.0", "13.0"]}, "cuda_toolkits: has 13.0 twice"),
+        ({"cuda_default": "12.8"}, "cuda_default: is 12.8, which is not among the toolkits (13.0, 12.9)"),
         (
             {"cuda_toolkits": ["13.0", "12.9", "12.8"], "cuda_free_bytes": 10**15},
-            "cuda_toolkits asks for 1 new, which need 931323 GiB",
+            "cuda_toolkits: asks for 1 new, which need 931323 GiB",
         ),
         ({"cuda_source": "run_file"}, "value of cuda_source must be one of"),
-        ({"cuda_source": "archive"}, "cuda_toolkits has 13.0, and the archive of Debian 12 has 11.8 alone"),
+        ({"cuda_source": "archive"}, "cuda_toolkits: has 13.0, and the archive of Debian 12 has 11.8 alone"),
     ],
 )
 def test_bad_input_changes_nothing(

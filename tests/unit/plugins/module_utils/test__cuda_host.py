@@ -77,6 +77,6 @@ def test_the_repository_of_a_system():
         "keyring": data.CUDA_KEYRING_PACKAGE,
         "keyring_sha256": row.keyring_sha256,
     }
-    mirror = repository(host, {"url": "http://m.example/repos", "keyring_sha256": {"ubuntu2404": "ab" * 32}})
+    mirror = repository(host, {"url": "http://m.example/repos/", "keyring_sha256": {"ubuntu2404": "ab" * 32}})
     assert (mirror["url"], mirror["keyring_sha256"]) == ("http://m.example/repos/ubuntu2404/sbsa", "ab" * 32)
     assert repository(Host("Debian", "11", "x86_64"), {}) == {}
