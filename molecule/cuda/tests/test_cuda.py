@@ -6,13 +6,8 @@ toolkit is the real one, and really compiles.
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,13 +15,15 @@ import pytest
 from harness import cuda_repository, fingerprint, lab
 from harness.clients import Machine
 
-LAB = lab.read("molecule")
+REPOSITORIES = f"http://{lab.DEPOT}/{cuda_repository.REPOSITORIES}"
 NVCC = "nvcc --version"
 TOOLKIT = re.compile(r"release ([\d.]+)")
 # Where apt works for the rest of the host, also after something was refused.
 APT_WORKS = "apt-get update -o APT::Update::Error-Mode=any 2>&1 && apt-get check"
 
 Apply = Callable[..., Any]
+# `apply` with these runs the proof alone, with the variables of the scenario.
+PROVE = {"apply_tasks_from": "verify"}
 
 
 def release(words: str) -> str:
@@ -191,7 +188,7 @@ def test_a_key_that_apt_refuses_is_named(apply: Apply, machine: Callable[[str], 
     before = fingerprint.of(target)
 
     with cuda_repository.sha1_key("debian13") as checksum:
-        place = {"url": f"http://{LAB.depot}/compute/cuda/repos", "keyring_sha256": {"debian13": checksum}}
+        place = {"url": REPOSITORIES, "keyring_sha256": {"debian13": checksum}}
         result = apply(hosts="debian13", variables={"cuda_repository": place})
 
     assert result.rc != 0
@@ -206,7 +203,7 @@ def test_another_keyring_package_than_the_pinned_one_is_not_installed(
     absent(apply, "targets")
 
     # Without checksums of its own NVIDIA's count, and the depot's package is an imitation.
-    result = apply(variables={"cuda_repository": {"url": f"http://{LAB.depot}/compute/cuda/repos"}})
+    result = apply(variables={"cuda_repository": {"url": REPOSITORIES}})
 
     assert result.rc != 0
     assert "is not the package that was expected: its SHA-256 is" in flat(result.output)
@@ -215,15 +212,18 @@ def test_another_keyring_package_than_the_pinned_one_is_not_installed(
         target.must(APT_WORKS, seconds=120)
 
 
-def test_the_proof_does_not_call_an_imitation_a_compiler(tmp_path: Path) -> None:
-    found = findings(tmp_path, "debian12", {"cuda_toolkits": ["13.0", "12.9"], "cuda_source": "cuda_repository"})
+def test_the_proof_does_not_call_an_imitation_a_compiler(apply: Apply, targets: list[Machine]) -> None:
+    proof = apply(variables=PROVE)
 
-    assert found == {"cuda.compiler": "fail", "cuda.environment": "pass", "cuda.device": "skip"}
+    for target in targets:
+        assert proof.findings(target.host.name) == {
+            "cuda.compiler": "fail",
+            "cuda.environment": "pass",
+            "cuda.device": "skip",
+        }
 
 
-def test_debian_s_own_toolkit_really_compiles(
-    apply: Apply, machine: Callable[[str], Machine], tmp_path: Path, restored: None
-) -> None:
+def test_debian_s_own_toolkit_really_compiles(apply: Apply, machine: Callable[[str], Machine], restored: None) -> None:
     target = machine("debian13")
     request = {"cuda_source": "archive", "cuda_toolkits": ["12.4"]}
 
@@ -233,29 +233,13 @@ def test_debian_s_own_toolkit_really_compiles(
     assert target.run("ls -d /usr/local/cuda-*").rc != 0
     assert target.run("dpkg -s cuda-keyring").rc != 0
     assert release(target.must(f"bash --login -c '{NVCC}'")) == "12.4"
-    assert findings(tmp_path, "debian13", request) == {
+    assert apply(hosts="debian13", variables=request | PROVE).findings("debian13") == {
         "cuda.compiler": "pass",
         "cuda.environment": "pass",
         "cuda.device": "skip",
     }
     again = apply(hosts="debian13", variables=request)
     assert again.changed() == {"debian13": 0}
-
-
-def findings(place: Path, host: str, variables: dict[str, Any]) -> dict[str, str]:
-    """What the playbook verify finds on a host."""
-    options, report = place / "verify.json", place / "report.json"
-    options.write_text(json.dumps({"workstation_roles": [{"role": "cuda", "applies": True}], **variables}))
-    subprocess.run(
-        [
-            *(sys.executable, "-m", "ansible", "playbook", "playbooks/verify.yml", f"--limit={host}"),
-            *("--inventory", str(LAB.inventory), "--extra-vars", f"@{options}"),
-        ],
-        check=False,  # it ends with an error when a finding failed
-        cwd=lab.ROOT,
-        env=os.environ | {"ANSIBLE_CONFIG": str(lab.ROOT / "ansible.cfg"), "RIGWRIGHT_REPORT_PATH": str(report)},
-    )
-    return {row["id"]: row["status"] for row in json.loads(report.read_text())["hosts"][host]["findings"]}
 
 
 def flat(text: str) -> str:
