@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
@@ -24,7 +25,7 @@ def refusals(plan: Plan) -> list[str]:
     return [f"{row['variable']} {row['problem']}: {row['remedy']}" for row in plan.requirements]
 
 
-def having(host: Host, *names: str, **changes: object) -> Host:
+def having(host: Host, *names: str, **changes: Any) -> Host:
     return dataclasses.replace(host, packages={name: Package("1") for name in names}, **changes)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import Package
@@ -22,7 +23,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._cudnn_plan 
 BARE = Host("Debian", "13", "x86_64", free_bytes={"/opt": 100 * 1024**3})
 
 
-def having(*names: str, **changes: object) -> Host:
+def having(*names: str, **changes: Any) -> Host:
     return dataclasses.replace(BARE, packages={name: Package("1") for name in names}, **changes)
 
 
