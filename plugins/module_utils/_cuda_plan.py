@@ -132,6 +132,7 @@ def plan_present(host: Host, request: Request) -> Plan:
     plan = Plan()
     driver = host.driver
     if request.driver_branch != AUTO:
+        _check_branch(plan, request.driver_branch)
         # The newest of the branch is what the role nvidia_driver installs.
         driver = f"{request.driver_branch}.9999"
     plan.driver = driver.replace(".9999", "")
@@ -160,6 +161,16 @@ def plan_absent(host: Host) -> Plan:
     plan = Plan()
     plan.settle_packages(host, [], "cuda_state")
     return plan
+
+
+def _check_branch(plan: Plan, branch: str) -> None:
+    known = [str(row.number) for row in data.BRANCHES]
+    plan.require(
+        branch in known,
+        "cuda_driver_branch",
+        f"is {branch or 'empty'}, which is no branch that is known",
+        f"choose among {', '.join(known)}, or {AUTO}",
+    )
 
 
 def _choose_source(host: Host, request: Request) -> str:

@@ -129,6 +129,11 @@ def test_a_package_that_was_there_before_stays(apply: Apply, targets: list[Machi
             {"cuda_driver_branch": "570"},
             "cuda_toolkits: has CUDA 13.0, which needs driver 580.65.06 or newer, not 570 (docs.nvidia.com/cuda/",
         ),
+        ({"cuda_driver_branch": "580-open"}, "cuda_driver_branch: is 580-open, which is no branch that is known"),
+        (
+            {"cuda_repository": {"ulr": "http://m.example"}},
+            "cuda_repository.ulr. Supported parameters include: keyring_sha256, url",
+        ),
         ({"cuda_toolkits": ["13.99"]}, "cuda_toolkits: has CUDA 13.99, which is not one of 11.8, 12.0"),
         ({"cuda_toolkits": ["13.0", "13.0"]}, "cuda_toolkits: has 13.0 twice"),
         ({"cuda_default": "12.8"}, "cuda_default: is 12.8, which is not among the toolkits (13.0, 12.9)"),

@@ -135,6 +135,11 @@ def test_an_old_card_gets_the_last_toolkit_that_knows_it():
             Request(),
             "cuda_toolkits is empty, and no toolkit is known that driver 470.256.02 supports in full",
         ),
+        (
+            BARE,
+            Request(toolkits=("13.0",), driver_branch="580-open"),
+            "cuda_driver_branch is 580-open, which is no branch that is known: choose among",
+        ),
         (BARE, Request(toolkits=("13.99",)), "cuda_toolkits has CUDA 13.99, which is not one of 11.8"),
         (BARE, Request(toolkits=("13.0", "13.0")), "cuda_toolkits has 13.0 twice"),
         (
