@@ -27,6 +27,12 @@ ALTERNATIVES = "/etc/alternatives"
 # Where packages are unpacked, and where apt puts them before.
 PATHS = ("/usr/local", "/opt", "/var/cache/apt")
 
+# Another place of NVIDIA's repositories, as modules take it: `url`, and by directory the checksums of its keyring packages.
+REPOSITORY_OPTIONS: dict[str, dict[str, t.Any]] = {
+    "url": {"type": "str"},
+    "keyring_sha256": {"type": "dict", "no_log": False},
+}
+
 
 def memory(role: str) -> str:
     """Where a role keeps the names of the packages that it brought. What another role names stays when this one goes."""
@@ -72,8 +78,9 @@ def repository(host: Host, elsewhere: t.Mapping[str, t.Any]) -> dict[str, str]:
     if row is None:
         return {}
     architecture = row.architectures[host.machine]
+    base = (elsewhere.get("url") or data.CUDA_REPOSITORY_URL).rstrip("/")
     return {
-        "url": f"{elsewhere.get('url') or data.CUDA_REPOSITORY_URL}/{row.directory}/{architecture}",
+        "url": f"{base}/{row.directory}/{architecture}",
         "directory": row.directory,
         "architecture": architecture,
         "keyring": data.CUDA_KEYRING_PACKAGE,

@@ -69,25 +69,49 @@ class Host:
 
 
 @dataclasses.dataclass
-class Plan:
-    """What is to be done, and with what right. *brought* is what the role answers for afterwards."""
+class PackagePlan:
+    """What the plans of CUDA and cuDNN have in common. *requirements* are those that are not met: with any, the plan is refused.
+
+    *brought* is what the role answers for afterwards: packages that were there before it are none of its.
+    """
 
     source: str = ""
-    toolkits: list[str] = dataclasses.field(default_factory=list)
-    default: str = ""
-    root: str = ""
-    driver: str = ""
     requirements: list[Requirement] = dataclasses.field(default_factory=list)
     install: list[str] = dataclasses.field(default_factory=list)
     remove: list[str] = dataclasses.field(default_factory=list)
     brought: list[str] = dataclasses.field(default_factory=list)
+
+    def require(self, ok: bool, variable: str, problem: str, remedy: str) -> None:
+        if not ok:
+            self.requirements.append({"ok": False, "variable": variable, "problem": problem, "remedy": remedy})
+
+    def settle_packages(self, host: Host, wanted: t.Sequence[str], variable: str) -> None:
+        """Install what is missing of *wanted*; of what the role brought let the rest go, unless another role relies on it."""
+        self.install = [name for name in wanted if name not in host.packages]
+        self.brought = sorted({*self.install, *host.brought.intersection(wanted)})
+        staying = {*wanted, *host.shared}
+        going = brought_by(host.brought - staying, host.packages, host.automatic)
+        self.remove = [name for name in going if name not in staying]
+        held = [name for name in self.remove if host.packages[name].hold]
+        self.require(
+            not held,
+            variable,
+            f"lets {', '.join(held)} go, and dpkg has a hold on that",
+            f"run `apt-mark unhold {' '.join(held)}` first, or leave things as they are",
+        )
+
+
+@dataclasses.dataclass
+class Plan(PackagePlan):
+    """Toolkits, and how they are found. *driver* is what was planned for, *notes* are worth a warning."""
+
+    toolkits: list[str] = dataclasses.field(default_factory=list)
+    default: str = ""
+    root: str = ""
+    driver: str = ""
     alternatives: dict[str, str] = dataclasses.field(default_factory=dict)
     files: list[dict[str, str]] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
-
-    def require(self, ok: bool, variable: str, problem: str, remedy: str) -> bool:
-        self.requirements.append({"ok": ok, "variable": variable, "problem": problem, "remedy": remedy})
-        return ok
 
 
 def package_of(toolkit: str) -> str:
@@ -108,6 +132,7 @@ def plan_present(host: Host, request: Request) -> Plan:
     plan = Plan()
     driver = host.driver
     if request.driver_branch != AUTO:
+        _check_branch(plan, request.driver_branch)
         # The newest of the branch is what the role nvidia_driver installs.
         driver = f"{request.driver_branch}.9999"
     plan.driver = driver.replace(".9999", "")
@@ -116,12 +141,8 @@ def plan_present(host: Host, request: Request) -> Plan:
     plan.toolkits = list(request.toolkits) or _choose_toolkits(plan.source, host, driver)
     plan.default = request.default or next(iter(plan.toolkits), "")
     _check_toolkits(plan, host, driver)
-    wanted = [*_packages(plan), COMPILER]
-    plan.install = [name for name in wanted if name not in host.packages]
-    plan.brought = sorted({*plan.install, *(name for name in host.brought if name in wanted)})
-    _remove(plan, host, keep=wanted)
+    plan.settle_packages(host, [*_packages(plan), COMPILER], "cuda_toolkits")
     _check_room(plan, host, request)
-    _check_holds(plan, host)
     plan.root = "/usr"
     if plan.source == data.CUDA_REPOSITORY:
         plan.root = ROOT
@@ -138,15 +159,18 @@ def plan_present(host: Host, request: Request) -> Plan:
 def plan_absent(host: Host) -> Plan:
     """Give back what the role brought, as far as no other role relies on it."""
     plan = Plan()
-    _remove(plan, host, keep=())
+    plan.settle_packages(host, [], "cuda_state")
     return plan
 
 
-def _remove(plan: Plan, host: Host, keep: t.Collection[str]) -> None:
-    going = host.brought.difference(keep, host.shared)
-    plan.remove = [
-        name for name in brought_by(going, host.packages, host.automatic) if name not in {*keep, *host.shared}
-    ]
+def _check_branch(plan: Plan, branch: str) -> None:
+    known = [str(row.number) for row in data.BRANCHES]
+    plan.require(
+        branch in known,
+        "cuda_driver_branch",
+        f"is {branch or 'empty'}, which is no branch that is known",
+        f"choose among {', '.join(known)}, or {AUTO}",
+    )
 
 
 def _choose_source(host: Host, request: Request) -> str:
@@ -158,16 +182,17 @@ def _choose_source(host: Host, request: Request) -> str:
 
 
 def _choose_toolkits(source: str, host: Host, driver: str) -> list[str]:
-    """Nobody asked for one: the archive's, or the newest with which the driver does all it can."""
+    """Nobody asked for one: what is there and works stays, so that a newer driver is no reason for another toolkit.
+
+    Otherwise it is the archive's, or the newest that the driver supports in full.
+    """
     if source == data.ARCHIVE:
         return [toolkit for key, toolkit in ARCHIVE_TOOLKITS.items() if key == (host.distribution, host.version)]
     driver = driver or f"{data.PREFERRED_BRANCHES[0]}.9999"
-    usable = [
-        row.version
-        for row in data.TOOLKITS
-        if version_key(row.driver) <= version_key(driver) and not toolkit_problem(row.version, driver, host.generations)
-    ]
-    return sorted(usable, key=version_key)[-1:]
+    usable = [row for row in data.TOOLKITS if not toolkit_problem(row.version, driver, host.generations)]
+    usable.sort(key=lambda row: version_key(row.version), reverse=True)
+    there = [row.version for row in usable if package_of(row.version) in host.packages]
+    return there or [row.version for row in usable if version_key(row.driver) <= version_key(driver)][:1]
 
 
 def _packages(plan: Plan) -> list[str]:
@@ -199,10 +224,16 @@ def _check_toolkits(plan: Plan, host: Host, driver: str) -> None:
     twice = sorted({toolkit for toolkit in plan.toolkits if plan.toolkits.count(toolkit) > 1})
     plan.require(not twice, "cuda_toolkits", f"has {', '.join(twice)} twice", "name each toolkit once")
     plan.require(
-        plan.default in plan.toolkits,
+        bool(plan.toolkits),
+        "cuda_toolkits",
+        f"is empty, and no toolkit is known that driver {plan.driver} supports in full",
+        "name one, or choose a newer driver",
+    )
+    plan.require(
+        plan.default in plan.toolkits or not plan.toolkits,
         "cuda_default",
-        f"is {plan.default or 'empty'}, which is not among the toolkits ({', '.join(plan.toolkits) or 'none'})",
-        f"set it to one of them, or add {plan.default or 'a version'} to cuda_toolkits",
+        f"is {plan.default}, which is not among the toolkits ({', '.join(plan.toolkits)})",
+        f"set it to one of them, or add {plan.default} to cuda_toolkits",
     )
     for toolkit in plan.toolkits:
         row = next((row for row in data.TOOLKITS if row.version == toolkit), None)
@@ -238,18 +269,8 @@ def _check_room(plan: Plan, host: Host, request: Request) -> None:
     plan.require(
         not short,
         "cuda_toolkits",
-        f"asks for {len(new)} new, which need {needed / 1024**3:.0f} GiB, and {' and '.join(short)} have less free",
+        f"asks for {len(new)} new, which need {needed / 1024**3:.0f} GiB, and less is free below {' and '.join(short)}",
         "free some room, ask for fewer, or set `cuda_free_bytes` to what one toolkit may need",
-    )
-
-
-def _check_holds(plan: Plan, host: Host) -> None:
-    held = sorted(name for name in plan.remove if host.packages[name].hold)
-    plan.require(
-        not held,
-        "cuda_toolkits",
-        f"lets {', '.join(held)} go, and dpkg has a hold on that",
-        f"run `apt-mark unhold {' '.join(held)}`, or leave its version in the list",
     )
 
 

@@ -13,12 +13,11 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
-from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import brought_by
 from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_plan import (
     ARCHIVE_PACKAGE,
     AUTO,
     Host,
-    Requirement,
+    PackagePlan,
     repository_of,
 )
 
@@ -73,20 +72,24 @@ class Request:
 
 
 @dataclasses.dataclass
-class Plan:
-    """What is to be done. The first of *majors* is the one that compilers and programs find by themselves."""
+class Plan(PackagePlan):
+    """cuDNN for each of *majors*, the first of which is the one that compilers and programs find by themselves."""
 
-    source: str = ""
     majors: list[int] = dataclasses.field(default_factory=list)
-    requirements: list[Requirement] = dataclasses.field(default_factory=list)
-    install: list[str] = dataclasses.field(default_factory=list)
-    remove: list[str] = dataclasses.field(default_factory=list)
-    brought: list[str] = dataclasses.field(default_factory=list)
     wheels: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
 
-    def require(self, ok: bool, variable: str, problem: str, remedy: str) -> bool:
-        self.requirements.append({"ok": ok, "variable": variable, "problem": problem, "remedy": remedy})
-        return ok
+
+def read_wheels(given: t.Mapping[str, t.Any]) -> dict[str, dict[int, list[str]]]:
+    """The role's ``cudnn_wheels``: in JSON and YAML keys may be strings. Raises ValueError for what is no such table."""
+    wheels: dict[str, dict[int, list[str]]] = {}
+    for version, row in given.items():
+        if not isinstance(row, dict) or not all(str(major).isdigit() for major in row):
+            raise ValueError(f"{version} has no table of checksums by CUDA's major version")
+        wheels[version] = {int(major): sums for major, sums in row.items()}
+        for sums in wheels[version].values():
+            if not isinstance(sums, list) or not all(re.fullmatch(r"[0-9a-f]{64}", str(digest)) for digest in sums):
+                raise ValueError(f"{version} has a checksum that is not a SHA-256 of 64 hexadecimal digits in a list")
+    return wheels
 
 
 def majors_of(host: Host) -> list[int]:
@@ -119,20 +122,15 @@ def plan_present(host: Host, request: Request) -> Plan:
         wanted += WHEEL_PACKAGES
     else:
         wanted += [f"cudnn9-cuda-{major}" for major in plan.majors]
-    plan.install = [name for name in wanted if name not in host.packages]
-    plan.brought = sorted({*plan.install, *(name for name in host.brought if name in wanted)})
-    plan.remove = _leaving(host, keep=wanted)
+    plan.settle_packages(host, wanted, "cudnn_cuda_majors")
     return plan
 
 
 def plan_absent(host: Host) -> Plan:
     """Give back what the role brought, as far as no other role relies on it."""
-    return Plan(remove=_leaving(host, keep=()))
-
-
-def _leaving(host: Host, keep: t.Collection[str]) -> list[str]:
-    going = host.brought.difference(keep, host.shared)
-    return [name for name in brought_by(going, host.packages, host.automatic) if name not in {*keep, *host.shared}]
+    plan = Plan()
+    plan.settle_packages(host, [], "cudnn_state")
+    return plan
 
 
 def _choose_source(host: Host, request: Request) -> str:

@@ -16,12 +16,12 @@ description:
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
+extends_documentation_fragment:
+  - rigwright.workstation.attributes
 attributes:
   check_mode:
-    description: Can run in C(check_mode) and return changed status prediction without modifying target.
     support: full
   diff_mode:
-    description: Will return details on what has changed when in diff mode.
     support: none
     details:
       - Nothing is ever changed.
@@ -40,7 +40,8 @@ options:
     default: auto
   toolkits:
     description:
-      - Versions, such as V(13.0). Empty takes the newest that the driver fully supports.
+      - Versions, such as V(13.0). Empty keeps what is there and works, and otherwise takes the newest that the driver fully
+        supports.
     type: list
     elements: str
     default: []
@@ -61,9 +62,16 @@ options:
     default: 10737418240
   repository:
     description:
-      - Another place of NVIDIA's repositories, with C(url) and, by directory, C(keyring_sha256).
+      - Another place of NVIDIA's repositories.
     type: dict
     default: {}
+    suboptions:
+      url:
+        description: Address that C(debian13/x86_64) and its like lie below.
+        type: str
+      keyring_sha256:
+        description: SHA-256 of the package C(cuda-keyring), by directory such as C(debian13), where it is not NVIDIA's.
+        type: dict
 seealso:
   - module: rigwright.workstation.cuda_repository
 """
@@ -108,12 +116,12 @@ driver:
   type: str
   sample: 580.95.05
 requirements:
-  description: What has to be so, as M(rigwright.workstation.require) takes it.
+  description: What is not as it has to be, as M(rigwright.workstation.require) takes it. With any, the plan is refused.
   returned: success
   type: list
   elements: dict
   sample:
-    - {ok: true, variable: cuda_toolkits, problem: "has 13.0 twice", remedy: "name each toolkit once"}
+    - {ok: false, variable: cuda_toolkits, problem: "has 13.0 twice", remedy: "name each toolkit once"}
 install:
   description: Packages to install.
   returned: success
@@ -174,7 +182,12 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _archive_components as archive
 from ansible_collections.rigwright.workstation.plugins.module_utils import _cuda_plan as cuda
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
-from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_host import memory, read_host, repository
+from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_host import (
+    REPOSITORY_OPTIONS,
+    memory,
+    read_host,
+    repository,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_host import Tree
 
 ROOT = "/"
@@ -203,7 +216,7 @@ def main() -> None:
             "default": {"type": "str", "default": ""},
             "driver_branch": {"type": "str", "default": cuda.AUTO},
             "free_bytes": {"type": "int", "default": data.FREE_BYTES},
-            "repository": {"type": "dict", "default": {}},
+            "repository": {"type": "dict", "default": {}, "options": REPOSITORY_OPTIONS},
         },
         supports_check_mode=True,
     )
@@ -215,9 +228,8 @@ def main() -> None:
         params["source"], tuple(params["toolkits"]), params["default"], params["driver_branch"], params["free_bytes"]
     )
     plan = cuda.plan_present(host, request)
-    sound = all(requirement["ok"] for requirement in plan.requirements)
     package_files = [{"path": memory(ROLE), "content": json.dumps(plan.brought) + "\n"}]
-    if sound and plan.source == data.ARCHIVE:
+    if not plan.requirements and plan.source == data.ARCHIVE:
         package_files += archive_files(module, host)
     module.exit_json(
         changed=False,

@@ -18,14 +18,14 @@ description:
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
+extends_documentation_fragment:
+  - rigwright.workstation.attributes
 attributes:
   check_mode:
-    description: Can run in C(check_mode) and return changed status prediction without modifying target.
     support: full
     details:
       - The repository is not asked, so a broken index shows only when it is set up.
   diff_mode:
-    description: Will return details on what has changed when in diff mode.
     support: full
 options:
   user:
@@ -56,12 +56,10 @@ options:
     description:
       - File name of the keyring package.
     type: str
-    no_log: false
   keyring_sha256:
     description:
       - SHA-256 of the keyring package, or at least the first 8 digits of it.
     type: str
-    no_log: false
   timeout:
     description:
       - Give a silent server up after so many seconds.

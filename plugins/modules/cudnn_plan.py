@@ -14,12 +14,12 @@ description:
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
+extends_documentation_fragment:
+  - rigwright.workstation.attributes
 attributes:
   check_mode:
-    description: Can run in C(check_mode) and return changed status prediction without modifying target.
     support: full
   diff_mode:
-    description: Will return details on what has changed when in diff mode.
     support: none
     details:
       - Nothing is ever changed.
@@ -54,9 +54,16 @@ options:
     default: {}
   repository:
     description:
-      - Another place of NVIDIA's repositories, with C(url) and, by directory, C(keyring_sha256).
+      - Another place of NVIDIA's repositories.
     type: dict
     default: {}
+    suboptions:
+      url:
+        description: Address that C(debian13/x86_64) and its like lie below.
+        type: str
+      keyring_sha256:
+        description: SHA-256 of the package C(cuda-keyring), by directory such as C(debian13), where it is not NVIDIA's.
+        type: dict
 seealso:
   - module: rigwright.workstation.cudnn_wheels
   - module: rigwright.workstation.cuda_repository
@@ -83,11 +90,11 @@ majors:
   elements: int
   sample: [13]
 requirements:
-  description: What has to be so, as M(rigwright.workstation.require) takes it.
+  description: What is not as it has to be, as M(rigwright.workstation.require) takes it. With any, the plan is refused.
   returned: success
   type: list
   elements: dict
-  sample: [{ok: true, variable: cudnn_cuda_majors, problem: "has a number twice", remedy: "name each once"}]
+  sample: [{ok: false, variable: cudnn_cuda_majors, problem: "has a number twice", remedy: "name each once"}]
 install:
   description: Packages to install.
   returned: success
@@ -136,7 +143,12 @@ import json
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _cudnn_plan as cudnn
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
-from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_host import memory, read_host, repository
+from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_host import (
+    REPOSITORY_OPTIONS,
+    memory,
+    read_host,
+    repository,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_host import Tree
 
 ROOT = "/"
@@ -155,7 +167,7 @@ def main() -> None:
             "cuda_majors": {"type": "list", "elements": "int", "default": []},
             "version": {"type": "str", "default": ""},
             "wheels": {"type": "dict", "default": {}},
-            "repository": {"type": "dict", "default": {}},
+            "repository": {"type": "dict", "default": {}, "options": REPOSITORY_OPTIONS},
         },
         supports_check_mode=True,
     )
@@ -163,8 +175,10 @@ def main() -> None:
     host = read_host(Tree(ROOT), ROLE)
     if params["state"] == "absent":
         module.exit_json(changed=False, **dataclasses.asdict(cudnn.plan_absent(host)))
-    # JSON has no numbers as keys.
-    wheels = {version: {int(major): sums for major, sums in row.items()} for version, row in params["wheels"].items()}
+    try:
+        wheels = cudnn.read_wheels(params["wheels"])
+    except ValueError as error:
+        module.fail_json(msg=f'cudnn_wheels: {error}; write it as {{"9.28.0.42": {{"13": [<SHA-256>]}}}}')
     request = cudnn.Request(params["source"], tuple(params["cuda_majors"]), params["version"], wheels)
     plan = cudnn.plan_present(host, request)
     module.exit_json(

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
-import os
-import re
 import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from ansible_collections.rigwright.workstation.plugins.module_utils._cudnn_plan import PINNED, WHEELS
 
-from harness import cuda_repository, fingerprint, lab, wheels
+from harness import fingerprint, lab, wheels
 from harness.clients import Entry, Machine
 
-LAB = lab.read("molecule")
 Apply = Callable[..., Any]
+# `apply` with these runs the proof alone, with the variables of the scenario.
+PROVE = {"apply_tasks_from": "verify"}
 
 PROGRAM = (lab.ROOT / "roles/cudnn/files/cudnn_version.c").read_bytes()
 
@@ -92,18 +88,24 @@ def test_headers_and_library_of_the_real_wheel_are_one_version(target: Machine) 
     assert target.must("readlink /opt/cudnn/default /opt/cudnn/cuda13") == f"cuda13\ncuda13-{PINNED}\n"
 
 
-def test_the_proof_passes_and_says_what_it_did_not_run(target: Machine, tmp_path: Path) -> None:
-    assert findings(tmp_path, target) == {"cudnn.version": "pass", "cudnn.convolution": "skip"}
+def test_the_proof_passes_and_says_what_it_did_not_run(apply: Apply, targets: list[Machine]) -> None:
+    proof = apply(variables=PROVE)
+
+    for target in targets:
+        assert proof.findings(target.host.name) == {"cudnn.version": "pass", "cudnn.convolution": "skip"}
 
 
-def test_the_proof_fails_when_headers_of_another_cudnn_come_first(target: Machine, tmp_path: Path) -> None:
+def test_the_proof_fails_when_headers_of_another_cudnn_come_first(apply: Apply, targets: list[Machine]) -> None:
     header = "/usr/local/include/cudnn_version.h"
-    before = target.must(f"readlink {header}").strip()
-    target.must(f"rm {header} && echo '#define CUDNN_VERSION 80905' > {header}")
+    before = [target.must(f"readlink {header}").strip() for target in targets]
+    for target in targets:
+        target.must(f"rm {header} && echo '#define CUDNN_VERSION 80905' > {header}")
     try:
-        assert findings(tmp_path, target)["cudnn.version"] == "fail"
+        proof = apply(variables=PROVE)
+        assert [proof.findings(target.host.name)["cudnn.version"] for target in targets] == ["fail", "fail"]
     finally:
-        target.must(f"ln -sf {before} {header}")
+        for target, link in zip(targets, before, strict=True):
+            target.must(f"ln -sf {link} {header}")
 
 
 def test_a_second_cuda_lies_beside_the_first_and_becomes_the_default(apply: Apply, targets: list[Machine]) -> None:
@@ -129,9 +131,9 @@ def test_a_second_cuda_lies_beside_the_first_and_becomes_the_default(apply: Appl
     ] == [[], []]
 
 
-def test_another_version_takes_the_place_of_the_old_one(apply: Apply, target: Machine) -> None:
-    before = fingerprint.of(target)
-    first, second = imitation("9.99.1.2", target), imitation("9.99.2.1", target)
+def test_another_version_takes_the_place_of_the_old_one(apply: Apply, targets: list[Machine]) -> None:
+    before = [fingerprint.of(target) for target in targets]
+    first, second = imitation("9.99.1.2", targets[0]), imitation("9.99.2.1", targets[0])
     sums = checksums({"9.99.1.2": first, "9.99.2.1": second})
     request = {"cudnn_wheels": sums, "cudnn_cuda_majors": [12]}
 
@@ -139,32 +141,33 @@ def test_another_version_takes_the_place_of_the_old_one(apply: Apply, target: Ma
         wheels.publish("nvidia-cudnn-cu12", "9.99.1.2", first),
         wheels.publish("nvidia-cudnn-cu12", "9.99.2.1", second),
     ):
-        assert apply(hosts=target.host.name, variables={**request, "cudnn_version": "9.99.1.2"}).rc == 0
-        assert compiled(target) == "headers: 99901\nlibrary: 99901\n"
-        assert apply(hosts=target.host.name, variables={**request, "cudnn_version": "9.99.2.1"}).rc == 0
+        assert apply(variables={**request, "cudnn_version": "9.99.1.2"}).rc == 0
+        assert [compiled(target) for target in targets] == ["headers: 99901\nlibrary: 99901\n"] * 2
+        assert apply(variables={**request, "cudnn_version": "9.99.2.1"}).rc == 0
 
-    assert compiled(target) == "headers: 99902\nlibrary: 99902\n"
-    assert target.must("ls /opt/cudnn") == "cuda12\ncuda12-9.99.2.1\ndefault\n"
-    assert apply(hosts=target.host.name).rc == 0
-    assert fingerprint.difference(before, fingerprint.of(target)) == []
+    for target in targets:
+        assert compiled(target) == "headers: 99902\nlibrary: 99902\n"
+        assert target.must("ls /opt/cudnn") == "cuda12\ncuda12-9.99.2.1\ndefault\n"
+    assert apply().rc == 0
+    for old, target in zip(before, targets, strict=True):
+        assert fingerprint.difference(old, fingerprint.of(target)) == []
 
 
-def test_packages_of_the_repository_take_the_place_of_the_wheel(apply: Apply, target: Machine) -> None:
-    place = {
-        "url": f"http://{LAB.depot}/compute/cuda/repos",
-        "keyring_sha256": json.loads(cuda_repository.KEYRINGS.read_text()),
-    }
-    request = {"cudnn_source": "cuda_repository", "cudnn_repository": place}
+def test_packages_of_the_repository_take_the_place_of_the_wheel(apply: Apply, targets: list[Machine]) -> None:
+    request = {"cudnn_source": "cuda_repository"}
 
-    result = apply(hosts=target.host.name, variables=request)
+    result = apply(variables=request)
 
     assert result.rc == 0, result.output
-    assert target.run("ls -d /opt/cudnn").rc != 0
-    assert compiled(target) == "headers: 91301\nlibrary: 91301\n"
-    assert apply(hosts=target.host.name, variables=request).changed() == {target.host.name: 0}
-    assert apply(hosts=target.host.name).rc == 0
-    assert target.run("dpkg -s cuda-keyring libcudnn9-cuda-13").rc != 0
-    assert compiled(target).startswith(f"headers: {number(PINNED)}\n")
+    for target in targets:
+        assert target.run("ls -d /opt/cudnn").rc != 0
+        assert compiled(target) == "headers: 91301\nlibrary: 91301\n"
+    assert set(apply(variables=request).changed().values()) == {0}
+    assert apply().rc == 0
+    for target in targets:
+        assert target.run("dpkg -s cuda-keyring").rc != 0
+        assert target.run("dpkg -s libcudnn9-cuda-13").rc != 0
+        assert compiled(target).startswith(f"headers: {number(PINNED)}\n")
 
 
 def test_a_wheel_with_another_checksum_is_refused_and_the_old_one_stays(apply: Apply, targets: list[Machine]) -> None:
@@ -181,8 +184,8 @@ def test_a_wheel_with_another_checksum_is_refused_and_the_old_one_stays(apply: A
         )
 
     assert result.rc != 0
-    assert "pip did not deliver nvidia-cudnn-cu12==9.99.1.2" in flat(result.output)
-    assert "DO NOT MATCH THE HASHES" in flat(result.output)
+    assert "pip did not deliver nvidia-cudnn-cu12==9.99.1.2" in result.text
+    assert "DO NOT MATCH THE HASHES" in result.text
     for old, target in zip(before, targets, strict=True):
         assert fingerprint.difference(old, fingerprint.of(target)) == []
         assert compiled(target).startswith(f"headers: {number(PINNED)}\n")
@@ -195,68 +198,37 @@ def test_a_library_of_somebody_else_is_not_replaced(apply: Apply, targets: list[
     try:
         result = apply()
         assert result.rc != 0
-        assert f"{theirs} is in the way" in flat(result.output)
+        assert f"{theirs} is in the way" in result.text
     finally:
         for target in targets:
             assert target.must(f"cat {theirs}; rm {theirs}") == "theirs"
 
 
-def test_a_damaged_library_is_repaired(apply: Apply, target: Machine) -> None:
-    target.must("truncate -s -1 /opt/cudnn/default/lib/libcudnn_graph.so.9")
+def test_a_damaged_library_is_repaired(apply: Apply, targets: list[Machine]) -> None:
+    for target in targets:
+        target.must("truncate -s -1 /opt/cudnn/default/lib/libcudnn_graph.so.9")
 
-    result = apply(hosts=target.host.name)
+    result = apply()
 
     assert result.rc == 0, result.output
-    assert compiled(target).startswith(f"headers: {number(PINNED)}\n")
+    for target in targets:
+        assert compiled(target).startswith(f"headers: {number(PINNED)}\n")
 
 
 @pytest.mark.parametrize(
     ("variables", "words"),
     [
-        ({"cudnn_cuda_majors": []}, "cudnn_cuda_majors is empty, and no CUDA toolkit is installed"),
-        ({"cudnn_cuda_majors": [11]}, "cudnn_cuda_majors has 11, and there is no cuDNN 9 for that"),
-        ({"cudnn_version": "9.0.0.1"}, "cudnn_version is 9.0.0.1, of which no SHA-256 is known for CUDA 13"),
+        ({"cudnn_cuda_majors": []}, "cudnn_cuda_majors: is empty, and no CUDA toolkit is installed"),
+        ({"cudnn_cuda_majors": [11]}, "cudnn_cuda_majors: has 11, and there is no cuDNN 9 for that"),
+        ({"cudnn_version": "9.0.0.1"}, "cudnn_version: is 9.0.0.1, of which no SHA-256 is known for CUDA 13"),
         ({"cudnn_source": "archive"}, "value of cudnn_source must be one of"),
         (
             {"cudnn_source": "cuda_repository", "cudnn_version": "9.12.0.46"},
-            "cudnn_version is 9.12.0.46, and the repository gives its newest alone",
+            "cudnn_version: is 9.12.0.46, and the repository gives its newest alone",
         ),
     ],
 )
 def test_bad_input_changes_nothing(
-    apply: Apply, unchanged: Callable[[], None], targets: list[Machine], variables: dict[str, Any], words: str
+    refused: Callable[[dict[str, Any], str], None], variables: dict[str, Any], words: str
 ) -> None:
-    result = apply(hosts=targets[0].host.name, variables=variables)
-
-    assert result.rc != 0
-    assert words in flat(result.output)
-    unchanged()
-
-
-def findings(folder: Path, target: Machine) -> dict[str, str]:
-    """What the playbook verify finds on a host."""
-    options, report = folder / "verify.json", folder / "report.json"
-    options.write_text(
-        json.dumps(
-            {
-                "workstation_roles": [{"role": "cudnn", "applies": True}],
-                "cudnn_source": "wheel",
-                "cudnn_cuda_majors": [13],
-            }
-        )
-    )
-    subprocess.run(
-        [
-            *(sys.executable, "-m", "ansible", "playbook", "playbooks/verify.yml", f"--limit={target.host.name}"),
-            *("--inventory", str(LAB.inventory), "--extra-vars", f"@{options}"),
-        ],
-        check=False,  # it ends with an error when a finding failed
-        cwd=lab.ROOT,
-        env=os.environ | {"ANSIBLE_CONFIG": str(lab.ROOT / "ansible.cfg"), "RIGWRIGHT_REPORT_PATH": str(report)},
-    )
-    return {row["id"]: row["status"] for row in json.loads(report.read_text())["hosts"][target.host.name]["findings"]}
-
-
-def flat(text: str) -> str:
-    """What a person reads: Ansible breaks long lines."""
-    return re.sub(r"\s+", " ", text)
+    refused(variables, words)

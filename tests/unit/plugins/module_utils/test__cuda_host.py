@@ -50,8 +50,8 @@ def test_a_host_is_read_below_its_root(root):
 def test_what_each_role_brought_is_told_apart(root):
     cuda, cudnn = (read_host(Tree(str(root)), role) for role in ("cuda", "cudnn"))
 
-    assert (cuda.brought, cuda.shared) == ({"cuda-toolkit-13-0", "g++"}, {"g++"})
-    assert (cudnn.brought, cudnn.shared) == ({"g++"}, {"cuda-toolkit-13-0", "g++"})
+    assert cuda.brought == cudnn.shared == {"cuda-toolkit-13-0", "g++"}
+    assert cudnn.brought == cuda.shared == {"g++"}
 
 
 def test_a_library_that_a_toolkit_was_linked_with_is_no_driver(root):
@@ -77,6 +77,6 @@ def test_the_repository_of_a_system():
         "keyring": data.CUDA_KEYRING_PACKAGE,
         "keyring_sha256": row.keyring_sha256,
     }
-    mirror = repository(host, {"url": "http://m.example/repos", "keyring_sha256": {"ubuntu2404": "ab" * 32}})
+    mirror = repository(host, {"url": "http://m.example/repos/", "keyring_sha256": {"ubuntu2404": "ab" * 32}})
     assert (mirror["url"], mirror["keyring_sha256"]) == ("http://m.example/repos/ubuntu2404/sbsa", "ab" * 32)
     assert repository(Host("Debian", "11", "x86_64"), {}) == {}

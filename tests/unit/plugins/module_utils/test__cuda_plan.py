@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
@@ -21,10 +22,10 @@ BARE = Host("Debian", "13", "x86_64", free_bytes=ROOM)
 
 
 def refusals(plan: Plan) -> list[str]:
-    return [f"{row['variable']} {row['problem']}: {row['remedy']}" for row in plan.requirements if not row["ok"]]
+    return [f"{row['variable']} {row['problem']}: {row['remedy']}" for row in plan.requirements]
 
 
-def having(host: Host, *names: str, **changes: object) -> Host:
+def having(host: Host, *names: str, **changes: Any) -> Host:
     return dataclasses.replace(host, packages={name: Package("1") for name in names}, **changes)
 
 
@@ -83,6 +84,16 @@ def test_absent_leaves_what_another_role_relies_on():
     assert plan_absent(dataclasses.replace(host, shared=frozenset({"g++"}))).remove == ["cuda-toolkit-13-0"]
 
 
+def test_absent_names_a_hold_that_is_in_the_way():
+    packages = {"cuda-toolkit-13-0": Package("1", hold=True), "vim": Package("1", hold=True)}
+    host = dataclasses.replace(BARE, packages=packages, brought=frozenset({"cuda-toolkit-13-0"}))
+
+    assert refusals(plan_absent(host)) == [
+        "cuda_state lets cuda-toolkit-13-0 go, and dpkg has a hold on that: run `apt-mark unhold cuda-toolkit-13-0` first, or"
+        " leave things as they are"
+    ]
+
+
 @pytest.mark.parametrize(
     ("driver", "toolkits"),
     [
@@ -94,6 +105,13 @@ def test_absent_leaves_what_another_role_relies_on():
 )
 def test_nobody_asked_so_the_driver_decides(driver, toolkits):
     assert plan_present(dataclasses.replace(BARE, driver=driver), Request()).toolkits == toolkits
+
+
+def test_nobody_asked_so_what_is_there_stays_as_long_as_it_works():
+    host = having(BARE, "cuda-toolkit-12-8", "cuda-toolkit-12-9", driver="580.95.05")
+
+    assert plan_present(host, Request()).toolkits == ["12.9", "12.8"]
+    assert plan_present(dataclasses.replace(host, driver="520.61.05"), Request()).toolkits == ["11.8"]
 
 
 def test_an_old_card_gets_the_last_toolkit_that_knows_it():
@@ -111,6 +129,16 @@ def test_an_old_card_gets_the_last_toolkit_that_knows_it():
             dataclasses.replace(BARE, driver="570.211.01"),
             Request(toolkits=("13.0",)),
             "cuda_toolkits has CUDA 13.0, which needs driver 580.65.06 or newer, not 570.211.01 (docs.nvidia.com",
+        ),
+        (
+            dataclasses.replace(BARE, driver="470.256.02"),
+            Request(),
+            "cuda_toolkits is empty, and no toolkit is known that driver 470.256.02 supports in full",
+        ),
+        (
+            BARE,
+            Request(toolkits=("13.0",), driver_branch="580-open"),
+            "cuda_driver_branch is 580-open, which is no branch that is known: choose among",
         ),
         (BARE, Request(toolkits=("13.99",)), "cuda_toolkits has CUDA 13.99, which is not one of 11.8"),
         (BARE, Request(toolkits=("13.0", "13.0")), "cuda_toolkits has 13.0 twice"),
@@ -133,14 +161,14 @@ def test_an_old_card_gets_the_last_toolkit_that_knows_it():
         (
             dataclasses.replace(BARE, free_bytes={"/usr/local": 15 * GIB, "/var/cache/apt": 30 * GIB}),
             Request(toolkits=("13.0", "12.9")),
-            "asks for 2 new, which need 20 GiB, and /usr/local have less free: free some room, ask for fewer, or set `cuda_free_bytes`",
+            "asks for 2 new, which need 20 GiB, and less is free below /usr/local: free some room, ask for fewer, or set `cuda_free_bytes`",
         ),
         (
             dataclasses.replace(
                 BARE, packages={"cuda-toolkit-12-9": Package("1", hold=True)}, brought=frozenset({"cuda-toolkit-12-9"})
             ),
             Request(toolkits=("13.0",)),
-            "lets cuda-toolkit-12-9 go, and dpkg has a hold on that: run `apt-mark unhold cuda-toolkit-12-9`",
+            "lets cuda-toolkit-12-9 go, and dpkg has a hold on that: run `apt-mark unhold cuda-toolkit-12-9` first",
         ),
     ],
 )

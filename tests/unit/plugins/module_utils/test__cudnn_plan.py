@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import Package
@@ -16,19 +17,18 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._cudnn_plan 
     majors_of,
     plan_absent,
     plan_present,
+    read_wheels,
 )
 
 BARE = Host("Debian", "13", "x86_64", free_bytes={"/opt": 100 * 1024**3})
 
 
-def having(*names: str, **changes: object) -> Host:
+def having(*names: str, **changes: Any) -> Host:
     return dataclasses.replace(BARE, packages={name: Package("1") for name in names}, **changes)
 
 
 def refusals(plan: Plan) -> str:
-    return "\n".join(
-        f"{row['variable']} {row['problem']}: {row['remedy']}" for row in plan.requirements if not row["ok"]
-    )
+    return "\n".join(f"{row['variable']} {row['problem']}: {row['remedy']}" for row in plan.requirements)
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,24 @@ def test_absent_leaves_what_another_role_relies_on():
 
 
 def test_a_wheel_of_the_user_s_own():
-    plan = plan_present(BARE, Request("wheel", (12,), "9.99.0.1", {"9.99.0.1": {12: ["ab" * 32]}}))
+    plan = plan_present(BARE, Request("wheel", (12,), "9.99.0.1", read_wheels({"9.99.0.1": {"12": ["ab" * 32]}})))
 
     assert refusals(plan) == ""
     assert plan.wheels == [{"cuda": 12, "version": "9.99.0.1", "sha256": ["ab" * 32]}]
+
+
+@pytest.mark.parametrize(
+    ("wheels", "words"),
+    [
+        ({"9.99.0.1": ["ab" * 32]}, "9.99.0.1 has no table of checksums"),
+        ({"9.99.0.1": {"cu12": ["ab" * 32]}}, "9.99.0.1 has no table of checksums"),
+        ({"9.99.0.1": {12: "ab" * 32}}, "not a SHA-256 of 64 hexadecimal digits in a list"),
+        ({"9.99.0.1": {12: ["ab"]}}, "not a SHA-256 of 64 hexadecimal digits in a list"),
+    ],
+)
+def test_what_is_no_table_of_wheels_is_refused(wheels, words):
+    with pytest.raises(ValueError, match=words):
+        read_wheels(wheels)
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ def test_a_build_that_failed(gather: Gather) -> None:
             "kernel": "6.12.107+deb13-amd64",
             "state": "failed",
             "log": "/var/lib/dkms/nvidia-current-open/550.163.01/build/make.log",
-            "error": "nvidia/nv-pci.c:237:9: error: too few arguments to function ‘pci_resize_resource’",  # noqa: RUF001 - as gcc has it
+            "error": "nvidia/nv-pci.c:237:9: error: too few arguments to function 'pci_resize_resource'",
         }
     ]
 
