@@ -16,7 +16,7 @@ import json
 import re
 import typing as t
 
-BARE_KEY = re.compile(r"^[A-Za-z0-9_-]+$")
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 # TOML 1.0, "String": what a basic string must escape.
 TOML_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
@@ -98,7 +98,7 @@ def _toml_string(text: str) -> str:
 
 
 def _toml_key(key: str) -> str:
-    return key if BARE_KEY.match(key) else _toml_string(key)
+    return key if BARE_KEY.fullmatch(key) else _toml_string(key)
 
 
 def _toml_path(path: tuple[str, ...]) -> str:

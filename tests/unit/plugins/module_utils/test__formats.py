@@ -15,7 +15,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._formats imp
     to_toml,
     to_yaml,
 )
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -29,6 +29,7 @@ TABLES = st.recursive(
 
 
 @given(TABLES)
+@example({"0\n": []})
 def test_toml_reads_back_as_what_was_written(table):
     assert tomllib.loads(to_toml(table)) == table
 
