@@ -34,6 +34,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia_chan
     simulation_problem,
 )
 
+ARCHIVE_SOURCE = "/etc/apt/sources.list.d/rigwright-nvidia-driver.sources"
 MODPROBE = "/etc/modprobe.d/rigwright-nvidia-driver.conf"
 SETTLE = "rigwright-nvidia-driver.service"
 PERSISTENCE, FABRIC = "nvidia-persistenced.service", "nvidia-fabricmanager.service"
@@ -207,11 +208,14 @@ def _fails_again(seen: Seen, failure: Failure) -> bool:
 # --- files and units -------------------------------------------------------------------------------------------------
 
 
-def apt_files(seen: Seen, lock: bool, components_source: str | None) -> list[dict[str, str]]:
-    """What apt and its helpers are told before a package is touched."""
+def source_files(components_source: str | None) -> list[dict[str, str]]:
+    """The source of the archive's components: the only file that has to be there before packages change."""
+    return [{"path": ARCHIVE_SOURCE, "content": components_source}] if components_source else []
+
+
+def apt_files(seen: Seen, lock: bool) -> list[dict[str, str]]:
+    """What apt and its helpers are told about the driver that is there. The transaction itself brings its pins along."""
     files = []
-    if components_source:
-        files.append({"path": "/etc/apt/sources.list.d/rigwright-nvidia-driver.sources", "content": components_source})
     if seen.plan.preferences:
         files.append({"path": f"/etc/apt/preferences.d/{OWN_PREFERENCES}", "content": seen.plan.preferences})
     if lock:
@@ -257,8 +261,11 @@ def driver_files(seen: Seen, change: Change | None, options: t.Mapping[str, t.An
     return files
 
 
-def directories(seen: Seen) -> list[dict[str, str]]:
-    return [{"path": PERSISTENCE_DROP_INS}] if _persistence_start(seen) else []
+def directories(files: t.Iterable[t.Mapping[str, str]]) -> list[dict[str, str]]:
+    """The directories of files which no package of the system has made."""
+    own = ("/etc/needrestart", "/etc/needrestart/conf.d", PERSISTENCE_DROP_INS)
+    paths = [row["path"] for row in files]
+    return [{"path": path} for path in own if any(name.startswith(f"{path}/") for name in paths)]
 
 
 def _persistence_start(seen: Seen) -> re.Match[str] | None:

@@ -177,12 +177,17 @@ unsettled:
   returned: always
   type: bool
   sample: false
-apt_files:
-  description: Files that are in place before packages change, as M(rigwright.workstation.config_files) takes them.
+source_files:
+  description: The source of the archive's components, as M(rigwright.workstation.config_files) takes it, in place before packages change.
   returned: always
   type: list
   elements: dict
-  sample: [{path: /etc/needrestart/conf.d/rigwright-nvidia-driver.conf, content: "..."}]
+  sample: []
+source_pending:
+  description: Whether that source is not yet as planned.
+  returned: always
+  type: bool
+  sample: false
 directories:
   description: The directories that the files need.
   returned: always
@@ -190,13 +195,13 @@ directories:
   elements: dict
   sample: []
 files:
-  description: Files for the driver itself.
+  description: What the driver, apt and its helpers are told once the packages are as planned.
   returned: always
   type: list
   elements: dict
   sample: [{path: /etc/modprobe.d/rigwright-nvidia-driver.conf, content: "blacklist nouveau\n"}]
 initramfs:
-  description: Whether the kernel is booted with an initramfs, which holds a copy of the module options.
+  description: Whether the module options change, of which the initramfs that the kernel is booted with holds a copy.
   returned: always
   type: bool
   sample: true
@@ -260,7 +265,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt_package
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_plan import plan_driver
 
 ROOT = "/"
-ARCHIVE_SOURCE = "/etc/apt/sources.list.d/rigwright-nvidia-driver.sources"
 PERSISTENCE_UNITS = [f"{where}/{plan.PERSISTENCE}" for where in ("/usr/lib/systemd/system", "/lib/systemd/system")]
 
 # Options of the module that plan_driver takes under the same name.
@@ -312,7 +316,7 @@ class Reader:
         _rc, out, _err = self.run(archive.COMMAND)
         targets = archive.parse_targets(out)
         return archive.component_source(
-            targets, seen.facts["system"]["distribution"], seen.plan.components, ARCHIVE_SOURCE
+            targets, seen.facts["system"]["distribution"], seen.plan.components, plan.ARCHIVE_SOURCE
         )
 
     def repository(self, seen: plan.Seen) -> dict[str, str]:
@@ -330,6 +334,10 @@ class Reader:
             "keyring": planned["keyring"],
             "keyring_sha256": checksums.get(planned["directory"]) or planned["keyring_sha256"],
         }
+
+    def differ(self, path: str, files: t.Iterable[t.Mapping[str, str]]) -> bool:
+        """Whether a file is not as planned; one that is not planned must not be there."""
+        return self.tree.text(path) != next((row["content"] for row in files if row["path"] == path), "")
 
     def boots_with_initramfs(self, seen: plan.Seen) -> bool:
         return self.tree.exists("/usr/sbin/update-initramfs") and self.tree.exists(
@@ -367,6 +375,10 @@ def main() -> None:
     going = plan.leaving(seen) if absent else []
     loose = set(seen.locked) - set(seen.facts["holds"]) if params["lock"] else set(record.held)
     reboot = plan.reboot_reasons(seen)
+    sources, files = [], []
+    if not absent and not planned.refused:
+        sources = plan.source_files(reader.components_source(seen))
+        files = plan.apt_files(seen, params["lock"]) + plan.driver_files(seen, wanted, params["module_options"])
     module.exit_json(
         changed=False,
         source=planned.source,
@@ -383,10 +395,11 @@ def main() -> None:
         going=going,
         pending=bool(record.baseline or record.brought or record.held) if absent else bool(wanted or loose),
         unsettled=record.is_unsettled(seen.boot),
-        apt_files=[] if planned.refused else plan.apt_files(seen, params["lock"], reader.components_source(seen)),
-        directories=plan.directories(seen),
-        files=plan.driver_files(seen, wanted, params["module_options"]),
-        initramfs=reader.boots_with_initramfs(seen),
+        source_files=sources,
+        source_pending=reader.differ(plan.ARCHIVE_SOURCE, sources),
+        directories=plan.directories(files),
+        files=files,
+        initramfs=reader.differ(plan.MODPROBE, files) and reader.boots_with_initramfs(seen),
         units=plan.units(seen),
         secure_boot=planned.secure_boot,
         mok_certificate=seen.facts["secure_boot"]["certificate"],

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a planned driver means for recorded hosts: transaction, lock, files, units, and what is proven."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils import _nvidia_plan as nvidia
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import Package
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_plan import plan_driver
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia_change import (
+    INSTALLED,
+    Change,
+    Failure,
+    Record,
+    Simulation,
+)
+
+from tests.unit import gpu_hosts
+
+OLD, NEW = "580.159.04", "590.48.01"
+PARAMS = {
+    "branch": "auto",
+    "upgrade": False,
+    "interrupt": False,
+    "ignore_build_failures": False,
+    "mok_password": "",
+    "host_name": "debian12",
+}
+See = Callable[..., nvidia.Seen]
+
+
+@pytest.fixture
+def see(tmp_path: Path) -> See:
+    """See a recorded host with a request: `see("healthy_workstation", {"branch": "590"}, record=..., loaded=...)`."""
+
+    def look(
+        name: str, request: dict[str, Any] | None = None, *, offered: Sequence[str] = (), **seen: Any
+    ) -> nvidia.Seen:
+        facts = gpu_hosts.gather(name, Path(tempfile.mkdtemp(dir=tmp_path)))
+        facts["free_bytes"] = dict.fromkeys(facts["free_bytes"], 10**12)
+        facts["holders"] = [row for row in facts["holders"] if row["command"] == "nvidia-persistenced"]
+        for rows in facts["available"].values():
+            rows += [{"version": version, "origins": ["cuda_repository"]} for version in offered]
+        facts.update(seen.pop("facts", {}))
+        planned = plan_driver(facts, request or {})
+        return nvidia.Seen(facts=facts, plan=planned, record=seen.pop("record", Record()), **seen)
+
+    return look
+
+
+def statuses(rows: list[dict[str, str]]) -> dict[str, str]:
+    return {row["id"].removeprefix("nvidia_driver."): row["status"] for row in rows}
+
+
+def unmet(rows: list[dict[str, Any]]) -> dict[str, str]:
+    return {row["variable"]: row["problem"] for row in rows if not row["ok"]}
+
+
+# --- the transaction ---
+
+
+def test_a_bare_host_gets_pin_headers_and_driver_in_one_transaction(see: See) -> None:
+    seen = see("nouveau_bound")
+    change = nvidia.change_of(seen.facts, seen.plan)
+    assert change is not None
+    assert change.install == [
+        "nvidia-driver-pinning-580",
+        "linux-headers-6.12.107+deb13-amd64",
+        "nvidia-driver-cuda",
+        "nvidia-kernel-open-dkms",
+    ]
+    assert (change.branch, change.remove, change.loads, change.recommends) == (580, [], True, False)
+    assert "Pin: version 580.*" in change.preferences
+
+
+def test_all_of_the_driver_goes_along_to_another_branch(see: See) -> None:
+    seen = see("healthy_workstation", {"branch": "590"}, offered=[f"{NEW}-1"])
+    change = nvidia.change_of(seen.facts, seen.plan)
+    assert change is not None
+    assert {"nvidia-driver", "libcuda1", "nvidia-driver-cuda", "nvidia-kernel-open-dkms"} <= {*change.install}
+    assert "nvidia-driver-pinning-580" in change.remove
+    assert "nvidia-container-toolkit" not in {*change.install, *change.remove}
+    # A desktop takes what the packages recommend.
+    assert change.recommends
+
+
+def test_what_is_as_planned_needs_no_transaction(see: See) -> None:
+    seen = see("healthy_workstation")
+    assert nvidia.change_of(seen.facts, seen.plan) is None
+    assert nvidia.transaction_lines(seen, None) == {"before": "", "after": ""}
+
+
+def test_an_upgrade_names_driver_and_kernel(see: See) -> None:
+    seen = see("healthy_workstation")
+    change = nvidia.change_of(seen.facts, seen.plan, upgrade=True)
+    assert change is not None
+    assert {"libcuda1", "nvidia-open", "linux-image-amd64", "linux-headers-amd64"} <= {*change.install}
+    assert "linux-image-6.1.0-37-amd64" not in change.install
+
+
+def test_a_refused_plan_has_no_transaction(see: See) -> None:
+    seen = see("run_leftovers")
+    assert seen.plan.refused
+    assert nvidia.change_of(seen.facts, seen.plan) is None
+
+
+def test_the_diff_has_what_apt_would_do(see: See) -> None:
+    simulation = Simulation({"libcuda1": f"{NEW}-1", "nvidia-modprobe": f"{NEW}-1"}, ["nvidia-driver-pinning-580"])
+    seen = see("healthy_workstation", {"branch": "590"}, simulation=simulation)
+    assert nvidia.transaction_lines(seen, nvidia.change_of(seen.facts, seen.plan)) == {
+        "before": f"libcuda1 {OLD}-1\nnvidia-driver-pinning-580 {OLD}-1\n",
+        "after": f"libcuda1 {NEW}-1\nnvidia-modprobe {NEW}-1\n",
+    }
+
+
+def test_without_lists_the_diff_has_names(see: See) -> None:
+    seen = see("nouveau_bound")
+    assert not nvidia.has_lists(seen.facts, seen.plan)
+    shown = nvidia.transaction_lines(seen, nvidia.change_of(seen.facts, seen.plan))
+    assert shown["before"] == ""
+    assert "nvidia-driver-cuda (as the source has it)\n" in shown["after"]
+
+
+def test_what_goes_is_what_came_and_nothing_else_needs(see: See) -> None:
+    packages = {
+        "nvidia-driver-cuda": Package("1", needs=frozenset({"libcuda1"})),
+        "libcuda1": Package("1"),
+        "dkms": Package("1"),
+        "nvidia-kernel-open-dkms": Package("1", needs=frozenset({"dkms"})),
+        "wireguard-dkms": Package("1", needs=frozenset({"dkms"})),
+        "nvidia-settings": Package("1"),
+    }
+    record = Record(brought=["dkms", "libcuda1", "nvidia-driver-cuda", "nvidia-kernel-open-dkms", "gone-since"])
+    seen = see(
+        "healthy_workstation", record=record, packages=packages, automatic=frozenset({"libcuda1", "dkms", "gone-since"})
+    )
+    # wireguard-dkms needs dkms by now; nvidia-settings was there before the role.
+    assert nvidia.leaving(seen) == ["libcuda1", "nvidia-driver-cuda", "nvidia-kernel-open-dkms"]
+
+
+# --- what speaks against it ---
+
+
+def test_an_unsound_transaction_is_refused(see: See) -> None:
+    seen = see("healthy_workstation", {"branch": "590"}, simulation=Simulation({}, ["gnome-shell"]))
+    change = nvidia.change_of(seen.facts, seen.plan)
+    found = unmet(nvidia.requirements(seen, change, {**PARAMS, "branch": "590"}))
+    assert "apt would also remove gnome-shell" in found["nvidia_driver_branch"]
+
+
+def test_what_was_taken_back_is_tried_again_only_when_asked(see: See) -> None:
+    failure = Failure("boot", "the module is not loaded", OLD, "6.1.0-37-amd64", restored="570.195.03")
+    seen = see("healthy_workstation", record=Record(failure=failure))
+    change = Change(580)
+    assert "leads to driver 580.159.04 again" in unmet(nvidia.requirements(seen, change, PARAMS))["debian12"]
+    assert unmet(nvidia.requirements(seen, change, {**PARAMS, "ignore_build_failures": True})) == {}
+    # Another kernel is another attempt.
+    other = dataclasses.replace(seen, record=Record(failure=dataclasses.replace(failure, kernel="6.1.0-40-amd64")))
+    assert unmet(nvidia.requirements(other, change, PARAMS)) == {}
+
+
+@pytest.mark.parametrize(("interrupt", "refused"), [(False, True), (True, False)])
+def test_an_upgrade_does_not_take_the_driver_from_a_program(see: See, interrupt: bool, refused: bool) -> None:
+    users = [{"pid": 1421, "command": "python3", "user": "alice", "devices": ["/dev/nvidia0"]}]
+    seen = see("healthy_workstation", {"interrupt": interrupt}, facts={"holders": users})
+    change = nvidia.change_of(seen.facts, seen.plan, upgrade=True)
+    found = unmet(nvidia.requirements(seen, change, {**PARAMS, "upgrade": True, "interrupt": interrupt}))
+    assert ("nvidia_driver_interrupt" in found) is refused
+    if refused:
+        assert "python3 (1421, alice)" in found["nvidia_driver_interrupt"]
+
+
+@pytest.mark.parametrize(("password", "refused"), [("", True), ("1234567", True), ("correct horse", False)])
+def test_a_key_that_nobody_trusts_needs_a_password(see: See, password: str, refused: bool) -> None:
+    untrusted = {"state": "enabled", "certificate": "/var/lib/dkms/mok.pub", "enrolled": False, "pending": False}
+    seen = see("healthy_workstation", facts={"secure_boot": untrusted})
+    assert seen.plan.secure_boot == "enroll"
+    found = unmet(nvidia.requirements(seen, None, {**PARAMS, "mok_password": password}))
+    assert ("nvidia_driver_mok_password" in found) is refused
+
+
+# --- files and units ---
+
+
+def test_the_archives_components_come_first(see: See) -> None:
+    assert nvidia.source_files("Types: deb\n") == [{"path": nvidia.ARCHIVE_SOURCE, "content": "Types: deb\n"}]
+    assert nvidia.source_files(None) == []
+
+
+@pytest.mark.parametrize(
+    ("lock", "paths"),
+    [
+        (
+            True,
+            [
+                "/etc/apt/apt.conf.d/52rigwright-nvidia-driver",
+                "/etc/needrestart/conf.d/rigwright-nvidia-driver.conf",
+            ],
+        ),
+        (False, []),
+    ],
+)
+def test_the_lock_is_told_to_those_that_would_break_it(see: See, lock: bool, paths: list[str]) -> None:
+    files = nvidia.apt_files(see("healthy_workstation"), lock)
+    assert [row["path"] for row in files] == paths
+    assert nvidia.directories(files) == [
+        {"path": path} for path in ("/etc/needrestart", "/etc/needrestart/conf.d") if lock
+    ]
+
+
+def test_without_a_pinning_package_the_role_pins(see: See) -> None:
+    files = nvidia.apt_files(see("mismatch_after_upgrade"), lock=False)
+    (pin,) = files
+    assert pin["path"] == "/etc/apt/preferences.d/rigwright-nvidia-driver"
+    assert "Pin-Priority: -1" in pin["content"]
+
+
+def test_nouveau_goes_once_there_is_a_module_or_one_is_about_to_come(see: See) -> None:
+    bare = see("nouveau_bound")
+    assert nvidia.driver_files(bare, None, {}) == []
+    (told,) = nvidia.driver_files(bare, Change(580), {})
+    assert "blacklist nouveau" in told["content"]
+    (told,) = nvidia.driver_files(see("healthy_workstation"), None, {"NVreg_B": 1, "NVreg_A": 0})
+    assert "options nvidia NVreg_A=0 NVreg_B=1\noptions nvidia-current NVreg_A=0 NVreg_B=1\n" in told["content"]
+
+
+def test_a_failed_build_leaves_nouveau(see: See) -> None:
+    seen = see("failed_build")
+    assert not seen.built
+    assert nvidia.driver_files(seen, None, {}) == []
+
+
+def test_ubuntus_daemon_is_told_to_work(see: See) -> None:
+    unit = "[Service]\nExecStart=/usr/bin/nvidia-persistenced --user x --no-persistence-mode --verbose\n"
+    files = nvidia.driver_files(see("healthy_workstation", persistence_unit=unit), None, {})
+    drop_in = files[-1]
+    assert drop_in["content"].endswith("ExecStart=\nExecStart=/usr/bin/nvidia-persistenced --user x --verbose\n")
+    assert {"path": nvidia.PERSISTENCE_DROP_INS} in nvidia.directories(files)
+
+
+def test_daemons_run_once_the_driver_is_loaded(see: See) -> None:
+    def names(seen: nvidia.Seen) -> list[str]:
+        return [row["name"] for row in nvidia.units(seen)]
+
+    unit = "[Service]\nExecStart=/usr/bin/nvidia-persistenced\n"
+    assert names(see("healthy_workstation", persistence_unit=unit)) == [nvidia.SETTLE, nvidia.PERSISTENCE]
+    assert names(see("nouveau_bound", persistence_unit=unit)) == [nvidia.SETTLE]
+    switches = see("healthy_workstation", persistence_unit=unit, facts={"nvswitch": True})
+    assert nvidia.FABRIC in names(switches)
+
+
+# --- what is left to do, and what is proven ---
+
+
+def test_a_change_that_is_not_loaded_is_a_reason_to_reboot(see: See) -> None:
+    seen = see("healthy_workstation", record=Record(change=Change(590, version=NEW, stage=INSTALLED)))
+    assert nvidia.reboot_reasons(seen) == [f"driver {NEW} is installed and not loaded yet"]
+    assert nvidia.reboot_reasons(see("healthy_workstation")) == []
+    assert "nouveau is loaded" in nvidia.reboot_reasons(see("nouveau_bound"))
+
+
+def test_findings_of_a_host_that_is_as_planned(see: See) -> None:
+    assert statuses(nvidia.findings(see("healthy_workstation"), None, [])) == {"reboot": "pass", "change": "pass"}
+
+
+@pytest.mark.parametrize(("version", "status"), [(OLD, "fail"), (NEW, "pass")])
+def test_a_driver_that_was_taken_back_is_a_fault_while_it_is_wanted(see: See, version: str, status: str) -> None:
+    failure = Failure("build", "error: too few", version, "6.1.0-37-amd64", restored="570.195.03")
+    found = nvidia.findings(see("healthy_workstation", record=Record(failure=failure)), None, [])
+    assert statuses(found)["change"] == status
+    assert "driver 570.195.03 is in place again" in found[1]["evidence"]
+
+
+def test_a_key_that_waits_for_a_person_is_a_warning(see: See) -> None:
+    assert statuses(nvidia.findings(see("mok_pending"), None, []))["secure_boot"] == "warn"
+
+
+def test_proofs_of_a_healthy_workstation(see: See) -> None:
+    seen = see("healthy_workstation")
+    seen.facts["holds"] = seen.locked
+    found = nvidia.proofs(seen, None, [], lock=True)
+    assert set(statuses(found).values()) == {"pass"}, found
+
+
+@pytest.mark.parametrize(
+    ("name", "faults"),
+    [
+        # Of a reboot that is due the rest of the proofs has to wait.
+        ("mismatch_after_upgrade", {"matches": "warn", "reboot": "warn", "locked": "fail"}),
+        ("failed_build", {"loaded": "fail", "dkms": "fail"}),
+        ("mixed_repositories", {"packages": "fail"}),
+    ],
+)
+def test_proofs_of_hosts_with_a_fault(see: See, name: str, faults: dict[str, str]) -> None:
+    seen = see(name)
+    reboot = nvidia.reboot_reasons(seen)
+    found = statuses(nvidia.proofs(seen, nvidia.change_of(seen.facts, seen.plan), reboot, lock=True))
+    assert faults.items() <= found.items(), found
+
+
+def test_without_a_gpu_nothing_is_proven(see: See) -> None:
+    found = statuses(nvidia.proofs(see("vm_without_gpu"), None, [], lock=True))
+    assert (found["loaded"], found["matches"]) == ("skip", "skip")
+
+
+def test_an_unlocked_driver_is_no_fault_where_nobody_asked_for_the_lock(see: See) -> None:
+    assert statuses(nvidia.proofs(see("healthy_workstation"), None, [], lock=False))["locked"] == "skip"
