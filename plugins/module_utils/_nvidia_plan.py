@@ -100,7 +100,10 @@ def change_of(facts: Facts, plan: Plan, upgrade: bool = False) -> Change | None:
     driver = [name for name in packages if is_driver_package(name) and name not in plan.remove]
     # All that stays moves along: no part of the driver is left on the branch that was.
     along = [name for name in driver if upgrade or branch_of(packages[name]["version"]) not in (0, plan.branch)]
-    kernels = [name for name in packages if is_kernel_metapackage(name)] if upgrade else []
+    kernels = {name for name in packages if is_kernel_metapackage(name)} if upgrade else set()
+    if plan.build == DKMS:
+        # The new kernel is of no use without its headers, even where those of the old one came by their own name.
+        kernels |= {name.replace("-image-", "-headers-") for name in kernels}
     install = list(dict.fromkeys([*plan.pinning, *plan.headers, *plan.install, *sorted(along), *sorted(kernels)]))
     if not install and not plan.remove:
         return None

@@ -68,7 +68,7 @@ options:
     type: bool
     default: true
   upgrade:
-    description: Whether the newest release of the branch, and the newest kernel, are installed.
+    description: Whether the newest release of the branch, and the newest kernel, are installed. Refreshes apt's lists, in check mode too.
     type: bool
     default: false
   interrupt:
@@ -287,6 +287,9 @@ class Reader:
         return rc, out, err
 
     def look(self) -> tuple[plan.Seen, change.Change | None]:
+        if self.params["upgrade"]:
+            # What is newest, apt knows only of lists that are.
+            self.run(["apt-get", "update", "--quiet"])
         facts = gpu.gather(self.tree, lambda names: self.run(["apt-cache", "policy", *names])[1])
         record = change.Record.load(self.tree)
         request = {key: self.params[key] for key in REQUEST} | {"own_holds": record.held}

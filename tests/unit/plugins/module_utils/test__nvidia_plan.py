@@ -104,6 +104,14 @@ def test_an_upgrade_names_driver_and_kernel(see: See) -> None:
     assert "linux-image-6.1.0-37-amd64" not in change.install
 
 
+def test_an_upgrade_brings_the_headers_of_the_new_kernel(see: See) -> None:
+    seen = see("healthy_workstation")
+    del seen.facts["packages"]["linux-headers-amd64"]
+    change = nvidia.change_of(seen.facts, seen.plan, upgrade=True)
+    assert change is not None
+    assert {"linux-image-amd64", "linux-headers-amd64"} <= {*change.install}
+
+
 def test_a_refused_plan_has_no_transaction(see: See) -> None:
     seen = see("run_leftovers")
     assert seen.plan.refused
