@@ -75,6 +75,7 @@ taken_back:
   sample: ""
 """
 
+import dataclasses
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
@@ -125,6 +126,7 @@ def main() -> None:
         return rc, out, err
 
     host = change.Host(run, ROOT)
+    before = dataclasses.asdict(host.record)
     taken_back = ""
     if not module.check_mode:
         try:
@@ -133,7 +135,8 @@ def main() -> None:
             module.fail_json(msg=f"{error}.".replace("..", "."))
     shown = module.params["shown"]
     module.exit_json(
-        changed=True,
+        # A key that waits for a person at the console leaves nothing to settle.
+        changed=module.params["state"] != "settled" or dataclasses.asdict(host.record) != before,
         version=host.version(),
         taken_back=taken_back,
         diff={
