@@ -17,7 +17,8 @@ from harness.clients import Entry, Machine
 
 OLD, NEW = "580.159.04", "590.48.01"
 Apply = Callable[..., Any]
-BROKEN = "/etc/dkms/nvidia.conf"
+# DKMS reads it for the new version alone: the previous driver has to be built again on the way back.
+BROKEN = f"/etc/dkms/nvidia-{NEW}.conf"
 
 
 def words(text: str) -> str:
