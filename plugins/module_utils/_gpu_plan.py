@@ -681,7 +681,7 @@ class Planner:
             f"holds {', '.join(held)}",
             f"run `apt-mark unhold {' '.join(held)}` if the hold is no longer wanted",
         )
-        users = [row for row in host["holders"] if row["command"] != "nvidia-persistenced"]
+        users = gpu_users(host)
         shown = ", ".join(f"{row['command']} ({row['pid']}, {row['user']})" for row in users[:5])
         plan.require(
             not users or self.request.interrupt,
@@ -738,6 +738,11 @@ class Planner:
             ),
         ]
         plan.reboot = [reason for needed, reason in reasons if needed]
+
+
+def gpu_users(host: Facts) -> list[Facts]:
+    """The programs that use the GPU. The daemon stops by itself; of its name the kernel keeps 15 characters."""
+    return [row for row in host["holders"] if not row["command"].startswith("nvidia-persiste")]
 
 
 def preferences(source: str, branch: int) -> str:

@@ -22,7 +22,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_host im
     is_driver_package,
     is_kernel_metapackage,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_plan import Plan, preferences
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_plan import Plan, gpu_users, preferences
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia_change import (
     DKMS,
     OWN_PREFERENCES,
@@ -152,7 +152,7 @@ def transaction_lines(seen: Seen, change: Change | None) -> dict[str, str]:
 
 def in_use(facts: Facts, interrupt: bool) -> dict[str, t.Any]:
     """Also what is removed or upgraded must not be taken from under a program."""
-    users = [row for row in facts["holders"] if row["command"] != "nvidia-persistenced"]
+    users = gpu_users(facts)
     shown = ", ".join(f"{row['command']} ({row['pid']}, {row['user']})" for row in users[:5])
     return {
         "ok": not users or interrupt,

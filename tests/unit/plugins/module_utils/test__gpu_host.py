@@ -85,7 +85,7 @@ def test_a_healthy_workstation(gather: Gather) -> None:
 
 def test_who_holds_the_gpu(gather: Gather) -> None:
     assert gather("healthy_workstation")["holders"] == [
-        {"pid": 602, "command": "nvidia-persistenced", "user": "root", "devices": ["/dev/nvidia0"]},
+        {"pid": 602, "command": "nvidia-persiste", "user": "root", "devices": ["/dev/nvidia0"]},
         {"pid": 1421, "command": "python3", "user": "alice", "devices": ["/dev/nvidia0", "/dev/nvidiactl"]},
     ]
 

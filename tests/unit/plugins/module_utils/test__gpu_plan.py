@@ -538,7 +538,7 @@ def test_a_recorded_host_is_refused(name: str, request_: dict[str, Any], problem
 
 def test_the_persistence_daemon_does_not_count_as_use(tmp_path: Path) -> None:
     host = gpu_hosts.gather("healthy_workstation", tmp_path)
-    host["holders"] = [row for row in host["holders"] if row["command"] == "nvidia-persistenced"]
+    host["holders"] = [row for row in host["holders"] if row["command"] == "nvidia-persiste"]
     assert plan_driver(host, {"branch": "595"}).refused is False
 
 

@@ -44,7 +44,7 @@ def see(tmp_path: Path) -> See:
     ) -> nvidia.Seen:
         facts = gpu_hosts.gather(name, Path(tempfile.mkdtemp(dir=tmp_path)))
         facts["free_bytes"] = dict.fromkeys(facts["free_bytes"], 10**12)
-        facts["holders"] = [row for row in facts["holders"] if row["command"] == "nvidia-persistenced"]
+        facts["holders"] = [row for row in facts["holders"] if row["command"] == "nvidia-persiste"]
         for rows in facts["available"].values():
             rows += [{"version": version, "origins": ["cuda_repository"]} for version in offered]
         facts.update(seen.pop("facts", {}))
