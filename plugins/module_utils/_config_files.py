@@ -181,7 +181,10 @@ def remember(
             first = known or Record(before, times.get(item.path))
             # What was secret once stays so: the diff of a later run shows what was there before it.
             secret = first.secret or item.secret
-            remembered[item.path] = dataclasses.replace(first, written=item.state.digest, secret=secret)
+            # Text that lay there already is a person's if it was not written by the set, also where the set wants just this text.
+            found = item.path in records and before.digest == item.state.digest
+            written = first.written if found else item.state.digest
+            remembered[item.path] = dataclasses.replace(first, written=written, secret=secret)
     return remembered
 
 

@@ -201,6 +201,15 @@ def test_what_a_person_edited_is_kept_beside(lived_in):
     assert Path(kept).read_text() == "by hand\n"
 
 
+@pytest.mark.parametrize("mode", [0o644, 0o600], ids=["as it is", "in another mode"])
+def test_what_a_person_edited_is_kept_also_after_a_run_that_wanted_just_that(lived_in, mode):
+    lived_in.apply({"2": file("two\n")})
+    lived_in.write("2", "two\nby hand\n")
+    lived_in.apply({"2": file("two\nby hand\n", mode)})
+    (kept,) = lived_in.apply({}).edited
+    assert Path(kept).read_text() == "two\nby hand\n"
+
+
 def test_a_path_of_another_set_is_known(host):
     host.apply({"4": NEW})
     assert host.set("other").owner_of([host.path("4"), host.path("5")]) == {host.path("4"): "test"}
