@@ -215,6 +215,8 @@ class Store:
         self.path = os.path.join(root, name)
         self.manifest = os.path.join(self.path, "manifest.json")
         self.journal = os.path.join(self.path, "journal.json")
+        # Copies of what a recovery found where it had to put an older file back.
+        self.rescued: list[str] = []
 
     @contextlib.contextmanager
     def locked(self) -> t.Iterator[None]:
@@ -277,11 +279,11 @@ class Store:
         if original.content is not None:
             write_durably(self._blob(path), original.content)
 
-    def keep_edited(self, step: Step) -> str:
+    def keep_edited(self, path: str, found: State) -> str:
         """Save a file that a person edited and that is about to be given back; returns where."""
-        kept = os.path.join(self.path, "edited", _flat(step.path))
+        kept = os.path.join(self.path, "edited", _flat(path))
         os.makedirs(os.path.dirname(kept), mode=0o700, exist_ok=True)
-        write_durably(kept, step.before.content or b"")
+        write_durably(kept, found.content or b"")
         return kept
 
     def save(self, records: t.Mapping[str, Record], transaction: str) -> None:
@@ -315,14 +317,42 @@ class Store:
             return False
         counts = _read_json(self.manifest).get("transaction") == journal["transaction"]
         if not counts:
-            undo(journal["steps"])
+            self._undo(journal)
         for step in journal["steps"]:
             _remove(_staging(step["path"]))
             # Only now: until here a directory that is to go held the staged files of the transaction.
-            if counts and step["before"]["kind"] == "directory" and step["after"] == "missing":
+            if counts and step["before"]["kind"] == "directory" and step["after"]["kind"] == "missing":
                 _remove_when_empty(step["path"])
         _remove(self.journal)
         return True
+
+    def _undo(self, journal: t.Mapping[str, t.Any]) -> None:
+        """Take journalled steps back, last first. May be run again after a crash in the middle."""
+        for step in reversed(journal["steps"]):
+            path, before, after = step["path"], step["before"], step["after"]
+            # As long as a staged file waits, its path is not touched yet: what lies there now is not ours to take away.
+            if journal["staged"] and not os.path.lexists(new_name(path)):
+                self._undo_file(path, before, after)
+            _remove(_staging(path))
+            if before["kind"] == "directory":
+                if not os.path.isdir(path):
+                    os.mkdir(path, 0o700)
+                _set_owner_and_mode(path, State("directory", None, before["mode"], before["uid"], before["gid"]))
+            elif before["kind"] == "missing" and after["kind"] == "directory":
+                _remove_when_empty(path)
+
+    def _undo_file(self, path: str, before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> None:
+        replaced = os.path.lexists(old_name(path))
+        made = before["kind"] == "missing" and after["kind"] == "file"
+        if not replaced and not made:
+            return
+        found = read_state(path)
+        if found.kind == "file" and found.digest not in (before["digest"], after["digest"]):
+            self.rescued.append(self.keep_edited(path, found))
+        if replaced:
+            os.rename(old_name(path), path)
+        elif found.kind == "file":
+            os.unlink(path)
 
 
 class Transaction:
@@ -350,13 +380,12 @@ class Transaction:
         :raises OSError: no room, no such owner, a missing parent directory ...; call ``rollback``.
         """
         os.makedirs(self.store.path, mode=0o700, exist_ok=True)
-        journal = {"transaction": self.id, "steps": [_journal_entry(step) for step in self.steps]}
-        write_durably(self.store.journal, json.dumps(journal).encode())
+        self._note(staged=False)
         for path in self.remembered.keys() - self.records.keys():
             self.store.keep_original(path, self.remembered[path].original)
         for step in self.steps:
             if step.edited:
-                self.edited.append(self.store.keep_edited(step))
+                self.edited.append(self.store.keep_edited(step.path, step.before))
             if step in self.made:
                 os.mkdir(step.path, 0o700)
                 _set_owner_and_mode(step.path, step.after)
@@ -368,6 +397,12 @@ class Transaction:
                     write_durably(new_name(step.path), step.after.content or b"", step.after)
                     if step.mtime_ns:
                         os.utime(new_name(step.path), ns=(step.mtime_ns, step.mtime_ns))
+        self._note(staged=True)
+
+    def _note(self, staged: bool) -> None:
+        """Write the journal. Until everything is staged, a recovery knows that no wanted path was touched."""
+        journal = {"transaction": self.id, "staged": staged, "steps": [_journal_entry(step) for step in self.steps]}
+        write_durably(self.store.journal, json.dumps(journal).encode())
 
     def commit(self) -> None:
         """Put the staged files in place: one rename each.
@@ -398,32 +433,12 @@ class Transaction:
             self.store.forget()
 
 
-def undo(steps: t.Sequence[t.Mapping[str, t.Any]]) -> None:
-    """Take journalled steps back, last first. May be run again after a crash in the middle."""
-    for step in reversed(steps):
-        path, before = step["path"], step["before"]
-        if before["kind"] == "file":
-            if os.path.lexists(old_name(path)):
-                os.rename(old_name(path), path)
-        elif before["kind"] == "directory":
-            if not os.path.isdir(path):
-                os.mkdir(path, 0o700)
-            _set_owner_and_mode(path, State("directory", None, before["mode"], before["uid"], before["gid"]))
-        elif step["after"] == "file" and _was_placed(path):
-            os.unlink(path)
-        _remove(_staging(path))
-        if before["kind"] == "missing" and step["after"] == "directory":
-            _remove_when_empty(path)
-
-
-def _was_placed(path: str) -> bool:
-    """Whether a new file left the staging place for its path (it is in one of the two, never in both)."""
-    return os.path.lexists(path) and not os.path.lexists(new_name(path))
-
-
 def _journal_entry(step: Step) -> dict[str, t.Any]:
-    before = {"kind": step.before.kind, "mode": step.before.mode, "uid": step.before.uid, "gid": step.before.gid}
-    return {"path": step.path, "before": before, "after": step.after.kind}
+    return {"path": step.path, "before": _journal_state(step.before), "after": _journal_state(step.after)}
+
+
+def _journal_state(state: State) -> dict[str, t.Any]:
+    return {"kind": state.kind, "mode": state.mode, "uid": state.uid, "gid": state.gid, "digest": state.digest}
 
 
 def _staging(path: str) -> str:

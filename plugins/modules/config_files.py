@@ -17,6 +17,8 @@ description:
   - Remembers the first original of each file that it replaces. O(state=absent) gives them back byte for byte, and so does
     leaving a file out of the list.
   - A run that was interrupted (power cut, C(kill -9), full disk) is taken back by the next one before it begins.
+  - A file that somebody edited by hand, and in whose place an older one comes back, is kept under
+    C(/var/lib/rigwright/config_files/NAME/edited), and a warning names it.
   - Symbolic links are never followed and never replaced.
 version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)

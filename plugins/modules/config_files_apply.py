@@ -103,12 +103,18 @@ class ConfigFiles:
             steps = self._plan().steps
             self._rehearse(steps)
             return self._result(steps)
-        with self.store.locked():
-            self.recovered = self.store.recover()
-            transaction = self._plan()
-            if transaction.due:
-                self._apply(transaction)
-            return self._result(transaction.steps)
+        try:
+            with self.store.locked():
+                self.recovered = self.store.recover()
+                transaction = self._plan()
+                if transaction.due:
+                    self._apply(transaction)
+                return self._result(transaction.steps)
+        finally:
+            for kept in self.store.rescued:
+                self.module.warn(
+                    f"A file that was edited while a run was half done was put back; the edited one is kept as {kept}"
+                )
 
     def _wanted(self) -> list[Wanted]:
         directories = [Wanted(item["path"], self._state("directory", item)) for item in self.params["directories"]]

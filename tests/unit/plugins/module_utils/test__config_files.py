@@ -367,6 +367,66 @@ def test_a_crash_during_the_recovery_is_recovered_from(lived_in, monkeypatch):
             break
 
 
+def test_what_a_person_repaired_after_a_crash_is_kept_beside_the_file_that_comes_back(host):
+    host.write("2", "old\n")
+    transaction = host.begin({"2": NEW})
+    transaction.stage()
+    transaction.commit()  # and then the power goes
+    host.write("2", "by hand\n")
+    host.store.recover()
+    assert Path(host.path("2")).read_text() == "old\n"
+    (kept,) = host.store.rescued
+    assert Path(kept).read_text() == "by hand\n"
+
+
+def test_what_a_person_made_after_a_crash_before_anything_was_in_place_stays(host, monkeypatch):
+    transaction = host.begin({"4": NEW})
+    with monkeypatch.context() as patch:
+        patch.setattr(_config_files, "write_durably", _crash_at(".rigwright.4"))
+        with pytest.raises(Crash):
+            transaction.stage()
+    host.write("4", "by hand\n")
+    host.store.recover()
+    assert os.listdir(host.root) == ["4"] and Path(host.path("4")).read_text() == "by hand\n"
+    assert host.store.rescued == []
+
+
+def _crash_at(words: str):
+    real = _config_files.write_durably
+
+    def write(path, *args):
+        if words in path:
+            raise Crash
+        real(path, *args)
+
+    return write
+
+
+@pytest.mark.parametrize("first", [{}, FIVE], ids=["putting in place", "giving back"])
+def test_after_a_crash_at_any_point_nothing_that_a_person_wrote_since_is_lost(tmp_path, monkeypatch, first):
+    for number in range(1, 1000):
+        (tmp_path / str(number)).mkdir()
+        host = Host(tmp_path / str(number))
+        host.write("2", "second\n", 0o640)
+        host.write("3", "third\n", 0o604)
+        if first:
+            host.apply(first)
+        with monkeypatch.context() as patch:
+            seen = breaking_at(patch, number, Crash())
+            with contextlib.suppress(Crash):
+                host.apply({} if first else FIVE)
+        if len(seen) < number:
+            break
+        for name in "234":
+            Path(host.path("by hand")).write_text(f"{name} by hand\n")
+            os.rename(host.path("by hand"), host.path(name))
+        store = host.set("test")
+        store.recover()
+        found = [Path(path).read_text() for path in [*map(host.path, "234"), *store.rescued] if os.path.exists(path)]
+        assert {f"{name} by hand\n" for name in "234"} <= {*found}, f"call {number} ({seen[-1]})"
+    assert number > 20
+
+
 # --- Any history: two sets that share a directory, and runs that fail or are cut off at any call ---
 
 FILES = st.builds(file, st.text(max_size=20), st.sampled_from([0o644, 0o600, 0o755]))

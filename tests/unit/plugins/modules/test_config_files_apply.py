@@ -13,7 +13,12 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import (
+    State,
+    Store,
+    Transaction,
+    Wanted,
+)
 from ansible_collections.rigwright.workstation.plugins.modules import config_files_apply
 
 SECRET = "correct-horse-battery-staple"
@@ -179,6 +184,22 @@ def test_absent_gives_everything_back(apply, run_module, etc):
     assert ((etc / "a").read_bytes(), (etc / "a").stat().st_mtime_ns) == before
     assert not (etc / "sub").exists()
     assert run_module(config_files_apply, name="test", state="absent")["changed"] is False
+
+
+def test_what_a_person_wrote_after_an_interruption_is_kept_and_named_also_when_the_next_run_is_refused(
+    apply, etc, tmp_path
+):
+    (etc / "a").write_text("before\n")
+    (etc / "link").symlink_to("a")
+    after = State("file", b"after\n", 0o644, os.geteuid(), os.getegid())
+    transaction = Transaction(Store("test", root=str(tmp_path / "store")), [Wanted(str(etc / "a"), after)])
+    transaction.stage()
+    transaction.commit()  # and then the power goes
+    (etc / "a").write_text("by hand\n")
+    result = apply({etc / "link": "x\n"})
+    assert result["failed"] and (etc / "a").read_text() == "before\n"
+    (warning,) = result["warnings"]
+    assert Path(warning.split(" is kept as ")[1]).read_text() == "by hand\n"
 
 
 RUN = """
