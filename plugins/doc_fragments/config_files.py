@@ -32,8 +32,8 @@ options:
         type: str
         required: true
       mode:
-        description: Octal mode.
-        type: str
+        description: Octal mode in quotes, since an unquoted C(0755) is the number 493 for YAML.
+        type: raw
         default: "0755"
       owner:
         description: User name.

@@ -32,13 +32,14 @@ LOCK_SECONDS = 60
 # The arguments that the action and its module have in common.
 DIRECTORY: dict[str, t.Any] = {
     "path": {"type": "str", "required": True},
-    "mode": {"type": "str", "default": "0755"},
+    # raw: of an unquoted 0644, which YAML reads as the number 420, "str" would make "420", another octal mode.
+    "mode": {"type": "raw", "default": "0755"},
     "owner": {"type": "str", "default": "root"},
     "group": {"type": "str", "default": "root"},
 }
 FILE: dict[str, t.Any] = {
     **DIRECTORY,
-    "mode": {"type": "str", "default": "0644"},
+    "mode": {"type": "raw", "default": "0644"},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "secret": {"type": "bool", "default": False},
     "validate": {"type": "str"},

@@ -66,8 +66,8 @@ options:
         type: str
         choices: [ini, json, toml, yaml]
       mode:
-        description: Octal mode.
-        type: str
+        description: Octal mode in quotes, since an unquoted C(0644) is the number 420 for YAML.
+        type: raw
         default: "0644"
       owner:
         description: User name.

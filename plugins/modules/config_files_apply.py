@@ -29,7 +29,7 @@ options:
     suboptions:
       path: {description: Absolute path., type: str, required: true}
       state: {description: Whether the file should be there., type: str, choices: [present, absent], default: present}
-      mode: {description: Octal mode., type: str, default: "0644"}
+      mode: {description: Octal mode in quotes., type: raw, default: "0644"}
       owner: {description: User name., type: str, default: root}
       group: {description: Group name., type: str, default: root}
       secret: {description: Whether the content is hidden., type: bool, default: false}
@@ -58,6 +58,7 @@ import grp
 import json
 import os
 import pwd
+import re
 import shlex
 import shutil
 import signal
@@ -138,11 +139,9 @@ class ConfigFiles:
 
     def _state(self, kind: str, item: t.Mapping[str, t.Any]) -> State:
         content = self.contents[item["path"]].encode() if kind == "file" else None
-        try:
-            mode = int(item["mode"], 8)
-        except ValueError:
-            raise Refused(f'{item["path"]}: mode must be octal text such as "0644"') from None
-        return State(kind, content, mode, self._id(item, "owner"), self._id(item, "group"))
+        if not isinstance(item["mode"], str) or not re.fullmatch("0[0-7]{3,4}", item["mode"]):
+            raise Refused(f'{item["path"]}: mode must be octal text in quotes, such as "0644", and is {item["mode"]!r}')
+        return State(kind, content, int(item["mode"], 8), self._id(item, "owner"), self._id(item, "group"))
 
     def _id(self, item: t.Mapping[str, t.Any], what: str) -> int:
         try:

@@ -155,7 +155,9 @@ def test_check_mode_accepts_what_an_earlier_task_would_have_made(apply, etc):
         ("link", {}, "is a symbolic link"),
         ("directory", {}, "is a directory"),
         ("missing/a", {}, "no such directory"),
-        ("a", {"mode": "rw-r--r--"}, "mode must be octal"),
+        ("a", {"mode": "rw-r--r--"}, "mode must be octal text in quotes"),
+        ("a", {"mode": 0o644}, 'in quotes, such as "0644", and is 420'),
+        ("a", {"mode": "420"}, "and is '420'"),
         ("../a", {}, "not an absolute, plain path"),
     ],
 )
