@@ -30,6 +30,7 @@ attributes:
     support: full
     details:
       - Validators run on a private copy when they are installed.
+      - A file in a directory that is not there is announced with a warning, since a package of an earlier task may bring it.
   diff_mode:
     support: full
     details:

@@ -158,18 +158,21 @@ class ConfigFiles:
                 "; ".join(f"{path} belongs to the set {name}: one file has one owner" for path, name in claimed.items())
             )
         transaction = Transaction(self.store, self.wanted)
-        if not self.module.check_mode:
-            made = {step.path for step in transaction.steps if step.after.kind == "directory"}
-            parents = {os.path.dirname(step.path) for step in transaction.steps if step.after.kind != "missing"}
-            open_to_others = sorted(path for path in parents - made if os.path.isdir(path) and not _is_roots(path))
-            if open_to_others:
-                raise Refused(
-                    f"others than root may write in {', '.join(open_to_others)}, and could put a link in the way"
-                )
-            lost = sorted(path for path in parents - made if not os.path.isdir(path))
-            if lost:
-                raise Refused(f"no such directory: {', '.join(lost)} (list it under directories)")
+        made = {step.path for step in transaction.steps if step.after.kind == "directory"}
+        parents = {os.path.dirname(step.path) for step in transaction.steps if step.after.kind != "missing"}
+        open_to_others = sorted(path for path in parents - made if os.path.isdir(path) and not _is_roots(path))
+        if open_to_others:
+            raise Refused(f"others than root may write in {', '.join(open_to_others)}, and could put a link in the way")
+        lost = sorted(path for path in parents - made if not os.path.isdir(path))
+        if lost:
+            self._refuse_lost(f"no such directory: {', '.join(lost)} (list it under directories)")
         return transaction
+
+    def _refuse_lost(self, complaint: str) -> None:
+        """Check mode cannot know which directories a package of an earlier task would have brought."""
+        if not self.module.check_mode:
+            raise Refused(complaint)
+        self.module.warn(f"{complaint}. The run is refused unless an earlier task makes it")
 
     def _apply(self, transaction: Transaction) -> None:
         # A hang-up or a termination takes the files back too, instead of leaving that to the next run.

@@ -122,10 +122,12 @@ def test_a_full_disk_while_the_result_is_noted_takes_everything_back(apply, etc,
     assert shape(etc) == before
 
 
-def test_a_directory_that_others_may_write_is_refused(apply, etc):
+@pytest.mark.parametrize("check", [False, True], ids=["applied", "check mode"])
+def test_a_directory_that_others_may_write_is_refused_unless_the_set_closes_it(apply, etc, check):
     (etc / "open").mkdir()
     (etc / "open").chmod(0o777)
-    assert "others than root may write" in apply({etc / "open/a": "x\n"})["msg"]
+    assert "others than root may write" in apply({etc / "open/a": "x\n"}, check=check)["msg"]
+    assert apply({etc / "open/a": "x\n"}, directories=[{"path": str(etc / "open")}], check=check)["changed"]
 
 
 def test_check_mode_changes_nothing_and_shows_the_difference(apply, etc, tmp_path):
@@ -145,7 +147,9 @@ def test_check_mode_validates_with_the_programs_that_are_there(apply, etc):
 
 def test_check_mode_accepts_what_an_earlier_task_would_have_made(apply, etc):
     files = [{"path": str(etc / "new/a"), "owner": "nobody-yet"}]
-    assert apply({etc / "new/a": "x\n"}, files, check=True)["changed"]
+    result = apply({etc / "new/a": "x\n"}, files, check=True)
+    assert result["changed"] and f"no such directory: {etc / 'new'}" in result["warnings"][0]
+    assert apply({etc / "new/a": "x\n"}, directories=[{"path": str(etc / "new")}], check=True)["warnings"] == []
     assert "there is no owner nobody-yet" in apply({etc / "new/a": "x\n"}, files)["msg"]
 
 
