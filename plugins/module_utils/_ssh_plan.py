@@ -245,7 +245,7 @@ def directories(service: Service) -> list[dict[str, str]]:
 
 
 # A restart, not a reload: a sshd that got its ports from ssh.socket does not find them again on SIGHUP. Sessions outlive both.
-SERVICE = {"name": "ssh.service", "restart_on": [MAIN_CONFIG, f"{MAIN_CONFIG}.d"]}
+SERVICE = {"name": "ssh.service", "restart_on": [MAIN_CONFIG, f"{MAIN_CONFIG}.d"], "validate": "/usr/sbin/sshd -t"}
 SOCKET = {"name": "ssh.socket", "enabled": True, "restart_on": [f"{UNIT_FILES}/ssh.socket.d"]}
 
 

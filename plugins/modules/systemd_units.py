@@ -23,6 +23,7 @@ attributes:
     support: full
     details:
       - A unit that does not exist yet counts as one that would be started.
+      - O(units[].validate) is not run when O(changed_paths) names something, since the files are not yet what it would judge.
   diff_mode:
     support: full
     details:
@@ -62,6 +63,12 @@ options:
         description: With V(false) a restart that is due is announced by a warning and in RV(pending), not done.
         type: bool
         default: true
+      validate:
+        description:
+          - Command that is run, without a shell, before this unit is restarted or reloaded while it runs. When it fails, nothing is done to
+            any unit, and the task fails with the command's words.
+          - So a service that runs well is not lost for a mistake that somebody else made in its files.
+        type: str
   changed_paths:
     description:
       - What earlier tasks changed, as M(rigwright.workstation.config_files), M(rigwright.workstation.release_archive) and
@@ -95,6 +102,7 @@ EXAMPLES = r"""
         restart_on:
           - /etc/systemd/system/frps.service
           - /etc/frp/frps.toml
+        validate: frps verify -c /etc/frp/frps.toml
 """
 
 RETURN = r"""
@@ -113,6 +121,7 @@ pending:
 
 import json
 import os
+import shlex
 import time
 import typing as t
 
@@ -155,6 +164,9 @@ class Units:
             for unit in self.units
         }
         actions = {unit["name"]: self._plan(unit, status[unit["name"]], watched[unit["name"]]) for unit in self.units}
+        for unit in self.units:
+            if status[unit["name"]].running and {"restart", "reload"} & set(actions[unit["name"]]):
+                self._validate(unit)
         if not self.module.check_mode:
             for name, verbs in actions.items():
                 self._act(name, verbs)
@@ -189,6 +201,17 @@ class Units:
     def _status(self) -> dict[str, Status]:
         out = self._systemctl("show", f"--property={','.join(PROPERTIES)}", *self.names)
         return {name: Status.of(properties) for name, properties in parse_show(out, self.names).items()}
+
+    def _validate(self, unit: dict[str, t.Any]) -> None:
+        coming = self.module.check_mode and self.module.params["changed_paths"]
+        if not unit["validate"] or coming:
+            return
+        code, out, err = self.module.run_command(shlex.split(unit["validate"]), environ_update={"LC_ALL": "C.UTF-8"})
+        if code != 0:
+            self.module.fail_json(
+                msg=f"{unit['name']} goes on as it is: what it would load now is refused by `{unit['validate']}` "
+                f"(exit status {code}): {err.strip() or out.strip()}"
+            )
 
     def _act(self, name: str, verbs: list[str]) -> None:
         for verb in verbs:
@@ -278,6 +301,7 @@ def main() -> None:
                     "restart_on": {"type": "list", "elements": "path", "default": []},
                     "reload_on": {"type": "list", "elements": "path", "default": []},
                     "may_restart": {"type": "bool", "default": True},
+                    "validate": {"type": "str"},
                 },
             },
             "changed_paths": {"type": "list", "elements": "path", "default": []},

@@ -11,6 +11,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.modules import systemd_units
 
 DONE = (0, "", "")
+X_CHECK = "x --check x.toml"
 
 
 class Systemd:
@@ -20,6 +21,7 @@ class Systemd:
         self.verbs: list[str] = []
         self.state, self.invocation, self.outdated = "active", 1, False
         self.started = time.time() - 3600
+        self.validator = DONE
 
     def systemctl(self, verb, *names_and_options):
         if verb == "show":
@@ -57,6 +59,8 @@ def systemd(monkeypatch):
     systemd = Systemd()
 
     def run_command(_module, words, **_options):
+        if words == X_CHECK.split():
+            return systemd.validator
         assert words[0] == "systemctl"
         return systemd.systemctl(*words[1:])
 
@@ -78,7 +82,7 @@ def run(run_module, systemd, monkeypatch, tmp_path, files):
     monkeypatch.setattr(systemd_units, "NOTES", str(tmp_path / "notes"))
     systemd.started = time.time() + 3600  # the files cannot be made older: a ctime is the system's own
 
-    def run(check=False, changed_paths=(), **unit):
+    def run(check=False, changed_paths=(), fails=False, **unit):
         systemd.verbs.clear()
         watched = {"restart_on": [str(files[0])], "reload_on": [str(files[1])]}
         result = run_module(
@@ -88,7 +92,7 @@ def run(run_module, systemd, monkeypatch, tmp_path, files):
             changed_paths=list(changed_paths),
             settle=0,
         )
-        assert not result.get("failed"), result
+        assert result.get("failed", False) is fails, result
         return result, list(systemd.verbs)
 
     return run
@@ -142,6 +146,26 @@ def test_check_mode_announces_a_restart_for_a_file_that_was_not_written(run, fil
     assert "x.service: started (restart)" in result["diff"]["after"]
     assert run(check=True, changed_paths=[str(files[1])])[0]["actions"] == {"x.service": ["reload"]}
     assert run(check=True, changed_paths=[str(tmp_path / "other")])[0]["changed"] is False
+
+
+@pytest.mark.parametrize(("changed", "verb"), [(0, "restart"), (1, "reload")])
+def test_a_running_service_stays_as_it_is_when_it_would_load_what_is_refused(run, files, systemd, changed, verb):
+    run()
+    files[changed].write_text("broken\n")
+    systemd.validator = (255, "", "x.toml line 1: what is this?\n")
+    for check in (True, False):
+        result, verbs = run(check, fails=True, validate=X_CHECK)
+        assert verbs == []
+        assert "x.service goes on as it is" in result["msg"] and "line 1: what is this?" in result["msg"]
+    assert run(True, [str(files[changed])], validate=X_CHECK)[0]["actions"] == {"x.service": [verb]}, "a file is coming"
+    systemd.validator = DONE
+    assert run(validate=X_CHECK)[1] == [verb], "it is not forgotten"
+
+
+@pytest.mark.parametrize("state", ["inactive", "activating"])
+def test_a_service_that_does_not_run_has_nothing_to_lose(run, systemd, state):
+    systemd.state, systemd.validator = state, (255, "", "the folder is made when it starts")
+    assert run(validate=X_CHECK)[1] in (["start"], ["restart"])
 
 
 def test_check_mode_announces_nothing_for_a_service_that_would_not_be_restarted(run, files):
