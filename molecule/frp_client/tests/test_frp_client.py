@@ -253,6 +253,18 @@ def test_a_port_that_the_server_refuses_is_named_with_its_reason(apply, proof, t
     assert apply().rc == 0
 
 
+def test_absent_leaves_a_service_and_a_user_that_the_role_did_not_bring(apply, gateway):
+    unit = "/etc/systemd/system/frpc.service"
+    gateway.must(
+        f"useradd --system frpc && printf '[Service]\\nExecStart=/usr/bin/sleep infinity\\nUser=frpc\\n' > {unit}"
+    )
+    gateway.must("systemctl daemon-reload && systemctl start frpc")
+    result = apply(hosts="gateway", variables={"frp_client_state": "absent"})
+    left = gateway.run("systemctl is-active frpc; id -un frpc").stdout.split()
+    gateway.must(f"systemctl stop frpc; rm {unit}; systemctl daemon-reload; userdel frpc")
+    assert (result.rc, result.changed(), left) == (0, {"gateway": 0}, ["active", "frpc"])
+
+
 def test_a_server_that_failed_in_the_same_run_is_named(apply, unchanged):
     full = "{{ 10 ** 18 if inventory_hostname == 'gateway' else 1 }}"
     result = apply(hosts="gateway:debian12", variables={"__common_free_bytes": full})
