@@ -33,7 +33,6 @@ PREPARE = {"name": f"{COLLECTION}.common", "tasks_from": "prepare"}
 
 MAIN_LINES = 60
 MODULE_RUNS = 4
-MODULE_RUNS_OF = {"ssh": 5}
 
 _SECRET_NAME = re.compile(r"token|password|secret|key")
 _PUBLIC_NAME = re.compile(r"public|_file$")
@@ -347,11 +346,10 @@ def scenario(role: Role) -> Iterator[str]:
         yield f"molecule/{role.name}/molecule.yml is missing"
     if not list(folder.glob("tests/test_*.py")):
         yield f"molecule/{role.name}/tests has no test"
-    allowed = MODULE_RUNS_OF.get(role.name, MODULE_RUNS)
     for file in folder.rglob("*.yml"):
         for number in re.findall(r"\bMODULE_RUNS: *\W?(\d+)", file.read_text()):
-            if int(number) > allowed:
-                yield f"molecule/{role.name} allows {number} module runs, more than {allowed}"
+            if int(number) > MODULE_RUNS:
+                yield f"molecule/{role.name} allows {number} module runs, more than {MODULE_RUNS}"
 
 
 CHECKS: list[Callable[[Role], Iterator[str]]] = [
