@@ -41,7 +41,7 @@ def connect() -> docker.DockerClient:
         return docker.from_env(timeout=300)
     except docker.errors.DockerException as error:
         raise Refusal(
-            f"No docker engine answers ({error}): run script/bootstrap, which installs and starts it"
+            f"No docker engine answers ({error}): run script/bootstrap --sandbox, which installs and starts it"
         ) from None
 
 

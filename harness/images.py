@@ -162,7 +162,7 @@ def make(client: docker.DockerClient, wanted: str, command: list[str]) -> Image:
         try:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
         except FileNotFoundError:
-            raise Refusal("mmdebstrap is missing: run script/bootstrap") from None
+            raise Refusal("mmdebstrap is missing: run script/bootstrap --sandbox") from None
         client.api.import_image(
             process.stdout, repository, tag, changes=[f"LABEL {LABEL}=image", 'CMD ["/sbin/init"]'], stream_src=True
         )

@@ -356,6 +356,11 @@ class Store:
             os.unlink(path)
 
 
+def sets_in_place(root: str = STORE) -> list[str]:
+    """Names of the sets that have something on this host."""
+    return [name for name in _listdir(root) if Store(name, root)._entries()]
+
+
 class Transaction:
     """The way of one set to what is wanted: ``stage``, ``commit``, the caller's checks, then ``finish`` or ``rollback``.
 
@@ -538,5 +543,5 @@ def _read_json(path: str) -> dict[str, t.Any]:
     try:
         with open(path, encoding="utf-8") as file:
             return t.cast("dict[str, t.Any]", json.load(file))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}

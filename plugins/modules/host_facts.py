@@ -95,11 +95,16 @@ ansible_facts:
           type: int
           sample: 0
         users:
-          description: Names of the accounts of this host.
+          description: The accounts of this host, and the comment of each.
+          returned: always
+          type: dict
+          sample: {root: root, frpc: frp client of rigwright.workstation}
+        managed:
+          description: Names of the sets of M(rigwright.workstation.config_files) that are in place here. Only root is told.
           returned: always
           type: list
           elements: str
-          sample: [daemon, root]
+          sample: [frp_client, ssh]
         systemd:
           description: The service manager.
           returned: always
@@ -119,6 +124,7 @@ import pwd
 import re
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import sets_in_place
 from ansible_collections.rigwright.workstation.plugins.module_utils._listeners import read_listeners
 
 
@@ -153,7 +159,8 @@ def main() -> None:
         "listeners": read_listeners(),
         "free_bytes": {path: free_bytes(path) for path in module.params["paths"]},
         "uid": os.geteuid(),
-        "users": sorted({account.pw_name for account in pwd.getpwall()}),
+        "users": {account.pw_name: account.pw_gecos for account in pwd.getpwall()},
+        "managed": sets_in_place() if os.geteuid() == 0 else [],
         "systemd": {"running": os.path.isdir("/run/systemd/system"), "version": systemd_version(module)},
     }
     module.exit_json(changed=False, ansible_facts={"rigwright": facts})

@@ -84,6 +84,17 @@ VERIFY = """\
   rigwright.workstation.finding: {id: web.answers, status: pass, evidence: "GET /: 200", remedy: "set web_token"}
 """
 
+REMOVE = """\
+---
+- name: Stop the service
+  rigwright.workstation.systemd_units:
+    units: [{name: web.service, state: stopped}]
+  when: "'web' in ansible_facts['rigwright']['managed']"
+
+- name: Give the configuration back
+  rigwright.workstation.config_files: {name: web, state: absent}
+"""
+
 PLATFORMS = """\
 ---
 __common_platforms:
@@ -99,7 +110,7 @@ GOOD = {
     "roles/web/meta/main.yml": "---\ngalaxy_info: {platforms: [{name: Debian, versions: [bookworm, trixie]}]}\n",
     "roles/web/tasks/main.yml": MAIN,
     "roles/web/tasks/configure.yml": CONFIGURE,
-    "roles/web/tasks/remove.yml": "---\n",
+    "roles/web/tasks/remove.yml": REMOVE,
     "roles/web/tasks/verify.yml": VERIFY,
     "roles/web/templates/etc/web/web.conf.j2": "token = {{ web_token }}\n",
     "roles/web/templates/etc/systemd/system/web.service.j2": "[Service]\n",
@@ -188,6 +199,20 @@ def test_good_role_passes(role):
             "does not have, in this order",
         ),
         ("tasks/main.yml", "---\n", "---\n" + "# more\n" * 60, "table_of_contents", "lines, more than 60"),
+        (
+            "tasks/remove.yml",
+            """  when: "'web' in ansible_facts['rigwright']['managed']"\n""",
+            "",
+            "removal",
+            "Stop the service: is done on a host that the role never managed",
+        ),
+        (
+            "tasks/remove.yml",
+            "absent}",
+            "absent}\n- name: More",
+            "removal",
+            "a run that was cut short is not completed",
+        ),
         (
             "tasks/verify.yml",
             "rigwright.workstation.finding",

@@ -86,6 +86,18 @@ def test_changelog_fragments_are_such():
             assert isinstance(lines, str if section == "release_summary" else list), fragment.name
 
 
+def test_every_page_is_linked_from_their_index():
+    pages = {page.name for page in CHECKOUT.glob("docs/*.md")} - {"README.md"}
+    linked = set(re.findall(r"\]\((\w+\.md)\)", (CHECKOUT / "docs/README.md").read_text()))
+    assert linked == pages
+
+
+def test_readme_has_every_role_in_a_table():
+    roles = {role.name for role in (CHECKOUT / "roles").iterdir()} - {"common"}
+    rows = re.findall(r"^\| \[`(\w+)`\]\(docs/(\w+)\.md\) \|", (CHECKOUT / "README.md").read_text(), re.MULTILINE)
+    assert sorted(rows) == sorted((role, role) for role in roles)
+
+
 def matrix_of(readme: str) -> set[tuple[str, str, bool]]:
     """Rows of the support matrix: distribution, version, and whether the row says that it ran in the sandbox."""
     rows = re.findall(r"^\| (Debian|Ubuntu) ([\d.]+)[^|]*\|(.*)$", readme, re.MULTILINE)

@@ -79,6 +79,14 @@ def test_without_docker_and_without_a_network_for_it_the_network_is_named(bare):
 
 
 @pytest.mark.usefixtures("unchanged")
+def test_a_controller_of_real_machines_is_asked_for_no_docker(bare):
+    done = bare.run(f"{CHECKOUT}/script/bootstrap", seconds=120)
+    bare.must(f"rm -rf {CHECKOUT}/.cache {CHECKOUT}/.venv")
+    assert done.rc != 0, "without a network it ends at what it lacks"
+    assert "docker" not in done.stdout + done.stderr
+
+
+@pytest.mark.usefixtures("unchanged")
 def test_another_system_than_debian_is_refused(bare):
     bare.must("echo ID=fedora > /run/os-release && mount --bind /run/os-release /usr/lib/os-release")
     done = bare.run(f"{CHECKOUT}/script/demo")
@@ -121,7 +129,7 @@ def test_a_docker_that_does_not_answer_is_refused_with_the_script_that_starts_it
     done = harness(DOCKER_HOST="unix:///run/no-docker.sock")
     assert done.returncode == 1
     assert "No docker engine answers" in done.stderr
-    assert "run script/bootstrap" in done.stderr
+    assert "run script/bootstrap --sandbox" in done.stderr
 
 
 @pytest.mark.parametrize("subcommand", ["up", "down"])

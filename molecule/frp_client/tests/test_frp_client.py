@@ -253,12 +253,16 @@ def test_a_port_that_the_server_refuses_is_named_with_its_reason(apply, proof, t
     assert apply().rc == 0
 
 
-def test_a_server_that_failed_in_the_same_run_is_named(apply, unchanged):
-    full = "{{ 10 ** 18 if inventory_hostname == 'gateway' else 1 }}"
-    result = apply(hosts="gateway:debian12", variables={"__common_free_bytes": full})
-    assert result.rc != 0
-    assert "frp_client_server_host: is gateway, which has failed earlier in this run" in result.text
-    unchanged()
+def test_absent_leaves_a_service_and_a_user_that_the_role_did_not_bring(apply, gateway):
+    unit = "/etc/systemd/system/frpc.service"
+    gateway.must(
+        f"useradd --system frpc && printf '[Service]\\nExecStart=/usr/bin/sleep infinity\\nUser=frpc\\n' > {unit}"
+    )
+    gateway.must("systemctl daemon-reload && systemctl start frpc")
+    result = apply(hosts="gateway", variables={"frp_client_state": "absent"})
+    left = gateway.run("systemctl is-active frpc; id -un frpc").stdout.split()
+    gateway.must(f"systemctl stop frpc; rm {unit}; systemctl daemon-reload; userdel frpc")
+    assert (result.rc, result.changed(), left) == (0, {"gateway": 0}, ["active", "frpc"])
 
 
 @pytest.mark.parametrize(
@@ -313,6 +317,12 @@ def test_a_server_that_failed_in_the_same_run_is_named(apply, unchanged):
             id="not allowed",
         ),
         pytest.param({"frp_client_services": [{"nam": "ssh"}]}, "frp_client_services", id="unknown key"),
+        # As the server's play leaves it; the plays themselves: tests/unit/playbooks/test_site.py.
+        pytest.param(
+            {"__frp_server_ended": False},
+            "frp_client_server_host: is gateway, which has failed earlier in this run",
+            id="failed server",
+        ),
         pytest.param({"frp_client_server_host": "nowhere"}, "frp_client_tls_trusted_ca: is missing", id="no CA"),
         pytest.param({"frp_client_extra": {"serverAdr": "x"}}, "unknown field", id="unknown key of frpc"),
     ],

@@ -22,6 +22,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._config_file
     Wanted,
     plan,
     read_state,
+    sets_in_place,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -213,6 +214,17 @@ def test_what_a_person_edited_is_kept_also_after_a_run_that_wanted_just_that(liv
 def test_a_path_of_another_set_is_known(host):
     host.apply({"4": NEW})
     assert host.set("other").owner_of([host.path("4"), host.path("5")]) == {host.path("4"): "test"}
+
+
+def test_a_set_is_in_place_until_it_is_given_back(host):
+    known = [sets_in_place(host.store.root)]
+    host.apply({"4": NEW})
+    host.begin({"5": NEW}, host.set("interrupted")).stage()
+    (Path(host.store.root) / "a file").touch()
+    known.append(sets_in_place(host.store.root))
+    host.apply({})
+    known.append(sets_in_place(host.store.root))
+    assert known == [[], ["test"], []]
 
 
 @pytest.mark.parametrize("order", [("one", "two"), ("two", "one")], ids=" before ".join)

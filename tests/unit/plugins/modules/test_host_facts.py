@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import socket
 from collections.abc import Callable
@@ -66,6 +67,19 @@ def test_the_version_of_systemd(facts: Run, printed: str, version: int) -> None:
 def test_a_host_without_systemd_has_version_0(run_module: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AnsibleModule, "get_bin_path", lambda self, name: None)
     assert run_module(host_facts)["ansible_facts"]["rigwright"]["systemd"]["version"] == 0
+
+
+def test_users_come_with_the_comment_that_tells_who_made_them(facts: Run) -> None:
+    assert facts()["users"]["root"] == pwd.getpwnam("root").pw_gecos
+
+
+@pytest.mark.parametrize(("uid", "managed"), [(0, ["ssh"]), (1000, [])])
+def test_root_is_told_which_sets_are_in_place(
+    facts: Run, monkeypatch: pytest.MonkeyPatch, uid: int, managed: list[str]
+) -> None:
+    monkeypatch.setattr(host_facts, "sets_in_place", lambda: ["ssh"])
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    assert facts()["managed"] == managed
 
 
 def test_a_relative_path_is_refused(run_module: Run) -> None:
