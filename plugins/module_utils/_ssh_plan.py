@@ -22,7 +22,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._sshd_config
     Override,
     endpoints,
     expected,
-    overlay,
+    parse_config,
 )
 
 DROP_IN = "/etc/ssh/sshd_config.d/00-rigwright.conf"
@@ -80,7 +80,7 @@ class Service:
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """What was read on the host, beside the trial of a configuration.
+    """What was read on the host, and, once the configuration to come is known, who gets in with it.
 
     ``connection`` is the ssh connection by which Ansible came, None when it came otherwise. ``banners`` has the answer of each
     wanted port that was asked, empty for none. ``foreign`` are listeners of any sshd, but for those of the units.
@@ -90,15 +90,15 @@ class Seen:
     listeners: t.Sequence[t.Mapping[str, t.Any]]
     connection: t.Mapping[str, t.Any] | None
     passwords_asked: bool
-    now: t.Collection[str]
-    key_users: t.Collection[str]
-    password_users: t.Collection[str]
-    admins: t.Collection[str]
-    key_problems: t.Sequence[str]
-    invalid_keys: t.Sequence[str]
-    unknown_users: t.Sequence[str]
     main_config: str
     main_config_added: bool
+    now: t.Collection[str] = ()
+    key_users: t.Collection[str] = ()
+    password_users: t.Collection[str] = ()
+    admins: t.Collection[str] = ()
+    key_problems: t.Sequence[str] = ()
+    invalid_keys: t.Sequence[str] = ()
+    unknown_users: t.Sequence[str] = ()
     banners: t.Mapping[int, str] = dataclasses.field(default_factory=dict)
     foreign: t.Sequence[t.Mapping[str, t.Any]] = ()
 
@@ -156,9 +156,9 @@ def decide(params: Params, seen: Seen) -> Decision:
         surplus_ports(params, seen.service, seen.connection),
         proven=all(seen.banners.get(port) for port in wanted),
     )
-    admins = _key_admins(seen)
+    # Once refused they stay so: a key that cannot be read today (a home that is not mounted) opens no second door.
     refused = params["passwords"] == "refused" or (
-        params["passwords"] == "auto" and bool(admins) and seen.peer in ("", *seen.key_users)
+        params["passwords"] == "auto" and (_keys_suffice(seen) or not seen.passwords_asked)
     )
     settings = (
         *(f"{name} {value}" for name, value in single_settings(params).items()),
@@ -189,7 +189,7 @@ def single_settings(params: Params) -> dict[str, str]:
 
 
 def _password_settings(params: Params, refused: bool) -> tuple[str, ...]:
-    """With `auto` and nobody who has a key, passwords stay as the host has them: a host without them does not get them back."""
+    """With `auto` and nobody who has a key, passwords stay as the host has them."""
     if refused:
         return "PasswordAuthentication no", "KbdInteractiveAuthentication no"
     if params["passwords"] == "allowed":
@@ -207,13 +207,18 @@ def _yes_no(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def planned_config(params: Params, config: Config) -> dict[str, t.Any]:
-    """The effective configuration as far as it decides who can log in, after the change."""
-    groups = {"AllowGroups": [group["name"] for group in params["allow_groups"]]} if params["allow_groups"] else {}
-    # The directory of the role's own keys is not among the files: what it will hold is known, not what it holds.
-    return overlay(
-        config, {**params["extra_options"], **single_settings(params), "AuthorizedKeysFile": KEYS_FILE, **groups}
-    )
+def assumed(decision: Decision, config: Config) -> dict[str, t.Any]:
+    """The configuration to come where sshd cannot be asked for it."""
+    return {
+        **config,
+        **{keyword: value for keyword, value in parse_config("\n".join(decision.settings)).items() if value},
+    }
+
+
+def without_own_keys(config: Config) -> dict[str, t.Any]:
+    """A configuration without the directory of the role's keys: what it will hold is known, not what it holds."""
+    files = [word for word in config["authorizedkeysfile"].split() if not word.startswith(f"{KEYS_DIRECTORY}/")]
+    return {**config, "authorizedkeysfile": " ".join(files)}
 
 
 def wanted_values(decision: Decision, service: Service, config: Config) -> dict[str, frozenset[str]]:
@@ -268,11 +273,16 @@ def _key_admins(seen: Seen) -> list[str]:
     return sorted({*seen.key_users} & {*seen.admins})
 
 
+def _keys_suffice(seen: Seen) -> bool:
+    """Whether somebody who can become root has a key, and whoever is connected too."""
+    return bool(_key_admins(seen)) and seen.peer in ("", *seen.key_users)
+
+
 def _fault(variable: str, problem: str, remedy: str) -> Fault:
     return {"ok": False, "variable": variable, "problem": problem, "remedy": remedy}
 
 
-def input_faults(params: Params, seen: Seen) -> t.Iterator[Fault]:
+def input_faults(params: Params) -> t.Iterator[Fault]:
     """What is wrong with the request by itself, as the action ``require`` takes it."""
     users = [entry["user"] for entry in params["authorized_keys"]]
     extra = {name.lower() for name in params["extra_options"]}
@@ -301,12 +311,6 @@ def input_faults(params: Params, seen: Seen) -> t.Iterator[Fault]:
             "ssh_authorized_keys",
             "holds something that is no user name",
             "use lower-case letters, digits, dots, dashes and underscores",
-        )
-    if seen.invalid_keys:
-        yield _fault(
-            "ssh_authorized_keys",
-            f"holds what sshd would not accept ({'; '.join(seen.invalid_keys)})",
-            "paste the whole line of the .pub file, `ssh-keygen -t ed25519` makes one",
         )
     if extra & OWN:
         yield _fault(
@@ -383,6 +387,12 @@ def _port_faults(params: Params, seen: Seen, ports: Ports) -> t.Iterator[Fault]:
 
 
 def _lockout_faults(params: Params, seen: Seen, decision: Decision) -> t.Iterator[Fault]:
+    if seen.invalid_keys:
+        yield _fault(
+            "ssh_authorized_keys",
+            f"holds what sshd would not accept ({'; '.join(seen.invalid_keys)})",
+            "paste the whole line of the .pub file, `ssh-keygen -t ed25519` makes one",
+        )
     admins = {*seen.admins}
     by_password = seen.password_users if _passwords_stay(params, seen, decision) else ()
     then = {*seen.key_users, *by_password}
@@ -462,16 +472,18 @@ def findings(params: Params, seen: Seen, decision: Decision, overrides: t.Sequen
 
 
 def _password_finding(params: Params, seen: Seen, decision: Decision) -> dict[str, str]:
-    if decision.passwords_refused:
+    proven = decision.passwords_refused and _keys_suffice(seen)
+    if proven:
         evidence = f"passwords are refused, {', '.join(_key_admins(seen))} can log in with a key and become root"
     elif params["passwords"] == "allowed":
         evidence = "passwords stay allowed as ssh_passwords asks"
     else:
         peer = f", or {seen.peer} has none" if seen.peer else ""
-        evidence = f"passwords stay as they were: nobody who can become root has a key{peer}"
+        stay = "refused" if decision.passwords_refused else "as they were"
+        evidence = f"passwords stay {stay}: nobody who can become root has a key that sshd accepts{peer}"
     return {
         "id": "ssh.passwords",
-        "status": "pass" if decision.passwords_refused else "warn",
+        "status": "pass" if proven else "warn",
         "evidence": evidence,
         "remedy": "add a key to ssh_authorized_keys and run again",
     }

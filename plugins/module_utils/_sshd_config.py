@@ -119,36 +119,16 @@ class Override:
 
 
 def parse_config(text: str) -> dict[str, t.Any]:
-    """Read the output of ``sshd -T``: a string a keyword, a list for those that may be given several times."""
+    """Read the output of ``sshd -T``, or lines like it: a string a keyword, a list for those that may be given several times."""
     config: dict[str, t.Any] = {keyword: [] for keyword in REPEATED}
     for line in text.splitlines():
-        keyword, _space, value = line.partition(" ")
+        word, _space, value = line.partition(" ")
+        keyword = word.lower()
         if keyword in REPEATED:
             config[keyword].append(value)
         elif keyword:
             config[keyword] = value
     return config
-
-
-def overlay(config: Config, options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """The effective configuration as it would be with further options, spelt as in sshd_config(5) or as YAML reads them.
-
-    What allows takes the place of what is there, what denies adds to it: nobody counts who may turn out to be refused.
-    """
-    result = dict(config)
-    for name, value in options.items():
-        keyword = name.lower()
-        values = [_spell(one) for one in (value if isinstance(value, list) else [value])]
-        if keyword in REPEATED:
-            kept = config.get(keyword, []) if keyword.startswith("deny") else []
-            result[keyword] = [*kept, *(word for one in values for word in one.split())]
-        elif values:
-            result[keyword] = values[0]
-    return result
-
-
-def _spell(value: t.Any) -> str:
-    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
 def ensure_include(text: str) -> str:

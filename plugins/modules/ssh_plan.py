@@ -53,7 +53,8 @@ options:
     elements: str
     default: []
   passwords:
-    description: Whether passwords are refused; V(auto) means as soon as a user who can become root has a key that sshd accepts.
+    description:
+      - Whether passwords are refused; V(auto) means as soon as a user who can become root has a key that sshd accepts, and from then on.
     type: str
     choices: [auto, allowed, refused]
     default: auto
@@ -223,6 +224,7 @@ findings:
 """
 
 import contextlib
+import dataclasses
 import fnmatch
 import glob
 import grp
@@ -460,14 +462,26 @@ class Planner:
         self.members = {group["name"]: group["members"] for group in self.params["allow_groups"]}
         self.installed = os.path.exists(SSHD)
         self.host = Host(os.stat, read, int(time.time()) // 86400)
-        self.able: list[str] = []
 
     def run(self) -> dict[str, t.Any]:
-        seen = self._look()
-        decision = ssh_plan.decide(self.params, seen)
-        faults = list(ssh_plan.input_faults(self.params, seen))
+        config = self._config()
+        seen = self._look(config)
+        faults = list(ssh_plan.input_faults(self.params))
+        # Who gets in hangs on the configuration to come, and on who gets in whether that refuses passwords: nothing else of it.
+        draft = ssh_plan.decide(self.params, seen)
         # What is wrong by itself is not tried: sshd would only say so again.
-        found, refused = ([], "") if faults else self._try(seen, decision)
+        drafted = self._files(seen, draft)
+        tried, refused = ([], "") if faults else self._try(drafted, [None])
+        planned = tried[0][1] if tried else ssh_plan.assumed(draft, config)
+        able, seen = self._weigh(seen, config, planned)
+        decision = ssh_plan.decide(self.params, seen)
+        found, files = tried, self._files(seen, decision)
+        if tried:
+            everybody, *others = connections(files.lines, able)
+            known = files.planned == drafted.planned
+            more, refused = self._try(files, others if known else [everybody, *others])
+            found = [*tried, *more] if known else more
+        wrong = self._overrides(seen, decision, found, files)
         return {
             "installed": self.installed,
             "settings": list(decision.drop_in),
@@ -479,23 +493,13 @@ class Planner:
             "ports_open": list(decision.ports.open),
             "ports_to_close": list(decision.ports.surplus),
             "passwords_refused": decision.passwords_refused,
-            "requirements": [*faults, *ssh_plan.host_faults(self.params, seen, decision, found, refused)],
-            "findings": ssh_plan.findings(self.params, seen, decision, found),
+            "requirements": [*faults, *ssh_plan.host_faults(self.params, seen, decision, wrong, refused)],
+            "findings": ssh_plan.findings(self.params, seen, decision, wrong),
         }
 
-    def _look(self) -> ssh_plan.Seen:
-        config = self._config()
-        planned_config = ssh_plan.planned_config(self.params, config)
-        users = {*self.keys, *(user for found in self.members.values() for user in found)}
+    def _look(self, config: Config) -> ssh_plan.Seen:
+        """What the host is. Who gets in is not known before the configuration to come."""
         peer = own_connection()
-        named = {*users, *([peer["user"]] if peer else [])}
-        passwords_asked = "yes" in (config["passwordauthentication"], config["kbdinteractiveauthentication"])
-        present, joined = accounts(named, {}), accounts(named, self.members)
-        now = {one.name: access(one, config, self.host) for one in present} if self.installed else {}
-        planned = {one.name: access(one, planned_config, self.host, self.keys.get(one.name)) for one in joined}
-        self.able = [name for name, ways in planned.items() if ways.refusal is None]
-        entering = {name for found in (now, planned) for name, ways in found.items() if ways.key or ways.password}
-        su = any(one.uid == 0 and has_password(one) for one in present)
         service, listeners = self._settled(peer)
         main = read(MAIN_CONFIG) if os.path.exists(MAIN_CONFIG) else ""
         included = ensure_include(main) if main else ""
@@ -503,18 +507,32 @@ class Planner:
             service=service,
             listeners=listeners,
             connection=peer,
-            passwords_asked=passwords_asked,
-            now=[name for name, ways in now.items() if ways.key or (ways.password and passwords_asked)],
-            key_users=[name for name, ways in planned.items() if ways.key],
-            password_users=[name for name, ways in planned.items() if ways.password],
-            admins=[one.name for one in present if one.name in entering and (su or can_sudo(self.module, one))],
-            key_problems=key_problems(planned, self.keys),
-            invalid_keys=invalid_keys(self.keys, planned_config, self.host.today),
-            unknown_users=sorted(users - planned.keys()),
+            passwords_asked="yes" in (config["passwordauthentication"], config["kbdinteractiveauthentication"]),
             main_config=included,
             main_config_added=included != main or INCLUDE_NOTE in main,
             banners=self._banners(service, peer),
             foreign=foreign_listeners(listeners, service.pid),
+        )
+
+    def _weigh(self, seen: ssh_plan.Seen, config: Config, planned: Config) -> tuple[list[str], ssh_plan.Seen]:
+        """The users whom sshd will not turn away, and who gets in now and then."""
+        users = {*self.keys, *(user for found in self.members.values() for user in found)}
+        named = {*users, *([seen.peer] if seen.peer else [])}
+        present, joined = accounts(named, {}), accounts(named, self.members)
+        now = {one.name: access(one, config, self.host) for one in present} if self.installed else {}
+        beside = ssh_plan.without_own_keys(planned)
+        then = {one.name: access(one, beside, self.host, self.keys.get(one.name)) for one in joined}
+        entering = {name for found in (now, then) for name, ways in found.items() if ways.key or ways.password}
+        su = any(one.uid == 0 and has_password(one) for one in present)
+        return [name for name, ways in then.items() if ways.refusal is None], dataclasses.replace(
+            seen,
+            now=[name for name, ways in now.items() if ways.key or (ways.password and seen.passwords_asked)],
+            key_users=[name for name, ways in then.items() if ways.key],
+            password_users=[name for name, ways in then.items() if ways.password],
+            admins=[one.name for one in present if one.name in entering and (su or can_sudo(self.module, one))],
+            key_problems=key_problems(then, self.keys),
+            invalid_keys=invalid_keys(self.keys, planned, self.host.today),
+            unknown_users=sorted(users - then.keys()),
         )
 
     def _config(self) -> dict[str, t.Any]:
@@ -544,19 +562,35 @@ class Planner:
         ports = [port for port in self.params["ports"] if 1 <= port <= 65535]
         return {port: banner((*addresses, LOOPBACK)[0], port, patience) for port in ports}
 
-    def _try(self, seen: ssh_plan.Seen, decision: ssh_plan.Decision) -> tuple[list[Override], str]:
-        """Where sshd would do something else than asked, and why it would refuse it all."""
-        if not self.installed or self.params["state"] == "absent":
+    def _files(self, seen: ssh_plan.Seen, decision: ssh_plan.Decision) -> Files:
+        """The files as they would be; those in force where these are to be proven."""
+        drop_in = "".join(f"{line}\n" for line in decision.drop_in)
+        return Files(
+            {} if self.params["proof"] == "all" else {MAIN_CONFIG: seen.main_config, ssh_plan.DROP_IN: drop_in}
+        )
+
+    def _try(self, files: Files, asked: t.Sequence[Connection]) -> tuple[list[tuple[Connection, Config]], str]:
+        """What sshd makes of the files for each connection, or why it refuses them."""
+        if not asked or not self.installed or self.params["state"] == "absent":
             return [], ""
-        future = {MAIN_CONFIG: seen.main_config, ssh_plan.DROP_IN: "".join(f"{line}\n" for line in decision.drop_in)}
-        files = Files({} if self.params["proof"] == "all" else future)
         with laid_out(files) as (root, main):
             try:
-                found = [(asked, effective(self.module, main, asked)) for asked in connections(files.lines, self.able)]
+                return [(one, effective(self.module, main, one)) for one in asked], ""
             except Refused as error:
                 return [], str(error).replace(root, "") if root else str(error)
+
+    def _overrides(
+        self,
+        seen: ssh_plan.Seen,
+        decision: ssh_plan.Decision,
+        found: t.Sequence[tuple[Connection, Config]],
+        files: Files,
+    ) -> list[Override]:
+        """Where sshd would do something else than asked."""
+        if not found:
+            return []
         wanted = ssh_plan.wanted_values(decision, seen.service, found[0][1])
-        return overrides(wanted, found, [line for line in files.lines if line.path != ssh_plan.DROP_IN]), ""
+        return overrides(wanted, found, [line for line in files.lines if line.path != ssh_plan.DROP_IN])
 
 
 def main() -> None:

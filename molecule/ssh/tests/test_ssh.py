@@ -341,8 +341,8 @@ def test_a_main_file_without_the_include_gets_it_and_gives_it_back(applied: Appl
     applied()
 
 
-def test_without_a_key_for_an_administrator_passwords_stay(
-    apply: Apply, applied: Apply, login: Callable[..., Done], targets: list[Machine]
+def test_without_a_key_for_an_administrator_passwords_stay_as_they_are(
+    apply: Apply, applied: Apply, login: Callable[..., Done], strangers: Callable[[], str], targets: list[Machine]
 ) -> None:
     for target in targets:
         target.must("cp -a /etc/sudoers.d/owner /root/owner.sudoers")
@@ -356,7 +356,12 @@ def test_without_a_key_for_an_administrator_passwords_stay(
     assert state(targets) == before
 
     auto = applied(CONSOLE)
+    for target in targets:
+        assert auto.findings(target.host.name)["ssh.passwords"] == "warn"
+        assert login(target, "guest", password=PASSWORD, options=strangers()).rc != 0
 
+    applied({"ssh_passwords": "allowed", **CONSOLE})
+    auto = applied(CONSOLE)
     for target in targets:
         assert auto.findings(target.host.name)["ssh.passwords"] == "warn"
         assert login(target, "guest", password=PASSWORD).rc == 0

@@ -13,6 +13,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh_plan im
     SOCKET,
     Seen,
     Service,
+    assumed,
     decide,
     directories,
     files,
@@ -20,10 +21,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh_plan im
     host_faults,
     input_faults,
     listen_streams,
-    planned_config,
     surplus_ports,
     units,
     wanted_values,
+    without_own_keys,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._sshd_config import DEFAULTS, Line, Override
 
@@ -81,7 +82,7 @@ def seen(**found: Any) -> Seen:
 
 def refused(asked: dict[str, Any], found: Seen = SEEN) -> dict[str, str]:
     """What is refused, by variable."""
-    faults = [*input_faults(asked, found), *host_faults(asked, found, decide(asked, found), [], "")]
+    faults = [*input_faults(asked), *host_faults(asked, found, decide(asked, found), [], "")]
     return {fault["variable"]: fault["problem"] for fault in faults}
 
 
@@ -127,6 +128,8 @@ def test_the_request_becomes_lines_of_sshd_config():
         ("auto", {"connection": BY_SSH}, "PasswordAuthentication no"),
         ("auto", {"admins": []}, None),
         ("auto", {"connection": {**BY_SSH, "user": "guest"}}, None),
+        # The key cannot be read today; in force is that passwords are refused.
+        ("auto", {"key_users": [], "passwords_asked": False}, "PasswordAuthentication no"),
         ("refused", {}, "PasswordAuthentication no"),
         ("allowed", {}, "PasswordAuthentication yes"),
     ],
@@ -156,12 +159,15 @@ def test_systemd_listens_on_ports_or_on_addresses_with_ports():
     assert listen_streams(asked, decide(asked, SEEN).ports) == ["192.0.2.7:22", "[::1]:22"]
 
 
-def test_who_gets_in_is_weighed_with_what_is_asked():
+def test_where_sshd_cannot_be_asked_it_is_assumed_to_do_as_it_is_told():
     groups = [{"name": "remote", "members": ["owner"]}]
-    planned = planned_config(
-        request(allow_groups=groups, extra_options={"StrictModes": False}), {**DEFAULTS, "allowgroups": ["old"]}
-    )
-    assert (planned["allowgroups"], planned["strictmodes"], planned["permitrootlogin"]) == (["remote"], "no", "no")
+    planned = assumed(decide(request(allow_groups=groups), SEEN), {**DEFAULTS, "denyusers": ["eve"]})
+    assert (planned["allowgroups"], planned["denyusers"], planned["permitrootlogin"]) == (["remote"], ["eve"], "no")
+
+
+def test_the_keys_of_the_role_are_known_and_not_read():
+    config = {"authorizedkeysfile": ".ssh/authorized_keys /etc/ssh/authorized_keys.d/%u /etc/keys/%u"}
+    assert without_own_keys(config)["authorizedkeysfile"] == ".ssh/authorized_keys /etc/keys/%u"
 
 
 # --- Files and units ---
@@ -332,6 +338,7 @@ def test_a_configuration_that_sshd_refuses_is_refused_in_its_words(complaint, va
     [
         ({}, {}, "ssh.passwords", "pass"),
         ({}, {"admins": []}, "ssh.passwords", "warn"),
+        ({}, {"key_users": [], "passwords_asked": False}, "ssh.passwords", "warn"),
         ({"passwords": "allowed"}, {}, "ssh.passwords", "warn"),
         ({}, {}, "ssh.authorized_keys", "pass"),
         ({}, {"unknown_users": ["carol"]}, "ssh.authorized_keys", "warn"),

@@ -15,7 +15,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._sshd_config
     endpoints,
     ensure_include,
     expected,
-    overlay,
     overrides,
     parse_config,
     read_lines,
@@ -41,15 +40,6 @@ def test_the_output_of_sshd_is_read_with_repeated_keywords_as_lists():
     assert parsed["authorizedkeysfile"] == ".ssh/a .ssh/b"
     assert parsed["allowgroups"] == ["remote"]
     assert parsed["denyusers"] == []
-
-
-def test_a_plan_replaces_what_allows_and_adds_to_what_denies():
-    now = parse_config("allowgroups old\ndenyusers mallory\npermitrootlogin yes\n")
-    planned = overlay(now, {"AllowGroups": ["new"], "DenyUsers": "eve bob", "permitrootlogin": False, "MaxSessions": 5})
-    assert planned["allowgroups"] == ["new"]
-    assert planned["denyusers"] == ["mallory", "eve", "bob"]
-    assert planned["permitrootlogin"] == "no"
-    assert planned["maxsessions"] == "5"
 
 
 def test_a_main_file_that_begins_with_the_include_stays_as_it_is():

@@ -140,6 +140,41 @@ def test_keys_of_the_request_let_their_user_in(plan):
     assert result["files"] == [{"path": "/etc/ssh/authorized_keys.d/bob", "content": f"{KEY}\n"}]
 
 
+def test_keys_are_judged_by_the_configuration_to_come(plan, etc, tmp_path):
+    # An earlier run was asked for it, and this one is not.
+    (etc / "sshd_config.d/00-rigwright.conf").write_text("StrictModes no\n")
+    (tmp_path / "alice").chmod(0o777)
+    said = refused(plan(passwords="refused"))["ssh_passwords"]
+    assert f"alice: {tmp_path}/alice/.ssh/authorized_keys: {tmp_path}/alice is writable by others" in said
+    assert refused(plan(passwords="refused", extra_options={"StrictModes": False})) == {}
+
+
+def test_keys_are_judged_as_sshd_itself_spells_an_option(plan, etc):
+    (etc / "sshd_config").write_text((etc / "sshd_config").read_text() + "PubkeyAcceptedAlgorithms rsa-sha2-512\n")
+    assert "sshd accepts no key" in refused(plan(passwords="refused"))["ssh_passwords"]
+    assert refused(plan(passwords="refused", extra_options={"PubkeyAcceptedAlgorithms": "ssh-ed25519"})) == {}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, plan: Callable) -> list[list[str]]:
+    """The calls of sshd."""
+    calls: list[list[str]] = []
+
+    def run(args: list[str], **options: Any) -> tuple[int, str, str]:
+        calls.extend([args] if "-T" in args else [])
+        return run_command(args, **options)
+
+    monkeypatch.setattr(AnsibleModule, "run_command", staticmethod(run))
+    return calls
+
+
+def test_a_host_as_it_should_be_is_asked_twice(plan, etc, asked):
+    (etc / "sshd_config.d/00-rigwright.conf").write_text("".join(f"{line}\n" for line in plan()["settings"]))
+    asked.clear()
+    plan()
+    assert len(asked) == 2
+
+
 def test_a_damaged_key_is_named_by_its_place_and_not_shown(plan):
     said = refused(plan(authorized_keys=[{"user": "bob", "keys": [KEY, f"{KEY[:-4]}\n"]}]))
     assert "bob, key 2: damaged: its data is not that of a public key" in said["ssh_authorized_keys"]
