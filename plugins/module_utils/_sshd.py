@@ -6,7 +6,8 @@
 
 """Who can log in by ssh, decided as sshd decides it, from what sshd itself says its configuration is.
 
-The rules are those of OpenSSH's auth.c (``allowed_user``), auth2-pubkeyfile.c, misc.c (``safe_path``) and match.c.
+The rules are those of OpenSSH's auth.c (``allowed_user``), auth2-pubkeyfile.c, misc.c (``safe_path``) and match.c, with the patch
+user-group-modes of Debian and Ubuntu.
 Where they cannot be known beforehand (a pattern for the client's address) the answer is the careful one: no access.
 """
 
@@ -48,6 +49,7 @@ class Host(t.NamedTuple):
     stat: t.Callable[[str], os.stat_result]
     read: t.Callable[[str], str]
     today: int
+    members: t.Callable[[int], t.AbstractSet[str]]
 
 
 class Access(t.NamedTuple):
@@ -160,6 +162,10 @@ def _read_keys(path: str, account: Account, config: Config, host: Host, problems
         text = host.read(path)
     except (FileNotFoundError, NotADirectoryError):
         return []
+    except OSError as error:
+        # A home on NFS that root may not enter, links that lead in a circle.
+        problems.append(f"{path}: {error.strerror or error}")
+        return []
     lines = (line.strip() for line in text.splitlines())
     return [(path, line) for line in lines if line and not line.startswith("#")]
 
@@ -167,7 +173,9 @@ def _read_keys(path: str, account: Account, config: Config, host: Host, problems
 def path_problem(path: str, account: Account, host: Host) -> str | None:
     """Why StrictModes refuses a file of keys: it, or a directory above it up to the home, is writable by others (misc.c).
 
-    :raises FileNotFoundError: there is no such file.
+    A group in which the user is alone, and is, may write.
+
+    :raises OSError: there is no such file, or it cannot be looked at.
     """
     home = os.path.realpath(account.home)
     path = os.path.realpath(path)
@@ -177,7 +185,7 @@ def path_problem(path: str, account: Account, host: Host) -> str | None:
         found = host.stat(path)
         if found.st_uid not in (0, account.uid):
             return f"{path} belongs to user id {found.st_uid}: StrictModes wants {account.name} or root"
-        if found.st_mode & 0o022:
+        if found.st_mode & 0o002 or (found.st_mode & 0o020 and host.members(found.st_gid) != {account.name}):
             return f"{path} is writable by others: StrictModes refuses it"
         if path in (home, "/"):
             return None
@@ -198,8 +206,11 @@ def key_problem(line: str, config: Config, today: int) -> str | None:
     if forced:
         return f"the option {forced[0]} makes it no key for a login"
     expiry = re.search(r'(?:^|,)expiry-time="(\d{4})(\d\d)(\d\d)', options, re.IGNORECASE)
-    if expiry and datetime.date(*map(int, expiry.groups())) <= datetime.date.fromordinal(EPOCH + today):
-        return "its expiry-time is over"
+    try:
+        if expiry and datetime.date(*map(int, expiry.groups())) <= datetime.date.fromordinal(EPOCH + today):
+            return "its expiry-time is over"
+    except ValueError:
+        return "its expiry-time is no date"
     try:
         fields = _fields(base64.b64decode(encoded, validate=True))
     except (binascii.Error, ValueError):
@@ -211,7 +222,8 @@ def key_problem(line: str, config: Config, today: int) -> str | None:
     if not any(name in accepted for name in names):
         return f"sshd accepts no key of type {kind}"
     bits = int.from_bytes(fields[2], "big").bit_length() if kind == "ssh-rsa" and len(fields) == 3 else None
-    if bits is not None and bits < int(config["requiredrsasize"]):
+    # OpenSSH has the option from 9.1 on, and 1024 built in before.
+    if bits is not None and bits < int(config.get("requiredrsasize", 1024)):
         return f"an RSA key of {bits} bits is shorter than RequiredRSASize"
     return None
 
@@ -245,7 +257,7 @@ def _fields(blob: bytes) -> list[bytes]:
 def _is_program(path: str, host: Host) -> bool:
     try:
         mode = host.stat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:
         return False
     return stat.S_ISREG(mode) and bool(mode & 0o111)
 

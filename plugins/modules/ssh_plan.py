@@ -306,6 +306,13 @@ def accounts(names: t.Iterable[str], members: t.Mapping[str, t.Sequence[str]]) -
     return found
 
 
+def group_members(gid: int) -> set[str]:
+    """The users of a group, those whose own it is among them."""
+    with contextlib.suppress(KeyError):
+        return {*grp.getgrgid(gid).gr_mem, *(entry.pw_name for entry in pwd.getpwall() if entry.pw_gid == gid)}
+    return set()
+
+
 def key_problems(found: t.Mapping[str, Access], expected: t.Collection[str]) -> list[str]:
     """Why users cannot use the keys that they have, or, for the expected ones, cannot log in at all."""
     lines = []
@@ -461,7 +468,7 @@ class Planner:
         }
         self.members = {group["name"]: group["members"] for group in self.params["allow_groups"]}
         self.installed = os.path.exists(SSHD)
-        self.host = Host(os.stat, read, int(time.time()) // 86400)
+        self.host = Host(os.stat, read, int(time.time()) // 86400, group_members)
 
     def run(self) -> dict[str, t.Any]:
         config = self._config()
