@@ -84,6 +84,7 @@ class Seen:
 
     ``connection`` is the ssh connection by which Ansible came, None when it came otherwise. ``banners`` has the answer of each
     wanted port that was asked, empty for none. ``foreign`` are listeners of any sshd, but for those of the units.
+    ``missing_addresses`` are those asked for on which nothing can listen.
     """
 
     service: Service
@@ -99,6 +100,7 @@ class Seen:
     key_problems: t.Sequence[str] = ()
     invalid_keys: t.Sequence[str] = ()
     unknown_users: t.Sequence[str] = ()
+    missing_addresses: t.Sequence[str] = ()
     banners: t.Mapping[int, str] = dataclasses.field(default_factory=dict)
     foreign: t.Sequence[t.Mapping[str, t.Any]] = ()
 
@@ -232,7 +234,8 @@ def wanted_values(decision: Decision, service: Service, config: Config) -> dict[
 
 def listen_streams(params: Params, ports: Ports) -> list[str]:
     """ListenStream of systemd.socket(5): a port alone, or addresses with each of the ports."""
-    return sorted(endpoints(params["listen_addresses"], ports.open)) or [str(port) for port in ports.open]
+    addresses = [address for address in params["listen_addresses"] if _address(address)]
+    return sorted(endpoints(addresses, ports.open)) or [str(port) for port in ports.open]
 
 
 def files(params: Params, seen: Seen) -> list[dict[str, str]]:
@@ -244,8 +247,14 @@ def files(params: Params, seen: Seen) -> list[dict[str, str]]:
     return [*keys, *([{"path": MAIN_CONFIG, "content": seen.main_config}] if seen.main_config_added else [])]
 
 
-def directories(service: Service) -> list[dict[str, str]]:
-    units = ("ssh.socket", "ssh.service") if service.socket_active else ()
+def directories(params: Params, service: Service) -> list[dict[str, str]]:
+    units = (
+        ("ssh.socket", "ssh.service")
+        if service.socket_active
+        else ("ssh.service",)
+        if params["listen_addresses"]
+        else ()
+    )
     return [{"path": KEYS_DIRECTORY}, *({"path": f"{UNIT_FILES}/{unit}.d"} for unit in units)]
 
 
@@ -293,7 +302,7 @@ def input_faults(params: Params) -> t.Iterator[Fault]:
             f"must hold ports from 1 to 65535, and is {params['ports']}",
             "list at least one port, for example [22]",
         )
-    if not all(_is_address(address) for address in params["listen_addresses"]):
+    if not all(_address(address) for address in params["listen_addresses"]):
         yield _fault(
             "ssh_listen_addresses", "must hold IP addresses", "write an address such as 192.0.2.10 or 2001:db8::10"
         )
@@ -326,12 +335,19 @@ def input_faults(params: Params) -> t.Iterator[Fault]:
         )
 
 
-def _is_address(text: str) -> bool:
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """An IP address without its scope, None for anything else."""
     try:
-        ipaddress.ip_address(text)
+        return ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
-        return False
-    return True
+        return None
+
+
+def _listens_on(addresses: t.Sequence[str], address: str) -> bool:
+    """Whether a sshd that listens on some addresses is reached by another; ``::`` is all of IPv6 and nothing of IPv4."""
+    one = _address(address)
+    found = [other for other in map(_address, addresses) if other]
+    return any(other == one or (one and other.is_unspecified and other.version == one.version) for other in found)
 
 
 def host_faults(
@@ -376,13 +392,20 @@ def _port_faults(params: Params, seen: Seen, ports: Ports) -> t.Iterator[Fault]:
             f"leaves out {', '.join(map(str, ports.surplus))}, where sshd listens all the same",
             "see who makes it do so: `systemctl cat ssh.socket ssh.service`, `ss -Hltnp`",
         )
+    missing = [address for address in seen.missing_addresses if _address(address)]
+    if missing:
+        yield _fault(
+            "ssh_listen_addresses",
+            f"names what is no address of this host: {', '.join(missing)}",
+            "see `ip address`",
+        )
     if seen.connection and params["listen_addresses"]:
         address = seen.connection["address"]
-        if not {address, *EVERYWHERE["any"]} & {*params["listen_addresses"]}:
+        if not _listens_on(params["listen_addresses"], address):
             yield _fault(
                 "ssh_listen_addresses",
                 f"leaves out {address}, by which Ansible is connected",
-                "add it, or connect by another address",
+                "add it, or connect by another address; 0.0.0.0 is all of IPv4, and :: all of IPv6",
             )
 
 

@@ -48,7 +48,7 @@ options:
     elements: int
     default: [22]
   listen_addresses:
-    description: IP addresses on which sshd listens. None means all.
+    description: IP addresses of the host on which sshd listens. None means all.
     type: list
     elements: str
     default: []
@@ -394,6 +394,18 @@ def foreign_listeners(listeners: t.Sequence[t.Mapping[str, t.Any]], pid: int) ->
     return found
 
 
+def can_listen(address: str) -> bool:
+    """Whether the host has an IP address. The kernel chooses the port, so that none is in the way."""
+    try:
+        found = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        for family, kind, _protocol, _name, endpoint in found:
+            with socket.socket(family, kind) as trial:
+                trial.bind(endpoint)
+    except OSError:
+        return False
+    return True
+
+
 def banner(address: str, port: int, patience: float) -> str:
     """The first line of an ssh server, empty where there is none."""
     end = time.monotonic() + patience
@@ -493,7 +505,7 @@ class Planner:
             "installed": self.installed,
             "settings": list(decision.drop_in),
             "files": ssh_plan.files(self.params, seen),
-            "directories": ssh_plan.directories(seen.service),
+            "directories": ssh_plan.directories(self.params, seen.service),
             "units": ssh_plan.units(self.params, seen.service),
             "socket_active": seen.service.socket_active,
             "listen_streams": ssh_plan.listen_streams(self.params, decision.ports),
@@ -519,6 +531,7 @@ class Planner:
             main_config_added=included != main or INCLUDE_NOTE in main,
             banners=self._banners(service, peer),
             foreign=foreign_listeners(listeners, service.pid),
+            missing_addresses=[one for one in self.params["listen_addresses"] if not can_listen(one)],
         )
 
     def _weigh(self, seen: ssh_plan.Seen, config: Config, planned: Config) -> tuple[list[str], ssh_plan.Seen]:

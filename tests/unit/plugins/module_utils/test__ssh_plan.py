@@ -51,6 +51,7 @@ REQUEST: dict[str, Any] = {
 SSHD = {"protocol": "tcp", "address": "::", "port": 22, "process": "sshd", "pid": 7, "unit": "ssh.service"}
 PYTHON = {**SSHD, "port": 8022, "process": "python3", "pid": 9, "unit": None}
 BY_SSH = {"user": "owner", "client": "192.0.2.9", "address": "192.0.2.7", "port": 22}
+BY_SSH_6 = {**BY_SSH, "address": "2001:db8::7"}
 ANSWER = "SSH-2.0-OpenSSH_9.2p1"
 
 # An administrator with a key and a guest with a password; sshd listens on 22, and Ansible was started on the machine itself.
@@ -157,6 +158,8 @@ def test_systemd_listens_on_ports_or_on_addresses_with_ports():
     assert listen_streams(request(), decide(request(ports=[22, 2222]), SEEN).ports) == ["22", "2222"]
     asked = request(ports=[22], listen_addresses=["192.0.2.7", "::1"])
     assert listen_streams(asked, decide(asked, SEEN).ports) == ["192.0.2.7:22", "[::1]:22"]
+    # Refused elsewhere, with the variable.
+    assert listen_streams(request(listen_addresses=["lab.example"]), decide(request(), SEEN).ports) == ["22"]
 
 
 def test_where_sshd_cannot_be_asked_it_is_assumed_to_do_as_it_is_told():
@@ -181,9 +184,17 @@ def test_keys_lie_in_files_of_root_and_the_main_file_only_where_it_needs_the_inc
     assert files(asked, seen(main_config="Include x\n", main_config_added=True)) == [key_file, main]
 
 
-def test_a_socket_needs_folders_for_its_drop_ins():
-    assert directories(Service()) == [{"path": "/etc/ssh/authorized_keys.d"}]
-    assert {"path": "/etc/systemd/system/ssh.socket.d"} in directories(ON_DEMAND)
+@pytest.mark.parametrize(
+    ("service", "addresses", "units"),
+    [
+        (Service(), [], []),
+        (Service(), ["192.0.2.7"], ["ssh.service.d"]),
+        (ON_DEMAND, [], ["ssh.socket.d", "ssh.service.d"]),
+    ],
+)
+def test_a_socket_and_a_sshd_that_waits_for_its_address_need_folders_for_drop_ins(service, addresses, units):
+    found = [one["path"] for one in directories(request(listen_addresses=addresses), service)]
+    assert found == ["/etc/ssh/authorized_keys.d", *(f"/etc/systemd/system/{unit}" for unit in units)]
 
 
 @pytest.mark.parametrize(
@@ -258,6 +269,14 @@ def test_a_sshd_that_somebody_started_by_hand_is_found():
         ({"ports": [8022]}, {"listeners": [SSHD, PYTHON]}, "ssh_ports", "8022 python3"),
         ({"listen_addresses": ["lab.example"]}, {}, "ssh_listen_addresses", "IP addresses"),
         ({"listen_addresses": ["127.0.0.1"]}, {"connection": BY_SSH}, "ssh_listen_addresses", "192.0.2.7"),
+        ({"listen_addresses": ["::"]}, {"connection": BY_SSH}, "ssh_listen_addresses", "192.0.2.7"),
+        ({"listen_addresses": ["0.0.0.0"]}, {"connection": BY_SSH_6}, "ssh_listen_addresses", "2001:db8::7"),  # noqa: S104
+        (
+            {"listen_addresses": ["192.0.2.99"]},
+            {"missing_addresses": ["192.0.2.99"]},
+            "ssh_listen_addresses",
+            "no address of this host: 192.0.2.99",
+        ),
         ({"fail2ban_bantime": "soon"}, {}, "ssh_fail2ban_bantime", "no time"),
         ({"fail2ban_findtime": "10 minutes"}, {}, "ssh_fail2ban_findtime", "no time"),
         ({"authorized_keys": [{"user": "a", "keys": []}] * 2}, {}, "ssh_authorized_keys", "twice"),
@@ -291,6 +310,8 @@ def test_a_request_is_refused_with_its_variable(asked, found, variable, why):
         ({"ports": [22]}, {"listeners": [SSHD, PYTHON]}),
         ({"listen_addresses": ["192.0.2.7", "2001:db8::7"]}, {"connection": BY_SSH}),
         ({"listen_addresses": ["0.0.0.0"]}, {"connection": BY_SSH}),  # noqa: S104
+        ({"listen_addresses": ["2001:DB8::7"]}, {"connection": BY_SSH_6}),
+        ({"listen_addresses": ["::"]}, {"connection": BY_SSH_6}),
         ({"authorized_keys": [{"user": "svc-a.b", "keys": []}]}, {}),
         ({"passwords": "refused"}, {"connection": BY_SSH}),
         # By password, as he came.

@@ -261,6 +261,14 @@ def test_only_an_ssh_server_has_a_banner(server, said, heard):
     assert ssh_plan.banner("127.0.0.1", server.getsockname()[1], 0) == heard
 
 
+@pytest.mark.parametrize(
+    ("address", "can"),
+    [("127.0.0.1", True), ("0.0.0.0", True), ("192.0.2.99", False), ("lab.example", False)],  # noqa: S104
+)
+def test_a_program_can_listen_on_an_address_of_the_host_alone(address, can):
+    assert ssh_plan.can_listen(address) is can
+
+
 def test_a_closed_port_has_no_banner(server):
     port = server.getsockname()[1]
     server.close()
