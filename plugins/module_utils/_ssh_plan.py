@@ -260,7 +260,7 @@ def directories(params: Params, service: Service) -> list[dict[str, str]]:
 
 # A restart, not a reload: a sshd that got its ports from ssh.socket does not find them again on SIGHUP. Sessions outlive both.
 SERVICE = {"name": "ssh.service", "restart_on": [MAIN_CONFIG, f"{MAIN_CONFIG}.d"]}
-SOCKET = {"name": "ssh.socket", "enabled": True, "restart_on": [f"{UNIT_FILES}/ssh.socket.d"]}
+SOCKET = {"name": "ssh.socket", "restart_on": [f"{UNIT_FILES}/ssh.socket.d"]}
 
 
 def units(params: Params, service: Service) -> list[dict[str, t.Any]]:
@@ -269,13 +269,15 @@ def units(params: Params, service: Service) -> list[dict[str, t.Any]]:
     With ssh.socket, systemd holds the ports; sshd then runs from the first connection on, or once for each (Accept=yes).
     """
     if params["state"] == "absent":
+        # Whether they start at boot is the host's own affair.
         if service.socket_active:
             # A running service keeps its socket from starting again.
             return [{"name": "ssh.service", "state": "stopped"}, SOCKET]
-        return [{**SERVICE, "enabled": True}] if service.active else []
+        return [SERVICE] if service.active else []
     if not service.socket_active:
         return [{**SERVICE, "enabled": True}]
-    return [SOCKET] if service.socket_accept else [SOCKET, SERVICE]
+    listening = {**SOCKET, "enabled": True}
+    return [listening] if service.socket_accept else [listening, SERVICE]
 
 
 def _key_admins(seen: Seen) -> list[str]:

@@ -201,10 +201,10 @@ def test_a_socket_and_a_sshd_that_waits_for_its_address_need_folders_for_drop_in
     ("state", "service", "wanted"),
     [
         ("present", Service(), [{**SERVICE, "enabled": True}]),
-        ("present", ON_DEMAND, [SOCKET, SERVICE]),
-        ("present", dataclasses.replace(ON_DEMAND, socket_accept=True), [SOCKET]),
+        ("present", ON_DEMAND, [{**SOCKET, "enabled": True}, SERVICE]),
+        ("present", dataclasses.replace(ON_DEMAND, socket_accept=True), [{**SOCKET, "enabled": True}]),
         ("absent", Service(), []),
-        ("absent", Service(active=True), [{**SERVICE, "enabled": True}]),
+        ("absent", Service(active=True), [SERVICE]),
         ("absent", ON_DEMAND, [{"name": "ssh.service", "state": "stopped"}, SOCKET]),
     ],
 )
