@@ -83,8 +83,8 @@ class Seen:
     """What was read on the host, and, once the configuration to come is known, who gets in with it.
 
     ``connection`` is the ssh connection by which Ansible came, None when it came otherwise. ``banners`` has the answer of each
-    wanted port that was asked, empty for none. ``foreign`` are listeners of any sshd, but for those of the units.
-    ``missing_addresses`` are those asked for on which nothing can listen.
+    wanted port that was asked, empty for none. ``foreign`` are listeners of any sshd, but for those of the units. ``key_files``
+    is what the host's own files say of AuthorizedKeysFile; on ``missing_addresses`` nothing can listen, though it is asked for.
     """
 
     service: Service
@@ -93,6 +93,7 @@ class Seen:
     passwords_asked: bool
     main_config: str
     main_config_added: bool
+    key_files: t.Sequence[str] = ()
     now: t.Collection[str] = ()
     key_users: t.Collection[str] = ()
     password_users: t.Collection[str] = ()
@@ -163,7 +164,7 @@ def decide(params: Params, seen: Seen) -> Decision:
         params["passwords"] == "auto" and (_keys_suffice(seen) or not seen.passwords_asked)
     )
     settings = (
-        *(f"{name} {value}" for name, value in single_settings(params).items()),
+        *(f"{name} {value}" for name, value in single_settings(params, seen.key_files).items()),
         *(f"Port {port}" for port in ports.open),
         *(f"ListenAddress {address}" for address in params["listen_addresses"]),
         *_password_settings(params, refused),
@@ -172,12 +173,13 @@ def decide(params: Params, seen: Seen) -> Decision:
     return Decision(ports, refused, settings, tuple(_extra_lines(params["extra_options"])))
 
 
-def single_settings(params: Params) -> dict[str, str]:
-    """The settings with one value that the request alone decides."""
+def single_settings(params: Params, key_files: t.Sequence[str]) -> dict[str, str]:
+    """The settings with one value, whoever can log in. Where the host has keys elsewhere, they stay keys."""
+    own = (KEYS_FILE, f"{KEYS_DIRECTORY}/%u")
     return {
         "PermitRootLogin": params["permit_root_login"],
         "PubkeyAuthentication": "yes",
-        "AuthorizedKeysFile": f"{KEYS_FILE} {KEYS_DIRECTORY}/%u",
+        "AuthorizedKeysFile": " ".join(dict.fromkeys((*own, *(path for path in key_files if path != "none")))),
         "PermitEmptyPasswords": "no",
         # sshd_config(5) has two words for it, and `sshd -T` says this one.
         "AllowTcpForwarding": "yes" if params["allow_tcp_forwarding"] == "all" else params["allow_tcp_forwarding"],
@@ -419,8 +421,7 @@ def _lockout_faults(params: Params, seen: Seen, decision: Decision) -> t.Iterato
             "paste the whole line of the .pub file, `ssh-keygen -t ed25519` makes one",
         )
     admins = {*seen.admins}
-    by_password = seen.password_users if _passwords_stay(params, seen, decision) else ()
-    then = {*seen.key_users, *by_password}
+    then = _entering(params, seen, decision)
     if params["passwords"] == "refused" and not _key_admins(seen):
         why = f" ({'; '.join(seen.key_problems)})" if seen.key_problems else ""
         yield _fault(
@@ -444,8 +445,10 @@ def _lockout_faults(params: Params, seen: Seen, decision: Decision) -> t.Iterato
         )
 
 
-def _passwords_stay(params: Params, seen: Seen, decision: Decision) -> bool:
-    return not decision.passwords_refused and (params["passwords"] == "allowed" or seen.passwords_asked)
+def _entering(params: Params, seen: Seen, decision: Decision) -> set[str]:
+    """Who can log in after the change."""
+    by_password = not decision.passwords_refused and (params["passwords"] == "allowed" or seen.passwords_asked)
+    return {*seen.key_users, *(seen.password_users if by_password else ())}
 
 
 def _config_faults(overrides: t.Sequence[Override], refusal: str) -> t.Iterator[Fault]:
@@ -466,7 +469,12 @@ def _config_faults(overrides: t.Sequence[Override], refusal: str) -> t.Iterator[
 
 def findings(params: Params, seen: Seen, decision: Decision, overrides: t.Sequence[Override]) -> list[dict[str, str]]:
     """What is left to do, and with ``proof: all`` also what was proven, as the action ``finding`` takes it."""
-    found = [_password_finding(params, seen, decision), _port_finding(params, seen, decision.ports), _key_finding(seen)]
+    found = [
+        _password_finding(params, seen, decision),
+        _port_finding(params, seen, decision.ports),
+        _key_finding(seen),
+        _access_finding(params, seen, decision),
+    ]
     if params["proof"] != "all":
         return found
     silent = not all(seen.banners.values())
@@ -552,4 +560,16 @@ def _key_finding(seen: Seen) -> dict[str, str]:
         "status": "warn" if problems else "pass",
         "evidence": "; ".join(problems) or "every user with keys can use them",
         "remedy": "make the user, or set owner and mode right: chmod go-w on the home, .ssh and authorized_keys",
+    }
+
+
+def _access_finding(params: Params, seen: Seen, decision: Decision) -> dict[str, str]:
+    lost = sorted({*seen.now} - _entering(params, seen, decision))
+    return {
+        "id": "ssh.access",
+        "status": "warn" if lost else "pass",
+        "evidence": f"could log in until now, and cannot any more: {', '.join(lost)}"
+        if lost
+        else "whoever could log in still can",
+        "remedy": "if they should, give them keys by ssh_authorized_keys, or put them in a group of ssh_allow_groups",
     }

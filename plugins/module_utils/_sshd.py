@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import datetime
+import ipaddress
 import os
 import re
 import stat
@@ -111,11 +113,14 @@ def refusal(account: Account, config: Config, host: Host) -> str | None:
     return None
 
 
-def access(account: Account, config: Config, host: Host, managed: t.Sequence[str] | None = None) -> Access:
+def access(
+    account: Account, config: Config, host: Host, managed: t.Sequence[str] = (), client: str | None = None
+) -> Access:
     """Which ways into the host a user has.
 
     :param config: what ``sshd -T`` says, or would say.
     :param managed: keys that lie, or will lie, in a file that belongs to root.
+    :param client: the address from which the user is logged in now, None when he is not.
     """
     problem = refusal(account, config, host)
     if problem:
@@ -124,11 +129,11 @@ def access(account: Account, config: Config, host: Host, managed: t.Sequence[str
     problems: list[str] = []
     keys = 0
     if config["pubkeyauthentication"] == "yes" and root_login in ("yes", "prohibit-password", "without-password"):
-        lines = [("the keys of the role", line) for line in managed or []]
+        lines = [("the keys of the role", line) for line in managed]
         for path in key_files(account, config["authorizedkeysfile"]):
             lines += _read_keys(path, account, config, host, problems)
         for source, line in lines:
-            fault = key_problem(line, config, host.today)
+            fault = key_problem(line, config, host.today) or _not_from_everywhere(line, client)
             if fault:
                 problems.append(f"{source}: {fault}")
             else:
@@ -226,6 +231,27 @@ def key_problem(line: str, config: Config, today: int) -> str | None:
     if bits is not None and bits < int(config.get("requiredrsasize", 1024)):
         return f"an RSA key of {bits} bits is shorter than RequiredRSASize"
     return None
+
+
+def _not_from_everywhere(line: str, client: str | None) -> str | None:
+    """Why it is not known that a key opens the door: it does from some places, and the user is not known to come from one."""
+    options, _kind, _data = split_key(line)
+    found = re.search(r'(?:^|,)from="([^"]*)"', options, re.IGNORECASE)
+    if found is None or (client and lets_in([one.strip() for one in found[1].split(",")], client)):
+        return None
+    return "the option from leaves open whether it opens the door"
+
+
+def lets_in(patterns: t.Sequence[str], address: str) -> bool:
+    """Whether the patterns of ``from=`` fit an address; names of hosts fit none (``UseDNS no``)."""
+
+    def spelt(pattern: str) -> str:
+        with contextlib.suppress(ValueError):
+            if ipaddress.ip_address(address) in ipaddress.ip_network(pattern.lstrip("!"), strict=False):
+                return pattern[: pattern.startswith("!")] + address
+        return pattern
+
+    return matches_any([address], [spelt(pattern) for pattern in patterns])
 
 
 def split_key(line: str) -> tuple[str, str | None, str | None]:

@@ -266,6 +266,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._sshd_config
     read_lines,
     reroot,
     specification,
+    words,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._units import parse_show
 
@@ -465,6 +466,18 @@ def laid_out(files: Files) -> t.Iterator[tuple[str, str]]:
         yield root, root + MAIN_CONFIG
 
 
+def key_files_of(lines: t.Iterable[Line]) -> list[str]:
+    """What the host says of AuthorizedKeysFile beside the role: the first line counts."""
+    return next(
+        (
+            words(line.value)
+            for line in lines
+            if line.keyword == "authorizedkeysfile" and line.path != ssh_plan.DROP_IN and line.match in ("", "all")
+        ),
+        [],
+    )
+
+
 # --- The plan ---
 
 
@@ -529,6 +542,7 @@ class Planner:
             passwords_asked="yes" in (config["passwordauthentication"], config["kbdinteractiveauthentication"]),
             main_config=included,
             main_config_added=included != main or INCLUDE_NOTE in main,
+            key_files=key_files_of(Files({}).lines),
             banners=self._banners(service, peer),
             foreign=foreign_listeners(listeners, service.pid),
             missing_addresses=[one for one in self.params["listen_addresses"] if not can_listen(one)],
@@ -539,9 +553,16 @@ class Planner:
         users = {*self.keys, *(user for found in self.members.values() for user in found)}
         named = {*users, *([seen.peer] if seen.peer else [])}
         present, joined = accounts(named, {}), accounts(named, self.members)
-        now = {one.name: access(one, config, self.host) for one in present} if self.installed else {}
+        clients = {seen.connection["user"]: seen.connection["client"]} if seen.connection else {}
+        now = {
+            one.name: access(one, config, self.host, client=clients.get(one.name))
+            for one in (present if self.installed else ())
+        }
         beside = ssh_plan.without_own_keys(planned)
-        then = {one.name: access(one, beside, self.host, self.keys.get(one.name)) for one in joined}
+        then = {
+            one.name: access(one, beside, self.host, self.keys.get(one.name, ()), clients.get(one.name))
+            for one in joined
+        }
         entering = {name for found in (now, then) for name, ways in found.items() if ways.key or ways.password}
         su = any(one.uid == 0 and has_password(one) for one in present)
         return [name for name, ways in then.items() if ways.refusal is None], dataclasses.replace(

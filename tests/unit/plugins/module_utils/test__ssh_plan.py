@@ -122,6 +122,11 @@ def test_the_request_becomes_lines_of_sshd_config():
     assert "banner" not in wanted_values(decide(asked, SEEN), SEEN.service, DEFAULTS)
 
 
+def test_keys_that_the_host_has_elsewhere_stay_keys():
+    lines = decide(request(), seen(key_files=["none", "/etc/keys/%u", ".ssh/authorized_keys"])).settings
+    assert "AuthorizedKeysFile .ssh/authorized_keys /etc/ssh/authorized_keys.d/%u /etc/keys/%u" in lines
+
+
 @pytest.mark.parametrize(
     ("passwords", "found", "line"),
     [
@@ -362,6 +367,9 @@ def test_a_configuration_that_sshd_refuses_is_refused_in_its_words(complaint, va
         ({}, {"key_users": [], "passwords_asked": False}, "ssh.passwords", "warn"),
         ({"passwords": "allowed"}, {}, "ssh.passwords", "warn"),
         ({}, {}, "ssh.authorized_keys", "pass"),
+        ({}, {}, "ssh.access", "warn"),  # the guest, who has a password
+        ({"passwords": "allowed"}, {}, "ssh.access", "pass"),
+        ({}, {"now": ["owner"]}, "ssh.access", "pass"),
         ({}, {"unknown_users": ["carol"]}, "ssh.authorized_keys", "warn"),
         ({}, {"key_problems": ["alice: /home/alice is writable by others"]}, "ssh.authorized_keys", "warn"),
         ({"proof": "all"}, {"banners": {22: ANSWER}}, "ssh.banner", "pass"),

@@ -250,6 +250,24 @@ def test_no_key_counts_when_sshd_takes_none():
 
 
 @pytest.mark.parametrize(
+    ("patterns", "client", "counts"),
+    [
+        ("10.0.0.0/8,192.0.2.1", None, False),
+        ("10.0.0.0/8, 192.0.2.1", "10.1.2.3", True),
+        ("192.0.2.*", "192.0.2.9", True),
+        ("10.0.0.0/8,!10.1.0.0/16", "10.1.2.3", False),
+        ("2001:db8::/32", "10.1.2.3", False),
+        ("lab.example", "10.1.2.3", False),
+    ],
+)
+def test_a_key_for_some_places_counts_for_who_comes_from_one(patterns, client, counts):
+    key = f'from="{patterns}" {ED25519}'
+    ways = access(ALICE, config(authorizedkeysfile="none"), Files().host(), [key], client)
+    assert ways.key is counts
+    assert bool(ways.problems) is not counts
+
+
+@pytest.mark.parametrize(
     "line",
     [
         ED25519,

@@ -194,6 +194,14 @@ def test_a_file_of_an_earlier_name_that_wins_is_refused_and_named(plan, etc):
     }
 
 
+def test_keys_that_the_host_has_elsewhere_count_and_stay(plan, etc, tmp_path):
+    (tmp_path / "alice/.ssh/authorized_keys").rename(tmp_path / "alice/.ssh/mine")
+    (etc / "sshd_config.d/50-later.conf").write_text("AuthorizedKeysFile .ssh/mine\n")
+    result = plan(passwords="refused")
+    assert refused(result) == {}
+    assert "AuthorizedKeysFile .ssh/authorized_keys /etc/ssh/authorized_keys.d/%u .ssh/mine" in result["settings"]
+
+
 def test_a_file_of_a_later_name_does_not_win(plan, etc):
     (etc / "sshd_config.d/50-later.conf").write_text("X11Forwarding yes\n")
     assert refused(plan()) == {}
