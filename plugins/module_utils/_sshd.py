@@ -24,7 +24,7 @@ import stat
 import struct
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._sshd_config import Config
+from ansible_collections.rigwright.workstation.plugins.module_utils._sshd_config import Config, matches
 
 # Shells that end at once: sshd lets the user in, and the session is over.
 NO_SHELLS = frozenset(("nologin", "false", "true", "sync"))
@@ -71,12 +71,6 @@ def parse_shadow(text: str) -> dict[str, tuple[str, int | None]]:
         if len(fields) >= 8:
             found[fields[0]] = (fields[1], int(fields[7]) if fields[7].isdigit() else None)
     return found
-
-
-def matches(name: str, pattern: str) -> bool:
-    """Whether a name fits a pattern of sshd, in which only ``*`` and ``?`` are special (match.c)."""
-    expression = "".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in pattern)
-    return re.fullmatch(expression, name) is not None
 
 
 def matches_any(names: t.Iterable[str], patterns: t.Sequence[str]) -> bool:

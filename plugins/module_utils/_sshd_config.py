@@ -202,9 +202,35 @@ def criteria(lines: t.Iterable[Line]) -> dict[str, list[str]]:
     return found
 
 
-def connections(lines: t.Sequence[Line], users: t.Sequence[str]) -> list[Connection]:
-    """The connections for which sshd is asked: beside one that fits no Match, each user as a stranger, from this host, and from
-    wherever a Match block speaks of.
+def matches(name: str, pattern: str) -> bool:
+    """Whether a name fits a pattern of sshd, in which only ``*`` and ``?`` are special (match.c)."""
+    expression = "".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in pattern)
+    return re.fullmatch(expression, name) is not None
+
+
+def representatives(users: t.Mapping[str, t.Collection[str]], asked: t.Mapping[str, t.Sequence[str]]) -> list[str]:
+    """A user for all those whom no Match block tells apart; each is asked about for every address, and hosts have hundreds.
+
+    :param users: the groups of each.
+    :param asked: the patterns by criterion.
+    """
+    found: dict[tuple[bool, ...], str] = {}
+    for user, groups in users.items():
+        names = {"user": [user], "group": groups}
+        fits = (
+            any(matches(name, pattern.lstrip("!")) for name in names[criterion])
+            for criterion in names
+            for pattern in asked.get(criterion, [])
+        )
+        found.setdefault(tuple(fits), user)
+    return list(found.values())
+
+
+def connections(lines: t.Sequence[Line], users: t.Mapping[str, t.Collection[str]]) -> list[Connection]:
+    """The connections for which sshd is asked: beside one that fits no Match, one user of each kind as a stranger, from this host,
+    and from wherever a Match block speaks of.
+
+    :param users: the groups of each.
     """
     asked = criteria(lines)
     if not any(line.keyword == "match" for line in lines):
@@ -214,9 +240,8 @@ def connections(lines: t.Sequence[Line], users: t.Sequence[str]) -> list[Connect
     def of(name: str, *usual: str) -> list[str]:
         return list(dict.fromkeys([*usual, *filter(None, named.get(name, []))]))
 
-    users_asked = users if {"user", "group"} & asked.keys() else users[:1]
     values = {
-        "user": of("user", *(users_asked or ["root"])),
+        "user": of("user", *(representatives(users, asked) or ["root"])),
         "host": of("host", STRANGER["host"]),
         "address": of("address", STRANGER["address"], LOOPBACK),
         "localaddress": of("localaddress", LOOPBACK),
@@ -238,8 +263,10 @@ def sample(name: str, pattern: str) -> str:
     return pattern.replace("*", "1").replace("?", "1")
 
 
-def specification(connection: t.Mapping[str, str]) -> str:
-    """A connection as ``sshd -C`` takes it."""
+def specification(connection: Connection) -> str:
+    """A connection as ``sshd -C`` takes it. Of the criteria that are left out, sshd insists on the port where a block asks for it."""
+    if connection is None:
+        return "lport=1"
     names = {"user": "user", "host": "host", "addr": "address", "laddr": "localaddress", "lport": "localport"}
     return ",".join(f"{short}={connection[name]}" for short, name in names.items())
 

@@ -431,8 +431,7 @@ def effective(module: AnsibleModule, main: str, asked: Connection = None) -> dic
     """
     # The service makes the directory when it starts; with socket activation it is missing until then, and sshd -T wants it.
     os.makedirs(RUN, mode=0o755, exist_ok=True)
-    command = [SSHD, "-T", "-f", main, *(["-C", specification(asked)] if asked else [])]
-    rc, out, err = module.run_command(command)
+    rc, out, err = module.run_command([SSHD, "-T", "-f", main, "-C", specification(asked)])
     if rc != 0:
         raise Refused("; ".join(err.split("\n")).strip("; \r"))
     return parse_config(out)
@@ -548,8 +547,10 @@ class Planner:
             missing_addresses=[one for one in self.params["listen_addresses"] if not can_listen(one)],
         )
 
-    def _weigh(self, seen: ssh_plan.Seen, config: Config, planned: Config) -> tuple[list[str], ssh_plan.Seen]:
-        """The users whom sshd will not turn away, and who gets in now and then."""
+    def _weigh(
+        self, seen: ssh_plan.Seen, config: Config, planned: Config
+    ) -> tuple[dict[str, t.Collection[str]], ssh_plan.Seen]:
+        """The users whom sshd will not turn away with the groups that they are in now, and who gets in now and then."""
         users = {*self.keys, *(user for found in self.members.values() for user in found)}
         named = {*users, *([seen.peer] if seen.peer else [])}
         present, joined = accounts(named, {}), accounts(named, self.members)
@@ -565,7 +566,7 @@ class Planner:
         }
         entering = {name for found in (now, then) for name, ways in found.items() if ways.key or ways.password}
         su = any(one.uid == 0 and has_password(one) for one in present)
-        return [name for name, ways in then.items() if ways.refusal is None], dataclasses.replace(
+        return {one.name: one.groups for one in present if then[one.name].refusal is None}, dataclasses.replace(
             seen,
             now=[name for name, ways in now.items() if ways.key or (ways.password and seen.passwords_asked)],
             key_users=[name for name, ways in then.items() if ways.key],
