@@ -81,6 +81,7 @@ SWITCHES = frozenset(
 # A stranger on the internet: a name and an address kept for documentation (RFC 2606, RFC 5737), so no rule is made for it.
 STRANGER = {"host": "stranger.example", "address": "203.0.113.1"}
 LOOPBACK = "127.0.0.1"
+LOOPBACK_6 = "::1"
 
 Config = t.Mapping[str, t.Any]
 # A connection by the criteria of Match: user, host, address, localaddress, localport. None: one that no Match block fits.
@@ -289,6 +290,13 @@ def endpoints(addresses: t.Iterable[str], ports: t.Iterable[int]) -> frozenset[s
     found = [ipaddress.ip_address(address) for address in addresses]
     hosts = [f"[{address}]" if address.version == 6 else str(address) for address in found]
     return frozenset(f"{host}:{port}" for host in hosts for port in ports)
+
+
+def door(config: Config) -> str:
+    """An address of this host at which sshd answers, by IPv4 where it does."""
+    hosts = [endpoint.rpartition(":")[0].strip("[]") for endpoint in config.get("listenaddress", [])]
+    host = min(hosts or ["0.0.0.0"], key=lambda one: ":" in one)  # noqa: S104 - where sshd listens, not we
+    return {"0.0.0.0": LOOPBACK, "::": LOOPBACK_6}.get(host, host)  # noqa: S104
 
 
 def overrides(

@@ -193,6 +193,11 @@ listen_streams:
   type: list
   elements: str
   sample: ["2222"]
+door:
+  description: An address at which sshd answers on the host itself.
+  returned: always
+  type: str
+  sample: 127.0.0.1
 ports_open:
   description: The ports on which sshd listens once this is in place.
   returned: always
@@ -253,13 +258,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._sshd import
 from ansible_collections.rigwright.workstation.plugins.module_utils._sshd_config import (
     DEFAULTS,
     INCLUDE_NOTE,
-    LOOPBACK,
     MAIN_CONFIG,
     Config,
     Connection,
     Line,
     Override,
     connections,
+    door,
     ensure_include,
     overrides,
     parse_config,
@@ -521,6 +526,7 @@ class Planner:
             "units": ssh_plan.units(self.params, seen.service),
             "socket_active": seen.service.socket_active,
             "listen_streams": ssh_plan.listen_streams(self.params, decision.ports),
+            "door": door(config),
             "ports_open": list(decision.ports.open),
             "ports_to_close": list(decision.ports.surplus),
             "passwords_refused": decision.passwords_refused,
@@ -542,7 +548,7 @@ class Planner:
             main_config=included,
             main_config_added=included != main or INCLUDE_NOTE in main,
             key_files=key_files_of(Files({}).lines),
-            banners=self._banners(service, peer),
+            banners=self._banners(service, peer, door(config)),
             foreign=foreign_listeners(listeners, service.pid),
             missing_addresses=[one for one in self.params["listen_addresses"] if not can_listen(one)],
         )
@@ -594,15 +600,14 @@ class Planner:
                 return service, listeners
             time.sleep(0.2)
 
-    def _banners(self, service: ssh_plan.Service, peer: t.Mapping[str, t.Any] | None) -> dict[int, str]:
+    def _banners(self, service: ssh_plan.Service, peer: t.Mapping[str, t.Any] | None, address: str) -> dict[int, str]:
         """What answers on the wanted ports. It is asked only where something hangs on it: sshd counts strangers who say nothing."""
         if self.params["proof"] == "none" and not ssh_plan.surplus_ports(self.params, service, peer):
             return {}
-        addresses = [one for one in self.params["listen_addresses"] if one not in ssh_plan.EVERYWHERE["any"]]
         patience = 0 if self.params["proof"] == "none" else PATIENCE
         # Ports out of range are refused, not asked.
         ports = [port for port in self.params["ports"] if 1 <= port <= 65535]
-        return {port: banner((*addresses, LOOPBACK)[0], port, patience) for port in ports}
+        return {port: banner(address, port, patience) for port in ports}
 
     def _files(self, seen: ssh_plan.Seen, decision: ssh_plan.Decision) -> Files:
         """The files as they would be; those in force where these are to be proven."""

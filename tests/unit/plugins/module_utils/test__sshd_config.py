@@ -12,6 +12,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._sshd_config
     Line,
     connections,
     criteria,
+    door,
     endpoints,
     ensure_include,
     expected,
@@ -169,6 +170,20 @@ def test_a_connection_is_told_to_sshd_with_every_criterion():
     assert specification(ALICE) == "user=alice,host=h,addr=203.0.113.1,laddr=127.0.0.1,lport=22"
     # sshd fails without a port where there is a Match LocalPort.
     assert specification(None) == "lport=1"
+
+
+@pytest.mark.parametrize(
+    ("endpoints_of_sshd", "address"),
+    [
+        ([], "127.0.0.1"),
+        (["[::]:22", "0.0.0.0:22"], "127.0.0.1"),
+        (["[::]:22", "[::]:2222"], "::1"),
+        (["[2001:db8::7]:22", "192.0.2.7:22"], "192.0.2.7"),
+        (["[2001:db8::7]:22"], "2001:db8::7"),
+    ],
+)
+def test_sshd_is_asked_where_it_listens(endpoints_of_sshd, address):
+    assert door({"listenaddress": endpoints_of_sshd}) == address
 
 
 # --- What sshd makes of it ---
