@@ -250,14 +250,8 @@ def files(params: Params, seen: Seen) -> list[dict[str, str]]:
 
 
 def directories(params: Params, service: Service) -> list[dict[str, str]]:
-    units = (
-        ("ssh.socket", "ssh.service")
-        if service.socket_active
-        else ("ssh.service",)
-        if params["listen_addresses"]
-        else ()
-    )
-    return [{"path": KEYS_DIRECTORY}, *({"path": f"{UNIT_FILES}/{unit}.d"} for unit in units)]
+    needed = {"ssh.socket": service.socket_active, "ssh.service": service.socket_active or params["listen_addresses"]}
+    return [{"path": KEYS_DIRECTORY}, *({"path": f"{UNIT_FILES}/{unit}.d"} for unit in needed if needed[unit])]
 
 
 # A restart, not a reload: a sshd that got its ports from ssh.socket does not find them again on SIGHUP. Sessions outlive both.

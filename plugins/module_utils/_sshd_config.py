@@ -265,8 +265,9 @@ def sample(name: str, pattern: str) -> str:
 
 
 def specification(connection: Connection) -> str:
-    """A connection as ``sshd -C`` takes it. Of the criteria that are left out, sshd insists on the port where a block asks for it."""
+    """A connection as ``sshd -C`` takes it."""
     if connection is None:
+        # No block fits what is left out, but for the port: where one asks for it, sshd ends without. No sshd has this one.
         return "lport=1"
     names = {"user": "user", "host": "host", "addr": "address", "laddr": "localaddress", "lport": "localport"}
     return ",".join(f"{short}={connection[name]}" for short, name in names.items())

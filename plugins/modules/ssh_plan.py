@@ -14,7 +14,7 @@ description:
     host so, for M(rigwright.workstation.require), M(rigwright.workstation.config_files) and M(rigwright.workstation.systemd_units).
     Changes nothing itself, but for C(/run/sshd), an empty directory that C(sshd -T) demands and the service makes whenever it starts.
   - sshd itself says what a configuration comes to, by C(sshd -T). Every setting must have the values that are asked for and no
-    others, and that for every user who can log in and from everywhere that a C(Match) block speaks of.
+    others, and that for a user of each kind that C(Match) blocks tell apart, and from everywhere that they speak of.
   - Keys are judged as sshd does. The file must pass C(StrictModes), and the type and length must be accepted.
 version_added: 0.1.0
 author:
