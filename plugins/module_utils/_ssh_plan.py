@@ -417,17 +417,17 @@ def _lockout_faults(params: Params, seen: Seen, decision: Decision) -> t.Iterato
     admins = {*seen.admins}
     then = _entering(params, seen, decision)
     if params["passwords"] == "refused" and not _key_admins(seen):
-        why = f" ({'; '.join(seen.key_problems)})" if seen.key_problems else ""
         yield _fault(
             "ssh_passwords",
-            f"is refused, but nobody who can become root would have a key that sshd accepts{why}",
+            f"is refused, but nobody who can become root would have a key that sshd accepts{_because(seen.key_problems)}",
             "add a key to ssh_authorized_keys, or leave ssh_passwords at auto",
         )
     restriction = "ssh_allow_groups" if params["allow_groups"] else ""
     if seen.peer and seen.peer not in then:
+        problems = [problem for problem in seen.key_problems if problem.startswith(f"{seen.peer}: ")]
         yield _fault(
             "ssh_permit_root_login" if seen.peer == "root" else restriction or "ssh_passwords",
-            f"would lock out {seen.peer}, as whom Ansible is connected",
+            f"would lock out {seen.peer}, as whom Ansible is connected{_because(problems)}",
             f"connect as one of those who keep their access ({', '.join(sorted(then)) or 'nobody'}),"
             f" or give {seen.peer} a key and the right to log in",
         )
@@ -437,6 +437,10 @@ def _lockout_faults(params: Params, seen: Seen, decision: Decision) -> t.Iterato
             f"would leave nobody who can log in and become root; now {', '.join(sorted({*seen.now} & admins))} can",
             "add a key of somebody who may use sudo to ssh_authorized_keys, or set ssh_permit_root_login: prohibit-password",
         )
+
+
+def _because(problems: t.Sequence[str]) -> str:
+    return f" ({'; '.join(problems)})" if problems else ""
 
 
 def _entering(params: Params, seen: Seen, decision: Decision) -> set[str]:

@@ -293,6 +293,12 @@ def test_a_sshd_that_somebody_started_by_hand_is_found():
         ({"extra_options": {"Use DNS": True}}, {}, "ssh_extra_options", "no word"),
         ({"passwords": "refused"}, {"admins": []}, "ssh_passwords", "nobody who can become root"),
         ({}, {"connection": {**BY_SSH, "user": "eve"}}, "ssh_passwords", "lock out eve"),
+        (
+            {},
+            {"connection": BY_SSH, "key_users": [], "key_problems": ["bob: a", "owner: Permission denied"]},
+            "ssh_passwords",
+            "lock out owner, as whom Ansible is connected (owner: Permission denied)",
+        ),
         ({}, {"connection": {**BY_SSH, "user": "root"}}, "ssh_permit_root_login", "lock out root"),
         (
             {"allow_groups": [{"name": "remote", "members": []}]},
