@@ -22,7 +22,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._sshd_config
     Override,
     endpoints,
     expected,
-    overlay,
+    parse_config,
 )
 
 DROP_IN = "/etc/ssh/sshd_config.d/00-rigwright.conf"
@@ -80,25 +80,28 @@ class Service:
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """What was read on the host, beside the trial of a configuration.
+    """What was read on the host, and, once the configuration to come is known, who gets in with it.
 
     ``connection`` is the ssh connection by which Ansible came, None when it came otherwise. ``banners`` has the answer of each
-    wanted port that was asked, empty for none. ``foreign`` are listeners of any sshd, but for those of the units.
+    wanted port that was asked, empty for none. ``foreign`` are listeners of any sshd, but for those of the units. ``key_files``
+    is what the host's own files say of AuthorizedKeysFile; on ``missing_addresses`` nothing can listen, though it is asked for.
     """
 
     service: Service
     listeners: t.Sequence[t.Mapping[str, t.Any]]
     connection: t.Mapping[str, t.Any] | None
     passwords_asked: bool
-    now: t.Collection[str]
-    key_users: t.Collection[str]
-    password_users: t.Collection[str]
-    admins: t.Collection[str]
-    key_problems: t.Sequence[str]
-    invalid_keys: t.Sequence[str]
-    unknown_users: t.Sequence[str]
     main_config: str
     main_config_added: bool
+    key_files: t.Sequence[str] = ()
+    now: t.Collection[str] = ()
+    key_users: t.Collection[str] = ()
+    password_users: t.Collection[str] = ()
+    admins: t.Collection[str] = ()
+    key_problems: t.Sequence[str] = ()
+    invalid_keys: t.Sequence[str] = ()
+    unknown_users: t.Sequence[str] = ()
+    missing_addresses: t.Sequence[str] = ()
     banners: t.Mapping[int, str] = dataclasses.field(default_factory=dict)
     foreign: t.Sequence[t.Mapping[str, t.Any]] = ()
 
@@ -156,12 +159,12 @@ def decide(params: Params, seen: Seen) -> Decision:
         surplus_ports(params, seen.service, seen.connection),
         proven=all(seen.banners.get(port) for port in wanted),
     )
-    admins = _key_admins(seen)
+    # Once refused they stay so: a key that cannot be read today (a home that is not mounted) opens no second door.
     refused = params["passwords"] == "refused" or (
-        params["passwords"] == "auto" and bool(admins) and seen.peer in ("", *seen.key_users)
+        params["passwords"] == "auto" and (_keys_suffice(seen) or not seen.passwords_asked)
     )
     settings = (
-        *(f"{name} {value}" for name, value in single_settings(params).items()),
+        *(f"{name} {value}" for name, value in single_settings(params, seen.key_files).items()),
         *(f"Port {port}" for port in ports.open),
         *(f"ListenAddress {address}" for address in params["listen_addresses"]),
         *_password_settings(params, refused),
@@ -170,12 +173,13 @@ def decide(params: Params, seen: Seen) -> Decision:
     return Decision(ports, refused, settings, tuple(_extra_lines(params["extra_options"])))
 
 
-def single_settings(params: Params) -> dict[str, str]:
-    """The settings with one value that the request alone decides."""
+def single_settings(params: Params, key_files: t.Sequence[str]) -> dict[str, str]:
+    """The settings with one value, whoever can log in. Where the host has keys elsewhere, they stay keys."""
+    own = (KEYS_FILE, f"{KEYS_DIRECTORY}/%u")
     return {
         "PermitRootLogin": params["permit_root_login"],
         "PubkeyAuthentication": "yes",
-        "AuthorizedKeysFile": f"{KEYS_FILE} {KEYS_DIRECTORY}/%u",
+        "AuthorizedKeysFile": " ".join(dict.fromkeys((*own, *(path for path in key_files if path != "none")))),
         "PermitEmptyPasswords": "no",
         # sshd_config(5) has two words for it, and `sshd -T` says this one.
         "AllowTcpForwarding": "yes" if params["allow_tcp_forwarding"] == "all" else params["allow_tcp_forwarding"],
@@ -189,7 +193,7 @@ def single_settings(params: Params) -> dict[str, str]:
 
 
 def _password_settings(params: Params, refused: bool) -> tuple[str, ...]:
-    """With `auto` and nobody who has a key, passwords stay as the host has them: a host without them does not get them back."""
+    """With `auto` and nobody who has a key, passwords stay as the host has them."""
     if refused:
         return "PasswordAuthentication no", "KbdInteractiveAuthentication no"
     if params["passwords"] == "allowed":
@@ -207,13 +211,18 @@ def _yes_no(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def planned_config(params: Params, config: Config) -> dict[str, t.Any]:
-    """The effective configuration as far as it decides who can log in, after the change."""
-    groups = {"AllowGroups": [group["name"] for group in params["allow_groups"]]} if params["allow_groups"] else {}
-    # The directory of the role's own keys is not among the files: what it will hold is known, not what it holds.
-    return overlay(
-        config, {**params["extra_options"], **single_settings(params), "AuthorizedKeysFile": KEYS_FILE, **groups}
-    )
+def assumed(decision: Decision, config: Config) -> dict[str, t.Any]:
+    """The configuration to come where sshd cannot be asked for it."""
+    return {
+        **config,
+        **{keyword: value for keyword, value in parse_config("\n".join(decision.settings)).items() if value},
+    }
+
+
+def without_own_keys(config: Config) -> dict[str, t.Any]:
+    """A configuration without the directory of the role's keys: what it will hold is known, not what it holds."""
+    files = [word for word in config["authorizedkeysfile"].split() if not word.startswith(f"{KEYS_DIRECTORY}/")]
+    return {**config, "authorizedkeysfile": " ".join(files)}
 
 
 def wanted_values(decision: Decision, service: Service, config: Config) -> dict[str, frozenset[str]]:
@@ -227,7 +236,8 @@ def wanted_values(decision: Decision, service: Service, config: Config) -> dict[
 
 def listen_streams(params: Params, ports: Ports) -> list[str]:
     """ListenStream of systemd.socket(5): a port alone, or addresses with each of the ports."""
-    return sorted(endpoints(params["listen_addresses"], ports.open)) or [str(port) for port in ports.open]
+    addresses = [address for address in params["listen_addresses"] if _address(address)]
+    return sorted(endpoints(addresses, ports.open)) or [str(port) for port in ports.open]
 
 
 def files(params: Params, seen: Seen) -> list[dict[str, str]]:
@@ -239,14 +249,14 @@ def files(params: Params, seen: Seen) -> list[dict[str, str]]:
     return [*keys, *([{"path": MAIN_CONFIG, "content": seen.main_config}] if seen.main_config_added else [])]
 
 
-def directories(service: Service) -> list[dict[str, str]]:
-    units = ("ssh.socket", "ssh.service") if service.socket_active else ()
-    return [{"path": KEYS_DIRECTORY}, *({"path": f"{UNIT_FILES}/{unit}.d"} for unit in units)]
+def directories(params: Params, service: Service) -> list[dict[str, str]]:
+    needed = {"ssh.socket": service.socket_active, "ssh.service": service.socket_active or params["listen_addresses"]}
+    return [{"path": KEYS_DIRECTORY}, *({"path": f"{UNIT_FILES}/{unit}.d"} for unit in needed if needed[unit])]
 
 
 # A restart, not a reload: a sshd that got its ports from ssh.socket does not find them again on SIGHUP. Sessions outlive both.
 SERVICE = {"name": "ssh.service", "restart_on": [MAIN_CONFIG, f"{MAIN_CONFIG}.d"], "validate": "/usr/sbin/sshd -t"}
-SOCKET = {"name": "ssh.socket", "enabled": True, "restart_on": [f"{UNIT_FILES}/ssh.socket.d"]}
+SOCKET = {"name": "ssh.socket", "restart_on": [f"{UNIT_FILES}/ssh.socket.d"]}
 
 
 def units(params: Params, service: Service) -> list[dict[str, t.Any]]:
@@ -255,24 +265,31 @@ def units(params: Params, service: Service) -> list[dict[str, t.Any]]:
     With ssh.socket, systemd holds the ports; sshd then runs from the first connection on, or once for each (Accept=yes).
     """
     if params["state"] == "absent":
+        # Whether they start at boot is the host's own affair.
         if service.socket_active:
             # A running service keeps its socket from starting again.
             return [{"name": "ssh.service", "state": "stopped"}, SOCKET]
-        return [{**SERVICE, "enabled": True}] if service.active else []
+        return [SERVICE] if service.active else []
     if not service.socket_active:
         return [{**SERVICE, "enabled": True}]
-    return [SOCKET] if service.socket_accept else [SOCKET, SERVICE]
+    listening = {**SOCKET, "enabled": True}
+    return [listening] if service.socket_accept else [listening, SERVICE]
 
 
 def _key_admins(seen: Seen) -> list[str]:
     return sorted({*seen.key_users} & {*seen.admins})
 
 
+def _keys_suffice(seen: Seen) -> bool:
+    """Whether somebody who can become root has a key, and whoever is connected too."""
+    return bool(_key_admins(seen)) and seen.peer in ("", *seen.key_users)
+
+
 def _fault(variable: str, problem: str, remedy: str) -> Fault:
     return {"ok": False, "variable": variable, "problem": problem, "remedy": remedy}
 
 
-def input_faults(params: Params, seen: Seen) -> t.Iterator[Fault]:
+def input_faults(params: Params) -> t.Iterator[Fault]:
     """What is wrong with the request by itself, as the action ``require`` takes it."""
     users = [entry["user"] for entry in params["authorized_keys"]]
     extra = {name.lower() for name in params["extra_options"]}
@@ -283,7 +300,7 @@ def input_faults(params: Params, seen: Seen) -> t.Iterator[Fault]:
             f"must hold ports from 1 to 65535, and is {params['ports']}",
             "list at least one port, for example [22]",
         )
-    if not all(_is_address(address) for address in params["listen_addresses"]):
+    if not all(_address(address) for address in params["listen_addresses"]):
         yield _fault(
             "ssh_listen_addresses", "must hold IP addresses", "write an address such as 192.0.2.10 or 2001:db8::10"
         )
@@ -302,12 +319,6 @@ def input_faults(params: Params, seen: Seen) -> t.Iterator[Fault]:
             "holds something that is no user name",
             "use lower-case letters, digits, dots, dashes and underscores",
         )
-    if seen.invalid_keys:
-        yield _fault(
-            "ssh_authorized_keys",
-            f"holds what sshd would not accept ({'; '.join(seen.invalid_keys)})",
-            "paste the whole line of the .pub file, `ssh-keygen -t ed25519` makes one",
-        )
     if extra & OWN:
         yield _fault(
             "ssh_extra_options",
@@ -322,12 +333,19 @@ def input_faults(params: Params, seen: Seen) -> t.Iterator[Fault]:
         )
 
 
-def _is_address(text: str) -> bool:
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """An IP address without its scope, None for anything else."""
     try:
-        ipaddress.ip_address(text)
+        return ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
-        return False
-    return True
+        return None
+
+
+def _listens_on(addresses: t.Sequence[str], address: str) -> bool:
+    """Whether a sshd that listens on some addresses is reached by another; ``::`` is all of IPv6 and nothing of IPv4."""
+    one = _address(address)
+    found = [other for other in map(_address, addresses) if other]
+    return any(other == one or (one and other.is_unspecified and other.version == one.version) for other in found)
 
 
 def host_faults(
@@ -372,32 +390,44 @@ def _port_faults(params: Params, seen: Seen, ports: Ports) -> t.Iterator[Fault]:
             f"leaves out {', '.join(map(str, ports.surplus))}, where sshd listens all the same",
             "see who makes it do so: `systemctl cat ssh.socket ssh.service`, `ss -Hltnp`",
         )
+    missing = [address for address in seen.missing_addresses if _address(address)]
+    if missing:
+        yield _fault(
+            "ssh_listen_addresses",
+            f"names what is no address of this host: {', '.join(missing)}",
+            "see `ip address`",
+        )
     if seen.connection and params["listen_addresses"]:
         address = seen.connection["address"]
-        if not {address, *EVERYWHERE["any"]} & {*params["listen_addresses"]}:
+        if not _listens_on(params["listen_addresses"], address):
             yield _fault(
                 "ssh_listen_addresses",
                 f"leaves out {address}, by which Ansible is connected",
-                "add it, or connect by another address",
+                "add it, or connect by another address; 0.0.0.0 is all of IPv4, and :: all of IPv6",
             )
 
 
 def _lockout_faults(params: Params, seen: Seen, decision: Decision) -> t.Iterator[Fault]:
+    if seen.invalid_keys:
+        yield _fault(
+            "ssh_authorized_keys",
+            f"holds what sshd would not accept ({'; '.join(seen.invalid_keys)})",
+            "paste the whole line of the .pub file, `ssh-keygen -t ed25519` makes one",
+        )
     admins = {*seen.admins}
-    by_password = seen.password_users if _passwords_stay(params, seen, decision) else ()
-    then = {*seen.key_users, *by_password}
+    then = _entering(params, seen, decision)
     if params["passwords"] == "refused" and not _key_admins(seen):
-        why = f" ({'; '.join(seen.key_problems)})" if seen.key_problems else ""
         yield _fault(
             "ssh_passwords",
-            f"is refused, but nobody who can become root would have a key that sshd accepts{why}",
+            f"is refused, but nobody who can become root would have a key that sshd accepts{_because(seen.key_problems)}",
             "add a key to ssh_authorized_keys, or leave ssh_passwords at auto",
         )
     restriction = "ssh_allow_groups" if params["allow_groups"] else ""
     if seen.peer and seen.peer not in then:
+        problems = [problem for problem in seen.key_problems if problem.startswith(f"{seen.peer}: ")]
         yield _fault(
             "ssh_permit_root_login" if seen.peer == "root" else restriction or "ssh_passwords",
-            f"would lock out {seen.peer}, as whom Ansible is connected",
+            f"would lock out {seen.peer}, as whom Ansible is connected{_because(problems)}",
             f"connect as one of those who keep their access ({', '.join(sorted(then)) or 'nobody'}),"
             f" or give {seen.peer} a key and the right to log in",
         )
@@ -409,8 +439,14 @@ def _lockout_faults(params: Params, seen: Seen, decision: Decision) -> t.Iterato
         )
 
 
-def _passwords_stay(params: Params, seen: Seen, decision: Decision) -> bool:
-    return not decision.passwords_refused and (params["passwords"] == "allowed" or seen.passwords_asked)
+def _because(problems: t.Sequence[str]) -> str:
+    return f" ({'; '.join(problems)})" if problems else ""
+
+
+def _entering(params: Params, seen: Seen, decision: Decision) -> set[str]:
+    """Who can log in after the change."""
+    by_password = not decision.passwords_refused and (params["passwords"] == "allowed" or seen.passwords_asked)
+    return {*seen.key_users, *(seen.password_users if by_password else ())}
 
 
 def _config_faults(overrides: t.Sequence[Override], refusal: str) -> t.Iterator[Fault]:
@@ -431,7 +467,12 @@ def _config_faults(overrides: t.Sequence[Override], refusal: str) -> t.Iterator[
 
 def findings(params: Params, seen: Seen, decision: Decision, overrides: t.Sequence[Override]) -> list[dict[str, str]]:
     """What is left to do, and with ``proof: all`` also what was proven, as the action ``finding`` takes it."""
-    found = [_password_finding(params, seen, decision), _port_finding(params, seen, decision.ports), _key_finding(seen)]
+    found = [
+        _password_finding(params, seen, decision),
+        _port_finding(params, seen, decision.ports),
+        _key_finding(seen),
+        _access_finding(params, seen, decision),
+    ]
     if params["proof"] != "all":
         return found
     silent = not all(seen.banners.values())
@@ -462,16 +503,18 @@ def findings(params: Params, seen: Seen, decision: Decision, overrides: t.Sequen
 
 
 def _password_finding(params: Params, seen: Seen, decision: Decision) -> dict[str, str]:
-    if decision.passwords_refused:
+    proven = decision.passwords_refused and _keys_suffice(seen)
+    if proven:
         evidence = f"passwords are refused, {', '.join(_key_admins(seen))} can log in with a key and become root"
     elif params["passwords"] == "allowed":
         evidence = "passwords stay allowed as ssh_passwords asks"
     else:
         peer = f", or {seen.peer} has none" if seen.peer else ""
-        evidence = f"passwords stay as they were: nobody who can become root has a key{peer}"
+        stay = "refused" if decision.passwords_refused else "as they were"
+        evidence = f"passwords stay {stay}: nobody who can become root has a key that sshd accepts{peer}"
     return {
         "id": "ssh.passwords",
-        "status": "pass" if decision.passwords_refused else "warn",
+        "status": "pass" if proven else "warn",
         "evidence": evidence,
         "remedy": "add a key to ssh_authorized_keys and run again",
     }
@@ -515,4 +558,16 @@ def _key_finding(seen: Seen) -> dict[str, str]:
         "status": "warn" if problems else "pass",
         "evidence": "; ".join(problems) or "every user with keys can use them",
         "remedy": "make the user, or set owner and mode right: chmod go-w on the home, .ssh and authorized_keys",
+    }
+
+
+def _access_finding(params: Params, seen: Seen, decision: Decision) -> dict[str, str]:
+    lost = sorted({*seen.now} - _entering(params, seen, decision))
+    return {
+        "id": "ssh.access",
+        "status": "warn" if lost else "pass",
+        "evidence": f"could log in until now, and cannot any more: {', '.join(lost)}"
+        if lost
+        else "whoever could log in still can",
+        "remedy": "if they should, give them keys by ssh_authorized_keys, or put them in a group of ssh_allow_groups",
     }

@@ -6,7 +6,8 @@
 
 """Who can log in by ssh, decided as sshd decides it, from what sshd itself says its configuration is.
 
-The rules are those of OpenSSH's auth.c (``allowed_user``), auth2-pubkeyfile.c, misc.c (``safe_path``) and match.c.
+The rules are those of OpenSSH's auth.c (``allowed_user``), auth2-pubkeyfile.c, misc.c (``safe_path``) and match.c, with the patch
+user-group-modes of Debian and Ubuntu.
 Where they cannot be known beforehand (a pattern for the client's address) the answer is the careful one: no access.
 """
 
@@ -14,14 +15,16 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import datetime
+import ipaddress
 import os
 import re
 import stat
 import struct
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._sshd_config import Config
+from ansible_collections.rigwright.workstation.plugins.module_utils._sshd_config import Config, matches
 
 # Shells that end at once: sshd lets the user in, and the session is over.
 NO_SHELLS = frozenset(("nologin", "false", "true", "sync"))
@@ -48,6 +51,7 @@ class Host(t.NamedTuple):
     stat: t.Callable[[str], os.stat_result]
     read: t.Callable[[str], str]
     today: int
+    members: t.Callable[[int], t.AbstractSet[str]]
 
 
 class Access(t.NamedTuple):
@@ -67,12 +71,6 @@ def parse_shadow(text: str) -> dict[str, tuple[str, int | None]]:
         if len(fields) >= 8:
             found[fields[0]] = (fields[1], int(fields[7]) if fields[7].isdigit() else None)
     return found
-
-
-def matches(name: str, pattern: str) -> bool:
-    """Whether a name fits a pattern of sshd, in which only ``*`` and ``?`` are special (match.c)."""
-    expression = "".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in pattern)
-    return re.fullmatch(expression, name) is not None
 
 
 def matches_any(names: t.Iterable[str], patterns: t.Sequence[str]) -> bool:
@@ -109,11 +107,14 @@ def refusal(account: Account, config: Config, host: Host) -> str | None:
     return None
 
 
-def access(account: Account, config: Config, host: Host, managed: t.Sequence[str] | None = None) -> Access:
+def access(
+    account: Account, config: Config, host: Host, managed: t.Sequence[str] = (), client: str | None = None
+) -> Access:
     """Which ways into the host a user has.
 
     :param config: what ``sshd -T`` says, or would say.
     :param managed: keys that lie, or will lie, in a file that belongs to root.
+    :param client: the address from which the user is logged in now, None when he is not.
     """
     problem = refusal(account, config, host)
     if problem:
@@ -122,11 +123,11 @@ def access(account: Account, config: Config, host: Host, managed: t.Sequence[str
     problems: list[str] = []
     keys = 0
     if config["pubkeyauthentication"] == "yes" and root_login in ("yes", "prohibit-password", "without-password"):
-        lines = [("the keys of the role", line) for line in managed or []]
+        lines = [("the keys of the role", line) for line in managed]
         for path in key_files(account, config["authorizedkeysfile"]):
             lines += _read_keys(path, account, config, host, problems)
         for source, line in lines:
-            fault = key_problem(line, config, host.today)
+            fault = key_problem(line, config, host.today) or _not_from_everywhere(line, client)
             if fault:
                 problems.append(f"{source}: {fault}")
             else:
@@ -160,6 +161,10 @@ def _read_keys(path: str, account: Account, config: Config, host: Host, problems
         text = host.read(path)
     except (FileNotFoundError, NotADirectoryError):
         return []
+    except OSError as error:
+        # A home on NFS that root may not enter, links that lead in a circle.
+        problems.append(f"{path}: {error.strerror or error}")
+        return []
     lines = (line.strip() for line in text.splitlines())
     return [(path, line) for line in lines if line and not line.startswith("#")]
 
@@ -167,7 +172,9 @@ def _read_keys(path: str, account: Account, config: Config, host: Host, problems
 def path_problem(path: str, account: Account, host: Host) -> str | None:
     """Why StrictModes refuses a file of keys: it, or a directory above it up to the home, is writable by others (misc.c).
 
-    :raises FileNotFoundError: there is no such file.
+    A group in which the user is alone, and is, may write.
+
+    :raises OSError: there is no such file, or it cannot be looked at.
     """
     home = os.path.realpath(account.home)
     path = os.path.realpath(path)
@@ -177,7 +184,7 @@ def path_problem(path: str, account: Account, host: Host) -> str | None:
         found = host.stat(path)
         if found.st_uid not in (0, account.uid):
             return f"{path} belongs to user id {found.st_uid}: StrictModes wants {account.name} or root"
-        if found.st_mode & 0o022:
+        if found.st_mode & 0o002 or (found.st_mode & 0o020 and host.members(found.st_gid) != {account.name}):
             return f"{path} is writable by others: StrictModes refuses it"
         if path in (home, "/"):
             return None
@@ -198,8 +205,11 @@ def key_problem(line: str, config: Config, today: int) -> str | None:
     if forced:
         return f"the option {forced[0]} makes it no key for a login"
     expiry = re.search(r'(?:^|,)expiry-time="(\d{4})(\d\d)(\d\d)', options, re.IGNORECASE)
-    if expiry and datetime.date(*map(int, expiry.groups())) <= datetime.date.fromordinal(EPOCH + today):
-        return "its expiry-time is over"
+    try:
+        if expiry and datetime.date(*map(int, expiry.groups())) <= datetime.date.fromordinal(EPOCH + today):
+            return "its expiry-time is over"
+    except ValueError:
+        return "its expiry-time is no date"
     try:
         fields = _fields(base64.b64decode(encoded, validate=True))
     except (binascii.Error, ValueError):
@@ -211,9 +221,31 @@ def key_problem(line: str, config: Config, today: int) -> str | None:
     if not any(name in accepted for name in names):
         return f"sshd accepts no key of type {kind}"
     bits = int.from_bytes(fields[2], "big").bit_length() if kind == "ssh-rsa" and len(fields) == 3 else None
-    if bits is not None and bits < int(config["requiredrsasize"]):
+    # OpenSSH has the option from 9.1 on, and 1024 built in before.
+    if bits is not None and bits < int(config.get("requiredrsasize", 1024)):
         return f"an RSA key of {bits} bits is shorter than RequiredRSASize"
     return None
+
+
+def _not_from_everywhere(line: str, client: str | None) -> str | None:
+    """Why it is not known that a key opens the door: it does from some places, and the user is not known to come from one."""
+    options, _kind, _data = split_key(line)
+    found = re.search(r'(?:^|,)from="([^"]*)"', options, re.IGNORECASE)
+    if found is None or (client and lets_in([one.strip() for one in found[1].split(",")], client)):
+        return None
+    return "the option from leaves open whether it opens the door"
+
+
+def lets_in(patterns: t.Sequence[str], address: str) -> bool:
+    """Whether the patterns of ``from=`` fit an address; names of hosts fit none (``UseDNS no``)."""
+
+    def spelt(pattern: str) -> str:
+        with contextlib.suppress(ValueError):
+            if ipaddress.ip_address(address) in ipaddress.ip_network(pattern.lstrip("!"), strict=False):
+                return pattern[: pattern.startswith("!")] + address
+        return pattern
+
+    return matches_any([address], [spelt(pattern) for pattern in patterns])
 
 
 def split_key(line: str) -> tuple[str, str | None, str | None]:
@@ -245,7 +277,7 @@ def _fields(blob: bytes) -> list[bytes]:
 def _is_program(path: str, host: Host) -> bool:
     try:
         mode = host.stat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:
         return False
     return stat.S_ISREG(mode) and bool(mode & 0o111)
 

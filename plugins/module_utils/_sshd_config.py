@@ -81,6 +81,7 @@ SWITCHES = frozenset(
 # A stranger on the internet: a name and an address kept for documentation (RFC 2606, RFC 5737), so no rule is made for it.
 STRANGER = {"host": "stranger.example", "address": "203.0.113.1"}
 LOOPBACK = "127.0.0.1"
+LOOPBACK_6 = "::1"
 
 Config = t.Mapping[str, t.Any]
 # A connection by the criteria of Match: user, host, address, localaddress, localport. None: one that no Match block fits.
@@ -119,36 +120,16 @@ class Override:
 
 
 def parse_config(text: str) -> dict[str, t.Any]:
-    """Read the output of ``sshd -T``: a string a keyword, a list for those that may be given several times."""
+    """Read the output of ``sshd -T``, or lines like it: a string a keyword, a list for those that may be given several times."""
     config: dict[str, t.Any] = {keyword: [] for keyword in REPEATED}
     for line in text.splitlines():
-        keyword, _space, value = line.partition(" ")
+        word, _space, value = line.partition(" ")
+        keyword = word.lower()
         if keyword in REPEATED:
             config[keyword].append(value)
         elif keyword:
             config[keyword] = value
     return config
-
-
-def overlay(config: Config, options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """The effective configuration as it would be with further options, spelt as in sshd_config(5) or as YAML reads them.
-
-    What allows takes the place of what is there, what denies adds to it: nobody counts who may turn out to be refused.
-    """
-    result = dict(config)
-    for name, value in options.items():
-        keyword = name.lower()
-        values = [_spell(one) for one in (value if isinstance(value, list) else [value])]
-        if keyword in REPEATED:
-            kept = config.get(keyword, []) if keyword.startswith("deny") else []
-            result[keyword] = [*kept, *(word for one in values for word in one.split())]
-        elif values:
-            result[keyword] = values[0]
-    return result
-
-
-def _spell(value: t.Any) -> str:
-    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
 def ensure_include(text: str) -> str:
@@ -222,9 +203,35 @@ def criteria(lines: t.Iterable[Line]) -> dict[str, list[str]]:
     return found
 
 
-def connections(lines: t.Sequence[Line], users: t.Sequence[str]) -> list[Connection]:
-    """The connections for which sshd is asked: beside one that fits no Match, each user as a stranger, from this host, and from
-    wherever a Match block speaks of.
+def matches(name: str, pattern: str) -> bool:
+    """Whether a name fits a pattern of sshd, in which only ``*`` and ``?`` are special (match.c)."""
+    expression = "".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in pattern)
+    return re.fullmatch(expression, name) is not None
+
+
+def representatives(users: t.Mapping[str, t.Collection[str]], asked: t.Mapping[str, t.Sequence[str]]) -> list[str]:
+    """A user for all those whom no Match block tells apart; each is asked about for every address, and hosts have hundreds.
+
+    :param users: the groups of each.
+    :param asked: the patterns by criterion.
+    """
+    found: dict[tuple[bool, ...], str] = {}
+    for user, groups in users.items():
+        names = {"user": [user], "group": groups}
+        fits = (
+            any(matches(name, pattern.lstrip("!")) for name in names[criterion])
+            for criterion in names
+            for pattern in asked.get(criterion, [])
+        )
+        found.setdefault(tuple(fits), user)
+    return list(found.values())
+
+
+def connections(lines: t.Sequence[Line], users: t.Mapping[str, t.Collection[str]]) -> list[Connection]:
+    """The connections for which sshd is asked: beside one that fits no Match, one user of each kind as a stranger, from this host,
+    and from wherever a Match block speaks of.
+
+    :param users: the groups of each.
     """
     asked = criteria(lines)
     if not any(line.keyword == "match" for line in lines):
@@ -234,9 +241,8 @@ def connections(lines: t.Sequence[Line], users: t.Sequence[str]) -> list[Connect
     def of(name: str, *usual: str) -> list[str]:
         return list(dict.fromkeys([*usual, *filter(None, named.get(name, []))]))
 
-    users_asked = users if {"user", "group"} & asked.keys() else users[:1]
     values = {
-        "user": of("user", *(users_asked or ["root"])),
+        "user": of("user", *(representatives(users, asked) or ["root"])),
         "host": of("host", STRANGER["host"]),
         "address": of("address", STRANGER["address"], LOOPBACK),
         "localaddress": of("localaddress", LOOPBACK),
@@ -258,8 +264,11 @@ def sample(name: str, pattern: str) -> str:
     return pattern.replace("*", "1").replace("?", "1")
 
 
-def specification(connection: t.Mapping[str, str]) -> str:
+def specification(connection: Connection) -> str:
     """A connection as ``sshd -C`` takes it."""
+    if connection is None:
+        # No block fits what is left out, but for the port: where one asks for it, sshd ends without. No sshd has this one.
+        return "lport=1"
     names = {"user": "user", "host": "host", "addr": "address", "laddr": "localaddress", "lport": "localport"}
     return ",".join(f"{short}={connection[name]}" for short, name in names.items())
 
@@ -282,6 +291,13 @@ def endpoints(addresses: t.Iterable[str], ports: t.Iterable[int]) -> frozenset[s
     found = [ipaddress.ip_address(address) for address in addresses]
     hosts = [f"[{address}]" if address.version == 6 else str(address) for address in found]
     return frozenset(f"{host}:{port}" for host in hosts for port in ports)
+
+
+def door(config: Config) -> str:
+    """An address of this host at which sshd answers, by IPv4 where it does."""
+    hosts = [endpoint.rpartition(":")[0].strip("[]") for endpoint in config.get("listenaddress", [])]
+    host = min(hosts or ["0.0.0.0"], key=lambda one: ":" in one)  # noqa: S104 - where sshd listens, not we
+    return {"0.0.0.0": LOOPBACK, "::": LOOPBACK_6}.get(host, host)  # noqa: S104
 
 
 def overrides(

@@ -14,7 +14,7 @@ description:
     host so, for M(rigwright.workstation.require), M(rigwright.workstation.config_files) and M(rigwright.workstation.systemd_units).
     Changes nothing itself, but for C(/run/sshd), an empty directory that C(sshd -T) demands and the service makes whenever it starts.
   - sshd itself says what a configuration comes to, by C(sshd -T). Every setting must have the values that are asked for and no
-    others, and that for every user who can log in and from everywhere that a C(Match) block speaks of.
+    others, and that for a user of each kind that C(Match) blocks tell apart, and from everywhere that they speak of.
   - Keys are judged as sshd does. The file must pass C(StrictModes), and the type and length must be accepted.
 version_added: 0.1.0
 author:
@@ -48,12 +48,13 @@ options:
     elements: int
     default: [22]
   listen_addresses:
-    description: IP addresses on which sshd listens. None means all.
+    description: IP addresses of the host on which sshd listens. None means all.
     type: list
     elements: str
     default: []
   passwords:
-    description: Whether passwords are refused; V(auto) means as soon as a user who can become root has a key that sshd accepts.
+    description:
+      - Whether passwords are refused; V(auto) means as soon as a user who can become root has a key that sshd accepts, and from then on.
     type: str
     choices: [auto, allowed, refused]
     default: auto
@@ -192,6 +193,11 @@ listen_streams:
   type: list
   elements: str
   sample: ["2222"]
+door:
+  description: An address at which sshd answers on the host itself.
+  returned: always
+  type: str
+  sample: 127.0.0.1
 ports_open:
   description: The ports on which sshd listens once this is in place.
   returned: always
@@ -223,6 +229,7 @@ findings:
 """
 
 import contextlib
+import dataclasses
 import fnmatch
 import glob
 import grp
@@ -251,19 +258,20 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._sshd import
 from ansible_collections.rigwright.workstation.plugins.module_utils._sshd_config import (
     DEFAULTS,
     INCLUDE_NOTE,
-    LOOPBACK,
     MAIN_CONFIG,
     Config,
     Connection,
     Line,
     Override,
     connections,
+    door,
     ensure_include,
     overrides,
     parse_config,
     read_lines,
     reroot,
     specification,
+    words,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._units import parse_show
 
@@ -302,6 +310,13 @@ def accounts(names: t.Iterable[str], members: t.Mapping[str, t.Sequence[str]]) -
                 groups.add(grp.getgrgid(gid).gr_name)
         found.append(Account(name, entry.pw_uid, entry.pw_dir, entry.pw_shell, password, expires, frozenset(groups)))
     return found
+
+
+def group_members(gid: int) -> set[str]:
+    """The users of a group, those whose own it is among them."""
+    with contextlib.suppress(KeyError):
+        return {*grp.getgrgid(gid).gr_mem, *(entry.pw_name for entry in pwd.getpwall() if entry.pw_gid == gid)}
+    return set()
 
 
 def key_problems(found: t.Mapping[str, Access], expected: t.Collection[str]) -> list[str]:
@@ -385,6 +400,18 @@ def foreign_listeners(listeners: t.Sequence[t.Mapping[str, t.Any]], pid: int) ->
     return found
 
 
+def can_listen(address: str) -> bool:
+    """Whether the host has an IP address. The kernel chooses the port, so that none is in the way."""
+    try:
+        found = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        for family, kind, _protocol, _name, endpoint in found:
+            with socket.socket(family, kind) as trial:
+                trial.bind(endpoint)
+    except OSError:
+        return False
+    return True
+
+
 def banner(address: str, port: int, patience: float) -> str:
     """The first line of an ssh server, empty where there is none."""
     end = time.monotonic() + patience
@@ -409,8 +436,7 @@ def effective(module: AnsibleModule, main: str, asked: Connection = None) -> dic
     """
     # The service makes the directory when it starts; with socket activation it is missing until then, and sshd -T wants it.
     os.makedirs(RUN, mode=0o755, exist_ok=True)
-    command = [SSHD, "-T", "-f", main, *(["-C", specification(asked)] if asked else [])]
-    rc, out, err = module.run_command(command)
+    rc, out, err = module.run_command([SSHD, "-T", "-f", main, "-C", specification(asked)])
     if rc != 0:
         raise Refused("; ".join(err.split("\n")).strip("; \r"))
     return parse_config(out)
@@ -444,6 +470,18 @@ def laid_out(files: Files) -> t.Iterator[tuple[str, str]]:
         yield root, root + MAIN_CONFIG
 
 
+def key_files_of(lines: t.Iterable[Line]) -> list[str]:
+    """What the host says of AuthorizedKeysFile beside the role: the first line counts."""
+    return next(
+        (
+            words(line.value)
+            for line in lines
+            if line.keyword == "authorizedkeysfile" and line.path != ssh_plan.DROP_IN and line.match in ("", "all")
+        ),
+        [],
+    )
+
+
 # --- The plan ---
 
 
@@ -459,43 +497,46 @@ class Planner:
         }
         self.members = {group["name"]: group["members"] for group in self.params["allow_groups"]}
         self.installed = os.path.exists(SSHD)
-        self.host = Host(os.stat, read, int(time.time()) // 86400)
-        self.able: list[str] = []
+        self.host = Host(os.stat, read, int(time.time()) // 86400, group_members)
 
     def run(self) -> dict[str, t.Any]:
-        seen = self._look()
-        decision = ssh_plan.decide(self.params, seen)
-        faults = list(ssh_plan.input_faults(self.params, seen))
+        config = self._config()
+        seen = self._look(config)
+        faults = list(ssh_plan.input_faults(self.params))
+        # Who gets in hangs on the configuration to come, and on who gets in whether that refuses passwords: nothing else of it.
+        draft = ssh_plan.decide(self.params, seen)
         # What is wrong by itself is not tried: sshd would only say so again.
-        found, refused = ([], "") if faults else self._try(seen, decision)
+        drafted = self._files(seen, draft)
+        tried, refused = ([], "") if faults else self._try(drafted, [None])
+        planned = tried[0][1] if tried else ssh_plan.assumed(draft, config)
+        able, seen = self._weigh(seen, config, planned)
+        decision = ssh_plan.decide(self.params, seen)
+        found, files = tried, self._files(seen, decision)
+        if tried:
+            everybody, *others = connections(files.lines, able)
+            known = files.planned == drafted.planned
+            more, refused = self._try(files, others if known else [everybody, *others])
+            found = [*tried, *more] if known else more
+        wrong = self._overrides(seen, decision, found, files)
         return {
             "installed": self.installed,
             "settings": list(decision.drop_in),
             "files": ssh_plan.files(self.params, seen),
-            "directories": ssh_plan.directories(seen.service),
+            "directories": ssh_plan.directories(self.params, seen.service),
             "units": ssh_plan.units(self.params, seen.service),
             "socket_active": seen.service.socket_active,
             "listen_streams": ssh_plan.listen_streams(self.params, decision.ports),
+            "door": door(config),
             "ports_open": list(decision.ports.open),
             "ports_to_close": list(decision.ports.surplus),
             "passwords_refused": decision.passwords_refused,
-            "requirements": [*faults, *ssh_plan.host_faults(self.params, seen, decision, found, refused)],
-            "findings": ssh_plan.findings(self.params, seen, decision, found),
+            "requirements": [*faults, *ssh_plan.host_faults(self.params, seen, decision, wrong, refused)],
+            "findings": ssh_plan.findings(self.params, seen, decision, wrong),
         }
 
-    def _look(self) -> ssh_plan.Seen:
-        config = self._config()
-        planned_config = ssh_plan.planned_config(self.params, config)
-        users = {*self.keys, *(user for found in self.members.values() for user in found)}
+    def _look(self, config: Config) -> ssh_plan.Seen:
+        """What the host is. Who gets in is not known before the configuration to come."""
         peer = own_connection()
-        named = {*users, *([peer["user"]] if peer else [])}
-        passwords_asked = "yes" in (config["passwordauthentication"], config["kbdinteractiveauthentication"])
-        present, joined = accounts(named, {}), accounts(named, self.members)
-        now = {one.name: access(one, config, self.host) for one in present} if self.installed else {}
-        planned = {one.name: access(one, planned_config, self.host, self.keys.get(one.name)) for one in joined}
-        self.able = [name for name, ways in planned.items() if ways.refusal is None]
-        entering = {name for found in (now, planned) for name, ways in found.items() if ways.key or ways.password}
-        su = any(one.uid == 0 and has_password(one) for one in present)
         service, listeners = self._settled(peer)
         main = read(MAIN_CONFIG) if os.path.exists(MAIN_CONFIG) else ""
         included = ensure_include(main) if main else ""
@@ -503,18 +544,43 @@ class Planner:
             service=service,
             listeners=listeners,
             connection=peer,
-            passwords_asked=passwords_asked,
-            now=[name for name, ways in now.items() if ways.key or (ways.password and passwords_asked)],
-            key_users=[name for name, ways in planned.items() if ways.key],
-            password_users=[name for name, ways in planned.items() if ways.password],
-            admins=[one.name for one in present if one.name in entering and (su or can_sudo(self.module, one))],
-            key_problems=key_problems(planned, self.keys),
-            invalid_keys=invalid_keys(self.keys, planned_config, self.host.today),
-            unknown_users=sorted(users - planned.keys()),
+            passwords_asked="yes" in (config["passwordauthentication"], config["kbdinteractiveauthentication"]),
             main_config=included,
             main_config_added=included != main or INCLUDE_NOTE in main,
-            banners=self._banners(service, peer),
+            key_files=key_files_of(Files({}).lines),
+            banners=self._banners(service, peer, door(config)),
             foreign=foreign_listeners(listeners, service.pid),
+            missing_addresses=[one for one in self.params["listen_addresses"] if not can_listen(one)],
+        )
+
+    def _weigh(
+        self, seen: ssh_plan.Seen, config: Config, planned: Config
+    ) -> tuple[dict[str, t.Collection[str]], ssh_plan.Seen]:
+        """The users whom sshd will not turn away with the groups that they are in now, and who gets in now and then."""
+        users = {*self.keys, *(user for found in self.members.values() for user in found)}
+        named = {*users, *([seen.peer] if seen.peer else [])}
+        present, joined = accounts(named, {}), accounts(named, self.members)
+        clients = {seen.connection["user"]: seen.connection["client"]} if seen.connection else {}
+        now = {
+            one.name: access(one, config, self.host, client=clients.get(one.name))
+            for one in (present if self.installed else ())
+        }
+        beside = ssh_plan.without_own_keys(planned)
+        then = {
+            one.name: access(one, beside, self.host, self.keys.get(one.name, ()), clients.get(one.name))
+            for one in joined
+        }
+        entering = {name for found in (now, then) for name, ways in found.items() if ways.key or ways.password}
+        su = any(one.uid == 0 and has_password(one) for one in present)
+        return {one.name: one.groups for one in present if then[one.name].refusal is None}, dataclasses.replace(
+            seen,
+            now=[name for name, ways in now.items() if ways.key or (ways.password and seen.passwords_asked)],
+            key_users=[name for name, ways in then.items() if ways.key],
+            password_users=[name for name, ways in then.items() if ways.password],
+            admins=[one.name for one in present if one.name in entering and (su or can_sudo(self.module, one))],
+            key_problems=key_problems(then, self.keys),
+            invalid_keys=invalid_keys(self.keys, planned, self.host.today),
+            unknown_users=sorted(users - then.keys()),
         )
 
     def _config(self) -> dict[str, t.Any]:
@@ -534,29 +600,44 @@ class Planner:
                 return service, listeners
             time.sleep(0.2)
 
-    def _banners(self, service: ssh_plan.Service, peer: t.Mapping[str, t.Any] | None) -> dict[int, str]:
+    def _banners(self, service: ssh_plan.Service, peer: t.Mapping[str, t.Any] | None, address: str) -> dict[int, str]:
         """What answers on the wanted ports. It is asked only where something hangs on it: sshd counts strangers who say nothing."""
         if self.params["proof"] == "none" and not ssh_plan.surplus_ports(self.params, service, peer):
             return {}
-        addresses = [one for one in self.params["listen_addresses"] if one not in ssh_plan.EVERYWHERE["any"]]
         patience = 0 if self.params["proof"] == "none" else PATIENCE
         # Ports out of range are refused, not asked.
         ports = [port for port in self.params["ports"] if 1 <= port <= 65535]
-        return {port: banner((*addresses, LOOPBACK)[0], port, patience) for port in ports}
+        return {port: banner(address, port, patience) for port in ports}
 
-    def _try(self, seen: ssh_plan.Seen, decision: ssh_plan.Decision) -> tuple[list[Override], str]:
-        """Where sshd would do something else than asked, and why it would refuse it all."""
-        if not self.installed or self.params["state"] == "absent":
+    def _files(self, seen: ssh_plan.Seen, decision: ssh_plan.Decision) -> Files:
+        """The files as they would be; those in force where these are to be proven."""
+        drop_in = "".join(f"{line}\n" for line in decision.drop_in)
+        return Files(
+            {} if self.params["proof"] == "all" else {MAIN_CONFIG: seen.main_config, ssh_plan.DROP_IN: drop_in}
+        )
+
+    def _try(self, files: Files, asked: t.Sequence[Connection]) -> tuple[list[tuple[Connection, Config]], str]:
+        """What sshd makes of the files for each connection, or why it refuses them."""
+        if not asked or not self.installed or self.params["state"] == "absent":
             return [], ""
-        future = {MAIN_CONFIG: seen.main_config, ssh_plan.DROP_IN: "".join(f"{line}\n" for line in decision.drop_in)}
-        files = Files({} if self.params["proof"] == "all" else future)
         with laid_out(files) as (root, main):
             try:
-                found = [(asked, effective(self.module, main, asked)) for asked in connections(files.lines, self.able)]
+                return [(one, effective(self.module, main, one)) for one in asked], ""
             except Refused as error:
                 return [], str(error).replace(root, "") if root else str(error)
+
+    def _overrides(
+        self,
+        seen: ssh_plan.Seen,
+        decision: ssh_plan.Decision,
+        found: t.Sequence[tuple[Connection, Config]],
+        files: Files,
+    ) -> list[Override]:
+        """Where sshd would do something else than asked."""
+        if not found:
+            return []
         wanted = ssh_plan.wanted_values(decision, seen.service, found[0][1])
-        return overrides(wanted, found, [line for line in files.lines if line.path != ssh_plan.DROP_IN]), ""
+        return overrides(wanted, found, [line for line in files.lines if line.path != ssh_plan.DROP_IN])
 
 
 def main() -> None:

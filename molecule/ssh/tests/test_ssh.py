@@ -341,8 +341,25 @@ def test_a_main_file_without_the_include_gets_it_and_gives_it_back(applied: Appl
     applied()
 
 
-def test_without_a_key_for_an_administrator_passwords_stay(
-    apply: Apply, applied: Apply, login: Callable[..., Done], targets: list[Machine]
+def test_a_sshd_that_the_role_does_not_manage_is_left_alone(applied: Apply, targets: list[Machine]) -> None:
+    applied({"ssh_state": "absent"})
+    for target in targets:
+        target.must("echo '# not tested yet' > /etc/ssh/sshd_config.d/50-by-hand.conf")
+        target.must("systemctl disable --quiet ssh.service")
+    before = [fingerprint.service_starts(target) for target in targets]
+
+    again = applied({"ssh_state": "absent"})
+
+    assert set(again.changed().values()) == {0}
+    assert [fingerprint.service_starts(target) for target in targets] == before
+    for target in targets:
+        assert target.run("systemctl is-enabled ssh.service").stdout.strip() == "disabled"
+        target.must("rm /etc/ssh/sshd_config.d/50-by-hand.conf && systemctl enable --quiet ssh.service")
+    applied()
+
+
+def test_without_a_key_for_an_administrator_passwords_stay_as_they_are(
+    apply: Apply, applied: Apply, login: Callable[..., Done], strangers: Callable[[], str], targets: list[Machine]
 ) -> None:
     for target in targets:
         target.must("cp -a /etc/sudoers.d/owner /root/owner.sudoers")
@@ -356,7 +373,12 @@ def test_without_a_key_for_an_administrator_passwords_stay(
     assert state(targets) == before
 
     auto = applied(CONSOLE)
+    for target in targets:
+        assert auto.findings(target.host.name)["ssh.passwords"] == "warn"
+        assert login(target, "guest", password=PASSWORD, options=strangers()).rc != 0
 
+    applied({"ssh_passwords": "allowed", **CONSOLE})
+    auto = applied(CONSOLE)
     for target in targets:
         assert auto.findings(target.host.name)["ssh.passwords"] == "warn"
         assert login(target, "guest", password=PASSWORD).rc == 0
@@ -402,6 +424,21 @@ def test_a_run_on_the_machine_itself_changes_the_port_at_once(
         assert "Connection refused" in login(target, "owner", port=22).stderr
         assert login(target, "owner", port=2222).rc == 0
     applied({**CONSOLE, **through(2222)})
+
+
+def test_sshd_listens_on_the_address_that_is_asked_and_waits_for_it_at_boot(
+    applied: Apply, login: Callable[..., Done], targets: list[Machine]
+) -> None:
+    applied({"ssh_listen_addresses": ["{{ ansible_host }}"]})
+    for target in targets:
+        listening = target.must("ss -Hltn sport = :22")
+        assert f"{target.host.address}:22" in listening
+        assert len(listening.splitlines()) == 1
+        assert "network-online.target" in target.must("systemctl show --property=After ssh.service")
+        assert login(target, "owner").rc == 0
+    applied()
+    for target in targets:
+        assert login(target, "owner").rc == 0
 
 
 def test_a_new_port_that_does_not_answer_keeps_the_old_one(

@@ -13,6 +13,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh_plan im
     SOCKET,
     Seen,
     Service,
+    assumed,
     decide,
     directories,
     files,
@@ -20,10 +21,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh_plan im
     host_faults,
     input_faults,
     listen_streams,
-    planned_config,
     surplus_ports,
     units,
     wanted_values,
+    without_own_keys,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._sshd_config import DEFAULTS, Line, Override
 
@@ -50,6 +51,7 @@ REQUEST: dict[str, Any] = {
 SSHD = {"protocol": "tcp", "address": "::", "port": 22, "process": "sshd", "pid": 7, "unit": "ssh.service"}
 PYTHON = {**SSHD, "port": 8022, "process": "python3", "pid": 9, "unit": None}
 BY_SSH = {"user": "owner", "client": "192.0.2.9", "address": "192.0.2.7", "port": 22}
+BY_SSH_6 = {**BY_SSH, "address": "2001:db8::7"}
 ANSWER = "SSH-2.0-OpenSSH_9.2p1"
 
 # An administrator with a key and a guest with a password; sshd listens on 22, and Ansible was started on the machine itself.
@@ -81,7 +83,7 @@ def seen(**found: Any) -> Seen:
 
 def refused(asked: dict[str, Any], found: Seen = SEEN) -> dict[str, str]:
     """What is refused, by variable."""
-    faults = [*input_faults(asked, found), *host_faults(asked, found, decide(asked, found), [], "")]
+    faults = [*input_faults(asked), *host_faults(asked, found, decide(asked, found), [], "")]
     return {fault["variable"]: fault["problem"] for fault in faults}
 
 
@@ -120,6 +122,11 @@ def test_the_request_becomes_lines_of_sshd_config():
     assert "banner" not in wanted_values(decide(asked, SEEN), SEEN.service, DEFAULTS)
 
 
+def test_keys_that_the_host_has_elsewhere_stay_keys():
+    lines = decide(request(), seen(key_files=["none", "/etc/keys/%u", ".ssh/authorized_keys"])).settings
+    assert "AuthorizedKeysFile .ssh/authorized_keys /etc/ssh/authorized_keys.d/%u /etc/keys/%u" in lines
+
+
 @pytest.mark.parametrize(
     ("passwords", "found", "line"),
     [
@@ -127,6 +134,8 @@ def test_the_request_becomes_lines_of_sshd_config():
         ("auto", {"connection": BY_SSH}, "PasswordAuthentication no"),
         ("auto", {"admins": []}, None),
         ("auto", {"connection": {**BY_SSH, "user": "guest"}}, None),
+        # The key cannot be read today; in force is that passwords are refused.
+        ("auto", {"key_users": [], "passwords_asked": False}, "PasswordAuthentication no"),
         ("refused", {}, "PasswordAuthentication no"),
         ("allowed", {}, "PasswordAuthentication yes"),
     ],
@@ -154,14 +163,19 @@ def test_systemd_listens_on_ports_or_on_addresses_with_ports():
     assert listen_streams(request(), decide(request(ports=[22, 2222]), SEEN).ports) == ["22", "2222"]
     asked = request(ports=[22], listen_addresses=["192.0.2.7", "::1"])
     assert listen_streams(asked, decide(asked, SEEN).ports) == ["192.0.2.7:22", "[::1]:22"]
+    # Refused elsewhere, with the variable.
+    assert listen_streams(request(listen_addresses=["lab.example"]), decide(request(), SEEN).ports) == ["22"]
 
 
-def test_who_gets_in_is_weighed_with_what_is_asked():
+def test_where_sshd_cannot_be_asked_it_is_assumed_to_do_as_it_is_told():
     groups = [{"name": "remote", "members": ["owner"]}]
-    planned = planned_config(
-        request(allow_groups=groups, extra_options={"StrictModes": False}), {**DEFAULTS, "allowgroups": ["old"]}
-    )
-    assert (planned["allowgroups"], planned["strictmodes"], planned["permitrootlogin"]) == (["remote"], "no", "no")
+    planned = assumed(decide(request(allow_groups=groups), SEEN), {**DEFAULTS, "denyusers": ["eve"]})
+    assert (planned["allowgroups"], planned["denyusers"], planned["permitrootlogin"]) == (["remote"], ["eve"], "no")
+
+
+def test_the_keys_of_the_role_are_known_and_not_read():
+    config = {"authorizedkeysfile": ".ssh/authorized_keys /etc/ssh/authorized_keys.d/%u /etc/keys/%u"}
+    assert without_own_keys(config)["authorizedkeysfile"] == ".ssh/authorized_keys /etc/keys/%u"
 
 
 # --- Files and units ---
@@ -175,19 +189,27 @@ def test_keys_lie_in_files_of_root_and_the_main_file_only_where_it_needs_the_inc
     assert files(asked, seen(main_config="Include x\n", main_config_added=True)) == [key_file, main]
 
 
-def test_a_socket_needs_folders_for_its_drop_ins():
-    assert directories(Service()) == [{"path": "/etc/ssh/authorized_keys.d"}]
-    assert {"path": "/etc/systemd/system/ssh.socket.d"} in directories(ON_DEMAND)
+@pytest.mark.parametrize(
+    ("service", "addresses", "units"),
+    [
+        (Service(), [], []),
+        (Service(), ["192.0.2.7"], ["ssh.service.d"]),
+        (ON_DEMAND, [], ["ssh.socket.d", "ssh.service.d"]),
+    ],
+)
+def test_a_socket_and_a_sshd_that_waits_for_its_address_need_folders_for_drop_ins(service, addresses, units):
+    found = [one["path"] for one in directories(request(listen_addresses=addresses), service)]
+    assert found == ["/etc/ssh/authorized_keys.d", *(f"/etc/systemd/system/{unit}" for unit in units)]
 
 
 @pytest.mark.parametrize(
     ("state", "service", "wanted"),
     [
         ("present", Service(), [{**SERVICE, "enabled": True}]),
-        ("present", ON_DEMAND, [SOCKET, SERVICE]),
-        ("present", dataclasses.replace(ON_DEMAND, socket_accept=True), [SOCKET]),
+        ("present", ON_DEMAND, [{**SOCKET, "enabled": True}, SERVICE]),
+        ("present", dataclasses.replace(ON_DEMAND, socket_accept=True), [{**SOCKET, "enabled": True}]),
         ("absent", Service(), []),
-        ("absent", Service(active=True), [{**SERVICE, "enabled": True}]),
+        ("absent", Service(active=True), [SERVICE]),
         ("absent", ON_DEMAND, [{"name": "ssh.service", "state": "stopped"}, SOCKET]),
     ],
 )
@@ -252,6 +274,14 @@ def test_a_sshd_that_somebody_started_by_hand_is_found():
         ({"ports": [8022]}, {"listeners": [SSHD, PYTHON]}, "ssh_ports", "8022 python3"),
         ({"listen_addresses": ["lab.example"]}, {}, "ssh_listen_addresses", "IP addresses"),
         ({"listen_addresses": ["127.0.0.1"]}, {"connection": BY_SSH}, "ssh_listen_addresses", "192.0.2.7"),
+        ({"listen_addresses": ["::"]}, {"connection": BY_SSH}, "ssh_listen_addresses", "192.0.2.7"),
+        ({"listen_addresses": ["0.0.0.0"]}, {"connection": BY_SSH_6}, "ssh_listen_addresses", "2001:db8::7"),  # noqa: S104
+        (
+            {"listen_addresses": ["192.0.2.99"]},
+            {"missing_addresses": ["192.0.2.99"]},
+            "ssh_listen_addresses",
+            "no address of this host: 192.0.2.99",
+        ),
         ({"fail2ban_bantime": "soon"}, {}, "ssh_fail2ban_bantime", "no time"),
         ({"fail2ban_findtime": "10 minutes"}, {}, "ssh_fail2ban_findtime", "no time"),
         ({"authorized_keys": [{"user": "a", "keys": []}] * 2}, {}, "ssh_authorized_keys", "twice"),
@@ -263,6 +293,12 @@ def test_a_sshd_that_somebody_started_by_hand_is_found():
         ({"extra_options": {"Use DNS": True}}, {}, "ssh_extra_options", "no word"),
         ({"passwords": "refused"}, {"admins": []}, "ssh_passwords", "nobody who can become root"),
         ({}, {"connection": {**BY_SSH, "user": "eve"}}, "ssh_passwords", "lock out eve"),
+        (
+            {},
+            {"connection": BY_SSH, "key_users": [], "key_problems": ["bob: a", "owner: Permission denied"]},
+            "ssh_passwords",
+            "lock out owner, as whom Ansible is connected (owner: Permission denied)",
+        ),
         ({}, {"connection": {**BY_SSH, "user": "root"}}, "ssh_permit_root_login", "lock out root"),
         (
             {"allow_groups": [{"name": "remote", "members": []}]},
@@ -285,6 +321,8 @@ def test_a_request_is_refused_with_its_variable(asked, found, variable, why):
         ({"ports": [22]}, {"listeners": [SSHD, PYTHON]}),
         ({"listen_addresses": ["192.0.2.7", "2001:db8::7"]}, {"connection": BY_SSH}),
         ({"listen_addresses": ["0.0.0.0"]}, {"connection": BY_SSH}),  # noqa: S104
+        ({"listen_addresses": ["2001:DB8::7"]}, {"connection": BY_SSH_6}),
+        ({"listen_addresses": ["::"]}, {"connection": BY_SSH_6}),
         ({"authorized_keys": [{"user": "svc-a.b", "keys": []}]}, {}),
         ({"passwords": "refused"}, {"connection": BY_SSH}),
         # By password, as he came.
@@ -332,8 +370,12 @@ def test_a_configuration_that_sshd_refuses_is_refused_in_its_words(complaint, va
     [
         ({}, {}, "ssh.passwords", "pass"),
         ({}, {"admins": []}, "ssh.passwords", "warn"),
+        ({}, {"key_users": [], "passwords_asked": False}, "ssh.passwords", "warn"),
         ({"passwords": "allowed"}, {}, "ssh.passwords", "warn"),
         ({}, {}, "ssh.authorized_keys", "pass"),
+        ({}, {}, "ssh.access", "warn"),  # the guest, who has a password
+        ({"passwords": "allowed"}, {}, "ssh.access", "pass"),
+        ({}, {"now": ["owner"]}, "ssh.access", "pass"),
         ({}, {"unknown_users": ["carol"]}, "ssh.authorized_keys", "warn"),
         ({}, {"key_problems": ["alice: /home/alice is writable by others"]}, "ssh.authorized_keys", "warn"),
         ({"proof": "all"}, {"banners": {22: ANSWER}}, "ssh.banner", "pass"),

@@ -44,7 +44,9 @@ ROOT = Account("root", 0, "/root", "/bin/bash", "*", None, frozenset({"root"}))
 
 
 class Files:
-    """A file system in a dictionary: path to (mode, owner, text)."""
+    """A file system in a dictionary: path to (mode, owner, text). Every entry has group 1000."""
+
+    members = frozenset({"alice", "bob"})
 
     def __init__(self) -> None:
         folder, program, key = stat.S_IFDIR | 0o755, stat.S_IFREG | 0o755, stat.S_IFREG | 0o600
@@ -59,13 +61,13 @@ class Files:
         }
 
     def host(self) -> Host:
-        return Host(self.stat, self.read, TODAY)
+        return Host(self.stat, self.read, TODAY, lambda gid: self.members if gid == 1000 else set())
 
     def stat(self, path: str) -> os.stat_result:
         if path not in self.entries:
             raise FileNotFoundError(path)
         mode, owner, _text = self.entries[path]
-        return SimpleNamespace(st_mode=mode, st_uid=owner)  # type: ignore[return-value]
+        return SimpleNamespace(st_mode=mode, st_uid=owner, st_gid=1000)  # type: ignore[return-value]
 
     def read(self, path: str) -> str:
         self.stat(path)
@@ -174,6 +176,40 @@ def test_keys_that_others_could_have_written_do_not_count(path, mode, owner):
     assert path in ways.problems[0]
 
 
+@pytest.mark.parametrize(
+    ("members", "mode", "accepted"),
+    [
+        ({"alice"}, 0o775, True),
+        ({"alice"}, 0o777, False),
+        ({"alice", "bob"}, 0o775, False),
+        (set(), 0o775, False),
+    ],
+)
+def test_a_group_of_the_user_alone_may_write(members, mode, accepted):
+    files = Files().with_mode("/home/alice", mode)
+    files.members = frozenset(members)
+    assert access(ALICE, config(), files.host()).key is accepted
+
+
+@pytest.mark.parametrize("error", [OSError(40, "Too many levels of symbolic links"), PermissionError(13, "denied")])
+def test_a_file_that_cannot_be_looked_at_is_a_problem_and_no_key(error):
+    files = Files()
+
+    def stat_or_fail(path: str) -> os.stat_result:
+        if path.endswith("authorized_keys"):
+            raise error
+        return files.stat(path)
+
+    ways = access(ALICE, config(), files.host()._replace(stat=stat_or_fail))
+    assert ways.key is False
+    assert ways.problems == (f"/home/alice/.ssh/authorized_keys: {error.strerror}",)
+
+
+def test_a_sshd_without_the_option_has_its_length_of_rsa_keys_built_in():
+    older = {name: value for name, value in config().items() if name != "requiredrsasize"}
+    assert key_problem(RSA_1024, older, TODAY) is None
+
+
 def test_without_strict_modes_they_do():
     assert access(ALICE, config(strictmodes="no"), Files().with_mode("/home/alice", 0o777).host()).key
 
@@ -214,6 +250,24 @@ def test_no_key_counts_when_sshd_takes_none():
 
 
 @pytest.mark.parametrize(
+    ("patterns", "client", "counts"),
+    [
+        ("10.0.0.0/8,192.0.2.1", None, False),
+        ("10.0.0.0/8, 192.0.2.1", "10.1.2.3", True),
+        ("192.0.2.*", "192.0.2.9", True),
+        ("10.0.0.0/8,!10.1.0.0/16", "10.1.2.3", False),
+        ("2001:db8::/32", "10.1.2.3", False),
+        ("lab.example", "10.1.2.3", False),
+    ],
+)
+def test_a_key_for_some_places_counts_for_who_comes_from_one(patterns, client, counts):
+    key = f'from="{patterns}" {ED25519}'
+    ways = access(ALICE, config(authorizedkeysfile="none"), Files().host(), [key], client)
+    assert ways.key is counts
+    assert bool(ways.problems) is not counts
+
+
+@pytest.mark.parametrize(
     "line",
     [
         ED25519,
@@ -239,6 +293,7 @@ def test_a_key_is_accepted(line):
         (f'command="/bin/date" {ED25519}', {}, "command"),
         (f"cert-authority {ED25519}", {}, "cert-authority"),
         (f'expiry-time="20241003" {ED25519}', {}, "expiry-time"),
+        (f'expiry-time="20260231" {ED25519}', {}, "no date"),
         (ED25519, {"pubkeyacceptedalgorithms": "rsa-sha2-512"}, "accepts no key"),
         (RSA_1024, {"pubkeyacceptedalgorithms": "ssh-ed25519"}, "accepts no key"),
         (RSA_1024, {"requiredrsasize": "2048"}, "1024 bits"),

@@ -12,10 +12,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._sshd_config
     Line,
     connections,
     criteria,
+    door,
     endpoints,
     ensure_include,
     expected,
-    overlay,
     overrides,
     parse_config,
     read_lines,
@@ -41,15 +41,6 @@ def test_the_output_of_sshd_is_read_with_repeated_keywords_as_lists():
     assert parsed["authorizedkeysfile"] == ".ssh/a .ssh/b"
     assert parsed["allowgroups"] == ["remote"]
     assert parsed["denyusers"] == []
-
-
-def test_a_plan_replaces_what_allows_and_adds_to_what_denies():
-    now = parse_config("allowgroups old\ndenyusers mallory\npermitrootlogin yes\n")
-    planned = overlay(now, {"AllowGroups": ["new"], "DenyUsers": "eve bob", "permitrootlogin": False, "MaxSessions": 5})
-    assert planned["allowgroups"] == ["new"]
-    assert planned["denyusers"] == ["mallory", "eve", "bob"]
-    assert planned["permitrootlogin"] == "no"
-    assert planned["maxsessions"] == "5"
 
 
 def test_a_main_file_that_begins_with_the_include_stays_as_it_is():
@@ -147,25 +138,52 @@ def test_something_is_made_up_that_fits_a_pattern(name, pattern, fits):
 
 
 def test_without_match_everybody_gets_the_same():
-    assert connections([Line(MAIN_CONFIG, 1, "port", "22")], ["alice"]) == [None]
+    assert connections([Line(MAIN_CONFIG, 1, "port", "22")], {"alice": []}) == [None]
 
 
 def test_with_match_each_user_is_tried_from_everywhere_that_is_spoken_of():
-    found = connections(match("User deploy Address 10.0.0.0/8"), ["alice", "bob"])
+    found = connections(match("User deploy Address 10.0.0.0/8"), {"alice": [], "bob": []})
     tried = {(one["user"], one["address"]) for one in found if one}
     assert tried == {
-        (user, address) for user in ("alice", "bob", "deploy") for address in ("203.0.113.1", "127.0.0.1", "10.0.0.1")
+        (user, address) for user in ("alice", "deploy") for address in ("203.0.113.1", "127.0.0.1", "10.0.0.1")
     }
     assert found[0] is None
 
 
-def test_users_matter_only_where_match_asks_for_them():
-    found = connections(match("Address 10.0.0.0/8"), ["alice", "bob"])
-    assert {one["user"] for one in found if one} == {"alice"}
+@pytest.mark.parametrize(
+    ("asked", "tried"),
+    [
+        ("Address 10.0.0.0/8", {"alice"}),
+        ("User bob", {"alice", "bob"}),
+        ("User !bob,*", {"alice", "bob", "1"}),
+        ("Group staff", {"alice", "bob"}),
+        ("Group staff User c*", {"alice", "bob", "carol", "c1"}),
+    ],
+)
+def test_of_users_whom_match_does_not_tell_apart_one_is_tried(asked, tried):
+    users = {"alice": {"alice"}, "bob": {"bob", "staff"}, "carol": {"carol", "staff"}, "dave": {"dave"}}
+    found = connections(match(asked), users)
+    assert {one["user"] for one in found if one} == tried
 
 
 def test_a_connection_is_told_to_sshd_with_every_criterion():
     assert specification(ALICE) == "user=alice,host=h,addr=203.0.113.1,laddr=127.0.0.1,lport=22"
+    # sshd fails without a port where there is a Match LocalPort.
+    assert specification(None) == "lport=1"
+
+
+@pytest.mark.parametrize(
+    ("endpoints_of_sshd", "address"),
+    [
+        ([], "127.0.0.1"),
+        (["[::]:22", "0.0.0.0:22"], "127.0.0.1"),
+        (["[::]:22", "[::]:2222"], "::1"),
+        (["[2001:db8::7]:22", "192.0.2.7:22"], "192.0.2.7"),
+        (["[2001:db8::7]:22"], "2001:db8::7"),
+    ],
+)
+def test_sshd_is_asked_where_it_listens(endpoints_of_sshd, address):
+    assert door({"listenaddress": endpoints_of_sshd}) == address
 
 
 # --- What sshd makes of it ---

@@ -140,6 +140,41 @@ def test_keys_of_the_request_let_their_user_in(plan):
     assert result["files"] == [{"path": "/etc/ssh/authorized_keys.d/bob", "content": f"{KEY}\n"}]
 
 
+def test_keys_are_judged_by_the_configuration_to_come(plan, etc, tmp_path):
+    # An earlier run was asked for it, and this one is not.
+    (etc / "sshd_config.d/00-rigwright.conf").write_text("StrictModes no\n")
+    (tmp_path / "alice").chmod(0o777)
+    said = refused(plan(passwords="refused"))["ssh_passwords"]
+    assert f"alice: {tmp_path}/alice/.ssh/authorized_keys: {tmp_path}/alice is writable by others" in said
+    assert refused(plan(passwords="refused", extra_options={"StrictModes": False})) == {}
+
+
+def test_keys_are_judged_as_sshd_itself_spells_an_option(plan, etc):
+    (etc / "sshd_config").write_text((etc / "sshd_config").read_text() + "PubkeyAcceptedAlgorithms rsa-sha2-512\n")
+    assert "sshd accepts no key" in refused(plan(passwords="refused"))["ssh_passwords"]
+    assert refused(plan(passwords="refused", extra_options={"PubkeyAcceptedAlgorithms": "ssh-ed25519"})) == {}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, plan: Callable) -> list[list[str]]:
+    """The calls of sshd."""
+    calls: list[list[str]] = []
+
+    def run(args: list[str], **options: Any) -> tuple[int, str, str]:
+        calls.extend([args] if "-T" in args else [])
+        return run_command(args, **options)
+
+    monkeypatch.setattr(AnsibleModule, "run_command", staticmethod(run))
+    return calls
+
+
+def test_a_host_as_it_should_be_is_asked_twice(plan, etc, asked):
+    (etc / "sshd_config.d/00-rigwright.conf").write_text("".join(f"{line}\n" for line in plan()["settings"]))
+    asked.clear()
+    plan()
+    assert len(asked) == 2
+
+
 def test_a_damaged_key_is_named_by_its_place_and_not_shown(plan):
     said = refused(plan(authorized_keys=[{"user": "bob", "keys": [KEY, f"{KEY[:-4]}\n"]}]))
     assert "bob, key 2: damaged: its data is not that of a public key" in said["ssh_authorized_keys"]
@@ -157,6 +192,14 @@ def test_a_file_of_an_earlier_name_that_wins_is_refused_and_named(plan, etc):
         "ssh_x11_forwarding": "would not be in force: x11forwarding is yes and not no"
         f" ({etc}/sshd_config.d/00-earlier.conf:1)"
     }
+
+
+def test_keys_that_the_host_has_elsewhere_count_and_stay(plan, etc, tmp_path):
+    (tmp_path / "alice/.ssh/authorized_keys").rename(tmp_path / "alice/.ssh/mine")
+    (etc / "sshd_config.d/50-later.conf").write_text("AuthorizedKeysFile .ssh/mine\n")
+    result = plan(passwords="refused")
+    assert refused(result) == {}
+    assert "AuthorizedKeysFile .ssh/authorized_keys /etc/ssh/authorized_keys.d/%u .ssh/mine" in result["settings"]
 
 
 def test_a_file_of_a_later_name_does_not_win(plan, etc):
@@ -224,6 +267,14 @@ def test_only_an_ssh_server_has_a_banner(server, said, heard):
 
     threading.Thread(target=answer, daemon=True).start()
     assert ssh_plan.banner("127.0.0.1", server.getsockname()[1], 0) == heard
+
+
+@pytest.mark.parametrize(
+    ("address", "can"),
+    [("127.0.0.1", True), ("0.0.0.0", True), ("192.0.2.99", False), ("lab.example", False)],  # noqa: S104
+)
+def test_a_program_can_listen_on_an_address_of_the_host_alone(address, can):
+    assert ssh_plan.can_listen(address) is can
 
 
 def test_a_closed_port_has_no_banner(server):
