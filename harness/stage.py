@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / ".cache" / "test"
 # A command that takes longer hangs: the slowest (a molecule scenario) takes a few minutes.
-LIMIT_S = 1200
+LIMIT_S = 1800
 SHOWN_LINES = 120
 
 
