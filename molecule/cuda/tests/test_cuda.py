@@ -166,58 +166,6 @@ def test_a_held_package_in_the_way_is_named(
     refused(variables, f"lets {held} go, and dpkg has a hold on that; run `apt-mark unhold {held}` first")
 
 
-def absent(apply: Apply, hosts: str) -> None:
-    result = apply(hosts=hosts, variables={"cuda_state": "absent"})
-    assert result.rc == 0, result.output
-
-
-def test_a_broken_index_is_named_and_apt_goes_on_working(apply: Apply, targets: list[Machine], restored: None) -> None:
-    absent(apply, "targets")
-    before = [fingerprint.of(target) for target in targets]
-
-    with ExitStack() as broken:
-        for target in targets:
-            broken.enter_context(cuda_repository.broken_index(folder(target)))
-        result = apply()
-
-    assert result.rc != 0
-    for old, target in zip(before, targets, strict=True):
-        assert f"{folder(target)}/x86_64 cannot be used: its index is broken" in result.text
-        assert fingerprint.difference(old, fingerprint.of(target)) == []
-        target.must(APT_WORKS, seconds=120)
-
-
-def test_a_key_that_apt_refuses_is_named(apply: Apply, machine: Callable[[str], Machine], restored: None) -> None:
-    # Only the newer apt refuses it: sqv since 2026-02-01.
-    target = machine("debian13")
-    absent(apply, "debian13")
-    before = fingerprint.of(target)
-
-    with cuda_repository.sha1_key("debian13") as checksum:
-        place = {"url": REPOSITORIES, "keyring_sha256": {"debian13": checksum}}
-        result = apply(hosts="debian13", variables={"cuda_repository": place})
-
-    assert result.rc != 0
-    assert "debian13/x86_64 cannot be used: its key is refused" in result.text
-    assert fingerprint.difference(before, fingerprint.of(target)) == []
-    target.must(APT_WORKS, seconds=120)
-
-
-def test_another_keyring_package_than_the_pinned_one_is_not_installed(
-    apply: Apply, targets: list[Machine], restored: None
-) -> None:
-    absent(apply, "targets")
-
-    # Without checksums of its own NVIDIA's count, and the depot's package is an imitation.
-    result = apply(variables={"cuda_repository": {"url": REPOSITORIES}})
-
-    assert result.rc != 0
-    assert "is not the package that was expected: its SHA-256 is" in result.text
-    for target in targets:
-        assert target.run("dpkg -s cuda-keyring").rc != 0
-        target.must(APT_WORKS, seconds=120)
-
-
 def test_the_proof_does_not_call_an_imitation_a_compiler(apply: Apply, targets: list[Machine]) -> None:
     proof = apply(variables=PROVE)
 
@@ -229,7 +177,7 @@ def test_the_proof_does_not_call_an_imitation_a_compiler(apply: Apply, targets: 
         }
 
 
-def test_debian_s_own_toolkit_really_compiles(apply: Apply, machine: Callable[[str], Machine], restored: None) -> None:
+def test_debian_s_own_toolkit_really_compiles(apply: Apply, machine: Callable[[str], Machine]) -> None:
     target = machine("debian13")
     request = {"cuda_source": "archive", "cuda_toolkits": ["12.4"]}
 
@@ -246,3 +194,54 @@ def test_debian_s_own_toolkit_really_compiles(apply: Apply, machine: Callable[[s
     }
     again = apply(hosts="debian13", variables=request)
     assert again.changed() == {"debian13": 0}
+
+
+@pytest.fixture(scope="module")
+def without_cuda(apply: Apply) -> None:
+    """Have nothing of the role on the targets, for the tests from here on."""
+    result = apply(variables={"cuda_state": "absent"})
+    assert result.rc == 0, result.output
+
+
+@pytest.mark.usefixtures("without_cuda")
+def test_a_broken_index_is_named_and_apt_goes_on_working(apply: Apply, targets: list[Machine]) -> None:
+    before = [fingerprint.of(target) for target in targets]
+
+    with ExitStack() as broken:
+        for target in targets:
+            broken.enter_context(cuda_repository.broken_index(folder(target)))
+        result = apply()
+
+    assert result.rc != 0
+    for old, target in zip(before, targets, strict=True):
+        assert f"{folder(target)}/x86_64 cannot be used: its index is broken" in result.text
+        assert fingerprint.difference(old, fingerprint.of(target)) == []
+        target.must(APT_WORKS, seconds=120)
+
+
+@pytest.mark.usefixtures("without_cuda")
+def test_a_key_that_apt_refuses_is_named(apply: Apply, machine: Callable[[str], Machine]) -> None:
+    # Only the newer apt refuses it: sqv since 2026-02-01.
+    target = machine("debian13")
+    before = fingerprint.of(target)
+
+    with cuda_repository.sha1_key("debian13") as checksum:
+        place = {"url": REPOSITORIES, "keyring_sha256": {"debian13": checksum}}
+        result = apply(hosts="debian13", variables={"cuda_repository": place})
+
+    assert result.rc != 0
+    assert "debian13/x86_64 cannot be used: its key is refused" in result.text
+    assert fingerprint.difference(before, fingerprint.of(target)) == []
+    target.must(APT_WORKS, seconds=120)
+
+
+@pytest.mark.usefixtures("without_cuda")
+def test_another_keyring_package_than_the_pinned_one_is_not_installed(apply: Apply, targets: list[Machine]) -> None:
+    # Without checksums of its own NVIDIA's count, and the depot's package is an imitation.
+    result = apply(variables={"cuda_repository": {"url": REPOSITORIES}})
+
+    assert result.rc != 0
+    assert "is not the package that was expected: its SHA-256 is" in result.text
+    for target in targets:
+        assert target.run("dpkg -s cuda-keyring").rc != 0
+        target.must(APT_WORKS, seconds=120)
