@@ -43,6 +43,7 @@ BEGUN, INSTALLED = "begun", "installed"
 DKMS = "dkms"
 # Seconds: another apt may be at work; a module that udev loads may take a while.
 LOCK_TIMEOUT = 300
+WORK_LOCK = "/run/rigwright/nvidia_driver.lock"
 LOAD_TIMEOUT = 20
 
 # No question is asked, and no service is restarted by others than the role.
@@ -205,6 +206,19 @@ def simulate(run: Run, tree: gpu.Tree, change: Change) -> Simulation:
 
 
 # --- the host --------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def alone(root: str = "/") -> t.Iterator[None]:
+    """Wait until nobody else changes the driver: after a reboot a run of the role meets the host's own unit.
+
+    Whoever is at work ends, if only after the minutes that DKMS takes; the lock of somebody who was killed is gone.
+    """
+    path = gpu.Tree(root).at(WORK_LOCK)
+    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    with open(path, "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 class Host:
@@ -593,9 +607,9 @@ def main() -> int:
         )
         return done.returncode, done.stdout, done.stderr
 
-    host = Host(run)
     try:
-        host.settle()
+        with alone():
+            Host(run).settle()
     except (Failed, Stuck) as error:
         sys.stderr.write(f"{error}\n")
         return 1

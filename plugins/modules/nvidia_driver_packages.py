@@ -75,6 +75,7 @@ taken_back:
   sample: ""
 """
 
+import contextlib
 import dataclasses
 import typing as t
 
@@ -125,14 +126,15 @@ def main() -> None:
         rc, out, err = module.run_command(list(command), environ_update=change.ENVIRONMENT)
         return rc, out, err
 
-    host = change.Host(run, ROOT)
-    before = dataclasses.asdict(host.record)
-    taken_back = ""
-    if not module.check_mode:
-        try:
-            taken_back = carry_out(host, module.params)
-        except (change.Failed, change.Stuck) as error:
-            module.fail_json(msg=f"{error}.".replace("..", "."))
+    with contextlib.nullcontext() if module.check_mode else change.alone(ROOT):
+        host = change.Host(run, ROOT)
+        before = dataclasses.asdict(host.record)
+        taken_back = ""
+        if not module.check_mode:
+            try:
+                taken_back = carry_out(host, module.params)
+            except (change.Failed, change.Stuck) as error:
+                module.fail_json(msg=f"{error}.".replace("..", "."))
     shown = module.params["shown"]
     module.exit_json(
         # A key that waits for a person at the console leaves nothing to settle.

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -418,3 +419,20 @@ def test_the_record_is_read_as_it_was_written(machine: Machine) -> None:
     again = host(machine).record
     assert json.dumps(dataclasses.asdict(again)) == json.dumps(dataclasses.asdict(made.record))
     assert [again.is_unsettled(boot) for boot in ("first", "second")] == [False, True]
+
+
+def test_only_one_changes_the_driver_at_a_time(tmp_path: Path) -> None:
+    first_is_in, second_is_in = threading.Event(), threading.Event()
+
+    def second() -> None:
+        first_is_in.wait(10)
+        with nvidia.alone(str(tmp_path)):
+            second_is_in.set()
+
+    other = threading.Thread(target=second)
+    other.start()
+    with nvidia.alone(str(tmp_path)):
+        first_is_in.set()
+        assert not second_is_in.wait(0.5)
+    assert second_is_in.wait(10)
+    other.join()
