@@ -5,7 +5,6 @@ Whatever fails, the machine keeps its previous driver: each test that shows so e
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -75,19 +74,6 @@ def refused(apply: Apply, targets: list[Machine]) -> Callable[..., str]:
         return words(result.output)
 
     return run
-
-
-@pytest.fixture
-def refusing(targets: list[Machine]) -> Iterator[None]:
-    """The kernel does not load the new driver."""
-    path = f"{imitated_gpu.HOME}/machine.json"
-    before = [target.must(f"cat {path}") for target in targets]
-    for target, text in zip(targets, before, strict=True):
-        described = json.loads(text) | {"refuses": {NEW: "NVRM: this GPU is not supported"}}
-        target.put({path: Entry(json.dumps(described).encode())})
-    yield
-    for target, text in zip(targets, before, strict=True):
-        target.put({path: Entry(text.encode())})
 
 
 @pytest.fixture
@@ -250,43 +236,6 @@ def test_a_module_that_does_not_build(apply: Apply, targets: list[Machine]) -> N
         assert f"the module of driver {NEW} was not built for the kernel {kernel}" in said
         assert "missing.h: No such file or directory" in said
         assert "missing.h" in target.must("cat /var/lib/rigwright_nvidia_driver/make.log")
-
-
-def test_a_driver_that_does_not_load_is_taken_back_by_the_machine_itself(
-    applied: Apply, refused: Callable[..., str], targets: list[Machine], refusing: None
-) -> None:
-    result = applied(branch="590", reboot=True, ignore_build_failures=True)
-
-    for target in targets:
-        assert result.findings(target.host.name)["nvidia_driver.change"] == "fail"
-        has_driver(target, OLD)
-        journal = target.must("journalctl --unit rigwright-nvidia-driver.service --boot 0 --output cat")
-        assert f"driver {NEW} does not work" in journal
-    # Not again and again: whoever wants it after all has to say so.
-    assert f"leads to driver {NEW} again: driver {NEW} does not work" in refused(branch="590")
-    applied(reboot=True)
-    for target in targets:
-        has_driver(target, OLD, loaded=True)
-
-
-def test_a_killed_run_is_ended_by_the_next(apply: Apply, applied: Apply, targets: list[Machine]) -> None:
-    for target in targets:
-        # While DKMS builds: apt, dpkg and whoever started them die at once.
-        target.start(
-            "for i in $(seq 3000); do pgrep -f 'dkms (build|autoinstall)' && break; sleep 0.1; done;"
-            # Its own words match, too, and it would be the first to die.
-            "kill -9 $(pgrep -f 'AnsiballZ|apt-get install|dpkg --status-fd|dkms|make' | grep -vx $$)"
-        )
-    killed = apply(variables={"nvidia_driver_branch": "590", "nvidia_driver_ignore_build_failures": True})
-    assert killed.rc != 0
-    for target in targets:
-        assert target.must("dpkg --audit") != ""
-
-    applied()
-
-    for target in targets:
-        has_driver(target, OLD)
-        assert "libcuda1" in target.must("apt-mark showhold").split()
 
 
 # --- Without the role ---
