@@ -284,11 +284,6 @@ def test_absent_leaves_a_service_and_a_user_that_the_role_did_not_bring(apply, g
             id="twice",
         ),
         pytest.param(
-            {"frp_client_user": "same"},
-            "frp_client_user: is the same on debian1",
-            id="two clients, the same proxy name",
-        ),
-        pytest.param(
             {
                 "frp_client_visitors": [
                     visit("a", "ssh", 6022),
@@ -329,3 +324,10 @@ def test_absent_leaves_a_service_and_a_user_that_the_role_did_not_bring(apply, g
 )
 def test_bad_input_is_refused_with_the_variable_and_changes_nothing(refused, variables, words):
     refused(variables, words)
+
+
+def test_two_clients_of_a_run_with_the_same_proxy_names_are_refused(apply, unchanged):
+    result = apply(variables={"frp_client_user": "same"})
+    assert result.rc != 0
+    assert "frp_client_user: is the same on debian1" in result.text
+    unchanged()
