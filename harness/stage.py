@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / ".cache" / "test"
-# A command that takes longer hangs: the slowest (a molecule scenario) takes a few minutes.
+# A command that takes longer hangs: the slowest (a molecule scenario) takes 20 minutes on a busy machine.
 LIMIT_S = 1800
 SHOWN_LINES = 120
 

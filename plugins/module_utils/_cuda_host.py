@@ -77,12 +77,18 @@ def repository(host: Host, elsewhere: t.Mapping[str, t.Any]) -> dict[str, str]:
     row = repository_of(host)
     if row is None:
         return {}
-    architecture = row.architectures[host.machine]
+    return repository_at(row.directory, row.architectures[host.machine], row.keyring_sha256, elsewhere)
+
+
+def repository_at(
+    directory: str, architecture: str, keyring_sha256: str, elsewhere: t.Mapping[str, t.Any]
+) -> dict[str, str]:
+    """One directory of NVIDIA's repositories, as the module cuda_repository takes it."""
     base = (elsewhere.get("url") or data.CUDA_REPOSITORY_URL).rstrip("/")
     return {
-        "url": f"{base}/{row.directory}/{architecture}",
-        "directory": row.directory,
+        "url": f"{base}/{directory}/{architecture}",
+        "directory": directory,
         "architecture": architecture,
         "keyring": data.CUDA_KEYRING_PACKAGE,
-        "keyring_sha256": (elsewhere.get("keyring_sha256") or {}).get(row.directory) or row.keyring_sha256,
+        "keyring_sha256": (elsewhere.get("keyring_sha256") or {}).get(directory) or keyring_sha256,
     }

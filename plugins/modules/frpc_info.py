@@ -17,12 +17,12 @@ description:
     client does not offer the service, has another secret, or its service does not answer. A connection that stays open, or on
     which the service speaks, has reached the other end.
   - Where something fails, the reason is looked for in the journal of the unit.
+extends_documentation_fragment:
+  - rigwright.workstation.attributes
 attributes:
   check_mode:
-    description: Can run in C(check_mode) and return changed status prediction without modifying target.
     support: full
   diff_mode:
-    description: Will return details on what has changed when in diff mode.
     support: none
 options:
   port:

@@ -18,12 +18,12 @@ description:
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
+extends_documentation_fragment:
+  - rigwright.workstation.attributes
 attributes:
   check_mode:
-    description: Can run in C(check_mode) and return changed status prediction without modifying target.
     support: full
   diff_mode:
-    description: Will return details on what has changed when in diff mode.
     support: none
     details:
       - Nothing is ever changed.
@@ -262,6 +262,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt_package
     parse_automatic,
     parse_status,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_host import repository_at
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_plan import plan_driver
 
 ROOT = "/"
@@ -324,19 +325,11 @@ class Reader:
 
     def repository(self, seen: plan.Seen) -> dict[str, str]:
         """What the module cuda_repository takes."""
-        planned, elsewhere = seen.plan.repository, self.params["repository"]
+        planned = seen.plan.repository
         if not planned or seen.plan.refused:
             return {}
         architecture = planned["architectures"].get(platform.machine(), "x86_64")
-        base = (elsewhere.get("url") or data.CUDA_REPOSITORY_URL).rstrip("/")
-        checksums = elsewhere.get("keyring_sha256") or {}
-        return {
-            "url": f"{base}/{planned['directory']}/{architecture}",
-            "directory": planned["directory"],
-            "architecture": architecture,
-            "keyring": planned["keyring"],
-            "keyring_sha256": checksums.get(planned["directory"]) or planned["keyring_sha256"],
-        }
+        return repository_at(planned["directory"], architecture, planned["keyring_sha256"], self.params["repository"])
 
     def differ(self, path: str, files: t.Iterable[t.Mapping[str, str]]) -> bool:
         """Whether a file is not as planned; one that is not planned must not be there."""

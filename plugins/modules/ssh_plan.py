@@ -19,12 +19,12 @@ description:
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
+extends_documentation_fragment:
+  - rigwright.workstation.attributes
 attributes:
   check_mode:
-    description: Can run in C(check_mode) and return changed status prediction without modifying target.
     support: full
   diff_mode:
-    description: Will return details on what has changed when in diff mode.
     support: none
     details:
       - Nothing is ever changed.

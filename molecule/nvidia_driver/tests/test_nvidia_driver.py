@@ -20,10 +20,6 @@ Apply = Callable[..., Any]
 BROKEN = f"/etc/dkms/nvidia-{NEW}.conf"
 
 
-def words(text: str) -> str:
-    return " ".join(text.split())
-
-
 def packages(target: Machine) -> dict[str, str]:
     listed = target.must("dpkg-query --show --showformat '${db:Status-Abbrev} ${Package} ${Version}\\n'").splitlines()
     return {name: version for status, name, version in map(str.split, listed) if status in ("ii", "hi")}
@@ -71,7 +67,7 @@ def refused(apply: Apply, targets: list[Machine]) -> Callable[..., str]:
         assert result.rc != 0
         assert "The request is refused" in result.output
         assert [fingerprint.of(target) for target in targets] == before
-        return words(result.output)
+        return result.text
 
     return run
 
@@ -228,7 +224,7 @@ def test_a_module_that_does_not_build(apply: Apply, targets: list[Machine]) -> N
     result = apply(variables={"nvidia_driver_branch": "590"})
 
     assert result.rc != 0
-    said = words(result.output)
+    said = result.text
     for target in targets:
         target.must(f"rm {BROKEN}")
         has_driver(target, OLD, loaded=True)
