@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -17,18 +18,28 @@ OUTPUT = ROOT / ".cache" / "test"
 # A command that takes longer hangs: the slowest (a molecule scenario) takes 20 minutes on a busy machine.
 LIMIT_S = 1800
 SHOWN_LINES = 120
+FAULT_CHARACTERS = 240
 
 
 @dataclass(frozen=True)
 class Tally:
-    """How many tests passed, failed and were skipped. A skipped test has proved nothing, so it is never among the passed."""
+    """How many tests passed, failed and were skipped. A skipped test has proved nothing, so it is never among the passed.
+
+    `faults` has a line for each test that failed, where the tool tells which.
+    """
 
     passed: int = 0
     failed: int = 0
     skipped: int = 0
+    faults: tuple[str, ...] = ()
 
     def __add__(self, other: Tally) -> Tally:
-        return Tally(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
+        return Tally(
+            self.passed + other.passed,
+            self.failed + other.failed,
+            self.skipped + other.skipped,
+            self.faults + other.faults,
+        )
 
     def __str__(self) -> str:
         return f"{self.passed} passed, {self.failed} failed" + (f", {self.skipped} skipped" if self.skipped else "")
@@ -132,10 +143,20 @@ def tally_of_junit(path: Path) -> Tally:
         raise StageFailed(f"no test results in {path.name}: {error}") from error
     tally = Tally()
     for case in root.iter("testcase"):
-        if case.find("failure") is not None or case.find("error") is not None:
-            tally += Tally(failed=1)
+        # An element without children is false.
+        failure = next((found for kind in ("failure", "error") if (found := case.find(kind)) is not None), None)
+        if failure is not None:
+            tally += Tally(failed=1, faults=(fault(case, failure),))
         elif case.find("skipped") is not None:
             tally += Tally(skipped=1)
         else:
             tally += Tally(passed=1)
     return tally
+
+
+def fault(case: ElementTree.Element, failure: ElementTree.Element) -> str:
+    """Say in a line which test failed, where, and why: an error of Ansible's where the words have one, else how they begin."""
+    where = re.search(r"^\S+\.py:\d+(?=:)", failure.text or "", re.MULTILINE)
+    words = " ".join(failure.get("message", "").split())
+    why = words[max(words.find("[ERROR]"), 0) :]
+    return ": ".join(filter(None, [case.get("name"), where and where[0], why[:FAULT_CHARACTERS]]))

@@ -64,9 +64,10 @@ def run_stages(stages: Sequence[Stage]) -> list[Result]:
 
 
 def summary(results: Sequence[Result]) -> str:
-    """Return the table of all stages; its last line is the closing line, `N passed, N failed`."""
+    """Return the failed tests and the table of all stages; its last line is the closing line, `N passed, N failed`."""
+    faults = [f"{result.stage.name}: {fault}" for result in results for fault in result.tally.faults]
     width = max(len(result.stage.name) for result in results)
-    lines = [f"{'stage':{width}}  result  passed  failed  skipped  seconds"]
+    lines = [*faults, *([""] if faults else []), f"{'stage':{width}}  result  passed  failed  skipped  seconds"]
     for result in results:
         tally = result.tally
         lines.append(

@@ -25,6 +25,8 @@ Apply = Callable[..., Any]
 
 # Ansible as if it had been started on the machine itself: no ancestor of its modules is a login by ssh.
 CONSOLE = {"ansible_become_exe": "sudo -n systemd-run --quiet --pipe --wait sudo"}
+BY_HAND = "/etc/ssh/sshd_config.d/50-by-hand.conf"
+SUDO_RULE = "/etc/sudoers.d/owner"
 # A sudo rule that lets this console work and makes no administrator of its user.
 CONSOLE_ONLY = "owner ALL=(root) NOPASSWD: /usr/bin/systemd-run --quiet --pipe --wait sudo *\n"
 
@@ -100,14 +102,15 @@ def strangers(laptop: Machine) -> Callable[[], str]:
 
 @contextlib.contextmanager
 def kept(targets: list[Machine], *paths: str) -> Iterator[None]:
-    """Give files back as they were after the `with` block."""
+    """Give files back as they were after the `with` block, however it ends; those that were not there go."""
+    files, archive = " ".join(paths), "--absolute-names --file /root/kept.tar"
     for target in targets:
-        target.must(f"tar --create --absolute-names --file /root/kept.tar {' '.join(paths)}")
+        target.must(f"ls -d {files} 2>/dev/null | tar --create {archive} --files-from -")
     try:
         yield
     finally:
         for target in targets:
-            target.must("tar --extract --absolute-names --file /root/kept.tar && rm /root/kept.tar")
+            target.must(f"rm -f {files} && tar --extract {archive} && rm /root/kept.tar")
 
 
 # --- Who gets in ---
@@ -247,18 +250,18 @@ def test_a_syntax_error_leaves_sshd_as_it_was(apply: Apply, login: Callable[...,
 
 
 def test_an_earlier_file_that_would_win_is_noticed(apply: Apply, targets: list[Machine]) -> None:
-    for target in targets:
-        target.must("echo 'X11Forwarding yes' > /etc/ssh/sshd_config.d/00-earlier.conf")
-    before = state(targets)
+    earlier = "/etc/ssh/sshd_config.d/00-earlier.conf"
+    with kept(targets, earlier):
+        for target in targets:
+            target.put({earlier: Entry(b"X11Forwarding yes\n")})
+        before = state(targets)
 
-    result = apply(variables={"ssh_max_auth_tries": 3})
+        result = apply(variables={"ssh_max_auth_tries": 3})
 
-    assert result.rc != 0
-    assert "ssh_x11_forwarding: would not be in force: x11forwarding is yes and not no" in result.text
-    assert "(/etc/ssh/sshd_config.d/00-earlier.conf:1)" in result.text
-    assert state(targets) == before
-    for target in targets:
-        target.must("rm /etc/ssh/sshd_config.d/00-earlier.conf")
+        assert result.rc != 0
+        assert "ssh_x11_forwarding: would not be in force: x11forwarding is yes and not no" in result.text
+        assert f"({earlier}:1)" in result.text
+        assert state(targets) == before
 
 
 def test_a_match_block_that_lets_one_user_in_by_password_is_noticed(
@@ -269,59 +272,56 @@ def test_a_match_block_that_lets_one_user_in_by_password_is_noticed(
     verified: Callable[..., dict[str, dict[str, str]]],
     targets: list[Machine],
 ) -> None:
-    by_hand = "/etc/ssh/sshd_config.d/50-by-hand.conf"
-    for target in targets:
-        target.put({by_hand: Entry(b"# for now\nMatch User guest Address 10.0.0.0/8\n  PasswordAuthentication yes\n")})
-        target.must("systemctl restart ssh")
-        # It is a hole: this very login is what the role promises to refuse.
-        assert login(target, "guest", password=PASSWORD).rc == 0
-    before = state(targets)
+    opens = b"# for now\nMatch User guest Address 10.0.0.0/8\n  PasswordAuthentication yes\n"
+    takes_away = b"Match User guest\n  X11Forwarding no\n  AllowTcpForwarding no\n  LogLevel INFO\n"
+    with kept(targets, BY_HAND):
+        for target in targets:
+            target.put({BY_HAND: Entry(opens)})
+            target.must("systemctl restart ssh")
+            # It is a hole: this very login is what the role promises to refuse.
+            assert login(target, "guest", password=PASSWORD).rc == 0
+        before = state(targets)
 
-    refused, verdict = apply(), verified()
+        refused, verdict = apply(), verified()
 
-    assert refused.rc != 0
-    said = refused.text
-    assert "ssh_passwords: would not be in force: passwordauthentication is yes for guest from 10.0.0.1" in said
-    assert f"({by_hand}:3 below `Match User guest Address 10.0.0.0/8`)" in said
-    assert state(targets) == before
-    for target in targets:
-        assert verdict[target.host.name]["ssh.configuration"] == "fail"
-        # A block that only takes away is nobody's business.
-        target.put(
-            {by_hand: Entry(b"Match User guest\n  X11Forwarding no\n  AllowTcpForwarding no\n  LogLevel INFO\n")}
-        )
-    applied()
-    verdict = verified()
-    for target in targets:
-        assert verdict[target.host.name]["ssh.configuration"] == "pass"
-        assert login(target, "guest", password=PASSWORD, options=strangers()).rc != 0
-        target.must(f"rm {by_hand}")
+        assert refused.rc != 0
+        said = refused.text
+        assert "ssh_passwords: would not be in force: passwordauthentication is yes for guest from 10.0.0.1" in said
+        assert f"({BY_HAND}:3 below `Match User guest Address 10.0.0.0/8`)" in said
+        assert state(targets) == before
+        for target in targets:
+            assert verdict[target.host.name]["ssh.configuration"] == "fail"
+            target.put({BY_HAND: Entry(takes_away)})
+        applied()
+        verdict = verified()
+        for target in targets:
+            assert verdict[target.host.name]["ssh.configuration"] == "pass"
+            assert login(target, "guest", password=PASSWORD, options=strangers()).rc != 0
     applied()
 
 
 def test_what_adds_up_with_another_file_is_noticed(
     apply: Apply, verified: Callable[..., dict[str, dict[str, str]]], targets: list[Machine]
 ) -> None:
-    by_hand = "/etc/ssh/sshd_config.d/50-by-hand.conf"
-    for target in targets:
-        target.put({by_hand: Entry(b"Port 2222\nAllowGroups owner\n")})
-    before = state(targets)
+    with kept(targets, BY_HAND):
+        for target in targets:
+            target.put({BY_HAND: Entry(b"Port 2222\nAllowGroups owner\n")})
+        before = state(targets)
 
-    result = apply(variables={"ssh_allow_groups": [{"name": "owner"}, {"name": "sudo"}]})
-    other = apply(variables={"ssh_allow_groups": [{"name": "guest", "members": ["owner"]}]})
-    verdict = verified()
+        result = apply(variables={"ssh_allow_groups": [{"name": "owner"}, {"name": "sudo"}]})
+        other = apply(variables={"ssh_allow_groups": [{"name": "guest", "members": ["owner"]}]})
+        verdict = verified()
 
-    assert result.rc != 0
-    assert "ssh_ports or ssh_listen_addresses: would not be in force" in result.text
-    assert f"({by_hand}:1)" in result.text
-    assert "ssh_allow_groups" not in result.text
-    assert other.rc != 0
-    assert "ssh_allow_groups: would not be in force: allowgroups is guest, owner and not guest" in other.text
-    assert f"({by_hand}:2)" in other.text
-    assert state(targets) == before
-    for target in targets:
-        assert verdict[target.host.name]["ssh.configuration"] == "fail"
-        target.must(f"rm {by_hand}")
+        assert result.rc != 0
+        assert "ssh_ports or ssh_listen_addresses: would not be in force" in result.text
+        assert f"({BY_HAND}:1)" in result.text
+        assert "ssh_allow_groups" not in result.text
+        assert other.rc != 0
+        assert "ssh_allow_groups: would not be in force: allowgroups is guest, owner and not guest" in other.text
+        assert f"({BY_HAND}:2)" in other.text
+        assert state(targets) == before
+        for target in targets:
+            assert verdict[target.host.name]["ssh.configuration"] == "fail"
 
 
 def test_a_main_file_without_the_include_gets_it_and_gives_it_back(applied: Apply, targets: list[Machine]) -> None:
@@ -343,46 +343,46 @@ def test_a_main_file_without_the_include_gets_it_and_gives_it_back(applied: Appl
 
 def test_a_sshd_that_the_role_does_not_manage_is_left_alone(applied: Apply, targets: list[Machine]) -> None:
     applied({"ssh_state": "absent"})
-    for target in targets:
-        target.must("echo '# not tested yet' > /etc/ssh/sshd_config.d/50-by-hand.conf")
-        target.must("systemctl disable --quiet ssh.service")
-    before = [fingerprint.service_starts(target) for target in targets]
+    with kept(targets, BY_HAND):
+        for target in targets:
+            target.put({BY_HAND: Entry(b"# not tested yet\n")})
+            target.must("systemctl disable --quiet ssh.service")
+        before = [fingerprint.service_starts(target) for target in targets]
 
-    again = applied({"ssh_state": "absent"})
+        again = applied({"ssh_state": "absent"})
 
-    assert set(again.changed().values()) == {0}
-    assert [fingerprint.service_starts(target) for target in targets] == before
-    for target in targets:
-        assert target.run("systemctl is-enabled ssh.service").stdout.strip() == "disabled"
-        target.must("rm /etc/ssh/sshd_config.d/50-by-hand.conf && systemctl enable --quiet ssh.service")
+        assert set(again.changed().values()) == {0}
+        assert [fingerprint.service_starts(target) for target in targets] == before
+        for target in targets:
+            assert target.run("systemctl is-enabled ssh.service").stdout.strip() == "disabled"
+            target.must("systemctl enable --quiet ssh.service")
     applied()
 
 
 def test_without_a_key_for_an_administrator_passwords_stay_as_they_are(
     apply: Apply, applied: Apply, login: Callable[..., Done], strangers: Callable[[], str], targets: list[Machine]
 ) -> None:
-    for target in targets:
-        target.must("cp -a /etc/sudoers.d/owner /root/owner.sudoers")
-        target.put({"/etc/sudoers.d/owner": Entry(CONSOLE_ONLY.encode(), 0o440)})
-    before = state(targets)
+    with kept(targets, SUDO_RULE):
+        for target in targets:
+            target.put({SUDO_RULE: Entry(CONSOLE_ONLY.encode(), 0o440)})
+        before = state(targets)
 
-    refused = apply(variables={"ssh_passwords": "refused", **CONSOLE})
+        refused = apply(variables={"ssh_passwords": "refused", **CONSOLE})
 
-    assert refused.rc != 0
-    assert "ssh_passwords: is refused, but nobody who can become root would have a key" in refused.text
-    assert state(targets) == before
+        assert refused.rc != 0
+        assert "ssh_passwords: is refused, but nobody who can become root would have a key" in refused.text
+        assert state(targets) == before
 
-    auto = applied(CONSOLE)
-    for target in targets:
-        assert auto.findings(target.host.name)["ssh.passwords"] == "warn"
-        assert login(target, "guest", password=PASSWORD, options=strangers()).rc != 0
+        auto = applied(CONSOLE)
+        for target in targets:
+            assert auto.findings(target.host.name)["ssh.passwords"] == "warn"
+            assert login(target, "guest", password=PASSWORD, options=strangers()).rc != 0
 
-    applied({"ssh_passwords": "allowed", **CONSOLE})
-    auto = applied(CONSOLE)
-    for target in targets:
-        assert auto.findings(target.host.name)["ssh.passwords"] == "warn"
-        assert login(target, "guest", password=PASSWORD).rc == 0
-        target.must("mv /root/owner.sudoers /etc/sudoers.d/owner")
+        applied({"ssh_passwords": "allowed", **CONSOLE})
+        auto = applied(CONSOLE)
+        for target in targets:
+            assert auto.findings(target.host.name)["ssh.passwords"] == "warn"
+            assert login(target, "guest", password=PASSWORD).rc == 0
     applied()
 
 

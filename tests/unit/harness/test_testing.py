@@ -18,7 +18,13 @@ JUNIT = """\
   <testsuite name="pytest">
     <testcase name="a"/>
     <testcase name="b"/>
-    <testcase name="c"><failure message="no"/></testcase>
+    <testcase name="c"><failure message="AssertionError:&#10;PLAY&#10;[ERROR]: no sudo">
+def c():
+&gt;       assert apply().rc == 0
+E       AssertionError
+
+tests/test_c.py:7:
+conftest.py:20: AssertionError</failure></testcase>
     <testcase name="d"><error message="fixture"/></testcase>
     <testcase name="e"><skipped message="no such device"/></testcase>
   </testsuite>
@@ -53,6 +59,10 @@ def fails(log: Log) -> Tally:
     raise StageFailed("two tests failed", Tally(passed=5, failed=2))
 
 
+def names_its_faults(log: Log) -> Tally:
+    raise StageFailed("one test failed", Tally(passed=5, failed=1, faults=("test_login: no sudo",)))
+
+
 def closing_line(*works: Callable[[Log], Tally]) -> str:
     results = testing.run_stages([stage(work, f"stage-{number}") for number, work in enumerate(works)])
     return testing.summary(results).splitlines()[-1]
@@ -72,6 +82,12 @@ def test_a_stage_that_crashed_counts_as_one_failure() -> None:
 
 def test_a_stage_with_failed_tests_counts_these() -> None:
     assert closing_line(fails) == "5 passed, 2 failed"
+
+
+def test_failed_tests_stand_before_the_table() -> None:
+    shown = testing.summary(testing.run_stages([stage(passes, "one"), stage(names_its_faults, "other")])).splitlines()
+    assert shown[0] == "other: test_login: no sudo"
+    assert shown[-1] == "8 passed, 1 failed"
 
 
 def test_an_error_of_the_stage_itself_is_not_hidden() -> None:
@@ -131,7 +147,8 @@ def test_the_log_of_a_passed_stage_is_not_shown(capsys: pytest.CaptureFixture[st
 def test_junit_results_are_counted_by_case(tmp_path: Path) -> None:
     path = tmp_path / "results.xml"
     path.write_text(JUNIT)
-    assert tally_of_junit(path) == Tally(passed=2, failed=2, skipped=1)
+    faults = ("c: tests/test_c.py:7: [ERROR]: no sudo", "d: fixture")
+    assert tally_of_junit(path) == Tally(passed=2, failed=2, skipped=1, faults=faults)
 
 
 @pytest.mark.parametrize("content", [None, "", JUNIT[:100]], ids=["missing", "empty", "cut short"])
