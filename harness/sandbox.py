@@ -31,12 +31,15 @@ COMPILER_CACHE = depot.BUILDS / "ccache"
 
 # What a container manager leaves to do before systemd starts:
 # - a booted machine has shared mounts, and without them no unit gets its credentials;
-# - each boot has an identifier of its own, by which `ansible.builtin.reboot` knows that a machine is back (systemd-nspawn does the same).
+# - each boot has an identifier of its own, by which `ansible.builtin.reboot` knows that a machine is back (systemd-nspawn does the same);
+# - a container sees the cards of its machine and cannot have them: the site would install a driver for a GPU that is not its own.
 BOOT = [
     "sh",
     "-c",
     "mount --make-rshared / && cat /proc/sys/kernel/random/uuid >/run/boot_id"
-    " && mount --bind /run/boot_id /proc/sys/kernel/random/boot_id && rm /run/boot_id && exec /sbin/init",
+    " && mount --bind /run/boot_id /proc/sys/kernel/random/boot_id && rm /run/boot_id"
+    " && { [ ! -d /sys/bus/pci ] || { mount -t tmpfs -o mode=755 pci /sys/bus/pci && mkdir /sys/bus/pci/devices /sys/bus/pci/drivers; }; }"
+    " && exec /sbin/init",
 ]
 
 # What systemd, sshd, cron, nftables and FUSE need in a container. Never --privileged: a sandbox host may not touch this machine.

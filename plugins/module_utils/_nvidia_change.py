@@ -336,12 +336,18 @@ class Host:
     # --- back ---
 
     def _take_back(self, change: Change, failure: Failure) -> str:
-        """Restore what was there, and put on record why. Returns the reason in words."""
+        """Restore what was there, and put on record why. Returns the reason in words.
+
+        :raises Stuck: it could not be restored; the text begins with the reason.
+        """
         if failure.log:
             # The build directory goes with the package.
             shutil.copyfile(self.tree.at(failure.log), self.tree.at(LOG))
             failure.log = LOG
-        self.restore(change.before, change.new)
+        try:
+            self.restore(change.before, change.new)
+        except Stuck as error:
+            raise Stuck(f"{cause(failure)}; then {error}") from error
         failure.restored = self.version()
         self.record.change, self.record.failure = None, failure
         self.save()
@@ -527,7 +533,13 @@ class Host:
 
 
 def describe(failure: Failure) -> str:
-    """The failure in a sentence or two, for a person."""
+    """The failure, and what the host has now, for a person."""
+    back = f"driver {failure.restored} is in place again" if failure.restored else "the host has no driver, as before"
+    return f"{cause(failure)}; {back}"
+
+
+def cause(failure: Failure) -> str:
+    """The failure in a sentence."""
     version = f" {failure.version}" if failure.version else ""
     kernel = f" for the kernel {failure.kernel}" if failure.kernel else ""
     what = {
@@ -536,9 +548,7 @@ def describe(failure: Failure) -> str:
         "packages": f"the packages could not be changed: {failure.evidence}",
         "interruption": f"{failure.evidence} on the way to driver{version}",
     }[failure.at]
-    log = f" (log: {failure.log})" if failure.log else ""
-    back = f"driver {failure.restored} is in place again" if failure.restored else "the host has no driver, as before"
-    return f"{what}{log}; {back}"
+    return what + (f" (log: {failure.log})" if failure.log else "")
 
 
 def file_name(name: str, entry: Entry) -> str:

@@ -18,6 +18,7 @@ author:
   - The Rigwright engineers (@rigwright)
 extends_documentation_fragment:
   - rigwright.workstation.attributes
+  - rigwright.workstation.nvidia_repository
 attributes:
   check_mode:
     support: full
@@ -60,18 +61,6 @@ options:
       - Room that each new toolkit needs, in bytes.
     type: int
     default: 10737418240
-  repository:
-    description:
-      - Another place of NVIDIA's repositories.
-    type: dict
-    default: {}
-    suboptions:
-      url:
-        description: Address that C(debian13/x86_64) and its like lie below.
-        type: str
-      keyring_sha256:
-        description: SHA-256 of the package C(cuda-keyring), by directory such as C(debian13), where it is not NVIDIA's.
-        type: dict
 seealso:
   - module: rigwright.workstation.cuda_repository
 """

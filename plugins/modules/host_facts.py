@@ -11,7 +11,7 @@ module: host_facts
 short_description: Gather who listens, what is free and which systemd runs
 description:
   - Gathers in one module run what the roles of this collection ask of a host and M(ansible.builtin.setup) does not tell.
-  - Reads C(/proc) and starts no program but C(systemctl --version).
+  - Reads C(/proc) and C(/sys) and starts no program but C(systemctl --version).
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -94,6 +94,12 @@ ansible_facts:
           returned: always
           type: int
           sample: 0
+        nvidia_gpus:
+          description: PCI addresses of NVIDIA's display controllers, with and without a driver.
+          returned: always
+          type: list
+          elements: str
+          sample: ["0000:01:00.0"]
         users:
           description: The accounts of this host, and the comment of each.
           returned: always
@@ -122,10 +128,22 @@ ansible_facts:
 import os
 import pwd
 import re
+from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import sets_in_place
 from ansible_collections.rigwright.workstation.plugins.module_utils._listeners import read_listeners
+
+PCI_DEVICES = "/sys/bus/pci/devices"
+
+
+def nvidia_gpus() -> list[str]:
+    """The devices of class 03 (display controller) of the vendor 10de, by their names under sysfs."""
+    return sorted(
+        device.name
+        for device in Path(PCI_DEVICES).glob("*")
+        if (device / "vendor").read_text().strip() == "0x10de" and (device / "class").read_text().startswith("0x03")
+    )
 
 
 def free_bytes(path: str) -> int:
@@ -158,6 +176,7 @@ def main() -> None:
     facts = {
         "listeners": read_listeners(),
         "free_bytes": {path: free_bytes(path) for path in module.params["paths"]},
+        "nvidia_gpus": nvidia_gpus(),
         "uid": os.geteuid(),
         "users": {account.pw_name: account.pw_gecos for account in pwd.getpwall()},
         "managed": sets_in_place() if os.geteuid() == 0 else [],

@@ -20,6 +20,7 @@ author:
   - The Rigwright engineers (@rigwright)
 extends_documentation_fragment:
   - rigwright.workstation.attributes
+  - rigwright.workstation.nvidia_repository
 attributes:
   check_mode:
     support: full
@@ -91,10 +92,6 @@ options:
     description: Password with which a person confirms the signing key at the console.
     type: str
     default: ""
-  repository:
-    description: Another place of NVIDIA's repositories, with C(url) and, by directory, C(keyring_sha256).
-    type: dict
-    default: {}
 notes:
   - Run it as root. Another user cannot see who has the GPU open.
 seealso:
@@ -262,7 +259,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt_package
     parse_automatic,
     parse_status,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_host import repository_at
+from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_host import REPOSITORY_OPTIONS, repository_at
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_plan import plan_driver
 
 ROOT = "/"
@@ -359,7 +356,7 @@ def main() -> None:
             "free_bytes": {"type": "int", "default": data.FREE_BYTES},
             "module_options": {"type": "dict", "default": {}},
             "mok_password": {"type": "str", "default": "", "no_log": True},
-            "repository": {"type": "dict", "default": {}},
+            "repository": {"type": "dict", "default": {}, "options": REPOSITORY_OPTIONS},
         },
         supports_check_mode=True,
     )

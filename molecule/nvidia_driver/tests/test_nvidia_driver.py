@@ -5,6 +5,7 @@ Whatever fails, the machine keeps its previous driver: each test that shows so e
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -73,6 +74,19 @@ def refused(apply: Apply, targets: list[Machine]) -> Callable[..., str]:
 
 
 @pytest.fixture
+def refusing(targets: list[Machine]) -> Iterator[None]:
+    """The kernel does not load the new driver."""
+    path = f"{imitated_gpu.HOME}/machine.json"
+    before = [target.must(f"cat {path}") for target in targets]
+    for target, text in zip(targets, before, strict=True):
+        described = json.loads(text) | {"refuses": {NEW: "NVRM: this GPU is not supported"}}
+        target.put({path: Entry(json.dumps(described).encode())})
+    yield
+    for target, text in zip(targets, before, strict=True):
+        target.put({path: Entry(text.encode())})
+
+
+@pytest.fixture
 def with_all_components(machine: Callable[[str], Machine]) -> Iterator[Machine]:
     """Debian 12 with contrib and non-free, where the archive has its own driver."""
     target = machine("debian12")
@@ -80,6 +94,16 @@ def with_all_components(machine: Callable[[str], Machine]) -> Iterator[Machine]:
     imitated_gpu.enable_all_components(target)
     yield target
     target.must("rm -r /etc/apt && mv /root/apt /etc && apt-get update", seconds=imitated_gpu.SLOW_S)
+
+
+@pytest.fixture
+def training(machine: Callable[[str], Machine]) -> Iterator[tuple[Machine, str]]:
+    """A host on which a program has the GPU open, and the id of its process."""
+    target = machine("debian13")
+    target.start("exec -a training sleep 300 3</dev/nvidia0")
+    process = target.must("for i in $(seq 50); do pgrep -f '^training 300' && exit; sleep 0.2; done; exit 1").split()[0]
+    yield target, process
+    target.must(f"kill {process}")
 
 
 # --- What is there afterwards ---
@@ -162,13 +186,10 @@ def test_bad_input_is_refused(refused: Callable[..., str], variables: dict[str, 
     assert said in refused(**variables)
 
 
-def test_a_gpu_in_use_is_left_alone(refused: Callable[..., str], machine: Callable[[str], Machine]) -> None:
-    target = machine("debian13")
-    target.start("exec -a training sleep 300 3</dev/nvidia0")
-    process = target.must("for i in $(seq 50); do pgrep -f '^training 300' && exit; sleep 0.2; done; exit 1").split()[0]
+def test_a_gpu_in_use_is_left_alone(refused: Callable[..., str], training: tuple[Machine, str]) -> None:
+    target, process = training
     said = refused(hosts=target.host.name, branch="590")
     assert f"nvidia_driver_interrupt: is off, and the GPU is in use by sleep ({process}, root)" in said
-    target.must(f"kill {process}")
 
 
 def test_somebody_elses_hold_is_respected(applied: Apply, refused: Callable[..., str], targets: list[Machine]) -> None:
@@ -232,6 +253,77 @@ def test_a_module_that_does_not_build(apply: Apply, targets: list[Machine]) -> N
         assert f"the module of driver {NEW} was not built for the kernel {kernel}" in said
         assert "missing.h: No such file or directory" in said
         assert "missing.h" in target.must("cat /var/lib/rigwright_nvidia_driver/make.log")
+
+
+def test_a_driver_that_does_not_load_is_taken_back_by_the_machine_itself(
+    applied: Apply, refused: Callable[..., str], targets: list[Machine], refusing: None
+) -> None:
+    result = applied(branch="590", reboot=True, ignore_build_failures=True)
+
+    for target in targets:
+        assert result.findings(target.host.name)["nvidia_driver.change"] == "fail"
+        has_driver(target, OLD)
+        journal = target.must("journalctl --unit rigwright-nvidia-driver.service --boot 0 --output cat")
+        assert f"driver {NEW} does not work" in journal
+    # Not again and again: whoever wants it after all has to say so.
+    assert f"leads to driver {NEW} again: driver {NEW} does not work" in refused(branch="590")
+    applied(reboot=True)
+    for target in targets:
+        has_driver(target, OLD, loaded=True)
+
+
+def test_a_killed_run_is_ended_by_the_next(apply: Apply, applied: Apply, targets: list[Machine]) -> None:
+    for target in targets:
+        # While DKMS builds: apt, dpkg and whoever started them die at once.
+        target.start(
+            "for i in $(seq 3000); do pgrep -f 'dkms (build|autoinstall)' && break; sleep 0.1; done;"
+            # Its own words match, too, and it would be the first to die.
+            "kill -9 $(pgrep -f 'AnsiballZ|apt-get install|dpkg --status-fd|dkms|make' | grep -vx $$)"
+        )
+    killed = apply(variables={"nvidia_driver_branch": "590", "nvidia_driver_ignore_build_failures": True})
+    assert killed.rc != 0
+    for target in targets:
+        assert target.must("dpkg --audit") != ""
+
+    applied()
+
+    for target in targets:
+        has_driver(target, OLD)
+        assert "libcuda1" in target.must("apt-mark showhold").split()
+
+
+def test_the_archives_own_driver_is_compiled_or_the_previous_one_stays(
+    apply: Apply, machine: Callable[[str], Machine]
+) -> None:
+    """Debian 12's compiles; Debian 13's does not for its kernel, which the role would refuse without the last variable."""
+    archive = {
+        "nvidia_driver_source": "archive",
+        "nvidia_driver_branch": "auto",
+        "nvidia_driver_ignore_build_failures": True,
+    }
+    built, failed = machine("debian12"), machine("debian13")
+
+    result = apply(variables=archive)
+
+    assert not result.hosts["debian12"]["failed"], result.output
+    assert result.hosts["debian13"]["failed"]
+    assert built.must("dpkg --audit") == ""
+    kernel = built.must("uname -r").strip()
+    version = packages(built)["nvidia-kernel-dkms"].partition("-")[0]
+    about = built.must(f"modinfo -k {kernel} nvidia-current")
+    assert re.search(rf"^version: +{version}$", about, re.MULTILINE)
+    assert re.search(rf"^vermagic: +{re.escape(kernel)} ", about, re.MULTILINE)
+    assert f"nvidia-current/{version}, {kernel}, x86_64: installed" in built.must("dkms status")
+    assert {"nvidia-kernel-dkms", "linux-image-amd64"} <= set(built.must("apt-mark showhold").split())
+    kernel = failed.must("uname -r").strip()
+    assert f"was not built for the kernel {kernel}" in result.text
+    assert "pci_resize_resource" in result.text
+    assert "pci_resize_resource" in failed.must("cat /var/lib/rigwright_nvidia_driver/make.log")
+    has_driver(failed, OLD)
+
+    again = apply(hosts="debian12", variables=archive)
+    assert again.rc == 0, again.output
+    assert set(again.changed().values()) == {0}
 
 
 # --- Without the role ---

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The real order of the site, the real ends of frp_server and the real guard of frp_client, around roles that do nothing."""
+"""The real playbooks of the site, the real ends of frp_server and the real guard of frp_client, around roles that do nothing."""
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import yaml
 CHECKOUT = Path(__file__).parents[3]
 SITE = [{"import_playbook": "rigwright.workstation.site"}]
 REFUSED = "frp_client_server_host: is one, which has failed earlier in this run"
+GPU_ROLES = ("nvidia_driver", "cuda", "cudnn")
 HOSTS = ("one", "two", "tower")
 GROUPS: dict[str, Any] = {"gateways": {"hosts": {"one": {}, "two": {}}}, "workstations": {"hosts": {"tower": {}}}}
 VARIABLES = {
@@ -19,9 +22,13 @@ VARIABLES = {
     "frp_client_server_address": "one",
     "frp_server_state": "present",
     "__frp_server_requirements": [],
-    "workstation_roles": [],
 }
 FAIL = "- ansible.builtin.fail:\n  when: inventory_hostname == 'one' and broken | default('') == '{}'\n"
+LOOK = """\
+- ansible.builtin.set_fact:
+    cacheable: true
+    rigwright: {nvidia_gpus: "{{ gpus | default([]) }}", uid: 0}
+"""
 GUARD = """\
 - rigwright.workstation.require: {that: "{{ __frp_client_requirements_own[:1] }}"}
 - ansible.builtin.debug: {msg: the client goes on}
@@ -34,6 +41,7 @@ def site(run_plays, tmp_path):
     collection = tmp_path / "collections/ansible_collections/rigwright/workstation"
     files = {
         "common/tasks/prepare.yml": "[]",
+        "common/tasks/look_at_host.yml": LOOK,
         "mirrors/tasks/main.yml": FAIL.format("mirrors"),
         "ssh/tasks/main.yml": "[]",
         "frp_server/tasks/main.yml": None,
@@ -44,6 +52,12 @@ def site(run_plays, tmp_path):
         "frp_client/vars/main.yml": None,
         "frp_client/tasks/main.yml": GUARD,
     }
+    for role in GPU_ROLES:
+        files[f"{role}/tasks/main.yml"] = (
+            f"- ansible.builtin.debug: {{msg: '{role} for {{{{ inventory_hostname }}}}'}}\n"
+        )
+    for role in ("mirrors", "ssh", "frp_server", "frp_client", *GPU_ROLES):
+        files[f"{role}/tasks/verify.yml"] = f"- ansible.builtin.debug: {{msg: 'proof of {role}'}}\n"
     for name, text in files.items():
         file = collection / "roles" / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -79,3 +93,36 @@ def test_otherwise_the_client_goes_on(site, options):
     words = site(*options)
     assert REFUSED not in words
     assert "the client goes on" in words
+
+
+def runs_gpu_roles(words):
+    """Whether the workstation got the roles for GPUs, all of them; no other host ever does."""
+    assert not re.search(r"(nvidia_driver|cuda|cudnn) for (one|two)", words)
+    (all_or_none,) = {f"{role} for tower" in words for role in GPU_ROLES}
+    return all_or_none
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        pytest.param({}, False, id="no GPU"),
+        pytest.param({"gpus": ["0000:01:00.0"]}, True, id="a GPU"),
+        pytest.param({"workstation_gpu": True}, True, id="asked for, for a GPU to come"),
+        pytest.param({"gpus": ["0000:01:00.0"], "workstation_gpu": False}, False, id="not wanted"),
+    ],
+)
+def test_a_workstation_with_a_gpu_gets_the_roles_for_it(site, variables, expected):
+    assert runs_gpu_roles(site("-e", json.dumps(variables))) is expected
+
+
+def test_one_of_the_gpu_roles_alone(site):
+    words = site("-e", '{"gpus": ["0000:01:00.0"]}', "--tags", "cuda")
+    assert "cuda for tower" in words
+    assert "cudnn for tower" not in words
+
+
+@pytest.mark.parametrize("gpus", [[], ["0000:01:00.0"]], ids=["no GPU", "a GPU"])
+def test_what_is_applied_is_proven(site, gpus):
+    words = site("-e", json.dumps({"gpus": gpus}))
+    proven = set(re.findall(r"proof of (\w+)", words))
+    assert proven == {"mirrors", "ssh", "frp_server", "frp_client", *(GPU_ROLES if gpus else ())}

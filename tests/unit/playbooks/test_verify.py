@@ -21,6 +21,9 @@ def roles(tmp_path):
     collection.mkdir(parents=True)
     for part in ("galaxy.yml", "meta", "playbooks", "plugins"):
         (collection / part).symlink_to(CHECKOUT / part)
+    look = collection / "roles/common/tasks"
+    look.mkdir(parents=True)
+    (look / "look_at_host.yml").write_text("[]")
     for role in ("web", "door"):
         tasks = collection / "roles" / role / "tasks"
         tasks.mkdir(parents=True)

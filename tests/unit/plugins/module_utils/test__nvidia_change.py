@@ -138,7 +138,7 @@ class Machine:
             for name in words:
                 self.packages.pop(name, None)
                 self.broken.discard(name)
-        if "--install" in words:
+        if "--install" in words and "restore" not in self.fails:
             for path in (word for word in words if word.endswith(".deb")):
                 assert Path(path).exists()
                 name, version, _architecture = Path(path).name.split("_")
@@ -249,6 +249,16 @@ def test_what_fails_leaves_the_previous_driver(with_old: Machine, fails: str, wo
     assert with_old.packages == before
     assert with_old.broken == set()
     assert nvidia.Record.load(host(with_old).tree).change is None
+
+
+def test_what_cannot_be_taken_back_is_told_with_the_first_cause(with_old: Machine) -> None:
+    with_old.fails = {"build", "restore"}
+    with pytest.raises(nvidia.Stuck) as told:
+        host(with_old).change(change())
+    assert str(told.value).startswith(
+        f"the module of driver {NEW} was not built for the kernel {KERNEL}: a.c:1: error: too few"
+    )
+    assert f"could not be put back; their packages lie in {nvidia.KEPT}" in str(told.value)
 
 
 def test_the_log_of_the_build_is_kept(with_old: Machine) -> None:

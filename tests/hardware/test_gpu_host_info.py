@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What gpu_host_info says of this machine, compared with what NVIDIA's tools say. Needs a GPU and its driver, no root."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.gpu
+
+ROOT = Path(__file__).parents[2]
+FIELDS = ("pci.bus_id", "name", "driver_version", "compute_cap", "mig.mode.current")
+# Opens the devices as every program does that computes, and stays.
+HOLDER = (
+    "import ctypes, time; assert ctypes.CDLL('libcuda.so.1').cuInit(0) == 0; print('open', flush=True); time.sleep(300)"
+)
+
+
+def gather() -> dict:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "ansible",
+            "adhoc",
+            "localhost",
+            "--one-line",
+            "-m",
+            "rigwright.workstation.gpu_host_info",
+        ],
+        cwd=ROOT,
+        env=os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout.partition(" => ")[2])
+
+
+@pytest.fixture(scope="session")
+def info() -> dict:
+    return gather()
+
+
+@pytest.fixture(scope="session")
+def told() -> list[dict[str, str]]:
+    """What nvidia-smi says of each GPU, in the order of their addresses, which it writes with eight digits of the domain."""
+    query = ["nvidia-smi", f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader"]
+    lines = subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()
+    rows = [dict(zip(FIELDS, row, strict=True)) for row in csv.reader(lines, skipinitialspace=True)]
+    for row in rows:
+        row["pci.bus_id"] = row["pci.bus_id"].lower()[-12:]
+    return sorted(rows, key=lambda row: row["pci.bus_id"])
+
+
+def test_every_gpu_is_found(info, told):
+    assert [(gpu["address"], gpu["name"]) for gpu in info["gpus"]] == [(row["pci.bus_id"], row["name"]) for row in told]
+    assert {gpu["kernel_driver"] for gpu in info["gpus"]} == {"nvidia"}
+
+
+def test_the_data_of_the_cards_hold(info, told):
+    for gpu, row in zip(info["gpus"], told, strict=True):
+        assert gpu["known"]
+        assert gpu["compute_capability"] == row["compute_cap"]
+        assert gpu["mig"] is (row["mig.mode.current"] != "[N/A]")
+
+
+def test_the_driver_is_the_one_that_answers(info, told):
+    (version,) = {row["driver_version"] for row in told}
+    assert (info["driver"]["loaded"], info["driver"]["library"], info["driver"]["matches"]) == (version, version, True)
+
+
+def test_open_modules_are_told_from_closed_ones(info):
+    if shutil.which("modinfo") is None:
+        pytest.skip("this machine has no modinfo to compare with")
+    module = subprocess.run(["modinfo", "--field", "license", "nvidia"], capture_output=True, text=True, check=False)
+    if module.returncode != 0:
+        pytest.skip("this machine has no file of its module: modinfo cannot tell")
+    assert info["driver"]["modules"] == ("closed" if module.stdout.strip() == "NVIDIA" else "open")
+
+
+def test_who_has_the_gpu_open_is_named():
+    with subprocess.Popen([sys.executable, "-c", HOLDER], stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "open\n"
+            assert holder.pid in [process["pid"] for process in gather()["holders"]]
+        finally:
+            holder.kill()
