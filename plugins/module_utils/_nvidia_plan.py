@@ -15,6 +15,7 @@ import dataclasses
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import Package, brought_by
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_host import (
     Facts,
@@ -114,8 +115,18 @@ def change_of(facts: Facts, plan: Plan, upgrade: bool = False) -> Change | None:
         install=install,
         remove=list(plan.remove),
         recommends=plan.scope == "desktop",
-        preferences=preferences(plan.source, plan.branch),
+        preferences=preferences(plan.source, plan.branch) + _way_down(facts, plan),
     )
+
+
+def _way_down(facts: Facts, plan: Plan) -> str:
+    """What lets apt take the archive's driver in place of a newer one, for the transaction alone: of itself it goes only upwards.
+
+    NVIDIA's repository has branches side by side, and the lasting pin on one of them already says as much.
+    """
+    if not plan.downgrade or plan.source != data.ARCHIVE:
+        return ""
+    return f"\nPackage: src:*nvidia*:any\nPin: release o={facts['system']['distribution']}\nPin-Priority: 1000\n"
 
 
 def has_lists(facts: Facts, plan: Plan) -> bool:

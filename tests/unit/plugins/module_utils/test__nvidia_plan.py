@@ -90,6 +90,17 @@ def test_all_of_the_driver_goes_along_to_another_branch(see: See) -> None:
     assert change.recommends
 
 
+def test_the_archives_older_driver_may_take_the_place_of_a_newer_one(see: See) -> None:
+    request = {"source": "archive", "branch": "535", "ignore_build_failures": True}
+    seen = see("healthy_workstation", request)
+    assert not seen.plan.refused
+    change = nvidia.change_of(seen.facts, seen.plan)
+    assert change is not None
+    assert "Pin: release o=Debian\nPin-Priority: 1000" in change.preferences
+    # Afterwards, apt goes upwards alone.
+    assert "o=Debian" not in seen.plan.preferences
+
+
 def test_what_is_as_planned_needs_no_transaction(see: See) -> None:
     seen = see("healthy_workstation")
     assert nvidia.change_of(seen.facts, seen.plan) is None
