@@ -650,6 +650,9 @@ NOT_DRIVER_PACKAGES = (
     r"(lib)?nvidia-container.*|nvidia-cuda-.*|nvidia-cudnn.*|nvidia-cg-.*|nvidia-docker.*|nvidia-driver-pinning-.*"
     r"|nvidia-openjdk-.*|nvidia-settings|nvidia-mig-manager|nvidia-detect|nvidia-installer-cleanup|nvidia-fs.*|nvidia-gds.*"
 )
+# Packages of the driver that the archive has in versions of their own: trixie's nvidia-modprobe is 570.133.07, its driver 550.163.01.
+ARCHIVE_TOOLS = r"nvidia-(modprobe|persistenced|xconfig)"
+ARCHIVE_TOOLS_SOURCE = "apt-cache policy of bookworm and trixie, contrib (measured 2026-11-21)"
 DRIVER_PACKAGES_SOURCE = (
     "apt-cache pkgnames of bookworm and trixie (measured 2026-11-21); Ubuntu and CUDA names: " + _GUIDE
 )

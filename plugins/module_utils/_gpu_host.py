@@ -105,6 +105,19 @@ def is_driver_package(name: str) -> bool:
     return bool(re.fullmatch(data.DRIVER_PACKAGES, name)) and not re.fullmatch(data.NOT_DRIVER_PACKAGES, name)
 
 
+def is_on_branch(name: str, version: str, branch: int, origins: t.Collection[str]) -> bool:
+    """Whether a version of a package, which *origins* have, goes with this branch of the driver."""
+    has_own_versions = data.ARCHIVE in origins and re.fullmatch(data.ARCHIVE_TOOLS, name)
+    return branch_of(version) in (0, branch) or bool(has_own_versions)
+
+
+def origins_now(facts: Facts, name: str) -> set[str]:
+    """Which sources have the installed version of a package at this time."""
+    version = facts["packages"][name]["version"]
+    offered = facts["available"].get(name, [])
+    return {origin for row in offered if row["version"] == version for origin in row["origins"]}
+
+
 # --- GPUs ------------------------------------------------------------------------------------------------------------
 
 

@@ -24,7 +24,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_host im
     driver_version,
     is_driver_package,
     is_kernel_metapackage,
+    is_on_branch,
     kernel_flavours,
+    origins_now,
     version_key,
 )
 
@@ -530,7 +532,8 @@ class Planner:
         versions = [
             row["version"]
             for row in self.host["available"].get(name, [])
-            if self.plan.source in row["origins"] and branch_of(row["version"]) in (0, self.plan.branch)
+            if self.plan.source in row["origins"]
+            and is_on_branch(name, row["version"], self.plan.branch, {self.plan.source})
         ]
         return max(versions, key=version_key, default="")
 
@@ -540,7 +543,7 @@ class Planner:
         return bool(
             entry
             and entry["status"] == "installed"
-            and branch_of(entry["version"]) in (0, self.plan.branch)
+            and is_on_branch(name, entry["version"], self.plan.branch, origins_now(self.host, name))
             and entry["origin"] in (self.plan.source, "unknown")
         )
 

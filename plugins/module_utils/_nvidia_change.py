@@ -158,7 +158,8 @@ def simulation_problem(simulation: Simulation, change: Change) -> str:
     other = [
         f"{name} {version}"
         for name, version in simulation.install.items()
-        if gpu.is_driver_package(name) and gpu.branch_of(version) not in (0, change.branch)
+        # The simulation does not tell whose version it is; a tool of another branch would be the archive's.
+        if gpu.is_driver_package(name) and not gpu.is_on_branch(name, version, change.branch, {gpu.data.ARCHIVE})
     ]
     return f"apt would install {', '.join(other)}" if other else ""
 

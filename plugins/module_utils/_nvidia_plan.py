@@ -22,6 +22,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_host im
     branch_of,
     is_driver_package,
     is_kernel_metapackage,
+    is_on_branch,
+    origins_now,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_plan import Plan, gpu_users, preferences
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia_change import (
@@ -100,7 +102,11 @@ def change_of(facts: Facts, plan: Plan, upgrade: bool = False) -> Change | None:
     packages = facts["packages"]
     driver = [name for name in packages if is_driver_package(name) and name not in plan.remove]
     # All that stays moves along: no part of the driver is left on the branch that was.
-    along = [name for name in driver if upgrade or branch_of(packages[name]["version"]) not in (0, plan.branch)]
+    along = [
+        name
+        for name in driver
+        if upgrade or not is_on_branch(name, packages[name]["version"], plan.branch, origins_now(facts, name))
+    ]
     kernels = {name for name in packages if is_kernel_metapackage(name)} if upgrade else set()
     if plan.build == DKMS:
         # The new kernel is of no use without its headers, even where those of the old one came by their own name.

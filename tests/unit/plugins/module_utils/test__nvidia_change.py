@@ -382,6 +382,11 @@ def test_what_apt_would_do() -> None:
     assert found.remove == ["nvidia-kernel-dkms"]
 
 
+def test_a_tool_of_the_archive_may_have_a_version_of_its_own() -> None:
+    simulation = nvidia.Simulation({"libcuda1": "550.163.01-2", "nvidia-modprobe": "570.133.07-1"}, [])
+    assert nvidia.simulation_problem(simulation, nvidia.Change(branch=550)) == ""
+
+
 def test_only_the_branch_and_the_drivers_own_packages() -> None:
     sound = nvidia.Simulation(
         {"libcuda1": "590.48.01-1", "dkms": "3.0"}, ["nvidia-kernel-dkms", "nvidia-driver-pinning-580"]

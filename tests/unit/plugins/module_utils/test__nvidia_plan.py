@@ -101,6 +101,23 @@ def test_the_archives_older_driver_may_take_the_place_of_a_newer_one(see: See) -
     assert "o=Debian" not in seen.plan.preferences
 
 
+@pytest.mark.parametrize(("version", "goes_along"), [("570.133.07-1", False), ("580.159.04-1", True)])
+def test_a_tool_of_the_archive_stays_and_one_of_another_source_goes_along(
+    see: See, version: str, goes_along: bool
+) -> None:
+    seen = see("healthy_workstation", {"source": "archive", "branch": "535", "ignore_build_failures": True})
+    seen.facts["packages"]["nvidia-modprobe"] = {
+        "version": version,
+        "origin": "archive",
+        "status": "installed",
+        "hold": False,
+    }
+    seen.facts["available"]["nvidia-modprobe"] = [{"version": "570.133.07-1", "origins": ["archive"]}]
+    change = nvidia.change_of(seen.facts, seen.plan)
+    assert change is not None
+    assert ("nvidia-modprobe" in change.install) is goes_along
+
+
 def test_what_is_as_planned_needs_no_transaction(see: See) -> None:
     seen = see("healthy_workstation")
     assert nvidia.change_of(seen.facts, seen.plan) is None
