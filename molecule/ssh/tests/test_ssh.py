@@ -465,7 +465,9 @@ def test_ports_of_a_socket_activated_sshd_change_too(
     applied: Apply, login: Callable[..., Done], targets: list[Machine]
 ) -> None:
     for target in targets:
-        target.must("systemctl disable --quiet --now ssh.service && systemctl enable --quiet --now ssh.socket")
+        # Stopped first: `disable` has systemd reload, and what it has lost sight of it does not stop.
+        target.must("systemctl stop ssh.service && systemctl disable --quiet ssh.service")
+        target.must("systemctl enable --quiet --now ssh.socket")
 
     applied({"ssh_ports": [22, 2222]})
     for target in targets:
