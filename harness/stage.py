@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / ".cache" / "test"
-# A command that takes longer hangs: the slowest, the scenario with real builds of drivers, takes half an hour on a busy machine.
+# A command that takes longer hangs: the slowest, a scenario that builds drivers again and again, takes half an hour on a busy machine.
 LIMIT_S = 3600
 SHOWN_LINES = 120
 FAULT_CHARACTERS = 240
