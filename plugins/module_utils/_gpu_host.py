@@ -113,9 +113,7 @@ def is_on_branch(name: str, version: str, branch: int, origins: t.Collection[str
 
 def origins_now(facts: Facts, name: str) -> set[str]:
     """Which sources have the installed version of a package at this time."""
-    version = facts["packages"][name]["version"]
-    offered = facts["available"].get(name, [])
-    return {origin for row in offered if row["version"] == version for origin in row["origins"]}
+    return _origins_of(facts["packages"][name]["version"], facts["available"].get(name, []))
 
 
 # --- GPUs ------------------------------------------------------------------------------------------------------------
@@ -511,9 +509,12 @@ def _origin(url: str, suite: str, codename: str) -> str:
 
 def origin_of(version: str, offered: t.Sequence[Facts]) -> str:
     """Where an installed version comes from. One that is offered no more comes from where the others do, if that is one place."""
-    same = {origin for row in offered if row["version"] == version for origin in row["origins"]}
-    origins = same or {origin for row in offered for origin in row["origins"]}
+    origins = _origins_of(version, offered) or {origin for row in offered for origin in row["origins"]}
     return origins.pop() if len(origins) == 1 else "unknown"
+
+
+def _origins_of(version: str, offered: t.Iterable[Facts]) -> set[str]:
+    return {origin for row in offered if row["version"] == version for origin in row["origins"]}
 
 
 def read_run_installer(tree: Tree) -> Facts:

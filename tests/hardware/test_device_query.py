@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import csv
 import shutil
 import subprocess
 import sysconfig
@@ -53,12 +52,9 @@ def devices(output: str) -> list[dict[str, str]]:
 
 
 @pytest.fixture(scope="session")
-def told() -> list[dict[str, str]]:
+def told(nvidia_smi) -> list[dict[str, str]]:
     """What nvidia-smi says of each GPU, in the order of their UUIDs."""
-    query = ["nvidia-smi", f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader,nounits"]
-    lines = subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()
-    rows = [dict(zip(FIELDS, row, strict=True)) for row in csv.reader(lines, skipinitialspace=True)]
-    return sorted(rows, key=lambda row: row["uuid"])
+    return sorted(nvidia_smi(*FIELDS), key=lambda row: row["uuid"])
 
 
 def test_every_gpu_is_found_under_its_name_and_address(devices, told):

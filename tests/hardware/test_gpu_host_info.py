@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import shutil
@@ -51,11 +50,9 @@ def info() -> dict:
 
 
 @pytest.fixture(scope="session")
-def told() -> list[dict[str, str]]:
+def told(nvidia_smi) -> list[dict[str, str]]:
     """What nvidia-smi says of each GPU, in the order of their addresses, which it writes with eight digits of the domain."""
-    query = ["nvidia-smi", f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader"]
-    lines = subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()
-    rows = [dict(zip(FIELDS, row, strict=True)) for row in csv.reader(lines, skipinitialspace=True)]
+    rows = nvidia_smi(*FIELDS)
     for row in rows:
         row["pci.bus_id"] = row["pci.bus_id"].lower()[-12:]
     return sorted(rows, key=lambda row: row["pci.bus_id"])

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What NVIDIA's own tool says of the GPUs of this machine, to compare with."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def nvidia_smi() -> Callable[..., list[dict[str, str]]]:
+    """Ask nvidia-smi for fields: `nvidia_smi("name", "uuid")`; a row for each GPU, numbers without their units."""
+
+    def ask(*fields: str) -> list[dict[str, str]]:
+        query = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
+        lines = subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()
+        return [dict(zip(fields, row, strict=True)) for row in csv.reader(lines, skipinitialspace=True)]
+
+    return ask
