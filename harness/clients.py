@@ -6,10 +6,12 @@ assert laptop.ssh("owner@gateway", "true", password="wrong").rc != 0
 
 from __future__ import annotations
 
+import contextlib
 import io
 import shlex
 import tarfile
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,3 +110,16 @@ class Machine:
             login = f"sshpass -p {shlex.quote(password)} ssh"
         trust = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o ConnectTimeout=10"
         return self.run(f"{login} {how} {trust} {options} -p {port} {target} {shlex.quote(command)}", seconds=seconds)
+
+
+@contextlib.contextmanager
+def kept(machines: Sequence[Machine], *paths: str) -> Iterator[None]:
+    """Give files and directories back as they were after the `with` block, however it ends; those that were not there go."""
+    files, archive = " ".join(paths), "--absolute-names --file /root/kept.tar"
+    for machine in machines:
+        machine.must(f"ls -d {files} 2>/dev/null | tar --create {archive} --files-from -")
+    try:
+        yield
+    finally:
+        for machine in machines:
+            machine.must(f"rm -rf {files} && tar --extract {archive} && rm /root/kept.tar")

@@ -170,5 +170,5 @@ def refused(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The contract takes the role away in the end: it comes after the role's own tests."""
-    items.sort(key=lambda item: "shared" in item.path.parts)
+    """The contract takes the role away in the end: it comes after the role's own tests, but for those that say otherwise."""
+    items.sort(key=lambda item: 2 if item.get_closest_marker("after_contract") else "shared" in item.path.parts)

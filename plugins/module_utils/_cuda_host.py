@@ -22,6 +22,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt_package
     parse_status,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_plan import Host, repository_of
+from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 ALTERNATIVES = "/etc/alternatives"
 # Where packages are unpacked, and where apt puts them before.
@@ -39,7 +40,7 @@ def memory(role: str) -> str:
     return f"/var/lib/rigwright_{role}/packages.json"
 
 
-def read_host(tree: gpu.Tree, role: str) -> Host:
+def read_host(tree: Tree, role: str) -> Host:
     system = gpu.read_system(tree)
     gpus = gpu.read_gpus(tree)
     driver = gpu.read_driver(tree)

@@ -19,62 +19,17 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
+from ansible_collections.rigwright.workstation.plugins.module_utils import _pci as pci
+from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
-NVIDIA = "0x10de"
 _DRIVER_VERSION = re.compile(r"(?:\d+:)?(\d{3}(?:\.\d{2,3}){1,2})(?![\d.])")
 _EFI_GLOBAL = "8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _SHIM = "605dab50-e046-4300-abb6-3dd810dd8b23"
 _EFIVARS = "/sys/firmware/efi/efivars"
 # efivarfs puts four bytes of attributes before a variable's value.
 _EFI_ATTRIBUTES = 4
-_LINK_LIMIT = 40
 
 Facts = dict[str, t.Any]
-
-
-class Tree:
-    """Files below a root. What is not there, or may not be read, is empty."""
-
-    def __init__(self, root: str = "/") -> None:
-        self.root = root.rstrip("/")
-
-    def at(self, path: str) -> str:
-        return self.root + path
-
-    def bytes(self, path: str) -> bytes:
-        try:
-            with open(self.at(self.resolve(path)), "rb") as file:
-                return file.read()
-        except OSError:
-            return b""
-
-    def text(self, path: str) -> str:
-        return self.bytes(path).decode("utf-8", errors="replace")
-
-    def exists(self, path: str) -> bool:
-        return os.path.lexists(self.at(path))
-
-    def names(self, path: str) -> list[str]:
-        try:
-            return sorted(os.listdir(self.at(self.resolve(path))))
-        except OSError:
-            return []
-
-    def link(self, path: str) -> str:
-        """Where a symbolic link points to, empty for anything else."""
-        try:
-            return os.readlink(self.at(path))
-        except OSError:
-            return ""
-
-    def resolve(self, path: str) -> str:
-        """The end of a chain of links. An absolute link stays below the root, as it does for the system itself."""
-        for _step in range(_LINK_LIMIT):
-            target = self.link(path)
-            if not target:
-                break
-            path = os.path.normpath(os.path.join(os.path.dirname(path), target))
-        return path
 
 
 # --- versions --------------------------------------------------------------------------------------------------------
@@ -147,13 +102,10 @@ def describe_device(device: int) -> Facts:
 
 
 def read_gpus(tree: Tree) -> list[Facts]:
-    devices = "/sys/bus/pci/devices"
     names = _pci_names(tree)
     gpus = []
-    for address in tree.names(devices):
-        where = f"{devices}/{address}"
-        if tree.text(f"{where}/vendor").strip() != NVIDIA or not tree.text(f"{where}/class").startswith("0x03"):
-            continue
+    for address in pci.nvidia_devices(tree, pci.DISPLAY):
+        where = f"{pci.DEVICES}/{address}"
         device = int(tree.text(f"{where}/device"), 16)
         told = re.search(r"^Model:\s*(.+)$", tree.text(f"/proc/driver/nvidia/gpus/{address}/information"), re.MULTILINE)
         gpus.append(
@@ -179,12 +131,7 @@ def _pci_names(tree: Tree) -> dict[int, str]:
 
 def has_nvswitch(tree: Tree) -> bool:
     """Whether NVSwitch chips are there, which need the fabric manager: bridges of NVIDIA that are no GPU."""
-    devices = "/sys/bus/pci/devices"
-    return bool(tree.names("/proc/driver/nvidia-nvswitch/devices")) or any(
-        tree.text(f"{devices}/{address}/vendor").strip() == NVIDIA
-        and tree.text(f"{devices}/{address}/class").startswith("0x0680")
-        for address in tree.names(devices)
-    )
+    return bool(tree.names("/proc/driver/nvidia-nvswitch/devices") or pci.nvidia_devices(tree, pci.SWITCH))
 
 
 # --- driver ----------------------------------------------------------------------------------------------------------

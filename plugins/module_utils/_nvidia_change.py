@@ -28,6 +28,7 @@ import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_host as gpu
+from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 # A directory of its own: config_files keeps /var/lib/rigwright for itself.
 HOME = "/var/lib/rigwright_nvidia_driver"
@@ -116,7 +117,7 @@ class Record:
     failure: Failure | None = None
 
     @classmethod
-    def load(cls, tree: gpu.Tree) -> Record:
+    def load(cls, tree: Tree) -> Record:
         text = tree.text(RECORD)
         values = json.loads(text) if text else {}
         for key, kind in (("change", Change), ("failure", Failure)):
@@ -183,7 +184,7 @@ def apt_command(change: Change, parts: str, *options: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def preferences_parts(tree: gpu.Tree, change: Change) -> t.Iterator[str]:
+def preferences_parts(tree: Tree, change: Change) -> t.Iterator[str]:
     """A directory with the host's preferences as they will be: the new pin instead of those of earlier branches."""
     pins = {
         path
@@ -201,7 +202,7 @@ def preferences_parts(tree: gpu.Tree, change: Change) -> t.Iterator[str]:
         yield parts
 
 
-def simulate(run: Run, tree: gpu.Tree, change: Change) -> Simulation:
+def simulate(run: Run, tree: Tree, change: Change) -> Simulation:
     with preferences_parts(tree, change) as parts:
         return parse_simulation(*run(apt_command(change, parts, "--simulate")))
 
@@ -215,7 +216,7 @@ def alone(root: str = "/") -> t.Iterator[None]:
 
     Whoever is at work ends, if only after the minutes that DKMS takes; the lock of somebody who was killed is gone.
     """
-    path = gpu.Tree(root).at(WORK_LOCK)
+    path = Tree(root).at(WORK_LOCK)
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
     with open(path, "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -227,7 +228,7 @@ class Host:
 
     def __init__(self, run: Run, root: str = "/") -> None:
         self.run = run
-        self.tree = gpu.Tree(root)
+        self.tree = Tree(root)
         self.record = Record.load(self.tree)
 
     @property

@@ -138,7 +138,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_host i
     read_host,
     repository,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_host import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 ROOT = "/"
 ROLE = "cudnn"

@@ -128,22 +128,14 @@ ansible_facts:
 import os
 import pwd
 import re
-from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import sets_in_place
 from ansible_collections.rigwright.workstation.plugins.module_utils._listeners import read_listeners
+from ansible_collections.rigwright.workstation.plugins.module_utils._pci import DISPLAY, nvidia_devices
+from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
-PCI_DEVICES = "/sys/bus/pci/devices"
-
-
-def nvidia_gpus() -> list[str]:
-    """The devices of class 03 (display controller) of the vendor 10de, by their names under sysfs."""
-    return sorted(
-        device.name
-        for device in Path(PCI_DEVICES).glob("*")
-        if (device / "vendor").read_text().strip() == "0x10de" and (device / "class").read_text().startswith("0x03")
-    )
+ROOT = "/"
 
 
 def free_bytes(path: str) -> int:
@@ -176,7 +168,7 @@ def main() -> None:
     facts = {
         "listeners": read_listeners(),
         "free_bytes": {path: free_bytes(path) for path in module.params["paths"]},
-        "nvidia_gpus": nvidia_gpus(),
+        "nvidia_gpus": nvidia_devices(Tree(ROOT), DISPLAY),
         "uid": os.geteuid(),
         "users": {account.pw_name: account.pw_gecos for account in pwd.getpwall()},
         "managed": sets_in_place() if os.geteuid() == 0 else [],

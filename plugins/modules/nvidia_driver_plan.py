@@ -261,6 +261,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt_package
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_host import REPOSITORY_OPTIONS, repository_at
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_plan import plan_driver
+from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 ROOT = "/"
 PERSISTENCE_UNITS = [f"{where}/{plan.PERSISTENCE}" for where in ("/usr/lib/systemd/system", "/lib/systemd/system")]
@@ -278,7 +279,7 @@ class Reader:
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
         self.params: dict[str, t.Any] = module.params
-        self.tree = gpu.Tree(ROOT)
+        self.tree = Tree(ROOT)
 
     def run(self, command: t.Sequence[str]) -> tuple[int, str, str]:
         rc, out, err = self.module.run_command(list(command), environ_update=change.ENVIRONMENT)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from harness import fingerprint, imitated_gpu, sandbox
-from harness.clients import Entry, Machine
+from harness.clients import Entry, Machine, kept
 
 OLD, NEW = "580.159.04", "590.48.01"
 Apply = Callable[..., Any]
@@ -90,10 +90,10 @@ def refusing(targets: list[Machine]) -> Iterator[None]:
 def with_all_components(machine: Callable[[str], Machine]) -> Iterator[Machine]:
     """Debian 12 with contrib and non-free, where the archive has its own driver."""
     target = machine("debian12")
-    target.must("cp --archive /etc/apt /root")
-    imitated_gpu.enable_all_components(target)
-    yield target
-    target.must("rm -r /etc/apt && mv /root/apt /etc && apt-get update", seconds=imitated_gpu.SLOW_S)
+    with kept([target], "/etc/apt"):
+        imitated_gpu.enable_all_components(target)
+        yield target
+    target.must("apt-get update", seconds=imitated_gpu.SLOW_S)
 
 
 @pytest.fixture
@@ -303,3 +303,55 @@ def test_absent_brings_nouveau_back(apply: Apply, targets: list[Machine]) -> Non
         assert target.must("dpkg --audit") == ""
         sandbox.reboot(target)
         assert target.run("test -e /sys/module/nouveau").rc == 0
+
+
+# --- Debian's own driver ---
+
+
+@pytest.mark.after_contract("the daemon's package leaves its account, as Debian's packages do")
+def test_the_archives_own_driver_is_compiled_or_the_previous_one_stays(
+    apply: Apply, applied: Apply, machine: Callable[[str], Machine], targets: list[Machine]
+) -> None:
+    """Debian 12's compiles; Debian 13's does not for its kernel, which the role would refuse without the last variable."""
+    archive = {
+        "nvidia_driver_source": "archive",
+        "nvidia_driver_branch": "auto",
+        "nvidia_driver_ignore_build_failures": True,
+    }
+    built, failed = machine("debian12"), machine("debian13")
+    for target in targets:
+        imitated_gpu.share_compiler_cache(target)
+    before = fingerprint.of(built)
+    applied(reboot=True)
+
+    result = apply(variables=archive)
+
+    assert not result.hosts["debian12"]["failed"], result.output
+    assert built.must("dpkg --audit") == ""
+    kernel = built.must("uname -r").strip()
+    version = packages(built)["nvidia-kernel-dkms"].partition("-")[0]
+    about = built.must(f"modinfo -k {kernel} nvidia-current")
+    assert re.search(rf"^version: +{version}$", about, re.MULTILINE)
+    assert re.search(rf"^vermagic: +{re.escape(kernel)} ", about, re.MULTILINE)
+    assert f"nvidia-current/{version}, {kernel}, x86_64: installed" in built.must("dkms status")
+    assert {"nvidia-kernel-dkms", "linux-image-amd64"} <= set(built.must("apt-mark showhold").split())
+    assert OLD not in built.must("apt-cache madison libcuda1")
+
+    assert result.hosts["debian13"]["failed"]
+    kernel = failed.must("uname -r").strip()
+    assert f"was not built for the kernel {kernel}" in result.text
+    assert "pci_resize_resource" in result.text
+    assert "pci_resize_resource" in failed.must("cat /var/lib/rigwright_nvidia_driver/make.log")
+    has_driver(failed, OLD)
+    # With the source that it came from.
+    assert OLD in failed.must("apt-cache madison libcuda1")
+
+    again = apply(hosts="debian12", variables=archive)
+    assert again.rc == 0, again.output
+    assert set(again.changed().values()) == {0}
+
+    gone = apply(hosts="debian12", variables=archive | {"nvidia_driver_state": "absent"})
+    assert gone.rc == 0, gone.output
+    built.must("userdel nvpd")
+    after = fingerprint.without_new_packages(before, fingerprint.of(built))
+    assert fingerprint.difference(before, after) == []

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness import fingerprint, lab
-from harness.clients import Done, Entry, Machine
+from harness.clients import Done, Entry, Machine, kept
 
 LAB = lab.read("molecule")
 PASSWORD = "correct-horse"
@@ -98,19 +97,6 @@ def strangers(laptop: Machine) -> Callable[[], str]:
         return f"-o BindAddress={address}"
 
     return options
-
-
-@contextlib.contextmanager
-def kept(targets: list[Machine], *paths: str) -> Iterator[None]:
-    """Give files back as they were after the `with` block, however it ends; those that were not there go."""
-    files, archive = " ".join(paths), "--absolute-names --file /root/kept.tar"
-    for target in targets:
-        target.must(f"ls -d {files} 2>/dev/null | tar --create {archive} --files-from -")
-    try:
-        yield
-    finally:
-        for target in targets:
-            target.must(f"rm -f {files} && tar --extract {archive} && rm /root/kept.tar")
 
 
 # --- Who gets in ---

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_host import read_host, repository
 from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_plan import Host
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_host import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 FILES = {
     "etc/os-release": 'ID=debian\nVERSION_ID="13"\nVERSION_CODENAME=trixie\n',

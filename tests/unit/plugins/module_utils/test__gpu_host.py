@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_host as host
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_host import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 from tests.unit import gpu_hosts
 

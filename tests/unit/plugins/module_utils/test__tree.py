@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/hostname").write_text("mounted\n")
+    return Tree(f"{tmp_path}/")
+
+
+def test_files_are_read_below_the_root(tree: Tree) -> None:
+    assert tree.text("/etc/hostname") == "mounted\n"
+    assert tree.names("/etc") == ["hostname"]
+    assert tree.exists("/etc/hostname")
+
+
+def test_what_is_not_there_is_empty(tree: Tree) -> None:
+    assert (tree.text("/etc/none"), tree.names("/none"), tree.link("/etc/hostname")) == ("", [], "")
+    assert not tree.exists("/etc/none")
+
+
+@pytest.mark.parametrize("target", ["/etc/hostname", "hostname", "../etc/./hostname"])
+def test_a_link_stays_below_the_root(tree: Tree, target: str) -> None:
+    # This machine has /etc/hostname as well.
+    Path(tree.at("/etc/name")).symlink_to(target)
+    assert tree.text("/etc/name") == "mounted\n"
+
+
+def test_a_chain_of_links_is_followed_and_a_circle_is_empty(tree: Tree) -> None:
+    Path(tree.at("/etc/one")).symlink_to("two")
+    Path(tree.at("/etc/two")).symlink_to("/etc/hostname")
+    Path(tree.at("/etc/circle")).symlink_to("circle")
+    assert tree.text("/etc/one") == "mounted\n"
+    assert tree.text("/etc/circle") == ""
+
+
+def test_bytes_that_are_no_text_do_not_stop_a_reading(tree: Tree) -> None:
+    Path(tree.at("/etc/odd")).write_bytes(b"\xff\n")
+    assert tree.text("/etc/odd") == "\N{REPLACEMENT CHARACTER}\n"
