@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 CHECKOUT = Path(__file__).parents[3]
-SITE = [{"import_playbook": "rigwright.workstation.site"}]
 REFUSED = "frp_client_server_host: is one, which has failed earlier in this run"
 GPU_ROLES = ("nvidia_driver", "cuda", "cudnn")
 HOSTS = ("one", "two", "tower")
@@ -67,8 +66,9 @@ def site(run_plays, tmp_path):
     (tmp_path / "groups.yml").write_text(yaml.safe_dump({"all": {"children": GROUPS}}))
     (tmp_path / "variables.yml").write_text(yaml.safe_dump(VARIABLES))
 
-    def run(*options):
-        done = run_plays(SITE, "-i", "groups.yml", "-e", "@variables.yml", *options, hosts=HOSTS)
+    def run(*options, playbook="site"):
+        plays = [{"import_playbook": f"rigwright.workstation.{playbook}"}]
+        done = run_plays(plays, "-i", "groups.yml", "-e", "@variables.yml", *options, hosts=HOSTS)
         return " ".join(done.output.split())
 
     return run
@@ -113,6 +113,13 @@ def runs_gpu_roles(words):
 )
 def test_a_workstation_with_a_gpu_gets_the_roles_for_it(site, variables, expected):
     assert runs_gpu_roles(site("-e", json.dumps(variables))) is expected
+
+
+@pytest.mark.parametrize("playbook", ["gpu", "nvidia_driver_upgrade"])
+@pytest.mark.parametrize("wanted", [True, False])
+def test_the_playbooks_for_gpus_heed_it_too(site, playbook, wanted):
+    words = site("-e", json.dumps({"workstation_gpu": wanted}), playbook=playbook)
+    assert ("nvidia_driver for tower" in words) is wanted
 
 
 def test_one_of_the_gpu_roles_alone(site):
