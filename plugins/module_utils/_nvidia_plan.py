@@ -256,8 +256,8 @@ def apt_files(seen: Seen, lock: bool) -> list[dict[str, str]]:
     return files
 
 
-def driver_files(seen: Seen, change: Change | None, options: t.Mapping[str, t.Any]) -> list[dict[str, str]]:
-    """What the driver itself is told. nouveau goes only when a module is there to take its place."""
+def modprobe_files(seen: Seen, change: Change | None, options: t.Mapping[str, t.Any]) -> list[dict[str, str]]:
+    """What modprobe is told. nouveau goes only when a module is there to take its place."""
     if not seen.built and change is None:
         return []
     lines = [
@@ -268,17 +268,19 @@ def driver_files(seen: Seen, change: Change | None, options: t.Mapping[str, t.An
     if options:
         told = " ".join(f"{key}={value}" for key, value in sorted(options.items()))
         lines += [f"options {module} {told}" for module in MODULES]
-    files = [{"path": MODPROBE, "content": "\n".join(lines) + "\n"}]
+    return [{"path": MODPROBE, "content": "\n".join(lines) + "\n"}]
+
+
+def persistence_files(seen: Seen) -> list[dict[str, str]]:
+    """What has the daemon keep the driver loaded, where its package's unit does not."""
     start = _persistence_start(seen)
-    if start:
-        files.append(
-            {
-                "path": f"{PERSISTENCE_DROP_INS}/rigwright.conf",
-                "content": "# The package's unit starts the daemon and tells it to do nothing.\n"
-                f"[Service]\nExecStart=\nExecStart={start.group(1)}{start.group(2)}\n",
-            }
-        )
-    return files
+    if not start:
+        return []
+    content = (
+        "# The package's unit starts the daemon and tells it to do nothing.\n"
+        f"[Service]\nExecStart=\nExecStart={start.group(1)}{start.group(2)}\n"
+    )
+    return [{"path": f"{PERSISTENCE_DROP_INS}/rigwright.conf", "content": content}]
 
 
 def directories(files: t.Iterable[t.Mapping[str, str]]) -> list[dict[str, str]]:

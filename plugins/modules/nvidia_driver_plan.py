@@ -192,16 +192,22 @@ directories:
   elements: dict
   sample: []
 files:
-  description: What the driver, apt and its helpers are told once the packages are as planned.
+  description: What apt, its helpers and the persistence daemon are told once the packages are as planned.
+  returned: always
+  type: list
+  elements: dict
+  sample: [{path: /etc/apt/apt.conf.d/52rigwright-nvidia-driver, content: "Unattended-Upgrade::Package-Blacklist {};\n"}]
+modprobe_files:
+  description: What modprobe is told, as M(rigwright.workstation.config_files) takes it.
   returned: always
   type: list
   elements: dict
   sample: [{path: /etc/modprobe.d/rigwright-nvidia-driver.conf, content: "blacklist nouveau\n"}]
-initramfs:
-  description: Whether the module options change, of which the initramfs that the kernel is booted with holds a copy.
+initramfs_kernel:
+  description: The kernel that boots next, whose initramfs holds a copy of what modprobe is told; empty when it has none.
   returned: always
-  type: bool
-  sample: true
+  type: str
+  sample: 6.1.0-32-amd64
 units:
   description: Units, as M(rigwright.workstation.systemd_units) takes them.
   returned: always
@@ -333,10 +339,11 @@ class Reader:
         """Whether a file is not as planned; one that is not planned must not be there."""
         return self.tree.text(path) != next((row["content"] for row in files if row["path"] == path), "")
 
-    def boots_with_initramfs(self, seen: plan.Seen) -> bool:
-        return self.tree.exists("/usr/sbin/update-initramfs") and self.tree.exists(
-            f"/boot/initrd.img-{seen.kernel.get('release', '')}"
-        )
+    def initramfs_kernel(self, seen: plan.Seen) -> str:
+        """The kernel that boots next, when it does so from an initramfs."""
+        release = str(seen.kernel.get("release", ""))
+        there = self.tree.exists("/usr/sbin/update-initramfs") and self.tree.exists(f"/boot/initrd.img-{release}")
+        return release if there else ""
 
 
 def main() -> None:
@@ -369,10 +376,13 @@ def main() -> None:
     going = plan.leaving(seen) if absent else []
     loose = set(seen.locked) - set(seen.facts["holds"]) if params["lock"] else set(record.held)
     reboot = plan.reboot_reasons(seen)
-    sources, files = [], []
+    sources, files, modprobe = [], [], []
     if not absent and not planned.refused:
         sources = plan.source_files(reader.components_source(seen))
-        files = plan.apt_files(seen, params["lock"]) + plan.driver_files(seen, wanted, params["module_options"])
+        files = plan.apt_files(seen, params["lock"])
+        if seen.built or wanted:
+            files += plan.persistence_files(seen)
+        modprobe = plan.modprobe_files(seen, wanted, params["module_options"])
     module.exit_json(
         changed=False,
         source=planned.source,
@@ -393,7 +403,8 @@ def main() -> None:
         source_pending=reader.differ(plan.ARCHIVE_SOURCE, sources),
         directories=plan.directories(files),
         files=files,
-        initramfs=reader.differ(plan.MODPROBE, files) and reader.boots_with_initramfs(seen),
+        modprobe_files=modprobe,
+        initramfs_kernel=reader.initramfs_kernel(seen),
         units=plan.units(seen),
         secure_boot=planned.secure_boot,
         mok_certificate=seen.facts["secure_boot"]["certificate"],

@@ -121,12 +121,14 @@ def test_the_lock_holds_against_the_next_branch(target: Machine) -> None:
     assert f"{NEW}-1" in target.must("apt-cache madison nvidia-driver-cuda")
 
     # Each half holds alone: without the holds the pin, without the pin the holds.
+    upgrade, pin = "apt-get --simulate dist-upgrade", "/etc/apt/preferences.d/nvidia-driver-pinning"
     target.must(f"apt-mark unhold {' '.join(held)}")
-    assert "nvidia" not in target.must("apt-get --simulate dist-upgrade | grep ^Inst || true")
-    target.must(f"apt-mark hold {' '.join(held)}")
-    target.must("mv /etc/apt/preferences.d/nvidia-driver-pinning /root")
-    assert "nvidia" not in target.must("apt-get --simulate dist-upgrade | grep ^Inst || true")
-    target.must("mv /root/nvidia-driver-pinning /etc/apt/preferences.d")
+    assert NEW not in target.must(upgrade)
+    with kept([target], pin):
+        target.must(f"rm {pin}")
+        assert NEW in target.must(upgrade)
+        target.must(f"apt-mark hold {' '.join(held)}")
+        assert NEW not in target.must(upgrade)
 
 
 def test_a_reboot_is_announced_and_done_when_allowed(applied: Apply, targets: list[Machine]) -> None:

@@ -259,23 +259,23 @@ def test_without_a_pinning_package_the_role_pins(see: See) -> None:
 
 def test_nouveau_goes_once_there_is_a_module_or_one_is_about_to_come(see: See) -> None:
     bare = see("nouveau_bound")
-    assert nvidia.driver_files(bare, None, {}) == []
-    (told,) = nvidia.driver_files(bare, Change(580), {})
+    assert nvidia.modprobe_files(bare, None, {}) == []
+    (told,) = nvidia.modprobe_files(bare, Change(580), {})
     assert "blacklist nouveau" in told["content"]
-    (told,) = nvidia.driver_files(see("healthy_workstation"), None, {"NVreg_B": 1, "NVreg_A": 0})
+    (told,) = nvidia.modprobe_files(see("healthy_workstation"), None, {"NVreg_B": 1, "NVreg_A": 0})
     assert "options nvidia NVreg_A=0 NVreg_B=1\noptions nvidia-current NVreg_A=0 NVreg_B=1\n" in told["content"]
 
 
 def test_a_failed_build_leaves_nouveau(see: See) -> None:
     seen = see("failed_build")
     assert not seen.built
-    assert nvidia.driver_files(seen, None, {}) == []
+    assert nvidia.modprobe_files(seen, None, {}) == []
 
 
 def test_ubuntus_daemon_is_told_to_work(see: See) -> None:
     unit = "[Service]\nExecStart=/usr/bin/nvidia-persistenced --user x --no-persistence-mode --verbose\n"
-    files = nvidia.driver_files(see("healthy_workstation", persistence_unit=unit), None, {})
-    drop_in = files[-1]
+    files = nvidia.persistence_files(see("healthy_workstation", persistence_unit=unit))
+    (drop_in,) = files
     assert drop_in["content"].endswith("ExecStart=\nExecStart=/usr/bin/nvidia-persistenced --user x --verbose\n")
     assert {"path": nvidia.PERSISTENCE_DROP_INS} in nvidia.directories(files)
 
