@@ -27,7 +27,9 @@ REQUIRED = (
     "tasks/remove.yml",
     "tasks/verify.yml",
 )
-ALSO_ALLOWED = re.compile(r"tasks/[a-z_]+\.yml|vars/\w+\.yml|vars/\w+_[\d.]+\.yml|templates/.+|files/.+")
+ALSO_ALLOWED = re.compile(
+    r"tasks/[a-z_]+\.yml|handlers/main\.yml|vars/\w+\.yml|vars/\w+_[\d.]+\.yml|templates/.+|files/.+"
+)
 
 PREPARE = {"name": f"{COLLECTION}.common", "tasks_from": "prepare"}
 
@@ -156,6 +158,14 @@ def files(role: Role) -> Iterator[str]:
     for name in sorted(found - set(REQUIRED)):
         if not ALSO_ALLOWED.fullmatch(name):
             yield f"{name} has no place in a role"
+
+
+def handlers(role: Role) -> Iterator[str]:
+    """A handler is for what has to wait for the end of a play. Units it would restart too late, and never after a killed run."""
+    for task in role.load("handlers/main.yml") or []:
+        for module in task:
+            if re.search(r"systemd|service", module):
+                yield f"handlers/main.yml uses {module}: {COLLECTION}.systemd_units knows what has to restart"
 
 
 def variables(role: Role) -> Iterator[str]:
@@ -354,6 +364,7 @@ def scenario(role: Role) -> Iterator[str]:
 
 CHECKS: list[Callable[[Role], Iterator[str]]] = [
     files,
+    handlers,
     variables,
     comments,
     secrets,

@@ -146,7 +146,14 @@ def test_good_role_passes(role):
     ("path", "old", "new", "check", "message"),
     [
         ("tasks/odd.txt", "", "x", "files", "tasks/odd.txt has no place in a role"),
-        ("handlers/main.yml", "", "---\n", "files", "handlers/main.yml has no place in a role"),
+        ("library/web.py", "", "x", "files", "library/web.py has no place in a role"),
+        (
+            "handlers/main.yml",
+            "",
+            "---\n- name: Restart it\n  ansible.builtin.systemd_service: {name: web, state: restarted}\n",
+            "handlers",
+            "handlers/main.yml uses ansible.builtin.systemd_service: rigwright.workstation.systemd_units knows what has to restart",
+        ),
         ("defaults/main.yml", "web_state: present", "web_state: absent", "variables", "web_state has another default"),
         ("defaults/main.yml", "web_token", "token", "variables", "token does not begin with web_"),
         (
