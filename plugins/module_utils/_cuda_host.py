@@ -82,14 +82,15 @@ def repository(host: Host, elsewhere: t.Mapping[str, t.Any]) -> dict[str, str]:
 
 
 def repository_at(
-    directory: str, architecture: str, keyring_sha256: str, elsewhere: t.Mapping[str, t.Any]
+    directory: str, architecture: str, keyring_sha256: t.Mapping[str, str], elsewhere: t.Mapping[str, t.Any]
 ) -> dict[str, str]:
-    """One directory of NVIDIA's repositories, as the module cuda_repository takes it."""
+    """One directory of NVIDIA's repositories, as the module cuda_repository takes it. An unknown checksum is empty."""
     base = (elsewhere.get("url") or data.CUDA_REPOSITORY_URL).rstrip("/")
+    given = (elsewhere.get("keyring_sha256") or {}).get(directory)
     return {
         "url": f"{base}/{directory}/{architecture}",
         "directory": directory,
         "architecture": architecture,
         "keyring": data.CUDA_KEYRING_PACKAGE,
-        "keyring_sha256": (elsewhere.get("keyring_sha256") or {}).get(directory) or keyring_sha256,
+        "keyring_sha256": given or keyring_sha256.get(architecture, ""),
     }

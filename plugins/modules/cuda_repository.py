@@ -58,7 +58,7 @@ options:
     type: str
   keyring_sha256:
     description:
-      - SHA-256 of the keyring package, or at least the first 8 digits of it.
+      - SHA-256 of the keyring package, all 64 digits. May be empty where the package is installed already.
     type: str
   timeout:
     description:
@@ -192,7 +192,7 @@ class Repository:
         except (urllib.error.URLError, OSError, ValueError) as error:
             raise Failed(f"{url} could not be downloaded: {error}") from error
         found = hashlib.sha256(content).hexdigest()
-        if len(self.params["keyring_sha256"]) < 8 or not found.startswith(self.params["keyring_sha256"].lower()):
+        if found != self.params["keyring_sha256"].lower():
             raise Failed(
                 f"{url} is not the package that was expected: its SHA-256 is {found}, and not {self.params['keyring_sha256']}"
             )
@@ -232,6 +232,17 @@ class Repository:
         rc, out, err = self.module.run_command(command, environ_update={"DEBIAN_FRONTEND": "noninteractive"})
         if rc != 0:
             raise Failed(f"`{' '.join(command[:1])}` says: {(err or out).strip()}")
+
+
+def problem_of_checksum(params: t.Mapping[str, t.Any], installed: bool) -> str:
+    """Why the keyring package could not be told from a forged one, whose scripts would run as root."""
+    given = params["keyring_sha256"]
+    if re.fullmatch(r"[0-9a-fA-F]{64}", given) or (not given and installed):
+        return ""
+    wanted = f"set `workstation_cuda_repository.keyring_sha256` to {{{params['directory']}: <64 hexadecimal digits>}}"
+    if given:
+        return f"{given} is no SHA-256 of {params['keyring']}: {wanted}"
+    return f"no SHA-256 of {params['keyring']} is known for {params['directory']} on {params['architecture']}: {wanted}"
 
 
 def reason(words: str) -> str:
@@ -296,6 +307,12 @@ def main() -> None:
     os.umask(0o022)
     repository = Repository(module)
     current = repository.read()
+    if module.params["state"] == "present":
+        problem = problem_of_checksum(module.params, current.package is not None)
+        if problem:
+            module.fail_json(
+                msg=f"The CUDA repository {module.params['url']} cannot be used: {problem}. Nothing was changed."
+            )
     wanted = repository.plan(current)
     changed = wanted != current
     if changed and not module.check_mode:

@@ -75,8 +75,12 @@ def test_the_repository_of_a_system():
         "directory": "ubuntu2404",
         "architecture": "sbsa",
         "keyring": data.CUDA_KEYRING_PACKAGE,
-        "keyring_sha256": row.keyring_sha256,
+        "keyring_sha256": row.keyring_sha256["sbsa"],
     }
     mirror = repository(host, {"url": "http://m.example/repos/", "keyring_sha256": {"ubuntu2404": "ab" * 32}})
     assert (mirror["url"], mirror["keyring_sha256"]) == ("http://m.example/repos/ubuntu2404/sbsa", "ab" * 32)
     assert repository(Host("Debian", "11", "x86_64"), {}) == {}
+
+
+def test_another_machine_s_checksum_does_not_stand_in_for_one_that_is_unknown():
+    assert repository(Host("Debian", "13", "aarch64"), {})["keyring_sha256"] == ""

@@ -160,16 +160,39 @@ def test_a_mirror_that_is_broken_gives_way_to_the_address_before(run_module: Run
     assert host.status.read_text() == STATUS
 
 
-@pytest.mark.parametrize("digest", ["00" * 32, "", hashlib.sha256(DEB).hexdigest()[:7]])
-def test_another_package_is_not_installed(
-    run_module: Run, host: Host, snapshot: Callable[[Path], Any], digest: str
+DIGEST = hashlib.sha256(DEB).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("digest", "words"),
+    [
+        ("00" * 32, "is not the package that was expected: its SHA-256 is"),
+        (DIGEST[:8], f"{DIGEST[:8]} is no SHA-256 of cuda-keyring_1.1-1_all.deb: set"),
+        (DIGEST[:63], f"{DIGEST[:63]} is no SHA-256"),
+        ("", "no SHA-256 of cuda-keyring_1.1-1_all.deb is known for debian13 on x86_64: set"),
+    ],
+)
+def test_only_the_package_with_the_whole_checksum_is_installed(
+    run_module: Run, host: Host, snapshot: Callable[[Path], Any], digest: str, words: str
 ) -> None:
     before = snapshot(host.root)
 
     result = run_module(cuda_repository, **host.request(keyring_sha256=digest))
 
-    assert "is not the package that was expected: its SHA-256 is" in result["msg"]
+    assert words in result["msg"]
     assert snapshot(host.root) == before
+
+
+def test_a_checksum_that_could_be_forged_is_refused_in_check_mode_too(run_module: Run, host: Host) -> None:
+    result = run_module(cuda_repository, check=True, **host.request(keyring_sha256=DIGEST[:8]))
+
+    assert "`workstation_cuda_repository.keyring_sha256` to {debian13: <64 hexadecimal digits>}" in result["msg"]
+
+
+def test_a_package_that_is_there_needs_no_checksum(run_module: Run, host: Host) -> None:
+    host.install()
+    assert run_module(cuda_repository, **host.request(keyring_sha256=""))["changed"]
+    assert run_module(cuda_repository, **host.request(keyring_sha256=DIGEST.upper()))["changed"] is False
 
 
 def test_a_missing_package_names_its_address(run_module: Run, host: Host) -> None:
