@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import glob
 import json
 import platform
 import typing as t
@@ -36,7 +35,7 @@ REPOSITORY_OPTIONS: dict[str, dict[str, t.Any]] = {
 
 
 def memory(role: str) -> str:
-    """Where a role keeps the names of the packages that it brought. What another role names stays when this one goes."""
+    """Where a role keeps the names of the packages that it brought."""
     return f"/var/lib/rigwright_{role}/packages.json"
 
 
@@ -44,8 +43,6 @@ def read_host(tree: Tree, role: str) -> Host:
     system = gpu.read_system(tree)
     gpus = gpu.read_gpus(tree)
     driver = gpu.read_driver(tree)
-    own = tree.at(memory(role))
-    others = [path for path in glob.glob(tree.at(memory("*"))) if path != own]
     return Host(
         distribution=system["distribution"],
         version=system["version"],
@@ -59,18 +56,9 @@ def read_host(tree: Tree, role: str) -> Host:
         alternatives={
             name: tree.link(f"{ALTERNATIVES}/{name}") for name in tree.names(ALTERNATIVES) if name.startswith("cuda")
         },
-        brought=frozenset(_read_memory(own)),
-        shared=frozenset(name for path in others for name in _read_memory(path)),
+        brought=frozenset(json.loads(tree.text(memory(role)) or "[]")),
         environment=tree.text("/etc/environment"),
     )
-
-
-def _read_memory(path: str) -> list[str]:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return [str(name) for name in json.load(file)]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 def repository(host: Host, elsewhere: t.Mapping[str, t.Any]) -> dict[str, str]:

@@ -52,7 +52,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """What is there. *driver* is the version in use, empty for none; *brought* are packages of the role, *shared* of others."""
+    """What is there. *driver* is the version in use, empty for none; *brought* are packages of the role."""
 
     distribution: str
     version: str
@@ -64,7 +64,6 @@ class Host:
     free_bytes: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
     alternatives: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     brought: frozenset[str] = frozenset()
-    shared: frozenset[str] = frozenset()
     environment: str = ""
 
 
@@ -72,7 +71,7 @@ class Host:
 class PackagePlan:
     """What the plans of CUDA and cuDNN have in common. *requirements* are those that are not met: with any, the plan is refused.
 
-    *brought* is what the role answers for afterwards: packages that were there before it are none of its.
+    *brought* is what the role answers for afterwards: packages of NVIDIA's that were not there before it.
     """
 
     source: str = ""
@@ -85,13 +84,18 @@ class PackagePlan:
         if not ok:
             self.requirements.append({"ok": False, "variable": variable, "problem": problem, "remedy": remedy})
 
-    def settle_packages(self, host: Host, wanted: t.Sequence[str], variable: str) -> None:
-        """Install what is missing of *wanted*; of what the role brought let the rest go, unless another role relies on it."""
-        self.install = [name for name in wanted if name not in host.packages]
-        self.brought = sorted({*self.install, *host.brought.intersection(wanted)})
-        staying = {*wanted, *host.shared}
-        going = brought_by(host.brought - staying, host.packages, host.automatic)
-        self.remove = [name for name in going if name not in staying]
+    def settle_packages(
+        self, host: Host, variable: str, wanted: t.Sequence[str] = (), tools: t.Sequence[str] = ()
+    ) -> None:
+        """Install what is missing; of what the role brought let go what is not *wanted* and what nothing else needs.
+
+        *tools* are the distribution's: they stay for good, since apt does not know who else works with a compiler by now.
+        """
+        self.install = [name for name in (*wanted, *tools) if name not in host.packages]
+        staying = {*wanted, *tools}
+        self.remove = brought_by(host.brought - staying, host.packages, host.automatic - staying)
+        there = host.brought.intersection(host.packages).difference(tools, self.remove)
+        self.brought = sorted({*there, *self.install} - {*tools})
         held = [name for name in self.remove if host.packages[name].hold]
         self.require(
             not held,
@@ -141,7 +145,7 @@ def plan_present(host: Host, request: Request) -> Plan:
     plan.toolkits = list(request.toolkits) or _choose_toolkits(plan.source, host, driver)
     plan.default = request.default or next(iter(plan.toolkits), "")
     _check_toolkits(plan, host, driver)
-    plan.settle_packages(host, [*_packages(plan), COMPILER], "cuda_toolkits")
+    plan.settle_packages(host, "cuda_toolkits", _packages(plan), [COMPILER])
     _check_room(plan, host, request)
     plan.root = "/usr"
     if plan.source == data.CUDA_REPOSITORY:
@@ -157,9 +161,9 @@ def plan_present(host: Host, request: Request) -> Plan:
 
 
 def plan_absent(host: Host) -> Plan:
-    """Give back what the role brought, as far as no other role relies on it."""
+    """Give back what the role brought, as far as nothing else needs it."""
     plan = Plan()
-    plan.settle_packages(host, [], "cuda_state")
+    plan.settle_packages(host, "cuda_state")
     return plan
 
 

@@ -78,10 +78,34 @@ def test_one_version_leaves_with_what_it_brought():
     assert plan.alternatives == {}
 
 
-def test_absent_leaves_what_another_role_relies_on():
-    host = having(BARE, "cuda-toolkit-13-0", "g++", "vim", brought=frozenset({"cuda-toolkit-13-0", "g++"}))
-    assert plan_absent(host).remove == ["cuda-toolkit-13-0", "g++"]
-    assert plan_absent(dataclasses.replace(host, shared=frozenset({"g++"}))).remove == ["cuda-toolkit-13-0"]
+def test_the_compiler_is_installed_and_stays_for_good():
+    plan = plan_present(BARE, Request(toolkits=("13.0",)))
+    assert plan.install == ["cuda-toolkit-13-0", "g++"]
+    assert plan.brought == ["cuda-toolkit-13-0"]
+
+
+def test_absent_leaves_what_something_else_depends_on():
+    ours = {"cuda-toolkit-13-0": Package("1"), "cuda-toolkit-12-9": Package("1"), "vim": Package("1")}
+    own = Package("1", depends=frozenset({frozenset({"cuda-toolkit-13-0"})}))
+    host = dataclasses.replace(
+        BARE, packages={**ours, "own-package": own}, brought=frozenset({"cuda-toolkit-13-0", "cuda-toolkit-12-9"})
+    )
+
+    assert plan_absent(host).remove == ["cuda-toolkit-12-9"]
+
+
+def test_a_toolkit_that_has_to_stay_is_still_the_role_s():
+    own = Package("1", depends=frozenset({frozenset({"cuda-toolkit-12-9"})}))
+    host = dataclasses.replace(
+        BARE,
+        packages={"cuda-toolkit-12-9": Package("1"), "own-package": own},
+        brought=frozenset({"cuda-toolkit-12-9"}),
+    )
+
+    plan = plan_present(host, Request(toolkits=("13.0",)))
+
+    assert plan.remove == []
+    assert plan.brought == ["cuda-toolkit-12-9", "cuda-toolkit-13-0"]
 
 
 def test_absent_names_a_hold_that_is_in_the_way():
