@@ -82,7 +82,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 source:
-  description: The source file of the repository.
+  description: The source file of the repository. With O(state=absent), the one that stays for another O(user).
   returned: success
   type: str
   sample: /etc/apt/sources.list.d/cuda-debian13-x86_64.list
@@ -107,7 +107,7 @@ SOURCES = "/etc/apt/sources.list.d"
 LISTS = "/var/lib/apt/lists"
 # A directory of its own: config_files keeps /var/lib/rigwright for itself.
 MEMORY = "/var/lib/rigwright_cuda_repository"
-# The users' files lie beside this one, which says that the module has installed the package.
+# The users' files lie beside this one, which says that the module has installed the package, and where its source is.
 INSTALLED = ".installed"
 
 
@@ -134,10 +134,9 @@ class Repository:
 
     @property
     def path(self) -> str:
-        """The source file, under the name that NVIDIA's package gives it."""
-        found = sorted(glob.glob(at(f"{SOURCES}/cuda-*-*.list")))
+        """The source file, under the name that NVIDIA's package gives it; to take it back, the one that was set up."""
         if self.params["directory"] is None:
-            return found[0][len(ROOT.rstrip("/")) :] if found else ""
+            return read(f"{MEMORY}/{INSTALLED}") or ""
         return f"{SOURCES}/cuda-{self.params['directory']}-{self.params['architecture']}.list"
 
     def read(self) -> State:
@@ -161,9 +160,10 @@ class Repository:
     def set_up(self, current: State, wanted: State) -> None:
         os.makedirs(at(MEMORY), mode=0o755, exist_ok=True)
         try:
-            if current.package is None:
+            if current.package is None or os.path.exists(self.installed):
                 # Before the deed: a run that is cut short leaves a package that is known to be ours.
-                write(f"{MEMORY}/{INSTALLED}", "")
+                write(f"{MEMORY}/{INSTALLED}", self.path)
+            if current.package is None:
                 self._install()
             write(self.path, wanted.source or "")
             self._ask()

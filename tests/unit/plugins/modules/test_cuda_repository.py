@@ -109,6 +109,29 @@ def test_one_that_was_there_before_stays(run_module: Run, host: Host) -> None:
     assert (host.root / SOURCE).exists()
 
 
+def test_a_source_of_the_user_s_own_stays(run_module: Run, host: Host, snapshot: Callable[[Path], Any]) -> None:
+    # NVIDIA's local installer brings one whose name looks like the repository's, and comes before it.
+    own = host.root / "etc/apt/sources.list.d/cuda-debian12-12-4-local.list"
+    own.write_text("deb [signed-by=...] file:///var/cuda-repo-debian12-12-4-local /\n")
+    before = snapshot(host.root)
+    run_module(cuda_repository, **host.request())
+
+    run_module(cuda_repository, user="cuda", state="absent")
+
+    assert snapshot(host.root) == before
+
+
+def test_after_an_upgrade_of_the_system_the_newer_source_goes(run_module: Run, host: Host) -> None:
+    run_module(cuda_repository, **host.request())
+    run_module(cuda_repository, **host.request(directory="debian14"))
+    newer = host.root / "etc/apt/sources.list.d/cuda-debian14-x86_64.list"
+    assert newer.exists()
+
+    run_module(cuda_repository, user="cuda", state="absent")
+
+    assert not newer.exists()
+
+
 def test_the_index_that_apt_has_fetched_goes_too(run_module: Run, host: Host) -> None:
     lists = host.root / "var/lib/apt/lists"
     lists.mkdir(parents=True)
