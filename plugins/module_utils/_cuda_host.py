@@ -20,10 +20,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt_package
     parse_automatic,
     parse_status,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import STORE, Store
 from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_plan import Host, repository_of
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 ALTERNATIVES = "/etc/alternatives"
+ENVIRONMENT = "/etc/environment"
 # Where packages are unpacked, and where apt puts them before.
 PATHS = ("/usr/local", "/opt", "/var/cache/apt")
 
@@ -57,8 +59,15 @@ def read_host(tree: Tree, role: str) -> Host:
             name: tree.link(f"{ALTERNATIVES}/{name}") for name in tree.names(ALTERNATIVES) if name.startswith("cuda")
         },
         brought=frozenset(json.loads(tree.text(memory(role)) or "[]")),
-        environment=tree.text("/etc/environment"),
+        environment=tree.text(ENVIRONMENT),
+        environment_before=_read_original(tree, role),
     )
+
+
+def _read_original(tree: Tree, role: str) -> str | None:
+    """/etc/environment as it was before config_files put the role's in its place."""
+    record = Store(role, tree.at(STORE)).load().get(ENVIRONMENT)
+    return None if record is None else (record.original.content or b"").decode("utf-8", errors="replace")
 
 
 def repository(host: Host, elsewhere: t.Mapping[str, t.Any]) -> dict[str, str]:

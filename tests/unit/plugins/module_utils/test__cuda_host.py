@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
+from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import STORE, Record, State, Store
 from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_host import read_host, repository
 from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_plan import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
@@ -52,6 +53,16 @@ def test_a_host_is_read_below_its_root(root):
 )
 def test_what_each_role_brought_is_told_apart(root, role, brought):
     assert read_host(Tree(str(root)), role).brought == brought
+
+
+def test_the_environment_before_the_role_is_known_while_it_is_the_role_s(root):
+    assert read_host(Tree(str(root)), "cuda").environment_before is None
+
+    store, original = Store("cuda", f"{root}{STORE}"), State("file", b"LANG=C\n", 0o644)
+    store.keep_original("/etc/environment", original)
+    store.save({"/etc/environment": Record(original)}, "a transaction")
+
+    assert read_host(Tree(str(root)), "cuda").environment_before == "LANG=C\n"
 
 
 def test_a_library_that_a_toolkit_was_linked_with_is_no_driver(root):
