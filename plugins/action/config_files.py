@@ -66,7 +66,7 @@ class ActionModule(ActionBase):
             contents = {
                 item["path"]: self._render(item, task_vars or {})
                 for item in request["files"]
-                if item["state"] == "present"
+                if item["state"] != "absent"
             }
         secrets = [
             word for item in request["files"] if item["secret"] for word in _words(item, contents.get(item["path"], ""))

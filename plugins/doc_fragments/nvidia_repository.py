@@ -20,6 +20,6 @@ options:
         description: Address that C(debian13/x86_64) and its like lie below.
         type: str
       keyring_sha256:
-        description: SHA-256 of the package C(cuda-keyring), by directory such as C(debian13), where it is not NVIDIA's.
+        description: SHA-256 of the package C(cuda-keyring), by directory such as C(debian13), where it is not NVIDIA's or not known.
         type: dict
 """

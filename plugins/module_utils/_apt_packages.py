@@ -18,16 +18,21 @@ import typing as t
 STATUS = "/var/lib/dpkg/status"
 EXTENDED_STATES = "/var/lib/apt/extended_states"
 
-_NEEDS = ("Pre-Depends", "Depends", "Recommends")
+_DEPENDS = ("Pre-Depends", "Depends")
+_NEEDS = (*_DEPENDS, "Recommends")
 
 
 class Package(t.NamedTuple):
-    """An installed package. *needs* has every alternative: a package that would do is not taken away."""
+    """An installed package.
+
+    *depends* has the alternatives of each thing that it does not work without, *needs* all that it depends on or recommends.
+    """
 
     version: str
     hold: bool = False
     needs: frozenset[str] = frozenset()
     provides: frozenset[str] = frozenset()
+    depends: frozenset[frozenset[str]] = frozenset()
 
 
 def parse_status(text: str) -> dict[str, Package]:
@@ -41,6 +46,9 @@ def parse_status(text: str) -> dict[str, Package]:
                 want == "hold",
                 frozenset(name for field in _NEEDS for name in _names(fields.get(field, ""))),
                 frozenset(_names(fields.get("Provides", ""))),
+                frozenset(
+                    frozenset(_names(one)) for field in _DEPENDS for one in fields.get(field, "").split(",") if one
+                ),
             )
     return packages
 
@@ -51,27 +59,33 @@ def parse_automatic(text: str) -> frozenset[str]:
 
 
 def brought_by(roots: t.Iterable[str], packages: t.Mapping[str, Package], automatic: t.Collection[str]) -> list[str]:
-    """The installed ones of *roots*, and what is there for their sake alone: what can go with them."""
+    """Which of *roots* can go, and with them what is there for their sake alone.
+
+    A root stays only where something that stays would be left without it: the driver's libegl-nvidia0 may go, since libegl1 has
+    Mesa's. Of what apt installed by itself everything stays that would do for something that stays, as with apt's autoremove.
+    """
     providers: dict[str, set[str]] = {}
     for name, package in packages.items():
         for provided in {name, *package.provides}:
             providers.setdefault(provided, set()).add(name)
-    needs = {
-        name: {provider for need in package.needs for provider in providers.get(need, ())}
-        for name, package in packages.items()
-    }
-    leaving = {name for name in roots if name in packages}
-    reached, new = set(leaving), set(leaving)
+
+    def providing(names: t.Iterable[str]) -> frozenset[str]:
+        return frozenset(provider for name in names for provider in providers.get(name, ()))
+
+    needs = {name: providing(package.needs) for name, package in packages.items()}
+    depends = {name: [providing(choice) for choice in package.depends] for name, package in packages.items()}
+    asked = {name for name in roots if name in packages}
+    leaving, new = set(asked), set(asked)
     while new:
-        new = {name for one in new for name in needs[one] if name in automatic} - reached
-        reached |= new
-    candidates = reached - leaving
+        new = {name for one in new for name in needs[one] if name in automatic} - leaving
+        leaving |= new
     while True:
-        staying = packages.keys() - leaving - candidates
-        needed = candidates & {name for one in staying for name in needs[one]}
-        if not needed:
-            return sorted(leaving | candidates)
-        candidates -= needed
+        staying = packages.keys() - leaving
+        needed = {name for one in staying for name in needs[one]} - asked
+        needed |= {name for one in staying for choice in depends[one] if not choice & staying for name in choice}
+        if not needed & leaving:
+            return sorted(leaving)
+        leaving -= needed
 
 
 def _paragraphs(text: str) -> t.Iterator[dict[str, str]]:

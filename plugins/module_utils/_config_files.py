@@ -40,7 +40,7 @@ DIRECTORY: dict[str, t.Any] = {
 FILE: dict[str, t.Any] = {
     **DIRECTORY,
     "mode": {"type": "raw", "default": "0644"},
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "state": {"type": "str", "choices": ["present", "released", "absent"], "default": "present"},
     "secret": {"type": "bool", "default": False},
     "validate": {"type": "str"},
 }
@@ -76,12 +76,16 @@ MISSING = State()
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """What should lie at a path. An owner that does not exist yet (check mode on a fresh host) has uid -1."""
+    """What should lie at a path. An owner that does not exist yet (check mode on a fresh host) has uid -1.
+
+    A *released* one is no longer the set's: it stays, and what was there before the set does not come back.
+    """
 
     path: str
     state: State
     secret: bool = False
     validate: str | None = None
+    released: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,6 +180,8 @@ def remember(
     """
     remembered = {}
     for item in wanted:
+        if item.released:
+            continue
         before = current[item.path]
         known = records.get(item.path) or shared.get(item.path)
         if known or item.secret or before != item.state:

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import glob
 import json
 import platform
 import typing as t
@@ -21,10 +20,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt_package
     parse_automatic,
     parse_status,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import STORE, Store
 from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_plan import Host, repository_of
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 ALTERNATIVES = "/etc/alternatives"
+ENVIRONMENT = "/etc/environment"
 # Where packages are unpacked, and where apt puts them before.
 PATHS = ("/usr/local", "/opt", "/var/cache/apt")
 
@@ -36,7 +37,7 @@ REPOSITORY_OPTIONS: dict[str, dict[str, t.Any]] = {
 
 
 def memory(role: str) -> str:
-    """Where a role keeps the names of the packages that it brought. What another role names stays when this one goes."""
+    """Where a role keeps the names of the packages that it brought."""
     return f"/var/lib/rigwright_{role}/packages.json"
 
 
@@ -44,8 +45,6 @@ def read_host(tree: Tree, role: str) -> Host:
     system = gpu.read_system(tree)
     gpus = gpu.read_gpus(tree)
     driver = gpu.read_driver(tree)
-    own = tree.at(memory(role))
-    others = [path for path in glob.glob(tree.at(memory("*"))) if path != own]
     return Host(
         distribution=system["distribution"],
         version=system["version"],
@@ -59,18 +58,16 @@ def read_host(tree: Tree, role: str) -> Host:
         alternatives={
             name: tree.link(f"{ALTERNATIVES}/{name}") for name in tree.names(ALTERNATIVES) if name.startswith("cuda")
         },
-        brought=frozenset(_read_memory(own)),
-        shared=frozenset(name for path in others for name in _read_memory(path)),
-        environment=tree.text("/etc/environment"),
+        brought=frozenset(json.loads(tree.text(memory(role)) or "[]")),
+        environment=tree.text(ENVIRONMENT),
+        environment_before=_read_original(tree, role),
     )
 
 
-def _read_memory(path: str) -> list[str]:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return [str(name) for name in json.load(file)]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+def _read_original(tree: Tree, role: str) -> str | None:
+    """/etc/environment as it was before config_files put the role's in its place."""
+    record = Store(role, tree.at(STORE)).load().get(ENVIRONMENT)
+    return None if record is None else (record.original.content or b"").decode("utf-8", errors="replace")
 
 
 def repository(host: Host, elsewhere: t.Mapping[str, t.Any]) -> dict[str, str]:
@@ -82,14 +79,15 @@ def repository(host: Host, elsewhere: t.Mapping[str, t.Any]) -> dict[str, str]:
 
 
 def repository_at(
-    directory: str, architecture: str, keyring_sha256: str, elsewhere: t.Mapping[str, t.Any]
+    directory: str, architecture: str, keyring_sha256: t.Mapping[str, str], elsewhere: t.Mapping[str, t.Any]
 ) -> dict[str, str]:
-    """One directory of NVIDIA's repositories, as the module cuda_repository takes it."""
+    """One directory of NVIDIA's repositories, as the module cuda_repository takes it. An unknown checksum is empty."""
     base = (elsewhere.get("url") or data.CUDA_REPOSITORY_URL).rstrip("/")
+    given = (elsewhere.get("keyring_sha256") or {}).get(directory)
     return {
         "url": f"{base}/{directory}/{architecture}",
         "directory": directory,
         "architecture": architecture,
         "keyring": data.CUDA_KEYRING_PACKAGE,
-        "keyring_sha256": (elsewhere.get("keyring_sha256") or {}).get(directory) or keyring_sha256,
+        "keyring_sha256": given or keyring_sha256.get(architecture, ""),
     }

@@ -12,7 +12,6 @@ Pure: what is on the host and what is asked for go in, a plan comes out. A plan 
 from __future__ import annotations
 
 import dataclasses
-import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
@@ -52,7 +51,10 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """What is there. *driver* is the version in use, empty for none; *brought* are packages of the role, *shared* of others."""
+    """What is there. *driver* is the version in use, empty for none; *brought* are packages of the role.
+
+    *environment* is the text of /etc/environment, *environment_before* that from before the role, None where it is not the role's.
+    """
 
     distribution: str
     version: str
@@ -64,15 +66,15 @@ class Host:
     free_bytes: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
     alternatives: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     brought: frozenset[str] = frozenset()
-    shared: frozenset[str] = frozenset()
     environment: str = ""
+    environment_before: str | None = None
 
 
 @dataclasses.dataclass
 class PackagePlan:
     """What the plans of CUDA and cuDNN have in common. *requirements* are those that are not met: with any, the plan is refused.
 
-    *brought* is what the role answers for afterwards: packages that were there before it are none of its.
+    *brought* is what the role answers for afterwards: packages of NVIDIA's that were not there before it.
     """
 
     source: str = ""
@@ -85,13 +87,18 @@ class PackagePlan:
         if not ok:
             self.requirements.append({"ok": False, "variable": variable, "problem": problem, "remedy": remedy})
 
-    def settle_packages(self, host: Host, wanted: t.Sequence[str], variable: str) -> None:
-        """Install what is missing of *wanted*; of what the role brought let the rest go, unless another role relies on it."""
-        self.install = [name for name in wanted if name not in host.packages]
-        self.brought = sorted({*self.install, *host.brought.intersection(wanted)})
-        staying = {*wanted, *host.shared}
-        going = brought_by(host.brought - staying, host.packages, host.automatic)
-        self.remove = [name for name in going if name not in staying]
+    def settle_packages(
+        self, host: Host, variable: str, wanted: t.Sequence[str] = (), tools: t.Sequence[str] = ()
+    ) -> None:
+        """Install what is missing; of what the role brought let go what is not *wanted* and what nothing else needs.
+
+        *tools* are the distribution's: they stay for good, since apt does not know who else works with a compiler by now.
+        """
+        self.install = [name for name in (*wanted, *tools) if name not in host.packages]
+        staying = {*wanted, *tools}
+        self.remove = brought_by(host.brought - staying, host.packages, host.automatic - staying)
+        there = host.brought.intersection(host.packages).difference(tools, self.remove)
+        self.brought = sorted({*there, *self.install} - {*tools})
         held = [name for name in self.remove if host.packages[name].hold]
         self.require(
             not held,
@@ -141,7 +148,7 @@ def plan_present(host: Host, request: Request) -> Plan:
     plan.toolkits = list(request.toolkits) or _choose_toolkits(plan.source, host, driver)
     plan.default = request.default or next(iter(plan.toolkits), "")
     _check_toolkits(plan, host, driver)
-    plan.settle_packages(host, [*_packages(plan), COMPILER], "cuda_toolkits")
+    plan.settle_packages(host, "cuda_toolkits", _packages(plan), [COMPILER])
     _check_room(plan, host, request)
     plan.root = "/usr"
     if plan.source == data.CUDA_REPOSITORY:
@@ -153,13 +160,16 @@ def plan_present(host: Host, request: Request) -> Plan:
         links = {name: f"{ROOT}-{toolkit}" for name, toolkit in chosen.items()}
         plan.alternatives = {name: path for name, path in links.items() if host.alternatives.get(name) != path}
         plan.files = environment_files(ROOT, host.environment)
+    else:
+        plan.files = released_files(ROOT, host)
     return plan
 
 
 def plan_absent(host: Host) -> Plan:
-    """Give back what the role brought, as far as no other role relies on it."""
+    """Give back what the role brought, as far as nothing else needs it."""
     plan = Plan()
-    plan.settle_packages(host, [], "cuda_state")
+    plan.settle_packages(host, "cuda_state")
+    plan.files = released_files(ROOT, host)
     return plan
 
 
@@ -291,14 +301,52 @@ def environment_files(root: str, environment: str) -> list[dict[str, str]]:
     ]
 
 
+def released_files(root: str, host: Host) -> list[dict[str, str]]:
+    """/etc/environment without the toolkit, where others have written to it since; otherwise it comes back as it was."""
+    if host.environment_before is None:
+        return []
+    left = unset_environment(host.environment, root, host.environment_before)
+    same = left.splitlines() == host.environment_before.splitlines()
+    return [] if same else [{"path": "/etc/environment", "state": "released", "content": left}]
+
+
 def set_environment(text: str, root: str) -> str:
     """The text of /etc/environment with the toolkit first on its PATH; whatever else it says stays."""
     lines = text.splitlines()
-    current = next((line.partition("=")[2].strip("\"'") for line in lines if re.match(r"\s*PATH=", line)), SYSTEM_PATH)
-    places = [place for place in current.split(":") if place != f"{root}/bin"]
-    wanted = {"PATH": f'PATH="{":".join([f"{root}/bin", *places])}"', "CUDA_HOME": f'CUDA_HOME="{root}"'}
-    kept = []
-    for line in lines:
-        name = line.partition("=")[0].strip()
-        kept.append(wanted.pop(name) if name in wanted else line)
+    current = next((_value(line) for line in lines if _name(line) == "PATH"), SYSTEM_PATH)
+    wanted = {
+        "PATH": f'PATH="{":".join([f"{root}/bin", *_others(current, root)])}"',
+        "CUDA_HOME": f'CUDA_HOME="{root}"',
+    }
+    kept = [wanted.pop(_name(line), line) for line in lines]
     return "".join(f"{line}\n" for line in [*kept, *wanted.values()])
+
+
+def unset_environment(text: str, root: str, before: str) -> str:
+    """The reverse: the toolkit's lines are as they were before it, and what others have put into them stays."""
+    first = {_name(line): line for line in reversed(before.splitlines())}
+    kept: list[str | None] = []
+    for line in text.splitlines():
+        name, value = _name(line), _value(line)
+        if name == "CUDA_HOME" and value == root:
+            kept.append(first.get(name))
+        elif name == "PATH" and f"{root}/bin" in value.split(":"):
+            others = _others(value, root)
+            same = others == _others(_value(first[name]) if name in first else SYSTEM_PATH, root)
+            kept.append(first.get(name) if same else f'PATH="{":".join(others)}"')
+        else:
+            kept.append(line)
+    return "".join(f"{line}\n" for line in kept if line is not None)
+
+
+def _name(line: str) -> str:
+    return line.partition("=")[0].strip()
+
+
+def _value(line: str) -> str:
+    return line.partition("=")[2].strip("\"'")
+
+
+def _others(path: str, root: str) -> list[str]:
+    """The places of a PATH that are not the toolkit's."""
+    return [place for place in path.split(":") if place != f"{root}/bin"]

@@ -111,7 +111,8 @@ def plan_present(host: Host, request: Request) -> Plan:
     plan = Plan(majors=list(request.cuda_majors) or majors_of(host))
     plan.source = _choose_source(host, request)
     _check(plan, host, request)
-    wanted: list[str] = [*COMPILER]
+    wanted: list[str] = []
+    tools = [*COMPILER]
     if plan.source == WHEEL:
         version = request.version or PINNED
         known = {**WHEELS.get(version, {}), **request.wheels.get(version, {})}
@@ -119,17 +120,17 @@ def plan_present(host: Host, request: Request) -> Plan:
         plan.wheels = [
             {"cuda": major, "version": version, "sha256": list(known[major])} for major in plan.majors if major in known
         ]
-        wanted += WHEEL_PACKAGES
+        tools += WHEEL_PACKAGES
     else:
-        wanted += [f"cudnn9-cuda-{major}" for major in plan.majors]
-    plan.settle_packages(host, wanted, "cudnn_cuda_majors")
+        wanted = [f"cudnn9-cuda-{major}" for major in plan.majors]
+    plan.settle_packages(host, "cudnn_cuda_majors", wanted, tools)
     return plan
 
 
 def plan_absent(host: Host) -> Plan:
-    """Give back what the role brought, as far as no other role relies on it."""
+    """Give back what the role brought, as far as nothing else needs it."""
     plan = Plan()
-    plan.settle_packages(host, [], "cudnn_state")
+    plan.settle_packages(host, "cudnn_state")
     return plan
 
 

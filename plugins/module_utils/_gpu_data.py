@@ -302,13 +302,17 @@ ARCHIVES: tuple[Archive, ...] = (
 
 
 class CudaRepository(t.NamedTuple):
-    """NVIDIA's CUDA repository for a distribution. *keyring_sha256* is the beginning of the checksum of the keyring package."""
+    """NVIDIA's CUDA repository for a distribution.
+
+    *keyring_sha256* is of the keyring package, which has the same name and other content for each of *architectures*. One that
+    nobody trustworthy states is left out: then the user has to give it.
+    """
 
     distribution: str
     version: str
     directory: str
     key: str
-    keyring_sha256: str
+    keyring_sha256: dict[str, str]
     architectures: dict[str, str]
     lowest_branch: int
     source: str
@@ -318,6 +322,7 @@ CUDA_REPOSITORY_URL = "https://developer.download.nvidia.com/compute/cuda/repos"
 CUDA_KEYRING_PACKAGE = "cuda-keyring_1.1-1_all.deb"
 CUDA_KEYRING_SOURCE = _GCP + "; 1.0-1 is not there for ubuntu2404 (NVIDIA/ansible-role-nvidia-driver#88)"
 _BOTH = {"x86_64": "x86_64", "aarch64": "sbsa"}
+_VAKT = "Vaktex/vakt, install.sh"
 
 CUDA_REPOSITORIES: tuple[CudaRepository, ...] = (
     CudaRepository(
@@ -325,22 +330,56 @@ CUDA_REPOSITORIES: tuple[CudaRepository, ...] = (
         "12",
         "debian12",
         "3bf863cc",
-        "e7f219ea",
+        {"x86_64": "e7f219eab6fe4819cdb5c15b98233dc3420302d9c00883219cd3d896857cf48d"},
         {"x86_64": "x86_64"},
         535,
-        _GCP + "; lowest branch unverified",
+        f"{_GCP}; {_VAKT}; lowest branch unverified",
     ),
     CudaRepository(
-        "Debian", "13", "debian13", "8793F200", "dd28f1f6", _BOTH, 580, _GCP + "; lowest branch and sbsa unverified"
+        "Debian",
+        "13",
+        "debian13",
+        "8793F200",
+        {"x86_64": "dd28f1f6ba0038180d6b23f846cefca1e3de4c9327751665241370bacea452a1"},
+        _BOTH,
+        580,
+        _GCP + "; lowest branch and sbsa unverified",
     ),
     CudaRepository(
-        "Ubuntu", "22.04", "ubuntu2204", "3bf863cc", "d93190d5", _BOTH, 535, _GCP + "; lowest branch unverified"
+        "Ubuntu",
+        "22.04",
+        "ubuntu2204",
+        "3bf863cc",
+        {
+            "x86_64": "d93190d50b98ad4699ff40f4f7af50f16a76dac3bb8da1eaaf366d47898ff8df",
+            "sbsa": "36d1aed84dfcf93ee9a0212d149f1c4187db92e03ab96a759ec0689aa438fd9e",
+        },
+        _BOTH,
+        535,
+        f"{_GCP}; {_VAKT}, alone for sbsa; lowest branch unverified",
     ),
     CudaRepository(
-        "Ubuntu", "24.04", "ubuntu2404", "3bf863cc", "d2a6b11c", _BOTH, 550, _GCP + "; lowest branch unverified"
+        "Ubuntu",
+        "24.04",
+        "ubuntu2404",
+        "3bf863cc",
+        {
+            "x86_64": "d2a6b11c096396d868758b86dab1823b25e14d70333f1dfa74da5ddaf6a06dba",
+            "sbsa": "6ea7d2737648936820e85677177957a0f6521b840d98eb0bbae0a4f003fa7249",
+        },
+        _BOTH,
+        550,
+        f"{_GCP}; {_VAKT}; sbsa also in other installers; lowest branch unverified",
     ),
     CudaRepository(
-        "Ubuntu", "26.04", "ubuntu2604", "60DF8A40", "f7f474b5", _BOTH, 595, _GCP + "; lowest branch unverified"
+        "Ubuntu",
+        "26.04",
+        "ubuntu2604",
+        "60DF8A40",
+        {"x86_64": "f7f474b5f6a4adf987aa587920df00e713285958ef6a913dda1945a544a3099e"},
+        _BOTH,
+        595,
+        _GCP + "; also in other installers; lowest branch unverified",
     ),
 )
 

@@ -146,7 +146,7 @@ def leaving(seen: Seen) -> list[str]:
     """What goes with the role: the packages that it brought, and of what came with them only what nothing else needs by now."""
     brought = [name for name in seen.record.brought if name in seen.packages]
     roots = [name for name in brought if is_driver_package(name) or name.startswith("nvidia-driver-pinning-")]
-    return [name for name in brought_by(roots, seen.packages, seen.automatic) if name in brought]
+    return brought_by(roots, seen.packages, seen.automatic.intersection(brought))
 
 
 def transaction_lines(seen: Seen, change: Change | None) -> dict[str, str]:

@@ -47,9 +47,12 @@ options:
         type: str
         required: true
       state:
-        description: V(absent) moves a file away; it comes back when the set is given back.
+        description:
+          - V(absent) moves a file away; it comes back when the set is given back.
+          - V(released) leaves the file with this content and is done with it, for one that others have written to as well, so that the
+            first original would undo their lines.
         type: str
-        choices: [present, absent]
+        choices: [present, released, absent]
         default: present
       template:
         description:

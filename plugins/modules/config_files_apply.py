@@ -28,7 +28,11 @@ options:
     default: []
     suboptions:
       path: {description: Absolute path., type: str, required: true}
-      state: {description: Whether the file should be there., type: str, choices: [present, absent], default: present}
+      state:
+        description: Whether the file should be there, and whether it is the set's.
+        type: str
+        choices: [present, released, absent]
+        default: present
       mode: {description: Octal mode in quotes., type: raw, default: "0644"}
       owner: {description: User name., type: str, default: root}
       group: {description: Group name., type: str, default: root}
@@ -122,9 +126,10 @@ class ConfigFiles:
         files = [
             Wanted(
                 item["path"],
-                self._state("file", item) if item["state"] == "present" else MISSING,
+                self._state("file", item) if item["state"] != "absent" else MISSING,
                 item["secret"],
                 item["validate"],
+                item["state"] == "released",
             )
             for item in self.params["files"]
         ]

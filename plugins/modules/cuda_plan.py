@@ -124,7 +124,7 @@ remove:
   elements: str
   sample: [cuda-nvcc-12-9, cuda-toolkit-12-9]
 brought:
-  description: Packages that the role answers for afterwards.
+  description: NVIDIA's packages that the role answers for afterwards.
   returned: success
   type: list
   elements: str

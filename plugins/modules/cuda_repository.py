@@ -58,7 +58,7 @@ options:
     type: str
   keyring_sha256:
     description:
-      - SHA-256 of the keyring package, or at least the first 8 digits of it.
+      - SHA-256 of the keyring package, all 64 digits. May be empty where the package is installed already.
     type: str
   timeout:
     description:
@@ -82,7 +82,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 source:
-  description: The source file of the repository.
+  description: The source file of the repository. With O(state=absent), the one that stays for another O(user).
   returned: success
   type: str
   sample: /etc/apt/sources.list.d/cuda-debian13-x86_64.list
@@ -107,7 +107,7 @@ SOURCES = "/etc/apt/sources.list.d"
 LISTS = "/var/lib/apt/lists"
 # A directory of its own: config_files keeps /var/lib/rigwright for itself.
 MEMORY = "/var/lib/rigwright_cuda_repository"
-# The users' files lie beside this one, which says that the module has installed the package.
+# The users' files lie beside this one, which says that the module has installed the package, and where its source is.
 INSTALLED = ".installed"
 
 
@@ -134,10 +134,9 @@ class Repository:
 
     @property
     def path(self) -> str:
-        """The source file, under the name that NVIDIA's package gives it."""
-        found = sorted(glob.glob(at(f"{SOURCES}/cuda-*-*.list")))
+        """The source file, under the name that NVIDIA's package gives it; to take it back, the one that was set up."""
         if self.params["directory"] is None:
-            return found[0][len(ROOT.rstrip("/")) :] if found else ""
+            return read(f"{MEMORY}/{INSTALLED}") or ""
         return f"{SOURCES}/cuda-{self.params['directory']}-{self.params['architecture']}.list"
 
     def read(self) -> State:
@@ -161,9 +160,10 @@ class Repository:
     def set_up(self, current: State, wanted: State) -> None:
         os.makedirs(at(MEMORY), mode=0o755, exist_ok=True)
         try:
-            if current.package is None:
+            if current.package is None or os.path.exists(self.installed):
                 # Before the deed: a run that is cut short leaves a package that is known to be ours.
-                write(f"{MEMORY}/{INSTALLED}", "")
+                write(f"{MEMORY}/{INSTALLED}", self.path)
+            if current.package is None:
                 self._install()
             write(self.path, wanted.source or "")
             self._ask()
@@ -192,7 +192,7 @@ class Repository:
         except (urllib.error.URLError, OSError, ValueError) as error:
             raise Failed(f"{url} could not be downloaded: {error}") from error
         found = hashlib.sha256(content).hexdigest()
-        if len(self.params["keyring_sha256"]) < 8 or not found.startswith(self.params["keyring_sha256"].lower()):
+        if found != self.params["keyring_sha256"].lower():
             raise Failed(
                 f"{url} is not the package that was expected: its SHA-256 is {found}, and not {self.params['keyring_sha256']}"
             )
@@ -232,6 +232,17 @@ class Repository:
         rc, out, err = self.module.run_command(command, environ_update={"DEBIAN_FRONTEND": "noninteractive"})
         if rc != 0:
             raise Failed(f"`{' '.join(command[:1])}` says: {(err or out).strip()}")
+
+
+def problem_of_checksum(params: t.Mapping[str, t.Any], installed: bool) -> str:
+    """Why the keyring package could not be told from a forged one, whose scripts would run as root."""
+    given = params["keyring_sha256"]
+    if re.fullmatch(r"[0-9a-fA-F]{64}", given) or (not given and installed):
+        return ""
+    wanted = f"set `workstation_cuda_repository.keyring_sha256` to {{{params['directory']}: <64 hexadecimal digits>}}"
+    if given:
+        return f"{given} is no SHA-256 of {params['keyring']}: {wanted}"
+    return f"no SHA-256 of {params['keyring']} is known for {params['directory']} on {params['architecture']}: {wanted}"
 
 
 def reason(words: str) -> str:
@@ -296,6 +307,12 @@ def main() -> None:
     os.umask(0o022)
     repository = Repository(module)
     current = repository.read()
+    if module.params["state"] == "present":
+        problem = problem_of_checksum(module.params, current.package is not None)
+        if problem:
+            module.fail_json(
+                msg=f"The CUDA repository {module.params['url']} cannot be used: {problem}. Nothing was changed."
+            )
     wanted = repository.plan(current)
     changed = wanted != current
     if changed and not module.check_mode:

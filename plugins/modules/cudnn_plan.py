@@ -97,7 +97,7 @@ remove:
   elements: str
   sample: []
 brought:
-  description: Packages that the role answers for afterwards.
+  description: NVIDIA's packages that the role answers for afterwards.
   returned: success
   type: list
   elements: str

@@ -105,7 +105,7 @@ def render() -> str:
                     f"{row.distribution} {row.version}",
                     row.directory,
                     row.key,
-                    f"{row.keyring_sha256}...",
+                    ", ".join(f"{name}: `{digest}`" for name, digest in row.keyring_sha256.items()),
                     ", ".join(row.architectures.values()),
                     row.lowest_branch,
                     row.source,

@@ -14,6 +14,7 @@ Package: cuda-toolkit-13-0
 Status: install ok installed
 Version: 13.0.2-1
 Depends: cuda-nvcc-13-0 (>= 13.0.88), cuda-libraries-13-0 | cuda-old
+Recommends: cuda-documentation-13-0
 Description: CUDA
  Depends: not-a-field
 
@@ -37,7 +38,9 @@ def test_status_has_what_is_installed_in_whole_or_in_part():
 
     assert packages == {
         "cuda-toolkit-13-0": Package(
-            "13.0.2-1", False, frozenset({"cuda-nvcc-13-0", "cuda-libraries-13-0", "cuda-old"})
+            "13.0.2-1",
+            needs=frozenset({"cuda-nvcc-13-0", "cuda-libraries-13-0", "cuda-old", "cuda-documentation-13-0"}),
+            depends=frozenset({frozenset({"cuda-nvcc-13-0"}), frozenset({"cuda-libraries-13-0", "cuda-old"})}),
         ),
         "cuda-nvcc-13-0": Package("13.0.88-1", True, provides=frozenset({"nvcc", "cuda-compiler"})),
         "half": Package("2"),
@@ -49,8 +52,10 @@ def test_extended_states_tell_what_apt_brought_by_itself():
     assert parse_automatic(text) == {"a"}
 
 
-def package(*needs: str, provides: tuple[str, ...] = ()) -> Package:
-    return Package("1", False, frozenset(needs), frozenset(provides))
+def package(*depends: str, recommends: tuple[str, ...] = (), provides: tuple[str, ...] = ()) -> Package:
+    """Each of *depends* is one dependency: alternatives with a bar between them."""
+    choices = frozenset(frozenset(words.split(" | ")) for words in depends)
+    return Package("1", needs=frozenset().union(recommends, *choices), provides=frozenset(provides), depends=choices)
 
 
 HOST = {
@@ -87,3 +92,35 @@ def test_what_one_needs_by_another_name_stays():
 def test_a_circle_that_only_needs_itself_goes():
     host = {"a": package("x"), "x": package("y"), "y": package("x")}
     assert brought_by(["a"], host, {"x", "y"}) == ["a", "x", "y"]
+
+
+# The driver beside what a desktop and the archive's toolkit have: both recommend more of it than they depend on.
+DRIVER = {
+    "libcuda1": package("libnvidia-ptxjitcompiler1", recommends=("nvidia-kernel-dkms",)),
+    "libnvidia-ptxjitcompiler1": package(),
+    "nvidia-kernel-dkms": package("dkms"),
+    "libegl-nvidia0": package(provides=("libegl-vendor",)),
+    "dkms": package("gcc"),
+    "gcc": package(),
+    "libegl1": package("libegl-mesa0 | libegl-vendor"),
+    "libegl-mesa0": package(),
+    "desktop": package("libegl1", recommends=("libcuda1",)),
+}
+ROOTS = {"libcuda1", "libnvidia-ptxjitcompiler1", "nvidia-kernel-dkms", "libegl-nvidia0"}
+
+
+@pytest.mark.parametrize(
+    ("more", "staying"),
+    [
+        ({}, set()),
+        ({"nvidia-cuda-toolkit": package("libcuda1 | libcuda.so.1")}, {"libcuda1", "libnvidia-ptxjitcompiler1"}),
+        ({"own-module": package("nvidia-kernel-dkms")}, {"nvidia-kernel-dkms"}),
+    ],
+)
+def test_a_root_stays_where_something_would_be_left_without_it(more, staying):
+    assert brought_by(ROOTS, {**DRIVER, **more}, ()) == sorted(ROOTS - staying)
+
+
+def test_what_stays_for_a_root_that_stays_is_not_taken_from_it():
+    host = {"toolkit": package("nvcc"), "nvcc": package("libraries"), "libraries": package(), "own": package("toolkit")}
+    assert brought_by(["toolkit"], host, {"nvcc", "libraries"}) == []

@@ -211,6 +211,18 @@ def test_what_a_person_edited_is_kept_also_after_a_run_that_wanted_just_that(liv
     assert Path(kept).read_text() == "two\nby hand\n"
 
 
+def test_a_released_file_stays_as_it_is_and_the_rest_is_given_back(lived_in):
+    lived_in.apply(FIVE)
+    left = Wanted(lived_in.path("2"), file("theirs\n"), released=True)
+    transaction = Transaction(lived_in.store, [left])
+    transaction.stage()
+    transaction.commit()
+    transaction.finish()
+    assert read_state(lived_in.path("2")) == file("theirs\n")
+    assert read_state(lived_in.path("4")) == MISSING
+    assert not os.path.exists(lived_in.store.path)
+
+
 def test_a_path_of_another_set_is_known(host):
     host.apply({"4": NEW})
     assert host.set("other").owner_of([host.path("4"), host.path("5")]) == {host.path("4"): "test"}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
+from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import STORE, Record, State, Store
 from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_host import read_host, repository
 from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_plan import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
@@ -15,8 +16,8 @@ FILES = {
     "etc/environment": "LANG=C\n",
     "var/lib/dpkg/status": "Package: cuda-toolkit-13-0\nStatus: install ok installed\nVersion: 13.0.2-1\n",
     "var/lib/apt/extended_states": "Package: cuda-nvcc-13-0\nAuto-Installed: 1\n",
-    "var/lib/rigwright_cuda/packages.json": '["cuda-toolkit-13-0", "g++"]',
-    "var/lib/rigwright_cudnn/packages.json": '["g++"]',
+    "var/lib/rigwright_cuda/packages.json": '["cuda-toolkit-13-0"]',
+    "var/lib/rigwright_cudnn/packages.json": '["cudnn9-cuda-13"]',
     "proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\n",
     "sys/bus/pci/devices/0000:01:00.0/vendor": "0x10de\n",
     "sys/bus/pci/devices/0000:01:00.0/class": "0x030200\n",
@@ -47,11 +48,21 @@ def test_a_host_is_read_below_its_root(root):
     assert host.environment == "LANG=C\n"
 
 
-def test_what_each_role_brought_is_told_apart(root):
-    cuda, cudnn = (read_host(Tree(str(root)), role) for role in ("cuda", "cudnn"))
+@pytest.mark.parametrize(
+    ("role", "brought"), [("cuda", {"cuda-toolkit-13-0"}), ("cudnn", {"cudnn9-cuda-13"}), ("another", set())]
+)
+def test_what_each_role_brought_is_told_apart(root, role, brought):
+    assert read_host(Tree(str(root)), role).brought == brought
 
-    assert cuda.brought == cudnn.shared == {"cuda-toolkit-13-0", "g++"}
-    assert cudnn.brought == cuda.shared == {"g++"}
+
+def test_the_environment_before_the_role_is_known_while_it_is_the_role_s(root):
+    assert read_host(Tree(str(root)), "cuda").environment_before is None
+
+    store, original = Store("cuda", f"{root}{STORE}"), State("file", b"LANG=C\n", 0o644)
+    store.keep_original("/etc/environment", original)
+    store.save({"/etc/environment": Record(original)}, "a transaction")
+
+    assert read_host(Tree(str(root)), "cuda").environment_before == "LANG=C\n"
 
 
 def test_a_library_that_a_toolkit_was_linked_with_is_no_driver(root):
@@ -75,8 +86,12 @@ def test_the_repository_of_a_system():
         "directory": "ubuntu2404",
         "architecture": "sbsa",
         "keyring": data.CUDA_KEYRING_PACKAGE,
-        "keyring_sha256": row.keyring_sha256,
+        "keyring_sha256": row.keyring_sha256["sbsa"],
     }
     mirror = repository(host, {"url": "http://m.example/repos/", "keyring_sha256": {"ubuntu2404": "ab" * 32}})
     assert (mirror["url"], mirror["keyring_sha256"]) == ("http://m.example/repos/ubuntu2404/sbsa", "ab" * 32)
     assert repository(Host("Debian", "11", "x86_64"), {}) == {}
+
+
+def test_another_machine_s_checksum_does_not_stand_in_for_one_that_is_unknown():
+    assert repository(Host("Debian", "13", "aarch64"), {})["keyring_sha256"] == ""

@@ -14,6 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_plan i
     plan_absent,
     plan_present,
     set_environment,
+    unset_environment,
 )
 
 GIB = 1024**3
@@ -78,10 +79,34 @@ def test_one_version_leaves_with_what_it_brought():
     assert plan.alternatives == {}
 
 
-def test_absent_leaves_what_another_role_relies_on():
-    host = having(BARE, "cuda-toolkit-13-0", "g++", "vim", brought=frozenset({"cuda-toolkit-13-0", "g++"}))
-    assert plan_absent(host).remove == ["cuda-toolkit-13-0", "g++"]
-    assert plan_absent(dataclasses.replace(host, shared=frozenset({"g++"}))).remove == ["cuda-toolkit-13-0"]
+def test_the_compiler_is_installed_and_stays_for_good():
+    plan = plan_present(BARE, Request(toolkits=("13.0",)))
+    assert plan.install == ["cuda-toolkit-13-0", "g++"]
+    assert plan.brought == ["cuda-toolkit-13-0"]
+
+
+def test_absent_leaves_what_something_else_depends_on():
+    ours = {"cuda-toolkit-13-0": Package("1"), "cuda-toolkit-12-9": Package("1"), "vim": Package("1")}
+    own = Package("1", depends=frozenset({frozenset({"cuda-toolkit-13-0"})}))
+    host = dataclasses.replace(
+        BARE, packages={**ours, "own-package": own}, brought=frozenset({"cuda-toolkit-13-0", "cuda-toolkit-12-9"})
+    )
+
+    assert plan_absent(host).remove == ["cuda-toolkit-12-9"]
+
+
+def test_a_toolkit_that_has_to_stay_is_still_the_role_s():
+    own = Package("1", depends=frozenset({frozenset({"cuda-toolkit-12-9"})}))
+    host = dataclasses.replace(
+        BARE,
+        packages={"cuda-toolkit-12-9": Package("1"), "own-package": own},
+        brought=frozenset({"cuda-toolkit-12-9"}),
+    )
+
+    plan = plan_present(host, Request(toolkits=("13.0",)))
+
+    assert plan.remove == []
+    assert plan.brought == ["cuda-toolkit-12-9", "cuda-toolkit-13-0"]
 
 
 def test_absent_names_a_hold_that_is_in_the_way():
@@ -217,3 +242,45 @@ def test_the_archive_has_its_own_toolkit_and_no_links():
 def test_environment_keeps_what_else_it_says(before, after):
     assert set_environment(before, "/usr/local/cuda") == after
     assert set_environment(after, "/usr/local/cuda") == after
+
+
+ADDED = "http_proxy=http://proxy.example:3128\n"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "LANG=C\n",
+        "PATH=/opt/bin:/usr/bin\nLANG=C\n",
+        'PATH="/usr/bin:/usr/local/cuda/bin"\nCUDA_HOME=/opt/cuda\n',
+    ],
+)
+def test_absent_takes_only_the_toolkit_s_lines_out_of_the_environment(before):
+    ours = set_environment(before, "/usr/local/cuda")
+
+    assert unset_environment(ours, "/usr/local/cuda", before) == before
+    assert unset_environment(ours + ADDED, "/usr/local/cuda", before) == before + ADDED
+
+
+def test_a_place_that_others_put_on_the_toolkit_s_path_stays():
+    ours = set_environment("PATH=/usr/bin\n", "/usr/local/cuda")
+    theirs = ours.replace("/usr/bin", "/usr/bin:/opt/bin").replace('CUDA_HOME="/usr/local/cuda"', "CUDA_HOME=/opt/cuda")
+
+    assert unset_environment(theirs, "/usr/local/cuda", "PATH=/usr/bin\n") == (
+        'PATH="/usr/bin:/opt/bin"\nCUDA_HOME=/opt/cuda\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("added", "files"),
+    [("", []), (ADDED, [{"path": "/etc/environment", "state": "released", "content": "LANG=C\n" + ADDED}])],
+)
+def test_the_environment_comes_back_as_it_was_unless_others_wrote_to_it(added, files):
+    host = dataclasses.replace(
+        BARE, environment=set_environment("LANG=C\n", "/usr/local/cuda") + added, environment_before="LANG=C\n"
+    )
+
+    assert plan_absent(host).files == files
+    assert plan_present(host, Request(source="archive")).files == files
+    assert plan_absent(dataclasses.replace(host, environment_before=None)).files == []

@@ -63,16 +63,19 @@ def test_the_archive_s_toolkit_gets_the_wheel():
 
 
 def test_another_source_takes_the_packages_of_the_first_away():
-    host = having("cudnn9-cuda-13", "gcc", "libc6-dev", brought=frozenset({"cudnn9-cuda-13", "gcc"}))
+    host = having("cudnn9-cuda-13", "gcc", "libc6-dev", brought=frozenset({"cudnn9-cuda-13"}))
 
     plan = plan_present(host, Request("wheel", (13,)))
 
     assert plan.remove == ["cudnn9-cuda-13"]
-    assert plan.brought == ["gcc", "libstdc++6", "python3-pip", "zlib1g"]
+    assert plan.brought == []
 
 
-def test_absent_leaves_what_another_role_relies_on():
-    host = having("gcc", "cudnn9-cuda-13", brought=frozenset({"gcc", "cudnn9-cuda-13"}), shared=frozenset({"gcc"}))
+def test_absent_takes_nvidia_s_packages_and_leaves_the_distribution_s():
+    tools = ("gcc", "libc6-dev", "zlib1g", "libstdc++6", "python3-pip")
+    plan = plan_present(having(), Request("cuda_repository", (13,)))
+    host = having("cudnn9-cuda-13", *tools, brought=frozenset(plan.brought))
+
     assert plan_absent(host).remove == ["cudnn9-cuda-13"]
 
 

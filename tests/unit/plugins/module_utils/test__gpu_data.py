@@ -122,6 +122,12 @@ def test_every_supported_system_has_both_sources() -> None:
     assert {(row.distribution, row.version) for row in data.CUDA_REPOSITORIES} == supported
 
 
+def test_keyring_packages_are_known_by_their_whole_checksum() -> None:
+    for row in data.CUDA_REPOSITORIES:
+        assert {"x86_64"} <= row.keyring_sha256.keys() <= set(row.architectures.values())
+        assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in row.keyring_sha256.values())
+
+
 def test_no_system_whose_apt_refuses_a_key_gets_it() -> None:
     with_sqv = [
         row

@@ -203,7 +203,7 @@ def test_the_repository_comes_with_what_adding_it_needs() -> None:
     assert repository["url"].endswith("/compute/cuda/repos/debian13")
     assert (repository["key"], repository["keyring_sha256"], repository["configured"]) == (
         "8793F200",
-        "dd28f1f6",
+        {"x86_64": "dd28f1f6ba0038180d6b23f846cefca1e3de4c9327751665241370bacea452a1"},
         False,
     )
 

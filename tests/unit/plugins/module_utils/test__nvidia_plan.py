@@ -180,6 +180,19 @@ def test_what_goes_is_what_came_and_nothing_else_needs(see: See) -> None:
     assert nvidia.leaving(seen) == ["libcuda1", "nvidia-driver-cuda", "nvidia-kernel-open-dkms"]
 
 
+def test_a_library_of_the_driver_that_a_toolkit_depends_on_stays(see: See) -> None:
+    packages = {
+        "libcuda1": Package("1", depends=frozenset({frozenset({"libcuda-helper"})})),
+        "libcuda-helper": Package("1"),
+        "nvidia-driver-cuda": Package("1", depends=frozenset({frozenset({"libcuda1"})})),
+        "nvidia-cuda-toolkit": Package("1", depends=frozenset({frozenset({"libcuda1"})})),
+    }
+    record = Record(brought=["libcuda1", "libcuda-helper", "nvidia-driver-cuda"])
+    seen = see("healthy_workstation", record=record, packages=packages, automatic=frozenset({"libcuda-helper"}))
+
+    assert nvidia.leaving(seen) == ["nvidia-driver-cuda"]
+
+
 # --- what speaks against it ---
 
 

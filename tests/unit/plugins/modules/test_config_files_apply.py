@@ -58,6 +58,17 @@ def test_files_are_put_in_place_and_named(apply, etc):
     assert apply({etc / "a": "1\n", etc / "b": "2\n"})["changed"] is False
 
 
+def test_a_released_file_outlives_its_set(apply, etc):
+    (etc / "a").write_text("before\n")
+    apply({etc / "a": "1\n", etc / "b": "2\n"})
+
+    left = [{"path": str(etc / "a"), "state": "released"}]
+    assert apply({etc / "a": "theirs\n"}, left)["changed_paths"] == [str(etc / "a"), str(etc / "b")]
+
+    assert apply({}, state="absent")["changed"] is False
+    assert [(path.name, path.read_text()) for path in etc.iterdir()] == [("a", "theirs\n")]
+
+
 def test_the_third_of_five_is_refused_and_nothing_has_changed(apply, etc):
     for name in ("a", "c"):
         (etc / name).write_text("before\n")

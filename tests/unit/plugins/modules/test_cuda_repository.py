@@ -109,6 +109,29 @@ def test_one_that_was_there_before_stays(run_module: Run, host: Host) -> None:
     assert (host.root / SOURCE).exists()
 
 
+def test_a_source_of_the_user_s_own_stays(run_module: Run, host: Host, snapshot: Callable[[Path], Any]) -> None:
+    # NVIDIA's local installer brings one whose name looks like the repository's, and comes before it.
+    own = host.root / "etc/apt/sources.list.d/cuda-debian12-12-4-local.list"
+    own.write_text("deb [signed-by=...] file:///var/cuda-repo-debian12-12-4-local /\n")
+    before = snapshot(host.root)
+    run_module(cuda_repository, **host.request())
+
+    run_module(cuda_repository, user="cuda", state="absent")
+
+    assert snapshot(host.root) == before
+
+
+def test_after_an_upgrade_of_the_system_the_newer_source_goes(run_module: Run, host: Host) -> None:
+    run_module(cuda_repository, **host.request())
+    run_module(cuda_repository, **host.request(directory="debian14"))
+    newer = host.root / "etc/apt/sources.list.d/cuda-debian14-x86_64.list"
+    assert newer.exists()
+
+    run_module(cuda_repository, user="cuda", state="absent")
+
+    assert not newer.exists()
+
+
 def test_the_index_that_apt_has_fetched_goes_too(run_module: Run, host: Host) -> None:
     lists = host.root / "var/lib/apt/lists"
     lists.mkdir(parents=True)
@@ -160,16 +183,39 @@ def test_a_mirror_that_is_broken_gives_way_to_the_address_before(run_module: Run
     assert host.status.read_text() == STATUS
 
 
-@pytest.mark.parametrize("digest", ["00" * 32, "", hashlib.sha256(DEB).hexdigest()[:7]])
-def test_another_package_is_not_installed(
-    run_module: Run, host: Host, snapshot: Callable[[Path], Any], digest: str
+DIGEST = hashlib.sha256(DEB).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("digest", "words"),
+    [
+        ("00" * 32, "is not the package that was expected: its SHA-256 is"),
+        (DIGEST[:8], f"{DIGEST[:8]} is no SHA-256 of cuda-keyring_1.1-1_all.deb: set"),
+        (DIGEST[:63], f"{DIGEST[:63]} is no SHA-256"),
+        ("", "no SHA-256 of cuda-keyring_1.1-1_all.deb is known for debian13 on x86_64: set"),
+    ],
+)
+def test_only_the_package_with_the_whole_checksum_is_installed(
+    run_module: Run, host: Host, snapshot: Callable[[Path], Any], digest: str, words: str
 ) -> None:
     before = snapshot(host.root)
 
     result = run_module(cuda_repository, **host.request(keyring_sha256=digest))
 
-    assert "is not the package that was expected: its SHA-256 is" in result["msg"]
+    assert words in result["msg"]
     assert snapshot(host.root) == before
+
+
+def test_a_checksum_that_could_be_forged_is_refused_in_check_mode_too(run_module: Run, host: Host) -> None:
+    result = run_module(cuda_repository, check=True, **host.request(keyring_sha256=DIGEST[:8]))
+
+    assert "`workstation_cuda_repository.keyring_sha256` to {debian13: <64 hexadecimal digits>}" in result["msg"]
+
+
+def test_a_package_that_is_there_needs_no_checksum(run_module: Run, host: Host) -> None:
+    host.install()
+    assert run_module(cuda_repository, **host.request(keyring_sha256=""))["changed"]
+    assert run_module(cuda_repository, **host.request(keyring_sha256=DIGEST.upper()))["changed"] is False
 
 
 def test_a_missing_package_names_its_address(run_module: Run, host: Host) -> None:
