@@ -273,7 +273,10 @@ class Host:
         change.before = {name: before[name] for name in sorted(set(touched)) if name in before}
         change.new = [name for name in simulation.install if name not in before]
         change.stage, change.boot = BEGUN, self.boot
-        self._keep(change.before)
+        try:
+            self._keep(change.before)
+        except (OSError, Stuck) as error:
+            raise Failed(f"no package was changed, since the previous ones could not be kept: {error}") from error
         self._remember(change)
         with preferences_parts(self.tree, change) as parts:
             rc, out, err = self.run(apt_command(change, parts))
@@ -343,9 +346,10 @@ class Host:
         :raises Stuck: it could not be restored; the text begins with the reason.
         """
         if failure.log:
-            # The build directory goes with the package.
-            shutil.copyfile(self.tree.at(failure.log), self.tree.at(LOG))
-            failure.log = LOG
+            # The build directory goes with the package. The way back does not depend on it.
+            with contextlib.suppress(OSError):
+                shutil.copyfile(self.tree.at(failure.log), self.tree.at(LOG))
+                failure.log = LOG
         try:
             self.restore(change.before, change.new)
         except Stuck as error:
@@ -513,8 +517,13 @@ class Host:
         """Make a package of what is installed: no source may have that version any more."""
         with tempfile.TemporaryDirectory(dir=self.tree.at(KEPT)) as root:
             os.chmod(root, 0o755)  # noqa: S103 - it becomes the package's root directory
-            for path, place in listed_files(self._must(["dpkg-query", "--listfiles", name])):
-                _copy(self.tree.at(place), root + path)
+            files = listed_files(self._must(["dpkg-query", "--listfiles", name]))
+            directories = {os.path.dirname(path) for path, _place in files}
+            for path, place in files:
+                if path in directories:
+                    _copy_directory(self.tree.at(place), root + path)
+                else:
+                    _copy(self.tree.at(place), root + path)
             control = os.path.join(root, "DEBIAN")
             os.mkdir(control, 0o755)
             _write(os.path.join(control, "control"), control_of(self._must(["dpkg-query", "--status", name])))
@@ -522,6 +531,7 @@ class Host:
                 if script != "md5sums":
                     path = self._must(["dpkg-query", "--control-path", name, script]).strip()
                     shutil.copy2(path, os.path.join(control, script))
+            _drop_missing_conffiles(root)
             self._must(["dpkg-deb", "-Zgzip", "-z1", "--build", root, target])
 
     def _must(self, command: t.Sequence[str]) -> str:
@@ -585,18 +595,40 @@ def _last_words(text: str) -> str:
     return " ".join(" ".join(told).split())[-800:]
 
 
+def _copy_directory(source: str, target: str) -> None:
+    """A directory that has more of the package in it. On the host it may be a link to one: /lib is, where /usr is merged."""
+    if os.path.isdir(source):
+        os.mkdir(target)
+        _copy_state(source, target)
+
+
 def _copy(source: str, target: str) -> None:
     if os.path.islink(source):
         os.symlink(os.readlink(source), target)
     elif os.path.isdir(source):
-        os.makedirs(target, exist_ok=True)
-        shutil.copystat(source, target)
-    elif os.path.exists(source):
-        shutil.copy2(source, target)
+        os.mkdir(target)
+    elif os.path.isfile(source):
+        shutil.copyfile(source, target)
     else:
         return  # removed by hand: the package has it no more
-    state = os.lstat(source)
+    _copy_state(source, target)
+
+
+def _drop_missing_conffiles(root: str) -> None:
+    """dpkg-deb makes no package of which a configuration file is missing, as one is that a person has removed."""
+    tree = Tree(root)
+    named = tree.text("/DEBIAN/conffiles").splitlines()
+    if named:
+        there = [line for line in named if tree.exists(line.split()[-1])]
+        _write(f"{root}/DEBIAN/conffiles", "".join(f"{line}\n" for line in there))
+
+
+def _copy_state(source: str, target: str) -> None:
+    """Owner, mode and times. The owner first: chown clears the set-id bits of a mode."""
+    is_link = os.path.islink(target)
+    state = os.lstat(source) if is_link else os.stat(source)
     os.chown(target, state.st_uid, state.st_gid, follow_symlinks=False)
+    shutil.copystat(source, target, follow_symlinks=not is_link)
 
 
 def _write(path: str, text: str) -> None:
@@ -622,7 +654,7 @@ def main() -> int:
     try:
         with alone():
             Host(run).settle()
-    except (Failed, Stuck) as error:
+    except (Failed, Stuck, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0

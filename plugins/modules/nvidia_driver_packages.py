@@ -133,7 +133,7 @@ def main() -> None:
         if not module.check_mode:
             try:
                 taken_back = carry_out(host, module.params)
-            except (change.Failed, change.Stuck) as error:
+            except (change.Failed, change.Stuck, OSError) as error:
                 module.fail_json(msg=f"{error}.".replace("..", "."))
     shown = module.params["shown"]
     module.exit_json(

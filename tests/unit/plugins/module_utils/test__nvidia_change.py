@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import shutil
+import stat
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +32,8 @@ class Machine:
         self.removes_also: list[str] = []
         self.fails: set[str] = set()
         self.dies_after: int | None = None
+        self.files: list[str] = []
+        self.made: dict[str, str] = {}
         self.said: list[list[str]] = []
         for path, text in {
             "/proc/sys/kernel/osrelease": KERNEL,
@@ -149,12 +153,34 @@ class Machine:
         return 0, "", ""
 
     def dpkg_query(self, words: list[str]) -> tuple[int, str, str]:
+        if "--control-path" in words:
+            return 0, f"{self.root}/var/lib/dpkg/info/{words[-1]}\n", ""
+        if "--show" not in words:
+            told = {
+                "--listfiles": ["/.", *self.files],
+                "--status": [f"Package: {words[1]}", "Description: x"],
+                "--control-list": ["conffiles", "md5sums"],
+            }
+            return 0, "".join(f"{line}\n" for line in told[words[0]]), ""
         lines = [
             f"{name}\tamd64\t{version}\t{'hold' if name in self.held else 'install'}\t"
             f"{'half-configured' if name in self.broken else 'installed'}\n"
             for name, version in self.packages.items()
         ]
         return 0, "".join(lines), ""
+
+    def dpkg_deb(self, words: list[str]) -> tuple[int, str, str]:
+        """Look at the package's tree, which is gone afterwards."""
+        root = Path(words[-2])
+        self.made = {
+            f"/{path.relative_to(root)}": str(path.readlink())
+            if path.is_symlink()
+            else stat.filemode(path.lstat().st_mode)
+            for path in root.rglob("*")
+        }
+        self.made["conffiles"] = (root / "DEBIAN/conffiles").read_text()
+        Path(words[-1]).touch()
+        return 0, "", ""
 
     def apt_mark(self, words: list[str]) -> tuple[int, str, str]:
         verb, names = words[0], set(words[1:])
@@ -363,6 +389,61 @@ def test_a_hold_of_somebody_else_is_not_lifted(with_old: Machine) -> None:
     host(with_old).hold([*PARTS])
     host(with_old).hold([])
     assert with_old.held == {"libcuda1"}
+
+
+@pytest.fixture
+def uncached(with_old: Machine) -> Machine:
+    """The previous driver's files where /usr is merged, and a package of it that apt's cache has no more."""
+    for name in ("bin", "lib"):
+        (with_old.root / "usr" / name).mkdir(exist_ok=True)
+        (with_old.root / name).symlink_to(f"usr/{name}")
+    for path in ("/bin/nvidia-modprobe", "/lib/systemd/system/nvidia-persistenced.service", "/etc/kept"):
+        with_old.write(path, "text")
+    (with_old.root / "bin/nvidia-modprobe").chmod(0o4755)
+    (with_old.root / "usr/share/doc").mkdir(parents=True)
+    (with_old.root / "usr/share/doc/libcuda1").symlink_to("/etc")
+    with_old.files = [
+        *("/bin", "/bin/nvidia-modprobe", "/etc", "/etc/kept", "/etc/removed"),
+        *("/lib", "/lib/systemd", "/lib/systemd/system", "/lib/systemd/system/nvidia-persistenced.service"),
+        *("/usr", "/usr/share", "/usr/share/doc", "/usr/share/doc/libcuda1"),
+    ]
+    with_old.write("/var/lib/dpkg/info/conffiles", "/etc/kept\n/etc/removed\n")
+    (with_old.root / f"var/cache/apt/archives/libcuda1_{OLD}-1_amd64.deb").unlink()
+    return with_old
+
+
+def test_a_package_that_apt_has_no_more_is_made_of_what_is_installed(uncached: Machine) -> None:
+    host(uncached).change(change())
+    kinds = {path: uncached.made[path][0] for path in uncached.files if path.startswith("/lib")}
+    assert kinds == {
+        **dict.fromkeys(("/lib", "/lib/systemd", "/lib/systemd/system"), "d"),
+        "/lib/systemd/system/nvidia-persistenced.service": "-",
+    }
+    # A link of the package's own stays one, wherever it leads.
+    assert uncached.made["/usr/share/doc/libcuda1"] == "/etc"
+
+
+def test_a_package_that_is_made_again_keeps_set_id_bits(uncached: Machine) -> None:
+    host(uncached).change(change())
+    assert uncached.made["/bin/nvidia-modprobe"] == "-rwsr-xr-x"
+
+
+def test_a_configuration_file_that_was_removed_is_none_of_a_package_that_is_made_again(uncached: Machine) -> None:
+    host(uncached).change(change())
+    assert uncached.made["conffiles"] == "/etc/kept\n"
+
+
+def test_without_room_for_the_previous_packages_none_is_changed(
+    with_old: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = dict(with_old.packages)
+    monkeypatch.setattr(shutil, "copyfile", full)
+    with pytest.raises(nvidia.Failed, match="could not be kept: .*No space left on device"):
+        host(with_old).change(change())
+    assert with_old.packages == before
 
 
 # --- words ---
