@@ -108,6 +108,7 @@ class Record:
     """What the role has done to the packages of this host.
 
     *baseline* are packages as they were before the role changed them first, *brought* those that were not there.
+    The baseline has all that apt changed along; what is given back of it are the driver's own packages.
     """
 
     baseline: dict[str, Entry] = dataclasses.field(default_factory=dict)
@@ -115,6 +116,11 @@ class Record:
     held: list[str] = dataclasses.field(default_factory=list)
     change: Change | None = None
     failure: Failure | None = None
+
+    @property
+    def replaced(self) -> dict[str, Entry]:
+        """The previous driver. Libraries and kernels that came newer stay so: their old versions lack security updates."""
+        return {name: entry for name, entry in self.baseline.items() if _is_own(name)}
 
     @classmethod
     def load(cls, tree: Tree) -> Record:
@@ -470,7 +476,7 @@ class Host:
         """The new driver is proven: what it replaced is needed no more, but for what `absent` gives back."""
         self.record.change = None
         self.save()
-        wanted = {file_name(name, entry) for name, entry in self.record.baseline.items()}
+        wanted = {file_name(name, entry) for name, entry in self.record.replaced.items()}
         for name in self.tree.names(KEPT):
             if name not in wanted:
                 os.unlink(self.tree.at(f"{KEPT}/{name}"))
@@ -488,9 +494,14 @@ class Host:
             self._must(["apt-mark", "hold", *missing])
 
     def give_back(self, going: t.Sequence[str]) -> None:
-        """Be without the role: what it brought goes, what it replaced comes back."""
+        """Be without the role: what it brought goes, the driver that it replaced comes back.
+
+        :raises Stuck: dpkg is not clean, or packages lack what they need; the record and what was kept are still there.
+        """
         self.hold([])
-        self.restore(self.record.baseline, going)
+        self.restore(self.record.replaced, going)
+        # What else was there is newer by now, and dpkg was told not to look.
+        self._must(["apt-get", "check", "--quiet", "-o", f"DPkg::Lock::Timeout={LOCK_TIMEOUT}"])
         shutil.rmtree(self.tree.at(HOME), ignore_errors=True)
 
     def save(self) -> None:

@@ -30,7 +30,8 @@ options:
       - V(present) carries O(change) out and sets the holds.
       - V(settled) ends what an earlier run left. A change that was cut short is completed or taken back, and one that has been booted
         is accepted or taken back.
-      - V(absent) removes O(going), restores what the role once replaced, and lifts its holds.
+      - V(absent) removes O(going), restores the driver that the role once replaced, and lifts its holds. Libraries and kernels that came
+        newer along with a driver stay as they are by now.
     type: str
     choices: [present, settled, absent]
     default: present

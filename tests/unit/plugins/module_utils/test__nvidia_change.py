@@ -30,6 +30,7 @@ class Machine:
         self.held: set[str] = set()
         self.broken: set[str] = set()
         self.removes_also: list[str] = []
+        self.comes_along: dict[str, str] = {}
         self.fails: set[str] = set()
         self.dies_after: int | None = None
         self.files: list[str] = []
@@ -50,6 +51,12 @@ class Machine:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
+    def keep(self, name: str, version: str) -> None:
+        """Have a package, and its file as apt's cache has it."""
+        self.packages[name] = version
+        self.write(f"/var/cache/apt/archives/{name}_{version}_amd64.deb", "")
+        self.save()
+
     def save(self) -> None:
         blocks = [
             f"Package: {name}\nStatus: {'hold' if name in self.held else 'install'} ok "
@@ -61,8 +68,7 @@ class Machine:
     def install(self, branch: str) -> None:
         """Have the packages of a branch as apt's cache and dpkg have them, and its module."""
         for name in PARTS:
-            self.packages[name] = f"{branch}-1"
-            self.write(f"/var/cache/apt/archives/{name}_{branch}-1_amd64.deb", "")
+            self.keep(name, f"{branch}-1")
         self.build(branch)
         self.save()
 
@@ -109,6 +115,8 @@ class Machine:
     def apt_get(self, words: list[str]) -> tuple[int, str, str]:
         if words[0] == "update":
             return 0, "", ""
+        if words[0] == "check":
+            return (100, "", "E: Unmet dependencies.\n") if "check" in self.fails else (0, "", "")
         names = [word for word in words if word in PARTS]
         going = [word[:-1] for word in words if word.endswith("-")]
         if "--simulate" in words:
@@ -118,7 +126,8 @@ class Machine:
                     " nvidia-driver-cuda : Depends: libcuda1 but it is not going to be installed\n",
                     "E: broken\n",
                 )
-            lines = [f"Inst {part} ({NEW}-1 NVIDIA CUDA [amd64])\n" for part in names]
+            versions = dict.fromkeys(names, f"{NEW}-1") | self.comes_along
+            lines = [f"Inst {part} ({version} NVIDIA CUDA [amd64])\n" for part, version in versions.items()]
             return 0, "".join([*lines, *(f"Remv {part} [1]\n" for part in [*going, *self.removes_also])]), ""
         if "download" in self.fails:
             return 100, "", "E: Failed to fetch http://depot/x.deb  404  Not Found\n"
@@ -128,6 +137,7 @@ class Machine:
             self.packages[part] = f"{NEW}-1"
             self.broken.add(part)
             self.save()
+        self.packages |= self.comes_along
         self.broken.clear()
         self.build(NEW)
         self.load()
@@ -382,6 +392,38 @@ def test_absent_restores_what_was_there_and_lifts_the_holds(with_old: Machine) -
     assert with_old.packages == before
     assert with_old.held == set()
     assert not (with_old.root / nvidia.HOME.lstrip("/")).exists()
+
+
+def test_absent_leaves_what_came_newer_with_the_driver(with_old: Machine) -> None:
+    with_old.keep("libgcc-s1", "12")
+    with_old.comes_along = {"libgcc-s1": "14"}
+    host(with_old).change(change())
+    assert set(host(with_old).record.baseline) == {"libgcc-s1", *PARTS}
+    assert not [path for path in (with_old.root / nvidia.KEPT.lstrip("/")).iterdir() if "libgcc" in path.name]
+    with_old.packages["libgcc-s1"] = "14+security"
+
+    host(with_old).give_back([])
+
+    assert with_old.packages["libgcc-s1"] == "14+security"
+    assert with_old.packages["libcuda1"] == f"{OLD}-1"
+
+
+def test_a_change_that_fails_takes_back_what_came_newer_with_it(with_old: Machine) -> None:
+    with_old.keep("libgcc-s1", "12")
+    with_old.comes_along = {"libgcc-s1": "14"}
+    before = dict(with_old.packages)
+    with_old.fails = {"build"}
+    with pytest.raises(nvidia.Failed):
+        host(with_old).change(change())
+    assert with_old.packages == before
+
+
+def test_absent_tells_what_lacks_its_dependencies_and_forgets_nothing(with_old: Machine) -> None:
+    host(with_old).change(change())
+    with_old.fails = {"check"}
+    with pytest.raises(nvidia.Stuck, match="Unmet dependencies"):
+        host(with_old).give_back([])
+    assert (with_old.root / nvidia.RECORD.lstrip("/")).exists()
 
 
 def test_a_hold_of_somebody_else_is_not_lifted(with_old: Machine) -> None:
