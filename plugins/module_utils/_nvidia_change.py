@@ -44,8 +44,13 @@ BEGUN, INSTALLED = "begun", "installed"
 DKMS = "dkms"
 # Seconds: another apt may be at work; a module that udev loads may take a while.
 LOCK_TIMEOUT = 300
+DPKG_LOCKS = "/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock"
 WORK_LOCK = "/run/rigwright/nvidia_driver.lock"
 LOAD_TIMEOUT = 20
+
+CONFIGURE = ("dpkg", "--force-confdef", "--force-confold")
+# Between two sets of packages that each fit together nothing does.
+FORCED = (*CONFIGURE, "--force-depends", "--force-remove-reinstreq", "--force-hold", "--force-overwrite")
 
 # No question is asked, and no service is restarted by others than the role.
 ENVIRONMENT = {
@@ -166,13 +171,22 @@ def simulation_problem(simulation: Simulation, change: Change) -> str:
         f"{name} {version}"
         for name, version in simulation.install.items()
         # The simulation does not tell whose version it is; a tool of another branch would be the archive's.
-        if gpu.is_driver_package(name) and not gpu.is_on_branch(name, version, change.branch, {gpu.data.ARCHIVE})
+        if is_driver(name) and not gpu.is_on_branch(_bare(name), version, change.branch, {gpu.data.ARCHIVE})
     ]
     return f"apt would install {', '.join(other)}" if other else ""
 
 
+def is_driver(name: str) -> bool:
+    """Whether a package is the driver's, of whichever architecture: a name as ``Host.packages`` has it."""
+    return gpu.is_driver_package(_bare(name))
+
+
 def _is_own(name: str) -> bool:
-    return gpu.is_driver_package(name) or bool(re.match("nvidia-driver-pinning-", name))
+    return is_driver(name) or name.startswith("nvidia-driver-pinning-")
+
+
+def _bare(name: str) -> str:
+    return name.partition(":")[0]
 
 
 def apt_command(change: Change, parts: str, *options: str) -> list[str]:
@@ -292,12 +306,12 @@ class Host:
         if failure:
             raise Failed(self._take_back(change, failure))
         automatic = [name for name in change.install if change.before.get(name, {}).get("automatic")]
-        if automatic:
-            self._must(["apt-mark", "auto", *automatic])
         # Its pin would hold the new branch back, and as a configuration file it outlives a removal.
-        gone = [name for name in change.remove if not gpu.is_driver_package(name)]
-        if gone:
-            self._must(["dpkg", "--purge", *gone])
+        gone = [dpkg_name(name, before[name]) for name in change.remove if name in before and not is_driver(name)]
+        with self._owned_dpkg() as run:
+            for words, names in ((["apt-mark", "auto"], automatic), (["dpkg", "--purge"], gone)):
+                if names:
+                    _must(run, [*words, *names])
         self._finish(change)
 
     def _remember(self, change: Change) -> None:
@@ -370,51 +384,56 @@ class Host:
 
         :raises Stuck: dpkg is not clean afterwards.
         """
-        self._wait_for_dpkg()
-        now = self.packages()
-        different = [name for name, entry in before.items() if not _same(now.get(name), entry)]
-        # Only the driver's own go first, so that flavours and branches do not meet; others are replaced in place.
-        old = [name for name in different if name in now and gpu.is_driver_package(name)]
-        away = [name for name in new if name in now]
-        forced = ["--force-depends", "--force-remove-reinstreq", "--force-hold", "--force-confdef", "--force-confold"]
-        for verb, names in (("--remove", old), ("--purge", away)):
-            if names:
-                self.run(["dpkg", *forced, verb, *names])
-        if different:
+        with self._owned_dpkg() as run:
+            now = self.packages()
+            different = [name for name, entry in before.items() if not _same(now.get(name), entry)]
+            # Only the driver's own go first, so that flavours and branches do not meet; others are replaced in place.
+            old = [dpkg_name(name, now[name]) for name in different if name in now and is_driver(name)]
+            away = [dpkg_name(name, now[name]) for name in new if name in now]
             debs = [self.tree.at(f"{KEPT}/{file_name(name, before[name])}") for name in different]
-            self.run(["dpkg", *forced, "--force-overwrite", "--install", *debs])
-        self.run(["dpkg", "--force-confdef", "--force-confold", "--configure", "--pending"])
-        self._mark(before)
-        now = self.packages()
-        wrong = [name for name, entry in before.items() if not _same(now.get(name), entry)]
-        wrong += [name for name in new if name in now]
-        audit = self.run(["dpkg", "--audit"])[1].strip()
-        if wrong or audit:
-            raise Stuck(
-                f"{', '.join(wrong) or 'dpkg'} could not be put back; their packages lie in {KEPT}. {audit}".strip()
-            )
+            calls = [
+                [*FORCED, verb, *names]
+                for verb, names in (("--remove", old), ("--purge", away), ("--install", debs))
+                if names
+            ]
+            # What one call could not do, the next may mend: the packages as they are in the end decide.
+            told = [
+                _last_words(out + err)
+                for rc, out, err in map(run, [*calls, [*CONFIGURE, "--configure", "--pending"]])
+                if rc
+            ]
+            now = self.packages()
+            wrong = [name for name, entry in before.items() if not _same(now.get(name), entry)]
+            wrong += [name for name in new if name in now]
+            audit = run(["dpkg", "--audit"])[1].strip()
+            if wrong or audit:
+                raise Stuck(
+                    f"{', '.join(wrong) or 'dpkg'} could not be put back; their packages lie in {KEPT}."
+                    f" {' '.join([*told, audit])}".strip()
+                )
+            self._mark(run, before)
 
-    def _mark(self, entries: t.Mapping[str, Entry]) -> None:
+    def _mark(self, run: Run, entries: t.Mapping[str, Entry]) -> None:
         for verb, wanted in (
             ("auto", [name for name, entry in entries.items() if entry["automatic"]]),
             ("manual", [name for name, entry in entries.items() if not entry["automatic"]]),
             ("hold", [name for name, entry in entries.items() if entry["hold"]]),
         ):
             if wanted:
-                self.run(["apt-mark", verb, *wanted])
+                _must(run, ["apt-mark", verb, *wanted])
 
-    def _wait_for_dpkg(self) -> None:
-        """A killed apt leaves a dpkg that goes on with what it was told."""
-        end = time.monotonic() + LOCK_TIMEOUT
-        with open(self.tree.at("/var/lib/dpkg/lock"), "w", encoding="utf-8") as lock:
-            while True:
-                try:
-                    fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    return
-                except OSError as error:
-                    if time.monotonic() > end:
-                        raise Stuck(f"another dpkg is at work since {LOCK_TIMEOUT} s") from error
-                    time.sleep(1)
+    @contextlib.contextmanager
+    def _owned_dpkg(self) -> t.Iterator[Run]:
+        """Programs that use dpkg, and nobody else's between them: its lock is held as apt holds it. apt-get would wait for itself.
+
+        :raises Stuck: another one does not end.
+        """
+        frontend, database = map(self.tree.at, DPKG_LOCKS)
+        with _locked(frontend):
+            # A killed apt leaves a dpkg that goes on with what it was told.
+            with _locked(database):
+                pass
+            yield lambda command: self.run(["env", "DPKG_FRONTEND_LOCKED=1", *command])
 
     # --- afterwards ---
 
@@ -436,8 +455,8 @@ class Host:
 
     def _resume(self, change: Change) -> None:
         """What dpkg had unpacked is configured; if that makes the new driver whole, it stays, otherwise the old one comes back."""
-        self._wait_for_dpkg()
-        rc, _out, _err = self.run(["dpkg", "--force-confdef", "--force-confold", "--configure", "--pending"])
+        with self._owned_dpkg() as run:
+            rc, _out, _err = run([*CONFIGURE, "--configure", "--pending"])
         now = self.packages()
         there = {name for name, entry in now.items() if entry["whole"]}
         whole = rc == 0 and there.issuperset(change.install) and there.isdisjoint(change.remove)
@@ -483,15 +502,16 @@ class Host:
 
     def hold(self, names: t.Sequence[str]) -> None:
         """Hold these packages, and let go of what an earlier run held."""
-        there = self.packages()
-        loose = [name for name in self.record.held if name not in names and name in there]
-        if loose:
-            self._must(["apt-mark", "unhold", *loose])
-        missing = [name for name in names if name in there and not there[name]["hold"]]
-        self.record.held = sorted({*(name for name in self.record.held if name in names), *missing})
-        self.save()
-        if missing:
-            self._must(["apt-mark", "hold", *missing])
+        with self._owned_dpkg() as run:
+            there = self.packages()
+            loose = [name for name in self.record.held if name not in names and name in there]
+            if loose:
+                _must(run, ["apt-mark", "unhold", *loose])
+            missing = [name for name in names if name in there and not there[name]["hold"]]
+            self.record.held = sorted({*(name for name in self.record.held if name in names), *missing})
+            self.save()
+            if missing:
+                _must(run, ["apt-mark", "hold", *missing])
 
     def give_back(self, going: t.Sequence[str]) -> None:
         """Be without the role: what it brought goes, the driver that it replaced comes back.
@@ -521,7 +541,7 @@ class Host:
             if os.path.exists(cached):
                 shutil.copyfile(cached, unfinished)
             else:
-                self._repack(name, unfinished)
+                self._repack(dpkg_name(name, entry), unfinished)
             os.replace(unfinished, kept)
 
     def _repack(self, name: str, target: str) -> None:
@@ -546,10 +566,7 @@ class Host:
             self._must(["dpkg-deb", "-Zgzip", "-z1", "--build", root, target])
 
     def _must(self, command: t.Sequence[str]) -> str:
-        rc, out, err = self.run(command)
-        if rc != 0:
-            raise Stuck(f"`{' '.join(command[:3])} ...` ended with {rc}: {_last_words(out + err)}")
-        return out
+        return _must(self.run, command)
 
 
 # --- words and files -------------------------------------------------------------------------------------------------
@@ -574,9 +591,14 @@ def cause(failure: Failure) -> str:
     return what + (f" (log: {failure.log})" if failure.log else "")
 
 
+def dpkg_name(name: str, entry: Entry) -> str:
+    """A package by the only name that is never ambiguous to dpkg: one library may be there for two architectures."""
+    return f"{_bare(name)}:{entry['architecture']}"
+
+
 def file_name(name: str, entry: Entry) -> str:
     """As apt names the file of a package in its cache."""
-    return f"{name.partition(':')[0]}_{entry['version'].replace(':', '%3a')}_{entry['architecture']}.deb"
+    return f"{_bare(name)}_{entry['version'].replace(':', '%3a')}_{entry['architecture']}.deb"
 
 
 def listed_files(text: str) -> list[tuple[str, str]]:
@@ -595,6 +617,32 @@ def control_of(status: str) -> str:
     """A package's control file from its status: without what dpkg has added."""
     fields = re.split(r"\n(?=\S)", status.strip())
     return "".join(f"{field}\n" for field in fields if not re.match(r"(Status|Conffiles|Config-Version):", field))
+
+
+def _must(run: Run, command: t.Sequence[str]) -> str:
+    rc, out, err = run(command)
+    if rc != 0:
+        raise Stuck(f"`{' '.join(command[:3])} ...` ended with {rc}: {_last_words(out + err)}")
+    return out
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> t.Iterator[None]:
+    """Hold a lock of dpkg's.
+
+    :raises Stuck: another process held it for ``LOCK_TIMEOUT``.
+    """
+    end = time.monotonic() + LOCK_TIMEOUT
+    with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640), "w", encoding="ascii") as lock:
+        while True:
+            try:
+                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError as error:
+                if time.monotonic() > end:
+                    raise Stuck(f"another dpkg is at work since {LOCK_TIMEOUT} s") from error
+                time.sleep(1)
+        yield
 
 
 def _same(now: Entry | None, before: Entry) -> bool:

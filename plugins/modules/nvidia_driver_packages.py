@@ -88,8 +88,7 @@ ROOT = "/"
 
 
 def locked_names(host: change.Host) -> list[str]:
-    packages = gpu.read_packages(host.tree)
-    return sorted(name for name in packages if gpu.is_driver_package(name) or gpu.is_kernel_metapackage(name))
+    return sorted(name for name in host.packages() if change.is_driver(name) or gpu.is_kernel_metapackage(name))
 
 
 def carry_out(host: change.Host, params: t.Mapping[str, t.Any]) -> str:

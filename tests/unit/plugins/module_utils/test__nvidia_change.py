@@ -8,6 +8,8 @@ import errno
 import json
 import shutil
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,6 +37,7 @@ class Machine:
         self.dies_after: int | None = None
         self.files: list[str] = []
         self.made: dict[str, str] = {}
+        self.owned = False
         self.said: list[list[str]] = []
         for path, text in {
             "/proc/sys/kernel/osrelease": KERNEL,
@@ -54,13 +57,15 @@ class Machine:
     def keep(self, name: str, version: str) -> None:
         """Have a package, and its file as apt's cache has it."""
         self.packages[name] = version
-        self.write(f"/var/cache/apt/archives/{name}_{version}_amd64.deb", "")
+        bare, _colon, architecture = name.partition(":")
+        self.write(f"/var/cache/apt/archives/{bare}_{version}_{architecture or 'amd64'}.deb", "")
         self.save()
 
     def save(self) -> None:
         blocks = [
-            f"Package: {name}\nStatus: {'hold' if name in self.held else 'install'} ok "
-            f"{'half-configured' if name in self.broken else 'installed'}\nVersion: {version}\nArchitecture: amd64\n"
+            f"Package: {name.partition(':')[0]}\nStatus: {'hold' if name in self.held else 'install'} ok "
+            f"{'half-configured' if name in self.broken else 'installed'}\nVersion: {version}\n"
+            f"Architecture: {name.partition(':')[2] or 'amd64'}\n"
             for name, version in self.packages.items()
         ]
         self.write("/var/lib/dpkg/status", "\n".join(blocks))
@@ -107,12 +112,15 @@ class Machine:
 
     def run(self, command: Sequence[str]) -> tuple[int, str, str]:
         self.said.append(list(command))
+        self.owned = command[:2] == ["env", "DPKG_FRONTEND_LOCKED=1"]
+        command = command[2:] if self.owned else command
         name = command[0].replace("-", "_")
         result: tuple[int, str, str] = getattr(self, name)(list(command[1:]))
         self.save()
         return result
 
     def apt_get(self, words: list[str]) -> tuple[int, str, str]:
+        assert not self.owned
         if words[0] == "update":
             return 0, "", ""
         if words[0] == "check":
@@ -148,14 +156,19 @@ class Machine:
             return 0, "amd64\n", ""
         if "--audit" in words:
             return 0, "".join(f"{name}\n" for name in self.broken), ""
+        assert self.owned
         if {"--remove", "--purge"} & set(words):
-            for name in words:
+            names = [word for word in words if not word.startswith("--")]
+            if not all(":" in name for name in names):
+                return 2, "", "dpkg: error: ambiguous package name\n"
+            for name in (name.removesuffix(":amd64") for name in names):
                 self.packages.pop(name, None)
                 self.broken.discard(name)
         if "--install" in words and "restore" not in self.fails:
             for path in (word for word in words if word.endswith(".deb")):
                 assert Path(path).exists()
-                name, version, _architecture = Path(path).name.split("_")
+                name, version, architecture = Path(path).name.removesuffix(".deb").split("_")
+                name += "" if architecture == "amd64" else f":{architecture}"
                 self.packages[name] = version
                 self.broken.discard(name)
                 if name == "nvidia-kernel-open-dkms":
@@ -163,6 +176,8 @@ class Machine:
         return 0, "", ""
 
     def dpkg_query(self, words: list[str]) -> tuple[int, str, str]:
+        if "--show" not in words and ":" not in words[1]:
+            return 2, "", "dpkg-query: error: ambiguous package name\n"
         if "--control-path" in words:
             return 0, f"{self.root}/var/lib/dpkg/info/{words[-1]}\n", ""
         if "--show" not in words:
@@ -173,7 +188,7 @@ class Machine:
             }
             return 0, "".join(f"{line}\n" for line in told[words[0]]), ""
         lines = [
-            f"{name}\tamd64\t{version}\t{'hold' if name in self.held else 'install'}\t"
+            f"{name.partition(':')[0]}\t{name.partition(':')[2] or 'amd64'}\t{version}\t{'hold' if name in self.held else 'install'}\t"
             f"{'half-configured' if name in self.broken else 'installed'}\n"
             for name, version in self.packages.items()
         ]
@@ -196,6 +211,7 @@ class Machine:
         verb, names = words[0], set(words[1:])
         if verb == "showauto":
             return 0, "libcuda1\n", ""
+        assert self.owned
         if verb == "hold":
             self.held |= names
         if verb == "unhold":
@@ -426,6 +442,71 @@ def test_absent_tells_what_lacks_its_dependencies_and_forgets_nothing(with_old: 
     assert (with_old.root / nvidia.RECORD.lstrip("/")).exists()
 
 
+LOCK = (
+    "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB);"
+    "print('mine', flush=True); sys.stdin.read()"
+)
+
+
+@pytest.mark.parametrize("name", ["lock-frontend", "lock"])
+def test_dpkg_of_somebody_else_is_waited_for(with_old: Machine, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(nvidia, "LOCK_TIMEOUT", 0)
+    command = [sys.executable, "-c", LOCK, str(with_old.root / "var/lib/dpkg" / name)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout
+        assert other.stdout.readline() == b"mine\n"
+        with pytest.raises(nvidia.Stuck, match="another dpkg is at work"):
+            host(with_old).restore({}, ["libcuda1"])
+        other.communicate()
+    assert with_old.said == []
+    host(with_old).restore({}, ["libcuda1"])
+    assert "libcuda1" not in with_old.packages
+
+
+def test_nobody_else_gets_to_dpkg_while_the_previous_packages_come_back(
+    with_old: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    got: dict[str, bool] = {}
+    play = with_old.run
+
+    def run(command: Sequence[str]) -> tuple[int, str, str]:
+        lock = [sys.executable, "-c", LOCK, str(with_old.root / "var/lib/dpkg/lock-frontend")]
+        for word in {"--remove", "--install", "--configure", "hold", "update"}.intersection(command):
+            got[word] = subprocess.run(lock, check=False, capture_output=True, stdin=subprocess.DEVNULL).returncode == 0
+        return play(command)
+
+    monkeypatch.setattr(with_old, "run", run)
+    with_old.held = {"libcuda1"}
+    with_old.fails = {"build"}
+    with pytest.raises(nvidia.Failed):
+        host(with_old).change(change())
+    assert got == {"update": True, "--remove": False, "--install": False, "--configure": False, "hold": False}
+
+
+def test_what_dpkg_said_is_told_when_it_could_not_put_something_back(
+    with_old: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dpkg = with_old.dpkg
+
+    def failing(words: list[str]) -> tuple[int, str, str]:
+        return (1, "", "dpkg: error processing archive\n") if "--install" in words else dpkg(words)
+
+    monkeypatch.setattr(with_old, "dpkg", failing)
+    with_old.fails = {"build"}
+    with pytest.raises(nvidia.Stuck, match="dpkg: error processing archive"):
+        host(with_old).change(change())
+
+
+def test_a_library_of_a_second_architecture_goes_along_and_comes_back(with_old: Machine) -> None:
+    with_old.keep("libcuda1:i386", f"{OLD}-1")
+    with_old.comes_along = {"libcuda1:i386": f"{NEW}-1"}
+    before = dict(with_old.packages)
+    with_old.fails = {"build"}
+    with pytest.raises(nvidia.Failed, match="was not built"):
+        host(with_old).change(change())
+    assert with_old.packages == before
+
+
 def test_a_hold_of_somebody_else_is_not_lifted(with_old: Machine) -> None:
     with_old.held = {"libcuda1"}
     host(with_old).hold([*PARTS])
@@ -517,6 +598,13 @@ def test_only_the_branch_and_the_drivers_own_packages() -> None:
     assert nvidia.simulation_problem(sound, change()) == ""
     other = nvidia.Simulation({"libcuda1": "580.1.1-1", "libnvidia-ml1": "595.71.05-1"}, [])
     assert nvidia.simulation_problem(other, change()) == "apt would install libnvidia-ml1 595.71.05-1"
+
+
+def test_libraries_of_a_second_architecture_are_the_drivers_own() -> None:
+    goes = nvidia.Simulation({"libcuda1": "590.48.01-1"}, ["libcuda1:i386"])
+    assert nvidia.simulation_problem(goes, change()) == ""
+    other = nvidia.Simulation({"libcuda1:i386": "595.71.05-1"}, [])
+    assert nvidia.simulation_problem(other, change()) == "apt would install libcuda1:i386 595.71.05-1"
 
 
 def test_the_pin_of_the_new_branch_takes_the_place_of_the_old(machine: Machine) -> None:
