@@ -38,6 +38,8 @@ LOG = f"{HOME}/make.log"
 ARCHIVES = "/var/cache/apt/archives"
 PREFERENCES = "/etc/apt/preferences.d"
 OWN_PREFERENCES = "rigwright-nvidia-driver"
+MODPROBE = "/etc/modprobe.d/rigwright-nvidia-driver.conf"
+UPDATE_INITRAMFS = "/usr/sbin/update-initramfs"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 BEGUN, INSTALLED = "begun", "installed"
@@ -375,9 +377,19 @@ class Host:
         except Stuck as error:
             raise Stuck(f"{cause(failure)}; then {error}") from error
         failure.restored = self.version()
+        if change.stage == INSTALLED and not failure.restored:
+            self._let_nouveau()
         self.record.change, self.record.failure = None, failure
         self.save()
         return describe(failure)
+
+    def _let_nouveau(self) -> None:
+        """Without a driver the card is nouveau's again. The role's next run writes the file anew, with a driver that works."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.tree.at(MODPROBE))
+        if self.tree.exists(UPDATE_INITRAMFS):
+            # It has a copy of the file.
+            self.run([UPDATE_INITRAMFS, "-u", "-k", gpu.next_kernel(self.tree)["release"]])
 
     def restore(self, before: t.Mapping[str, Entry], new: t.Collection[str]) -> None:
         """Have exactly the packages of *before* again, and none of *new*.
@@ -485,8 +497,10 @@ class Host:
                     f" {driver['library'] or 'no version'}{'; modprobe: ' + _last_words(err) if err.strip() else ''}"
                 )
                 kernel = gpu.running_kernel(self.tree)
-                words = self._take_back(change, Failure("boot", evidence, change.version, kernel))
-                self.run(["modprobe", "nvidia"])
+                failure = Failure("boot", evidence, change.version, kernel)
+                words = self._take_back(change, failure)
+                # A person's own blacklist of nouveau stands.
+                self.run(["modprobe", "nvidia"] if failure.restored else ["modprobe", "--use-blacklist", "nouveau"])
                 raise Failed(words)
             time.sleep(0.5)
         self._settled()

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _nvidia_change as nvidia
+from ansible_collections.rigwright.workstation.plugins.module_utils import _nvidia_plan as plan
 
 KERNEL = "6.12.117+deb13-amd64"
 OLD, NEW = "580.159.04", "590.48.01"
@@ -114,7 +115,7 @@ class Machine:
         self.said.append(list(command))
         self.owned = command[:2] == ["env", "DPKG_FRONTEND_LOCKED=1"]
         command = command[2:] if self.owned else command
-        name = command[0].replace("-", "_")
+        name = Path(command[0]).name.replace("-", "_")
         result: tuple[int, str, str] = getattr(self, name)(list(command[1:]))
         self.save()
         return result
@@ -216,6 +217,10 @@ class Machine:
             self.held |= names
         if verb == "unhold":
             self.held -= names
+        return 0, "", ""
+
+    def update_initramfs(self, _words: list[str]) -> tuple[int, str, str]:
+        assert not (self.root / nvidia.MODPROBE.lstrip("/")).exists()
         return 0, "", ""
 
     def modprobe(self, _words: list[str]) -> tuple[int, str, str]:
@@ -349,6 +354,38 @@ def test_a_key_that_nobody_has_confirmed_takes_nothing_back(with_old: Machine, m
 
     assert host(with_old).version() == NEW
     assert host(with_old).record.change is not None
+
+
+def test_a_host_without_a_driver_has_nouveau_again(machine: Machine) -> None:
+    machine.fails = {"load"}
+    host(machine).change(change())
+    machine.write(nvidia.MODPROBE, "blacklist nouveau\n")
+    machine.write(nvidia.UPDATE_INITRAMFS, "")
+    machine.boot(loads=False)
+
+    with pytest.raises(nvidia.Failed, match="the host has no driver, as before"):
+        host(machine).settle()
+
+    assert not (machine.root / nvidia.MODPROBE.lstrip("/")).exists()
+    assert machine.said[-2:] == [
+        [nvidia.UPDATE_INITRAMFS, "-u", "-k", KERNEL],
+        ["modprobe", "--use-blacklist", "nouveau"],
+    ]
+
+
+def test_the_previous_driver_keeps_nouveau_away(with_old: Machine) -> None:
+    with_old.fails = {"load"}
+    host(with_old).change(change())
+    with_old.write(nvidia.MODPROBE, "blacklist nouveau\n")
+    with_old.boot(loads=False)
+    with pytest.raises(nvidia.Failed):
+        host(with_old).settle()
+    assert (with_old.root / nvidia.MODPROBE.lstrip("/")).exists()
+    assert with_old.said[-1] == ["modprobe", "nvidia"]
+
+
+def test_the_plan_writes_the_file_that_goes_without_a_driver() -> None:
+    assert nvidia.MODPROBE == plan.MODPROBE
 
 
 @pytest.mark.parametrize("after", range(len(PARTS)))
