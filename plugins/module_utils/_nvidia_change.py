@@ -79,7 +79,7 @@ class Stuck(Exception):
 
 @dataclasses.dataclass
 class Change:
-    """One change. *before* are the touched packages as they were, *new* those that were not there.
+    """One change. *before* are the touched packages as they were, *new* those that were not there, *versions* what apt is to install.
 
     *loads* says whether a GPU is there, so that the module has to be loaded after a reboot.
     """
@@ -93,6 +93,7 @@ class Change:
     preferences: str = ""
     before: dict[str, Entry] = dataclasses.field(default_factory=dict)
     new: list[str] = dataclasses.field(default_factory=list)
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)
     stage: str = BEGUN
     version: str = ""
     boot: str = ""
@@ -294,6 +295,7 @@ class Host:
         touched = [*simulation.install, *simulation.remove, *change.remove]
         change.before = {name: before[name] for name in sorted(set(touched)) if name in before}
         change.new = [name for name in simulation.install if name not in before]
+        change.versions = simulation.install
         change.stage, change.boot = BEGUN, self.boot
         try:
             self._keep(change.before)
@@ -307,13 +309,6 @@ class Host:
             failure = Failure("packages", _last_words(out + err))
         if failure:
             raise Failed(self._take_back(change, failure))
-        automatic = [name for name in change.install if change.before.get(name, {}).get("automatic")]
-        # Its pin would hold the new branch back, and as a configuration file it outlives a removal.
-        gone = [dpkg_name(name, before[name]) for name in change.remove if name in before and not is_driver(name)]
-        with self._owned_dpkg() as run:
-            for words, names in ((["apt-mark", "auto"], automatic), (["dpkg", "--purge"], gone)):
-                if names:
-                    _must(run, [*words, *names])
         self._finish(change)
 
     def _remember(self, change: Change) -> None:
@@ -327,6 +322,17 @@ class Host:
 
     def _finish(self, change: Change) -> None:
         """The packages are in place; without a GPU there is nothing to wait for."""
+        automatic = [name for name in change.install if change.before.get(name, {}).get("automatic")]
+        # Its pin would hold the new branch back, and as a configuration file it outlives a removal.
+        gone = [
+            dpkg_name(name, entry)
+            for name, entry in change.before.items()
+            if name in change.remove and not is_driver(name)
+        ]
+        with self._owned_dpkg() as run:
+            for words, names in ((["apt-mark", "auto"], automatic), (["dpkg", "--purge"], gone)):
+                if names:
+                    _must(run, [*words, *names])
         change.stage, change.version = INSTALLED, self.version()
         self.record.change = change
         self.save()
@@ -470,8 +476,9 @@ class Host:
         with self._owned_dpkg() as run:
             rc, _out, _err = run([*CONFIGURE, "--configure", "--pending"])
         now = self.packages()
-        there = {name for name, entry in now.items() if entry["whole"]}
-        whole = rc == 0 and there.issuperset(change.install) and there.isdisjoint(change.remove)
+        there = {name: entry["version"] for name, entry in now.items() if entry["whole"]}
+        arrived = there.keys() >= set(change.install) and there.items() >= change.versions.items()
+        whole = rc == 0 and arrived and there.keys().isdisjoint(change.remove)
         if whole and not self.run(["dpkg", "--audit"])[1].strip() and self.problem(change) is None:
             self._finish(change)
         else:

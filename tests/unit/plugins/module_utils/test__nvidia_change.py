@@ -140,12 +140,12 @@ class Machine:
             return 0, "".join([*lines, *(f"Remv {part} [1]\n" for part in [*going, *self.removes_also])]), ""
         if "download" in self.fails:
             return 100, "", "E: Failed to fetch http://depot/x.deb  404  Not Found\n"
-        for number, part in enumerate(names):
-            if number == self.dies_after:
-                raise KeyboardInterrupt
+        for part in names[: self.dies_after]:
             self.packages[part] = f"{NEW}-1"
             self.broken.add(part)
             self.save()
+        if self.dies_after is not None:
+            raise KeyboardInterrupt
         self.packages |= self.comes_along
         self.broken.clear()
         self.build(NEW)
@@ -174,6 +174,11 @@ class Machine:
                 self.broken.discard(name)
                 if name == "nvidia-kernel-open-dkms":
                     self.build(version.removesuffix("-1"))
+        if "--configure" in words:
+            unbuilt = "nvidia-kernel-open-dkms" in self.broken
+            self.broken.clear()
+            if unbuilt:
+                self.build(self.packages["nvidia-kernel-open-dkms"].removesuffix("-1"))
         return 0, "", ""
 
     def dpkg_query(self, words: list[str]) -> tuple[int, str, str]:
@@ -404,20 +409,33 @@ def test_a_run_that_was_killed_is_taken_back_by_the_next(with_old: Machine, afte
 
 
 def test_a_run_that_was_killed_after_apt_is_completed(with_old: Machine) -> None:
-    killed = host(with_old)
-    killed.change(change())
-    assert killed.record.change is None  # the module matched at once
-    wanted = change()
-    wanted.before = {
-        "libcuda1": {"version": f"{OLD}-1", "architecture": "amd64", "automatic": True, "hold": False, "whole": True}
-    }
-    killed.record.change = wanted
-    killed.save()
-
+    with_old.dies_after = len(PARTS)
+    with pytest.raises(KeyboardInterrupt):
+        host(with_old).change(change())
+    with_old.said.clear()
     host(with_old).settle()
 
-    assert host(with_old).version() == NEW
-    assert host(with_old).record.change is None
+    completed = host(with_old).record
+    assert completed.failure is None
+    assert completed.change is not None
+    assert (completed.change.stage, completed.change.version) == (nvidia.INSTALLED, NEW)
+    assert with_old.broken == set()
+    # What follows the transaction is not forgotten.
+    assert ["env", "DPKG_FRONTEND_LOCKED=1", "apt-mark", "auto", "libcuda1"] in with_old.said
+
+
+@pytest.mark.parametrize("after", range(1, len(PARTS)))
+def test_half_a_change_within_a_branch_is_none(machine: Machine, after: int) -> None:
+    machine.install("590.44.01")
+    before = dict(machine.packages)
+    machine.dies_after = after
+    with pytest.raises(KeyboardInterrupt):
+        host(machine).change(change())
+
+    with pytest.raises(nvidia.Failed, match="cut short"):
+        host(machine).settle()
+
+    assert machine.packages == before
 
 
 def test_a_transaction_that_takes_more_is_not_begun(with_old: Machine) -> None:
