@@ -81,7 +81,8 @@ class Stuck(Exception):
 class Change:
     """One change. *before* are the touched packages as they were, *new* those that were not there, *versions* what apt is to install.
 
-    *loads* says whether a GPU is there, so that the module has to be loaded after a reboot.
+    *loads* says whether a GPU is there, so that the module has to be loaded after a reboot; *kernel* is the one that it is for: that
+    which boots next, once the packages are in place.
     """
 
     branch: int
@@ -96,6 +97,7 @@ class Change:
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
     stage: str = BEGUN
     version: str = ""
+    kernel: str = ""
     boot: str = ""
 
 
@@ -333,7 +335,7 @@ class Host:
             for words, names in ((["apt-mark", "auto"], automatic), (["dpkg", "--purge"], gone)):
                 if names:
                     _must(run, [*words, *names])
-        change.stage, change.version = INSTALLED, self.version()
+        change.stage, change.version, change.kernel = INSTALLED, self.version(), gpu.next_kernel(self.tree)["release"]
         self.record.change = change
         self.save()
         driver = gpu.read_driver(self.tree)
@@ -466,10 +468,12 @@ class Host:
             return
         if change.stage == BEGUN:
             self._resume(change)
-        elif not change.loads or self._is_loaded(change):
-            self._settled()
-        elif change.boot != self.boot:
+            return
+        if change.loads and change.boot != self.boot:
             self._judge(change)
+        # Under another kernel it is not proven, and what it replaced stays.
+        if not change.loads or (self._is_loaded(change) and gpu.running_kernel(self.tree) == change.kernel):
+            self._settled()
 
     def _resume(self, change: Change) -> None:
         """What dpkg had unpacked is configured; if that makes the new driver whole, it stays, otherwise the old one comes back."""
@@ -490,12 +494,16 @@ class Host:
         return bool(driver["matches"]) and driver["loaded"] == change.version
 
     def _judge(self, change: Change) -> None:
-        """The host has booted: the module has to be loaded now."""
+        """The host has booted: the module has to be loaded now, unless its key waits for a person at the console.
+
+        :raises Failed: it is not, and the previous driver is back.
+        """
+        if self._is_loaded(change):
+            return
         _rc, _out, err = self.run(["modprobe", "nvidia"])
         end = time.monotonic() + LOAD_TIMEOUT
         while not self._is_loaded(change):
-            if "Key was rejected" in err:
-                # Only a person at the console can help, and the previous driver's module would be rejected as well.
+            if change.build == DKMS and self._key_waits():
                 return
             if time.monotonic() > end:
                 driver = gpu.read_driver(self.tree)
@@ -503,14 +511,17 @@ class Host:
                     f"after the reboot the module is {driver['loaded'] or 'not loaded'}, the libraries are of"
                     f" {driver['library'] or 'no version'}{'; modprobe: ' + _last_words(err) if err.strip() else ''}"
                 )
-                kernel = gpu.running_kernel(self.tree)
-                failure = Failure("boot", evidence, change.version, kernel)
+                failure = Failure("boot", evidence, change.version, gpu.running_kernel(self.tree))
                 words = self._take_back(change, failure)
                 # A person's own blacklist of nouveau stands.
                 self.run(["modprobe", "nvidia"] if failure.restored else ["modprobe", "--use-blacklist", "nouveau"])
                 raise Failed(words)
             time.sleep(0.5)
-        self._settled()
+
+    def _key_waits(self) -> bool:
+        """Whether Secure Boot does not trust yet what DKMS builds: says nothing against a driver."""
+        boot = gpu.read_secure_boot(self.tree, gpu.read_system(self.tree)["distribution"])
+        return bool(boot["state"] == "enabled" and not boot["enrolled"])
 
     def _settled(self) -> None:
         """The new driver is proven: what it replaced is needed no more, but for what `absent` gives back."""

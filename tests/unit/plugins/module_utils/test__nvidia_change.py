@@ -39,6 +39,7 @@ class Machine:
         self.files: list[str] = []
         self.made: dict[str, str] = {}
         self.owned = False
+        self.kernel = KERNEL
         self.said: list[list[str]] = []
         for path, text in {
             "/proc/sys/kernel/osrelease": KERNEL,
@@ -84,12 +85,12 @@ class Machine:
         if "build" in self.fails and version == NEW:
             self.write(
                 f"{top}/build/make.log",
-                f"DKMS make.log for nvidia-{NEW} for kernel {KERNEL} (x86_64)\na.c:1: error: too few\n",
+                f"DKMS make.log for nvidia-{NEW} for kernel {self.kernel} (x86_64)\na.c:1: error: too few\n",
             )
             self.broken.add("nvidia-kernel-open-dkms")
             return
-        self.write(f"{top}/{KERNEL}/x86_64/module/nvidia.ko", "")
-        (self.root / f"var/lib/dkms/nvidia/kernel-{KERNEL}-x86_64").symlink_to(f"{version}/{KERNEL}/x86_64")
+        self.write(f"{top}/{self.kernel}/x86_64/module/nvidia.ko", "")
+        (self.root / f"var/lib/dkms/nvidia/kernel-{self.kernel}-x86_64").symlink_to(f"{version}/{self.kernel}/x86_64")
 
     def clear(self, path: str) -> None:
         shutil.rmtree(self.root / path.lstrip("/"), ignore_errors=True)
@@ -346,19 +347,76 @@ def test_a_driver_that_does_not_load_after_the_reboot_is_taken_back(with_old: Ma
     record = nvidia.Record.load(host(with_old).tree)
     assert record.failure is not None
     assert record.failure.at == "boot"
+    assert record.failure.kernel == KERNEL
 
 
-def test_a_key_that_nobody_has_confirmed_takes_nothing_back(with_old: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    with_old.fails = {"load"}
+@pytest.fixture
+def with_secure_boot(with_old: Machine) -> Machine:
+    """A machine that checks signatures, with a key of DKMS's that waits for the console."""
+    with_old.write("/etc/os-release", "ID=debian\n")
+    with_old.write("/var/lib/dkms/mok.pub", "certificate")
+    efivars = "/sys/firmware/efi/efivars"
+    with_old.write(f"{efivars}/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", "\6\0\0\0\1")
+    with_old.write(f"{efivars}/MokNew-605dab50-e046-4300-abb6-3dd810dd8b23", "\6\0\0\0certificate")
+    return with_old
+
+
+def boot_what_does_not_load(machine: Machine, wanted: nvidia.Change) -> None:
+    machine.fails = {"load"}
+    host(machine).change(wanted)
+    machine.boot(loads=False)
+    host(machine).settle()
+
+
+def test_a_key_that_nobody_has_confirmed_takes_nothing_back(with_secure_boot: Machine) -> None:
+    boot_what_does_not_load(with_secure_boot, change())
+
+    assert host(with_secure_boot).version() == NEW
+    waiting = host(with_secure_boot).record.change
+    assert waiting is not None
+
+    with_secure_boot.fails = set()
+    with_secure_boot.boot()
+    host(with_secure_boot).settle()
+    assert host(with_secure_boot).record.change is None
+
+
+def test_a_trusted_key_is_no_excuse(with_secure_boot: Machine) -> None:
+    efivars = "/sys/firmware/efi/efivars"
+    with_secure_boot.write(f"{efivars}/MokListRT-605dab50-e046-4300-abb6-3dd810dd8b23", "\6\0\0\0certificate")
+    with pytest.raises(nvidia.Failed, match="does not work"):
+        boot_what_does_not_load(with_secure_boot, change())
+
+
+def test_modules_that_came_signed_wait_for_no_key(with_secure_boot: Machine) -> None:
+    with_secure_boot.write(f"/lib/modules/{KERNEL}/modules.dep", "kernel/nvidia-590/nvidia.ko:\n")
+    with pytest.raises(nvidia.Failed, match="does not work"):
+        boot_what_does_not_load(with_secure_boot, dataclasses.replace(change(), build="prebuilt"))
+
+
+def test_a_driver_is_proven_under_the_kernel_that_it_is_for(with_old: Machine) -> None:
+    newer = "6.12.200+deb13-amd64"
+    with_old.kernel = newer
+    with_old.keep("libgcc-s1", "12")
+    with_old.comes_along = {"libgcc-s1": "14"}
+    kept = with_old.root / nvidia.KEPT.lstrip("/") / "libgcc-s1_12_amd64.deb"
+    with_old.write(f"/boot/vmlinuz-{newer}", "")
     host(with_old).change(change())
-    with_old.boot(loads=False)
-    rejected = (1, "", "modprobe: ERROR: could not insert 'nvidia': Key was rejected by service\n")
-    monkeypatch.setattr(with_old, "modprobe", lambda _words: rejected)
+    waiting = host(with_old).record.change
+    # It was loaded at once, by the kernel that is to be replaced.
+    assert waiting is not None
+    assert waiting.kernel == newer
 
+    with_old.boot()
     host(with_old).settle()
+    assert host(with_old).record.change == waiting
+    assert kept.exists()
 
-    assert host(with_old).version() == NEW
-    assert host(with_old).record.change is not None
+    with_old.write("/proc/sys/kernel/osrelease", newer)
+    with_old.boot()
+    host(with_old).settle()
+    assert host(with_old).record.change is None
+    assert not kept.exists()
 
 
 def test_a_host_without_a_driver_has_nouveau_again(machine: Machine) -> None:
