@@ -519,9 +519,9 @@ class Host:
             time.sleep(0.5)
 
     def _key_waits(self) -> bool:
-        """Whether Secure Boot does not trust yet what DKMS builds: says nothing against a driver."""
+        """Whether no module is loaded since Secure Boot does not trust yet what DKMS builds: that says nothing against a driver."""
         boot = gpu.read_secure_boot(self.tree, gpu.read_system(self.tree)["distribution"])
-        return bool(boot["state"] == "enabled" and not boot["enrolled"])
+        return bool(boot["state"] == "enabled" and not boot["enrolled"] and not gpu.read_driver(self.tree)["loaded"])
 
     def _settled(self) -> None:
         """The new driver is proven: what it replaced is needed no more, but for what `absent` gives back."""
@@ -529,8 +529,11 @@ class Host:
         self.save()
         wanted = {file_name(name, entry) for name, entry in self.record.replaced.items()}
         for name in self.tree.names(KEPT):
-            if name not in wanted:
-                os.unlink(self.tree.at(f"{KEPT}/{name}"))
+            path = self.tree.at(f"{KEPT}/{name}")
+            if os.path.isdir(path):
+                shutil.rmtree(path)  # of a package that was being made again when the run was killed
+            elif name not in wanted:
+                os.unlink(path)
 
     def hold(self, names: t.Sequence[str]) -> None:
         """Hold these packages, and let go of what an earlier run held."""

@@ -388,6 +388,15 @@ def test_a_trusted_key_is_no_excuse(with_secure_boot: Machine) -> None:
         boot_what_does_not_load(with_secure_boot, change())
 
 
+def test_a_module_that_is_loaded_waits_for_no_key(with_secure_boot: Machine) -> None:
+    with_secure_boot.fails = {"load"}
+    host(with_secure_boot).change(change())
+    with_secure_boot.boot(loads=False)
+    with_secure_boot.write("/sys/module/nvidia/version", OLD)
+    with pytest.raises(nvidia.Failed, match=f"the module is {OLD}, the libraries are of {NEW}"):
+        host(with_secure_boot).settle()
+
+
 def test_modules_that_came_signed_wait_for_no_key(with_secure_boot: Machine) -> None:
     with_secure_boot.write(f"/lib/modules/{KERNEL}/modules.dep", "kernel/nvidia-590/nvidia.ko:\n")
     with pytest.raises(nvidia.Failed, match="does not work"):
@@ -667,6 +676,13 @@ def test_a_package_that_is_made_again_keeps_set_id_bits(uncached: Machine) -> No
 def test_a_configuration_file_that_was_removed_is_none_of_a_package_that_is_made_again(uncached: Machine) -> None:
     host(uncached).change(change())
     assert uncached.made["conffiles"] == "/etc/kept\n"
+
+
+def test_what_a_killed_run_left_half_made_goes(uncached: Machine) -> None:
+    left = uncached.root / nvidia.KEPT.lstrip("/") / "tmp1"
+    left.mkdir(parents=True)
+    host(uncached).change(dataclasses.replace(change(), loads=False))
+    assert not left.exists()
 
 
 def test_without_room_for_the_previous_packages_none_is_changed(
