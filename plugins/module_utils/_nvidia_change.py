@@ -38,14 +38,21 @@ LOG = f"{HOME}/make.log"
 ARCHIVES = "/var/cache/apt/archives"
 PREFERENCES = "/etc/apt/preferences.d"
 OWN_PREFERENCES = "rigwright-nvidia-driver"
+MODPROBE = "/etc/modprobe.d/rigwright-nvidia-driver.conf"
+UPDATE_INITRAMFS = "/usr/sbin/update-initramfs"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 BEGUN, INSTALLED = "begun", "installed"
 DKMS = "dkms"
 # Seconds: another apt may be at work; a module that udev loads may take a while.
 LOCK_TIMEOUT = 300
+DPKG_LOCKS = "/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock"
 WORK_LOCK = "/run/rigwright/nvidia_driver.lock"
 LOAD_TIMEOUT = 20
+
+CONFIGURE = ("dpkg", "--force-confdef", "--force-confold")
+# Between two sets of packages that each fit together nothing does.
+FORCED = (*CONFIGURE, "--force-depends", "--force-remove-reinstreq", "--force-hold", "--force-overwrite")
 
 # No question is asked, and no service is restarted by others than the role.
 ENVIRONMENT = {
@@ -72,9 +79,10 @@ class Stuck(Exception):
 
 @dataclasses.dataclass
 class Change:
-    """One change. *before* are the touched packages as they were, *new* those that were not there.
+    """One change. *before* are the touched packages as they were, *new* those that were not there, *versions* what apt is to install.
 
-    *loads* says whether a GPU is there, so that the module has to be loaded after a reboot.
+    *loads* says whether a GPU is there, so that the module has to be loaded after a reboot; *kernel* is the one that it is for: that
+    which boots next, once the packages are in place.
     """
 
     branch: int
@@ -86,8 +94,10 @@ class Change:
     preferences: str = ""
     before: dict[str, Entry] = dataclasses.field(default_factory=dict)
     new: list[str] = dataclasses.field(default_factory=list)
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)
     stage: str = BEGUN
     version: str = ""
+    kernel: str = ""
     boot: str = ""
 
 
@@ -108,6 +118,7 @@ class Record:
     """What the role has done to the packages of this host.
 
     *baseline* are packages as they were before the role changed them first, *brought* those that were not there.
+    The baseline has all that apt changed along; what is given back of it are the driver's own packages.
     """
 
     baseline: dict[str, Entry] = dataclasses.field(default_factory=dict)
@@ -115,6 +126,11 @@ class Record:
     held: list[str] = dataclasses.field(default_factory=list)
     change: Change | None = None
     failure: Failure | None = None
+
+    @property
+    def replaced(self) -> dict[str, Entry]:
+        """The previous driver. Libraries and kernels that came newer stay so: their old versions lack security updates."""
+        return {name: entry for name, entry in self.baseline.items() if _is_own(name)}
 
     @classmethod
     def load(cls, tree: Tree) -> Record:
@@ -160,13 +176,22 @@ def simulation_problem(simulation: Simulation, change: Change) -> str:
         f"{name} {version}"
         for name, version in simulation.install.items()
         # The simulation does not tell whose version it is; a tool of another branch would be the archive's.
-        if gpu.is_driver_package(name) and not gpu.is_on_branch(name, version, change.branch, {gpu.data.ARCHIVE})
+        if is_driver(name) and not gpu.is_on_branch(_bare(name), version, change.branch, {gpu.data.ARCHIVE})
     ]
     return f"apt would install {', '.join(other)}" if other else ""
 
 
+def is_driver(name: str) -> bool:
+    """Whether a package is the driver's, of whichever architecture: a name as ``Host.packages`` has it."""
+    return gpu.is_driver_package(_bare(name))
+
+
 def _is_own(name: str) -> bool:
-    return gpu.is_driver_package(name) or bool(re.match("nvidia-driver-pinning-", name))
+    return is_driver(name) or name.startswith("nvidia-driver-pinning-")
+
+
+def _bare(name: str) -> str:
+    return name.partition(":")[0]
 
 
 def apt_command(change: Change, parts: str, *options: str) -> list[str]:
@@ -272,8 +297,12 @@ class Host:
         touched = [*simulation.install, *simulation.remove, *change.remove]
         change.before = {name: before[name] for name in sorted(set(touched)) if name in before}
         change.new = [name for name in simulation.install if name not in before]
+        change.versions = simulation.install
         change.stage, change.boot = BEGUN, self.boot
-        self._keep(change.before)
+        try:
+            self._keep(change.before)
+        except (OSError, Stuck) as error:
+            raise Failed(f"no package was changed, since the previous ones could not be kept: {error}") from error
         self._remember(change)
         with preferences_parts(self.tree, change) as parts:
             rc, out, err = self.run(apt_command(change, parts))
@@ -282,13 +311,6 @@ class Host:
             failure = Failure("packages", _last_words(out + err))
         if failure:
             raise Failed(self._take_back(change, failure))
-        automatic = [name for name in change.install if change.before.get(name, {}).get("automatic")]
-        if automatic:
-            self._must(["apt-mark", "auto", *automatic])
-        # Its pin would hold the new branch back, and as a configuration file it outlives a removal.
-        gone = [name for name in change.remove if not gpu.is_driver_package(name)]
-        if gone:
-            self._must(["dpkg", "--purge", *gone])
         self._finish(change)
 
     def _remember(self, change: Change) -> None:
@@ -302,7 +324,18 @@ class Host:
 
     def _finish(self, change: Change) -> None:
         """The packages are in place; without a GPU there is nothing to wait for."""
-        change.stage, change.version = INSTALLED, self.version()
+        automatic = [name for name in change.install if change.before.get(name, {}).get("automatic")]
+        # Its pin would hold the new branch back, and as a configuration file it outlives a removal.
+        gone = [
+            dpkg_name(name, entry)
+            for name, entry in change.before.items()
+            if name in change.remove and not is_driver(name)
+        ]
+        with self._owned_dpkg() as run:
+            for words, names in ((["apt-mark", "auto"], automatic), (["dpkg", "--purge"], gone)):
+                if names:
+                    _must(run, [*words, *names])
+        change.stage, change.version, change.kernel = INSTALLED, self.version(), gpu.next_kernel(self.tree)["release"]
         self.record.change = change
         self.save()
         driver = gpu.read_driver(self.tree)
@@ -343,68 +376,84 @@ class Host:
         :raises Stuck: it could not be restored; the text begins with the reason.
         """
         if failure.log:
-            # The build directory goes with the package.
-            shutil.copyfile(self.tree.at(failure.log), self.tree.at(LOG))
-            failure.log = LOG
+            # The build directory goes with the package. The way back does not depend on it.
+            with contextlib.suppress(OSError):
+                shutil.copyfile(self.tree.at(failure.log), self.tree.at(LOG))
+                failure.log = LOG
         try:
             self.restore(change.before, change.new)
         except Stuck as error:
             raise Stuck(f"{cause(failure)}; then {error}") from error
         failure.restored = self.version()
+        if change.stage == INSTALLED and not failure.restored:
+            self._let_nouveau()
         self.record.change, self.record.failure = None, failure
         self.save()
         return describe(failure)
+
+    def _let_nouveau(self) -> None:
+        """Without a driver the card is nouveau's again. The role's next run writes the file anew, with a driver that works."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.tree.at(MODPROBE))
+        if self.tree.exists(UPDATE_INITRAMFS):
+            # It has a copy of the file.
+            self.run([UPDATE_INITRAMFS, "-u", "-k", gpu.next_kernel(self.tree)["release"]])
 
     def restore(self, before: t.Mapping[str, Entry], new: t.Collection[str]) -> None:
         """Have exactly the packages of *before* again, and none of *new*.
 
         :raises Stuck: dpkg is not clean afterwards.
         """
-        self._wait_for_dpkg()
-        now = self.packages()
-        different = [name for name, entry in before.items() if not _same(now.get(name), entry)]
-        # Only the driver's own go first, so that flavours and branches do not meet; others are replaced in place.
-        old = [name for name in different if name in now and gpu.is_driver_package(name)]
-        away = [name for name in new if name in now]
-        forced = ["--force-depends", "--force-remove-reinstreq", "--force-hold", "--force-confdef", "--force-confold"]
-        for verb, names in (("--remove", old), ("--purge", away)):
-            if names:
-                self.run(["dpkg", *forced, verb, *names])
-        if different:
+        with self._owned_dpkg() as run:
+            now = self.packages()
+            different = [name for name, entry in before.items() if not _same(now.get(name), entry)]
+            # Only the driver's own go first, so that flavours and branches do not meet; others are replaced in place.
+            old = [dpkg_name(name, now[name]) for name in different if name in now and is_driver(name)]
+            away = [dpkg_name(name, now[name]) for name in new if name in now]
             debs = [self.tree.at(f"{KEPT}/{file_name(name, before[name])}") for name in different]
-            self.run(["dpkg", *forced, "--force-overwrite", "--install", *debs])
-        self.run(["dpkg", "--force-confdef", "--force-confold", "--configure", "--pending"])
-        self._mark(before)
-        now = self.packages()
-        wrong = [name for name, entry in before.items() if not _same(now.get(name), entry)]
-        wrong += [name for name in new if name in now]
-        audit = self.run(["dpkg", "--audit"])[1].strip()
-        if wrong or audit:
-            raise Stuck(
-                f"{', '.join(wrong) or 'dpkg'} could not be put back; their packages lie in {KEPT}. {audit}".strip()
-            )
+            calls = [
+                [*FORCED, verb, *names]
+                for verb, names in (("--remove", old), ("--purge", away), ("--install", debs))
+                if names
+            ]
+            # What one call could not do, the next may mend: the packages as they are in the end decide.
+            told = [
+                _last_words(out + err)
+                for rc, out, err in map(run, [*calls, [*CONFIGURE, "--configure", "--pending"]])
+                if rc
+            ]
+            now = self.packages()
+            wrong = [name for name, entry in before.items() if not _same(now.get(name), entry)]
+            wrong += [name for name in new if name in now]
+            audit = run(["dpkg", "--audit"])[1].strip()
+            if wrong or audit:
+                raise Stuck(
+                    f"{', '.join(wrong) or 'dpkg'} could not be put back; their packages lie in {KEPT}."
+                    f" {' '.join([*told, audit])}".strip()
+                )
+            self._mark(run, before)
 
-    def _mark(self, entries: t.Mapping[str, Entry]) -> None:
+    def _mark(self, run: Run, entries: t.Mapping[str, Entry]) -> None:
         for verb, wanted in (
             ("auto", [name for name, entry in entries.items() if entry["automatic"]]),
             ("manual", [name for name, entry in entries.items() if not entry["automatic"]]),
             ("hold", [name for name, entry in entries.items() if entry["hold"]]),
         ):
             if wanted:
-                self.run(["apt-mark", verb, *wanted])
+                _must(run, ["apt-mark", verb, *wanted])
 
-    def _wait_for_dpkg(self) -> None:
-        """A killed apt leaves a dpkg that goes on with what it was told."""
-        end = time.monotonic() + LOCK_TIMEOUT
-        with open(self.tree.at("/var/lib/dpkg/lock"), "w", encoding="utf-8") as lock:
-            while True:
-                try:
-                    fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    return
-                except OSError as error:
-                    if time.monotonic() > end:
-                        raise Stuck(f"another dpkg is at work since {LOCK_TIMEOUT} s") from error
-                    time.sleep(1)
+    @contextlib.contextmanager
+    def _owned_dpkg(self) -> t.Iterator[Run]:
+        """Programs that use dpkg, and nobody else's between them: its lock is held as apt holds it. apt-get would wait for itself.
+
+        :raises Stuck: another one does not end.
+        """
+        frontend, database = map(self.tree.at, DPKG_LOCKS)
+        with _locked(frontend):
+            # A killed apt leaves a dpkg that goes on with what it was told.
+            with _locked(database):
+                pass
+            yield lambda command: self.run(["env", "DPKG_FRONTEND_LOCKED=1", *command])
 
     # --- afterwards ---
 
@@ -419,18 +468,21 @@ class Host:
             return
         if change.stage == BEGUN:
             self._resume(change)
-        elif not change.loads or self._is_loaded(change):
-            self._settled()
-        elif change.boot != self.boot:
+            return
+        if change.loads and change.boot != self.boot:
             self._judge(change)
+        # Under another kernel it is not proven, and what it replaced stays.
+        if not change.loads or (self._is_loaded(change) and gpu.running_kernel(self.tree) == change.kernel):
+            self._settled()
 
     def _resume(self, change: Change) -> None:
         """What dpkg had unpacked is configured; if that makes the new driver whole, it stays, otherwise the old one comes back."""
-        self._wait_for_dpkg()
-        rc, _out, _err = self.run(["dpkg", "--force-confdef", "--force-confold", "--configure", "--pending"])
+        with self._owned_dpkg() as run:
+            rc, _out, _err = run([*CONFIGURE, "--configure", "--pending"])
         now = self.packages()
-        there = {name for name, entry in now.items() if entry["whole"]}
-        whole = rc == 0 and there.issuperset(change.install) and there.isdisjoint(change.remove)
+        there = {name: entry["version"] for name, entry in now.items() if entry["whole"]}
+        arrived = there.keys() >= set(change.install) and there.items() >= change.versions.items()
+        whole = rc == 0 and arrived and there.keys().isdisjoint(change.remove)
         if whole and not self.run(["dpkg", "--audit"])[1].strip() and self.problem(change) is None:
             self._finish(change)
         else:
@@ -442,12 +494,16 @@ class Host:
         return bool(driver["matches"]) and driver["loaded"] == change.version
 
     def _judge(self, change: Change) -> None:
-        """The host has booted: the module has to be loaded now."""
+        """The host has booted: the module has to be loaded now, unless its key waits for a person at the console.
+
+        :raises Failed: it is not, and the previous driver is back.
+        """
+        if self._is_loaded(change):
+            return
         _rc, _out, err = self.run(["modprobe", "nvidia"])
         end = time.monotonic() + LOAD_TIMEOUT
         while not self._is_loaded(change):
-            if "Key was rejected" in err:
-                # Only a person at the console can help, and the previous driver's module would be rejected as well.
+            if change.build == DKMS and self._key_waits():
                 return
             if time.monotonic() > end:
                 driver = gpu.read_driver(self.tree)
@@ -455,38 +511,52 @@ class Host:
                     f"after the reboot the module is {driver['loaded'] or 'not loaded'}, the libraries are of"
                     f" {driver['library'] or 'no version'}{'; modprobe: ' + _last_words(err) if err.strip() else ''}"
                 )
-                kernel = gpu.running_kernel(self.tree)
-                words = self._take_back(change, Failure("boot", evidence, change.version, kernel))
-                self.run(["modprobe", "nvidia"])
+                failure = Failure("boot", evidence, change.version, gpu.running_kernel(self.tree))
+                words = self._take_back(change, failure)
+                # A person's own blacklist of nouveau stands.
+                self.run(["modprobe", "nvidia"] if failure.restored else ["modprobe", "--use-blacklist", "nouveau"])
                 raise Failed(words)
             time.sleep(0.5)
-        self._settled()
+
+    def _key_waits(self) -> bool:
+        """Whether no module is loaded since Secure Boot does not trust yet what DKMS builds: that says nothing against a driver."""
+        boot = gpu.read_secure_boot(self.tree, gpu.read_system(self.tree)["distribution"])
+        return bool(boot["state"] == "enabled" and not boot["enrolled"] and not gpu.read_driver(self.tree)["loaded"])
 
     def _settled(self) -> None:
         """The new driver is proven: what it replaced is needed no more, but for what `absent` gives back."""
         self.record.change = None
         self.save()
-        wanted = {file_name(name, entry) for name, entry in self.record.baseline.items()}
+        wanted = {file_name(name, entry) for name, entry in self.record.replaced.items()}
         for name in self.tree.names(KEPT):
-            if name not in wanted:
-                os.unlink(self.tree.at(f"{KEPT}/{name}"))
+            path = self.tree.at(f"{KEPT}/{name}")
+            if os.path.isdir(path):
+                shutil.rmtree(path)  # of a package that was being made again when the run was killed
+            elif name not in wanted:
+                os.unlink(path)
 
     def hold(self, names: t.Sequence[str]) -> None:
         """Hold these packages, and let go of what an earlier run held."""
-        there = self.packages()
-        loose = [name for name in self.record.held if name not in names and name in there]
-        if loose:
-            self._must(["apt-mark", "unhold", *loose])
-        missing = [name for name in names if name in there and not there[name]["hold"]]
-        self.record.held = sorted({*(name for name in self.record.held if name in names), *missing})
-        self.save()
-        if missing:
-            self._must(["apt-mark", "hold", *missing])
+        with self._owned_dpkg() as run:
+            there = self.packages()
+            loose = [name for name in self.record.held if name not in names and name in there]
+            if loose:
+                _must(run, ["apt-mark", "unhold", *loose])
+            missing = [name for name in names if name in there and not there[name]["hold"]]
+            self.record.held = sorted({*(name for name in self.record.held if name in names), *missing})
+            self.save()
+            if missing:
+                _must(run, ["apt-mark", "hold", *missing])
 
     def give_back(self, going: t.Sequence[str]) -> None:
-        """Be without the role: what it brought goes, what it replaced comes back."""
+        """Be without the role: what it brought goes, the driver that it replaced comes back.
+
+        :raises Stuck: dpkg is not clean, or packages lack what they need; the record and what was kept are still there.
+        """
         self.hold([])
-        self.restore(self.record.baseline, going)
+        self.restore(self.record.replaced, going)
+        # What else was there is newer by now, and dpkg was told not to look.
+        self._must(["apt-get", "check", "--quiet", "-o", f"DPkg::Lock::Timeout={LOCK_TIMEOUT}"])
         shutil.rmtree(self.tree.at(HOME), ignore_errors=True)
 
     def save(self) -> None:
@@ -506,15 +576,20 @@ class Host:
             if os.path.exists(cached):
                 shutil.copyfile(cached, unfinished)
             else:
-                self._repack(name, unfinished)
+                self._repack(dpkg_name(name, entry), unfinished)
             os.replace(unfinished, kept)
 
     def _repack(self, name: str, target: str) -> None:
         """Make a package of what is installed: no source may have that version any more."""
         with tempfile.TemporaryDirectory(dir=self.tree.at(KEPT)) as root:
             os.chmod(root, 0o755)  # noqa: S103 - it becomes the package's root directory
-            for path, place in listed_files(self._must(["dpkg-query", "--listfiles", name])):
-                _copy(self.tree.at(place), root + path)
+            files = listed_files(self._must(["dpkg-query", "--listfiles", name]))
+            directories = {os.path.dirname(path) for path, _place in files}
+            for path, place in files:
+                if path in directories:
+                    _copy_directory(self.tree.at(place), root + path)
+                else:
+                    _copy(self.tree.at(place), root + path)
             control = os.path.join(root, "DEBIAN")
             os.mkdir(control, 0o755)
             _write(os.path.join(control, "control"), control_of(self._must(["dpkg-query", "--status", name])))
@@ -522,13 +597,11 @@ class Host:
                 if script != "md5sums":
                     path = self._must(["dpkg-query", "--control-path", name, script]).strip()
                     shutil.copy2(path, os.path.join(control, script))
+            _drop_missing_conffiles(root)
             self._must(["dpkg-deb", "-Zgzip", "-z1", "--build", root, target])
 
     def _must(self, command: t.Sequence[str]) -> str:
-        rc, out, err = self.run(command)
-        if rc != 0:
-            raise Stuck(f"`{' '.join(command[:3])} ...` ended with {rc}: {_last_words(out + err)}")
-        return out
+        return _must(self.run, command)
 
 
 # --- words and files -------------------------------------------------------------------------------------------------
@@ -553,9 +626,14 @@ def cause(failure: Failure) -> str:
     return what + (f" (log: {failure.log})" if failure.log else "")
 
 
+def dpkg_name(name: str, entry: Entry) -> str:
+    """A package by the only name that is never ambiguous to dpkg: one library may be there for two architectures."""
+    return f"{_bare(name)}:{entry['architecture']}"
+
+
 def file_name(name: str, entry: Entry) -> str:
     """As apt names the file of a package in its cache."""
-    return f"{name.partition(':')[0]}_{entry['version'].replace(':', '%3a')}_{entry['architecture']}.deb"
+    return f"{_bare(name)}_{entry['version'].replace(':', '%3a')}_{entry['architecture']}.deb"
 
 
 def listed_files(text: str) -> list[tuple[str, str]]:
@@ -576,6 +654,32 @@ def control_of(status: str) -> str:
     return "".join(f"{field}\n" for field in fields if not re.match(r"(Status|Conffiles|Config-Version):", field))
 
 
+def _must(run: Run, command: t.Sequence[str]) -> str:
+    rc, out, err = run(command)
+    if rc != 0:
+        raise Stuck(f"`{' '.join(command[:3])} ...` ended with {rc}: {_last_words(out + err)}")
+    return out
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> t.Iterator[None]:
+    """Hold a lock of dpkg's.
+
+    :raises Stuck: another process held it for ``LOCK_TIMEOUT``.
+    """
+    end = time.monotonic() + LOCK_TIMEOUT
+    with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640), "w", encoding="ascii") as lock:
+        while True:
+            try:
+                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError as error:
+                if time.monotonic() > end:
+                    raise Stuck(f"another dpkg is at work since {LOCK_TIMEOUT} s") from error
+                time.sleep(1)
+        yield
+
+
 def _same(now: Entry | None, before: Entry) -> bool:
     return now is not None and now["version"] == before["version"] and now["whole"] >= before["whole"]
 
@@ -585,18 +689,40 @@ def _last_words(text: str) -> str:
     return " ".join(" ".join(told).split())[-800:]
 
 
+def _copy_directory(source: str, target: str) -> None:
+    """A directory that has more of the package in it. On the host it may be a link to one: /lib is, where /usr is merged."""
+    if os.path.isdir(source):
+        os.mkdir(target)
+        _copy_state(source, target)
+
+
 def _copy(source: str, target: str) -> None:
     if os.path.islink(source):
         os.symlink(os.readlink(source), target)
     elif os.path.isdir(source):
-        os.makedirs(target, exist_ok=True)
-        shutil.copystat(source, target)
-    elif os.path.exists(source):
-        shutil.copy2(source, target)
+        os.mkdir(target)
+    elif os.path.isfile(source):
+        shutil.copyfile(source, target)
     else:
         return  # removed by hand: the package has it no more
-    state = os.lstat(source)
+    _copy_state(source, target)
+
+
+def _drop_missing_conffiles(root: str) -> None:
+    """dpkg-deb makes no package of which a configuration file is missing, as one is that a person has removed."""
+    tree = Tree(root)
+    named = tree.text("/DEBIAN/conffiles").splitlines()
+    if named:
+        there = [line for line in named if tree.exists(line.split()[-1])]
+        _write(f"{root}/DEBIAN/conffiles", "".join(f"{line}\n" for line in there))
+
+
+def _copy_state(source: str, target: str) -> None:
+    """Owner, mode and times. The owner first: chown clears the set-id bits of a mode."""
+    is_link = os.path.islink(target)
+    state = os.lstat(source) if is_link else os.stat(source)
     os.chown(target, state.st_uid, state.st_gid, follow_symlinks=False)
+    shutil.copystat(source, target, follow_symlinks=not is_link)
 
 
 def _write(path: str, text: str) -> None:
@@ -622,7 +748,7 @@ def main() -> int:
     try:
         with alone():
             Host(run).settle()
-    except (Failed, Stuck) as error:
+    except (Failed, Stuck, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0

@@ -30,7 +30,8 @@ options:
       - V(present) carries O(change) out and sets the holds.
       - V(settled) ends what an earlier run left. A change that was cut short is completed or taken back, and one that has been booted
         is accepted or taken back.
-      - V(absent) removes O(going), restores what the role once replaced, and lifts its holds.
+      - V(absent) removes O(going), restores the driver that the role once replaced, and lifts its holds. Libraries and kernels that came
+        newer along with a driver stay as they are by now.
     type: str
     choices: [present, settled, absent]
     default: present
@@ -87,8 +88,7 @@ ROOT = "/"
 
 
 def locked_names(host: change.Host) -> list[str]:
-    packages = gpu.read_packages(host.tree)
-    return sorted(name for name in packages if gpu.is_driver_package(name) or gpu.is_kernel_metapackage(name))
+    return sorted(name for name in host.packages() if change.is_driver(name) or gpu.is_kernel_metapackage(name))
 
 
 def carry_out(host: change.Host, params: t.Mapping[str, t.Any]) -> str:
@@ -133,7 +133,7 @@ def main() -> None:
         if not module.check_mode:
             try:
                 taken_back = carry_out(host, module.params)
-            except (change.Failed, change.Stuck) as error:
+            except (change.Failed, change.Stuck, OSError) as error:
                 module.fail_json(msg=f"{error}.".replace("..", "."))
     shown = module.params["shown"]
     module.exit_json(
