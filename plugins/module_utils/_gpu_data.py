@@ -28,6 +28,10 @@ _BRANCHES_2025 = "docs.nvidia.com/datacenter/tesla/drivers/supported-drivers-and
 _TOOLKITS = "docs.nvidia.com/cuda/cuda-toolkit-release-notes, table of corresponding driver versions"
 _MINOR = "docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html"
 _COMPUTE = "developer.nvidia.com/cuda-gpus"
+_PTX = (
+    "llvm/llvm-project, NVPTX.td: sm_89 and sm_90 need PTX 7.8 (CUDA 11.8), sm_100 and sm_120 8.6 and 8.7 (CUDA 12.8),"
+    " sm_103 and sm_121 8.8 (CUDA 12.9)"
+)
 _MIG = "docs.nvidia.com/datacenter/tesla/mig-user-guide/610/supported-gpus.html"
 _GUIDE = "docs.nvidia.com/datacenter/tesla/driver-installation-guide"
 _GCP = "GoogleCloudPlatform/compute-gpu-installation, config.py and installers"
@@ -40,11 +44,16 @@ COMPUTE, DESKTOP = "compute", "desktop"
 
 
 class Generation(t.NamedTuple):
-    """What all cards of a generation have in common. None as the highest stands for: not ended."""
+    """What all cards of a generation have in common. None as the highest stands for: not ended.
+
+    *lowest_cuda* is the first toolkit that compiles for the generation, None where every toolkit below does. Of a generation
+    the first capability counts, since its code runs on the later ones of its number: that of 10.0 on 10.3, of 12.0 on 12.1.
+    """
 
     name: str
     modules: tuple[str, ...]
     highest_branch: int | None
+    lowest_cuda: str | None
     highest_cuda: str | None
     bf16: bool
     source: str
@@ -52,18 +61,36 @@ class Generation(t.NamedTuple):
 
 GENERATIONS: tuple[Generation, ...] = (
     Generation(
-        "Tesla or older", (CLOSED,), 340, "6.5", False, "unverified for CUDA; branch: NVIDIA forum, current releases"
+        "Tesla or older",
+        (CLOSED,),
+        340,
+        None,
+        "6.5",
+        False,
+        "unverified for CUDA; branch: NVIDIA forum, current releases",
     ),
-    Generation("Fermi", (CLOSED,), 390, "8.0", False, _MATRIX),
-    Generation("Kepler", (CLOSED,), 470, "11.8", False, _MATRIX),
-    Generation("Maxwell", (CLOSED,), 580, "12.9", False, _MATRIX + "; modules: " + _FLAVOURS),
-    Generation("Pascal", (CLOSED,), 580, "12.9", False, _MATRIX + "; modules: " + _FLAVOURS),
-    Generation("Volta", (CLOSED,), 580, "12.9", False, _MATRIX + "; modules: " + _FLAVOURS),
-    Generation("Turing", (OPEN, CLOSED), None, None, False, _MATRIX + "; modules: " + _FLAVOURS),
-    Generation("Ampere", (OPEN, CLOSED), None, None, True, _MATRIX + "; modules: " + _FLAVOURS),
-    Generation("Ada", (OPEN, CLOSED), None, None, True, _MATRIX + "; modules: " + _FLAVOURS),
-    Generation("Hopper", (OPEN, CLOSED), None, None, True, _MATRIX + "; modules: " + _FLAVOURS),
-    Generation("Blackwell", (OPEN,), None, None, True, _MATRIX + "; modules: " + _FLAVOURS),
+    Generation("Fermi", (CLOSED,), 390, None, "8.0", False, _MATRIX),
+    Generation("Kepler", (CLOSED,), 470, None, "11.8", False, _MATRIX),
+    Generation("Maxwell", (CLOSED,), 580, None, "12.9", False, _MATRIX + "; modules: " + _FLAVOURS),
+    Generation("Pascal", (CLOSED,), 580, None, "12.9", False, _MATRIX + "; modules: " + _FLAVOURS),
+    Generation("Volta", (CLOSED,), 580, None, "12.9", False, _MATRIX + "; modules: " + _FLAVOURS),
+    Generation("Turing", (OPEN, CLOSED), None, None, None, False, _MATRIX + "; modules: " + _FLAVOURS),
+    Generation("Ampere", (OPEN, CLOSED), None, None, None, True, _MATRIX + "; modules: " + _FLAVOURS),
+    Generation(
+        "Ada", (OPEN, CLOSED), None, "11.8", None, True, _MATRIX + "; modules: " + _FLAVOURS + "; lowest CUDA: " + _PTX
+    ),
+    Generation(
+        "Hopper",
+        (OPEN, CLOSED),
+        None,
+        "11.8",
+        None,
+        True,
+        _MATRIX + "; modules: " + _FLAVOURS + "; lowest CUDA: " + _PTX,
+    ),
+    Generation(
+        "Blackwell", (OPEN,), None, "12.8", None, True, _MATRIX + "; modules: " + _FLAVOURS + "; lowest CUDA: " + _PTX
+    ),
 )
 
 
@@ -101,7 +128,8 @@ CHIPS: tuple[Chip, ...] = (
     Chip("GB205", "Blackwell", "12.0", "570.133.07", False, _OPEN_README + "; " + _COMPUTE),
     Chip("GB206", "Blackwell", "12.0", "575.51.02", False, _OPEN_README + "; " + _COMPUTE),
     Chip("GB207", "Blackwell", "12.0", "575.64", False, _OPEN_README + "; " + _COMPUTE),
-    Chip("GB20B", "Blackwell", "12.1", "590.48.01", False, _OPEN_README + "; " + _COMPUTE),
+    # The README names it from 590.48.01 on, but machines run with releases before: what is listed there is not all that works.
+    Chip("GB20B", "Blackwell", "12.1", "580.126.09", False, "snowflakedb/ArcticTraining#345, nvidia-smi; " + _COMPUTE),
 )
 
 # A card that none of the ranges below holds is newer than this file: it is planned for as one of the newest generation.
@@ -179,7 +207,7 @@ class Branch(t.NamedTuple):
     source: str
 
 
-# From 595 on only Turing and newer. 620's guide has open modules alone; 610's still lists the closed ones.
+# From 590 on only Turing and newer. 620's guide has open modules alone; 610's still lists the closed ones.
 BRANCHES: tuple[Branch, ...] = (
     Branch(535, "long_term", "2026-06", "12.2", (OPEN, CLOSED), "Maxwell", _BRANCHES_2026 + "; CUDA: " + _TOOLKITS),
     Branch(
@@ -318,6 +346,13 @@ class CudaRepository(t.NamedTuple):
     source: str
 
 
+# What the signed Release files say of themselves: Origin of the archives, Label of NVIDIA's.
+ARCHIVE_ORIGINS = frozenset({"Debian", "Debian Backports", "Ubuntu"})
+CUDA_REPOSITORY_LABEL = "NVIDIA CUDA"
+RELEASES_SOURCE = (
+    "apt-cache policy of bookworm (measured 2026-11-22); NVIDIA's own /etc/apt/preferences.d/cuda-repository-pin-600"
+)
+
 CUDA_REPOSITORY_URL = "https://developer.download.nvidia.com/compute/cuda/repos"
 CUDA_KEYRING_PACKAGE = "cuda-keyring_1.1-1_all.deb"
 CUDA_KEYRING_SOURCE = _GCP + "; 1.0-1 is not there for ubuntu2404 (NVIDIA/ansible-role-nvidia-driver#88)"
@@ -414,7 +449,7 @@ class PackageSet(t.NamedTuple):
     """What to install for a source, scope and flavour, from a branch on.
 
     In the names {branch} is the branch, {server} is "-server" where the machine has NVSwitch, else nothing. *pinning* is
-    installed first, in an apt call of its own; *prebuilt* is a module for the kernel's flavour {kernel}, *dkms* what builds
+    what keeps apt on the branch; *prebuilt* is a module for the kernel's flavour {kernel}, *dkms* what builds
     one when there is none (empty: *packages* bring it themselves).
     """
 
@@ -682,19 +717,24 @@ FABRIC_MANAGERS: tuple[FabricManager, ...] = (
 
 # Names of packages that belong to a driver, and of those that look like it and do not: they outlive a change of driver.
 DRIVER_PACKAGES = (
-    r"(lib)?nvidia-.*|libcuda1|libcudadebugger1|libnvcuvid1|lib(egl|gles|glx)-nvidia.*|libgl1-nvidia.*"
+    r"(lib)?nvidia-.*|libcuda1|libcudadebugger1|libnvcuvid1|libnvoptix1|libnvsdm.*|lib(egl|gles|glx)-nvidia.*|libgl1-nvidia.*"
     r"|xserver-xorg-video-nvidia.*|cuda-drivers.*|firmware-nvidia.*|linux-(modules|objects|signatures)-nvidia-.*"
 )
 NOT_DRIVER_PACKAGES = (
-    r"(lib)?nvidia-container.*|nvidia-cuda-.*|nvidia-cudnn.*|nvidia-cg-.*|nvidia-docker.*|nvidia-driver-pinning-.*"
+    r"(lib)?nvidia-container.*|nvidia-cuda-(?!mps$).*|libnvidia-ml-dev|nvidia-(visual-)?profiler|nvidia-opencl-dev|nvidia-cudnn.*|nvidia-cg-.*|nvidia-docker.*|nvidia-driver-pinning-.*"
     r"|nvidia-openjdk-.*|nvidia-settings|nvidia-mig-manager|nvidia-detect|nvidia-installer-cleanup|nvidia-fs.*|nvidia-gds.*"
 )
 # Packages of the driver that the archive has in versions of their own: trixie's nvidia-modprobe is 570.133.07, its driver 550.163.01.
 ARCHIVE_TOOLS = r"nvidia-(modprobe|persistenced|xconfig)"
 ARCHIVE_TOOLS_SOURCE = "apt-cache policy of bookworm and trixie, contrib (measured 2026-11-21)"
 DRIVER_PACKAGES_SOURCE = (
-    "apt-cache pkgnames of bookworm and trixie (measured 2026-11-21); Ubuntu and CUDA names: " + _GUIDE
+    "Package and Source fields of bookworm and trixie (measured 2026-11-22); Ubuntu and CUDA names: " + _GUIDE
 )
+
+# What keeps the GPU open and is no program of a user, by the 15 characters that the kernel keeps of a name: it stops with its
+# package, or sees the new driver after the next boot.
+DAEMONS = ("nvidia-persiste", "nv-fabricmanage", "nv-hostengine")
+DAEMONS_SOURCE = "nvidia-persistenced, nvidia-fabricmanager and DCGM: names of their programs"
 
 # --- what does not build ---------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ import fnmatch
 import functools
 import os
 import re
+import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
@@ -28,6 +29,8 @@ _SHIM = "605dab50-e046-4300-abb6-3dd810dd8b23"
 _EFIVARS = "/sys/firmware/efi/efivars"
 # efivarfs puts four bytes of attributes before a variable's value.
 _EFI_ATTRIBUTES = 4
+# A source in what apt-cache policy says, after its priority: address, suite with component, architecture.
+_PLACE = re.compile(r"\s+-?\d+ (\S.*?)\s+Packages$")
 
 Facts = dict[str, t.Any]
 
@@ -386,21 +389,38 @@ def read_system(tree: Tree) -> Facts:
 
 def read_packages(tree: Tree) -> dict[str, Facts]:
     """Packages of NVIDIA, CUDA and the kernel as dpkg's status has them; those of which nothing is left are left out."""
-    packages = {}
-    for block in tree.text("/var/lib/dpkg/status").split("\n\n"):
-        fields = dict(line.partition(": ")[::2] for line in block.splitlines() if not line.startswith(" "))
-        name, words = fields.get("Package", ""), fields.get("Status", "").split()
-        relevant = is_driver_package(name) or re.match(r"cuda-|nvidia-|linux-(image|headers|generic)", name)
-        if relevant and len(words) == 3 and words[2] not in ("not-installed", "config-files"):
-            packages[name] = {"version": fields.get("Version", ""), "hold": words[0] == "hold", "status": words[2]}
-    return packages
+    return {
+        name: entry
+        for name, entry in _read_status(tree)
+        if is_driver_package(name) or re.match(r"cuda-|nvidia-|linux-(image|headers|generic)", name)
+    }
+
+
+def read_holds(tree: Tree) -> list[str]:
+    """Every package that is held, of whatever kind: a change of the driver may touch more than the driver."""
+    return sorted({name for name, entry in _read_status(tree) if entry["hold"]})
+
+
+def _read_status(tree: Tree) -> t.Iterator[tuple[str, Facts]]:
+    """The packages of the host's own architecture, which is dpkg's; a library of another (Steam's) has the name of its twin."""
+    blocks = [
+        dict(line.partition(": ")[::2] for line in block.splitlines() if not line.startswith(" "))
+        for block in tree.text("/var/lib/dpkg/status").split("\n\n")
+    ]
+    native = next((fields.get("Architecture") for fields in blocks if fields.get("Package") == "dpkg"), None)
+    for fields in blocks:
+        words = fields.get("Status", "").split()
+        foreign = native and fields.get("Architecture") not in (native, "all")
+        if len(words) == 3 and words[2] not in ("not-installed", "config-files") and not foreign:
+            entry = {"version": fields.get("Version", ""), "hold": words[0] == "hold", "status": words[2]}
+            yield fields.get("Package", ""), entry
 
 
 def wanted_names(system: Facts, packages: t.Iterable[str], kernels: t.Iterable[str]) -> list[str]:
     """The packages that apt is asked about: what is installed, what a plan may want, and headers for the kernels."""
     branches = {row.number for row in data.BRANCHES}
-    names = {*packages, *(f"linux-headers-{release}" for release in kernels)}
     flavours = kernel_flavours(packages)
+    names = {*packages, *(f"linux-headers-{kernel}" for kernel in (*kernels, *flavours))}
     for row in data.PACKAGE_SETS:
         if row.distribution == system["distribution"]:
             for template in (*row.packages, *row.dkms, *row.prebuilt, *row.pinning):
@@ -424,10 +444,36 @@ def is_kernel_metapackage(name: str) -> bool:
     return bool(re.match(r"linux-(image|headers|generic)", name)) and not re.search(r"\d+\.\d+\.\d+", name)
 
 
-def parse_policy(text: str, codename: str) -> dict[str, list[Facts]]:
+def parse_sources(text: str, codename: str) -> dict[str, str]:
+    """The places that ``apt-cache policy`` lists when it is asked for no package, and what each is: archive, cuda_repository or other.
+
+    What a source is, its signed Release file says: a mirror is what it mirrors, at whatever address.
+    """
+    origins: dict[str, str] = {}
+    place = ""
+    for line in text.splitlines():
+        source = _PLACE.match(line)
+        release = re.match(r"\s+release (.*)$", line)
+        if source:
+            place = source.group(1)
+        elif release and place:
+            fields = dict(word.partition("=")[::2] for word in release.group(1).split(","))
+            origins[place] = _origin(fields, codename)
+            place = ""
+    return origins
+
+
+def _origin(release: t.Mapping[str, str], codename: str) -> str:
+    if release.get("l") == data.CUDA_REPOSITORY_LABEL:
+        return data.CUDA_REPOSITORY
+    own = bool(codename) and re.match(rf"{re.escape(codename)}(-|$)", release.get("n", ""))
+    return data.ARCHIVE if own and release.get("o") in data.ARCHIVE_ORIGINS else "other"
+
+
+def parse_policy(text: str, sources: t.Mapping[str, str]) -> dict[str, list[Facts]]:
     """The versions that ``apt-cache policy`` lists for each package, and where each comes from.
 
-    *origin* is archive, cuda_repository or other; a version that only dpkg knows has none.
+    *origins* are values of *sources*; a version that only dpkg knows has none.
     """
     offered: dict[str, list[Facts]] = {}
     versions: list[Facts] = []
@@ -436,27 +482,23 @@ def parse_policy(text: str, codename: str) -> dict[str, list[Facts]]:
             versions = offered.setdefault(line[:-1], [])
             continue
         version = re.match(r" (?:\*\*\*|   ) (\S+) (-?\d+)$", line)
-        place = re.match(r"\s+(-?\d+) (\S+)(?: (\S+))?(?: \S+)?\s+Packages$", line)
+        place = _PLACE.match(line)
         if version:
             versions.append({"version": version.group(1), "origins": []})
         elif place and versions:
-            origin = _origin(place.group(2), place.group(3) or "", codename)
+            origin = sources.get(place.group(1), "other")
             versions[-1]["origins"] = sorted({*versions[-1]["origins"], origin})
     return {name: [row for row in rows if row["origins"]] for name, rows in offered.items()}
 
 
-def _origin(url: str, suite: str, codename: str) -> str:
-    if re.search(r"/compute/cuda/repos/|developer\.download\.nvidia\.com", url):
-        return data.CUDA_REPOSITORY
-    component = suite.partition("/")[2].rpartition("/")[2]
-    components = ("main", "contrib", "non-free", "non-free-firmware", "restricted", "universe", "multiverse")
-    own = bool(codename) and suite.startswith(codename) and component in components
-    return data.ARCHIVE if own and "ppa." not in url else "other"
-
-
 def origin_of(version: str, offered: t.Sequence[Facts]) -> str:
-    """Where an installed version comes from. One that is offered no more comes from where the others do, if that is one place."""
-    origins = _origins_of(version, offered) or {origin for row in offered for origin in row["origins"]}
+    """Where an installed version comes from, unknown where that cannot be told.
+
+    A version that is offered no more tells little: an archive keeps the newest alone, and a source may be off. It comes from
+    where the others of its branch do, if that is one place; who merely has the name may have another driver.
+    """
+    related = [row for row in offered if branch_of(row["version"]) == branch_of(version)]
+    origins = _origins_of(version, offered) or {origin for row in related for origin in row["origins"]}
     return origins.pop() if len(origins) == 1 else "unknown"
 
 
@@ -475,21 +517,34 @@ def read_run_installer(tree: Tree) -> Facts:
     }
 
 
-def package_source(packages: t.Mapping[str, Facts], run_installed: bool, library: str) -> str:
+def package_source(packages: t.Mapping[str, Facts], pins: t.Sequence[Facts], run_installed: bool, library: str) -> str:
     """Where the driver comes from.
 
-    none, archive, cuda_repository, other (another repository), unknown (one that apt has no more), run (a .run file),
-    foreign (libraries that no package brought, as where a container's host lends its driver), or mixed.
+    none, archive, cuda_repository, other (another repository), unknown (no source has it any more, and no pin tells), run (a
+    .run file), foreign (libraries that no package brought, as where a container's host lends its driver), or mixed.
     """
     origins = {
         entry["origin"] for name, entry in packages.items() if is_driver_package(name) and branch_of(entry["version"])
     }
-    told = origins - {"unknown"} or origins
+    told = origins - {"unknown"}
+    if origins and not told:
+        told = {_pinned_source(pins) or "unknown"}
     if run_installed:
         return "mixed" if told else "run"
     if not told:
         return "foreign" if library else "none"
     return "mixed" if len(told) > 1 else told.pop()
+
+
+def _pinned_source(pins: t.Iterable[Facts]) -> str:
+    """The source whose driver the pins are made for: NVIDIA's is pinned to a version, or kept away from the archive's."""
+    for pin in pins:
+        if "src:*nvidia*" in pin["packages"]:
+            if pin["pin"].startswith("version "):
+                return data.CUDA_REPOSITORY
+            if pin["pin"] == f"release l={data.CUDA_REPOSITORY_LABEL}" and pin["priority"] < 0:
+                return data.ARCHIVE
+    return ""
 
 
 def read_repositories(tree: Tree) -> list[Facts]:
@@ -565,16 +620,19 @@ def read_free_bytes(tree: Tree, paths: t.Sequence[str] = ("/", "/boot", "/usr", 
 
 
 def gather(tree: Tree, ask_policy: t.Callable[[list[str]], str]) -> Facts:
-    """Everything. *ask_policy* gives what ``apt-cache policy`` says of the names, or nothing."""
+    """Everything. *ask_policy* gives what ``apt-cache policy`` says of the names, and of its sources where there are none."""
     system = read_system(tree)
     packages = read_packages(tree)
     kernels = {running_kernel(tree), next_kernel(tree)["release"]} - {""}
-    policy = parse_policy(ask_policy(wanted_names(system, packages, kernels)), system["codename"])
+    sources = parse_sources(ask_policy([]), system["codename"])
+    policy = parse_policy(ask_policy(wanted_names(system, packages, kernels)), sources)
     for name, entry in packages.items():
         entry["origin"] = origin_of(entry["version"], policy.get(name, []))
     run_installer = read_run_installer(tree)
     driver = read_driver(tree)
+    pins = read_pins(tree)
     return {
+        "month": time.strftime("%Y-%m"),
         "system": system,
         "gpus": read_gpus(tree),
         "nvswitch": has_nvswitch(tree),
@@ -584,10 +642,10 @@ def gather(tree: Tree, ask_policy: t.Callable[[list[str]], str]) -> Facts:
         "next_kernel": next_kernel(tree),
         "kernels": read_kernels(tree, packages, policy),
         "packages": packages,
-        "package_source": package_source(packages, run_installer["installed"], driver["library"]),
+        "package_source": package_source(packages, pins, run_installer["installed"], driver["library"]),
         "available": {name: rows for name, rows in sorted(policy.items()) if rows},
-        "holds": sorted(name for name, entry in packages.items() if entry["hold"]),
-        "pins": read_pins(tree),
+        "holds": read_holds(tree),
+        "pins": pins,
         "repositories": read_repositories(tree),
         "run_installer": run_installer,
         "virtualization": read_virtualization(tree),

@@ -31,6 +31,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_host im
 )
 
 AUTO = "auto"
+SOURCES = (data.ARCHIVE, data.CUDA_REPOSITORY)
 _NO_LIMIT = 10000
 
 
@@ -76,8 +77,8 @@ class Plan:
     *requirements* are those that are not met, as the action ``require`` takes them: any of them, and the plan is refused.
     *version* is the driver's version that apt would install, empty where its lists do not tell. *preliminary*: apt has no list
     of the source yet, so add *repository* (or *components*), ask gpu_host_info again and plan again before anything changes.
-    *pinning* goes first, in an apt call of its own; *install* (with *headers*) and *remove* go in one, which may have to
-    downgrade. *hold* is the whole unit that is locked afterwards: plan again then, since dependencies are part of it.
+    *pinning*, *headers*, *install* and *remove* go in one call of apt, which may have to downgrade. *hold* is the whole unit
+    that is locked afterwards: plan again then, since dependencies are part of it.
     *preferences* is the content of a file of apt. *build*: dkms or prebuilt. *secure_boot*: off, signed (prebuilt modules),
     enrolled (the key of DKMS is trusted), pending (a person confirms it at the next boot), enroll (nobody has staged it yet).
     *reboot* gives the reasons for one, so none means that none is needed. *notes* are worth a warning.
@@ -174,6 +175,8 @@ def toolkit_problem(version: str, driver: str, generations: t.Iterable[str]) -> 
     for row in data.GENERATIONS:
         if row.name in generations and row.highest_cuda and version_key(version) > version_key(row.highest_cuda):
             return f"has CUDA {version}, but CUDA {row.highest_cuda} is the last for {row.name}"
+        if row.name in generations and row.lowest_cuda and version_key(version) < version_key(row.lowest_cuda):
+            return f"has CUDA {version}, but CUDA {row.lowest_cuda} is the first for {row.name}"
     if version_key(driver) < version_key(toolkit.minimum):
         return f"has CUDA {version}, which needs driver {toolkit.minimum} or newer, not {driver}"
     return ""
@@ -203,7 +206,8 @@ def installed_choice(host: Facts) -> Choice:
     branch = max(set(known), key=known.count)
     source = host["package_source"] if host["package_source"] in (data.ARCHIVE, data.CUDA_REPOSITORY) else ""
     modules = scope = ""
-    for row in _package_sets(host, source, branch):
+    rows = [row for place in ([source] if source else SOURCES) for row in _package_sets(host, place, branch)]
+    for row in rows:
         names = {name for templates in (row.dkms, row.prebuilt) for name in _names(templates, host, branch)}
         if names & packages.keys():
             modules = row.modules
@@ -264,7 +268,7 @@ class Planner:
     def _check_words(self) -> bool:
         """The request is made of words that the data knows."""
         offered = {
-            "source": (data.ARCHIVE, data.CUDA_REPOSITORY),
+            "source": SOURCES,
             "branch": tuple(str(row.number) for row in data.BRANCHES),
             "modules": (data.OPEN, data.CLOSED),
             "scope": (data.COMPUTE, data.DESKTOP),
@@ -312,12 +316,16 @@ class Planner:
     def _choose(self) -> bool:
         """Source, branch and flavour together: the first that the GPUs, the source and the request allow."""
         found = [choice for source in self._sources() for choice in self._offers(source)]
-        wanted = [choice for choice in found if self._is_asked_for(choice)]
-        if not self.plan.require(bool(wanted), *self._why_none()):
+        asked = [choice for choice in found if self._is_asked_for(choice)]
+        wanted = [choice for choice in asked if not self._goes_down(choice)]
+        if not self.plan.require(bool(wanted), *self._why_none(asked)):
             return False
         choice = min(wanted, key=self._preference)
         plan = self.plan
         plan.source, plan.branch, plan.modules, plan.scope = choice
+        branch = next(row for row in data.BRANCHES if row.number == choice.branch)
+        if branch.ends and branch.ends < self.host["month"]:
+            plan.notes.append(f"branch {choice.branch} was supported until {branch.ends}, and gets no more fixes")
         for field in ("source", "branch", "modules", "scope"):
             value, asked, had = getattr(choice, field), getattr(self.request, field), getattr(self.installed, field)
             if asked != AUTO:
@@ -377,6 +385,14 @@ class Planner:
     def _is_asked_for(self, choice: Choice) -> bool:
         return all(getattr(self.request, field) in (AUTO, str(value)) for field, value in choice._asdict().items())
 
+    def _goes_down(self, choice: Choice) -> bool:
+        """Whether a driver that serves the GPUs would become an older branch, and nobody has asked for a source or a branch."""
+        return (self.request.source, self.request.branch) == (AUTO, AUTO) and self._is_older(choice)
+
+    def _is_older(self, choice: Choice) -> bool:
+        had = self.installed.branch
+        return choice.branch < had and self.cards.lowest_branch <= had <= self.cards.highest_branch
+
     def _preference(self, choice: Choice) -> tuple[t.Any, ...]:
         """Smaller is better: a source, then a branch and a flavour; what is installed before what is preferred."""
         scope = self.installed.scope or (data.DESKTOP if self.host["desktop"]["present"] else data.COMPUTE)
@@ -386,6 +402,7 @@ class Planner:
             self._sources().index(choice.source),
             any(toolkit_problem(version, f"{choice.branch}.9999", ()) for version in self.request.toolkits),
             choice.branch != self.installed.branch,
+            self._is_older(choice),
             data.PREFERRED_BRANCHES.index(choice.branch),
             choice.modules != (self.installed.modules or data.OPEN),
             choice.scope != scope,
@@ -396,9 +413,19 @@ class Planner:
         upstream = next((kernel["upstream"] for kernel in self.host["kernels"] if kernel["next"]), "")
         return build_failure(str(choice.branch), upstream, choice.source, self.system["distribution"])
 
-    def _why_none(self) -> tuple[str, str, str]:
-        """Variable, problem and remedy when nothing serves the request: the narrowest part of it that is to blame."""
+    def _why_none(self, asked_for: t.Sequence[Choice]) -> tuple[str, str, str]:
+        """Variable, problem and remedy when nothing serves the request: the narrowest part of it that is to blame.
+
+        *asked_for* would serve it, but for being older than what is installed.
+        """
         request, cards, together = self.request, self.cards, " and ".join(self.cards.names)
+        if asked_for:
+            newest = max(choice.branch for choice in asked_for)
+            return (
+                "nvidia_driver_branch",
+                f"is {AUTO}, which does not go down from the installed branch {self.installed.branch} to {newest}",
+                f"use {newest} if an older driver is wanted",
+            )
         everywhere = [choice for source in self._sources() for choice in self._offers(source)]
         branches = sorted({choice.branch for choice in everywhere})
         if request.modules not in (AUTO, *cards.modules):
@@ -458,15 +485,7 @@ class Planner:
         plan.build = "prebuilt" if has_prebuilt else "dkms"
         wanted += prebuilt if has_prebuilt else dkms
         plan.version = driver_version(self._candidate((dkms + wanted)[0]) or self._candidate(wanted[0]))
-        plan.headers = (
-            []
-            if has_prebuilt
-            else [
-                kernel["headers_package"]
-                for kernel in self._kernels()
-                if not kernel["headers"] and kernel["headers_available"]
-            ]
-        )
+        plan.headers = [] if has_prebuilt else self._headers()
         pinning = [name for name in _names(row.pinning, self.host, plan.branch) if self._is_offered(name)]
         plan.pinning = [name for name in pinning if name not in packages]
         plan.install = [name for name in wanted if not self._is_there(name)]
@@ -476,6 +495,20 @@ class Planner:
         if not pinning:
             plan.preferences = preferences(plan.source, plan.branch)
         self._describe_source()
+
+    def _headers(self) -> list[str]:
+        """The headers that DKMS lacks: of the kernels that are there, and of those that come by themselves where nothing is locked."""
+        missing = [
+            kernel["headers_package"]
+            for kernel in self._kernels()
+            if not kernel["headers"] and kernel["headers_available"]
+        ]
+        if self.request.lock:
+            return missing
+        packages = self.host["packages"]
+        images = sorted(name for name in packages if is_kernel_metapackage(name) and "-image-" in name)
+        following = [name.replace("-image-", "-headers-") for name in images]
+        return missing + [name for name in following if name not in packages and self.host["available"].get(name)]
 
     def _is_offered(self, name: str) -> bool:
         """Whether the planned source has a package; one whose lists apt does not have yet is believed to."""
@@ -544,8 +577,13 @@ class Planner:
             entry
             and entry["status"] == "installed"
             and is_on_branch(name, entry["version"], self.plan.branch, origins_now(self.host, name))
-            and entry["origin"] in (self.plan.source, "unknown")
+            and self._is_of_source(entry)
         )
+
+    def _is_of_source(self, entry: Facts) -> bool:
+        """What no source has any more is of the planned one, unless the driver is known to come from another."""
+        unknown = entry["origin"] == "unknown" and self.installed.source in ("", self.plan.source)
+        return unknown or bool(entry["origin"] == self.plan.source)
 
     def _goes(self, name: str, wanted: t.AbstractSet[str]) -> bool:
         """Whether an installed package has to go: of another branch, flavour or source, and not offered by the planned one."""
@@ -562,7 +600,7 @@ class Planner:
         if named and int(named.group(1)) != plan.branch:
             return True
         branch = branch_of(entry["version"])
-        if not branch or (branch == plan.branch and entry["origin"] in (plan.source, "unknown")):
+        if not branch or (branch == plan.branch and self._is_of_source(entry)):
             return False
         return not self._candidate(name)
 
@@ -663,7 +701,7 @@ class Planner:
             "purge those of all but one source",
         )
         plan.require(
-            source not in ("other", "unknown"),
+            source != "other",
             name,
             f"has driver packages that neither the archive nor the CUDA repository has ({described})",
             "run `apt-get update`; if that does not help, purge them and remove their repository",
@@ -676,33 +714,8 @@ class Planner:
         )
         if not plan.changes:
             return
-        touched = {*plan.remove, *(p for p in host["packages"] if is_driver_package(p)), *plan.install, *plan.pinning}
-        held = sorted(touched.intersection(host["holds"]).difference(self.request.own_holds))
-        plan.require(
-            not held,
-            name,
-            f"holds {', '.join(held)}",
-            f"run `apt-mark unhold {' '.join(held)}` if the hold is no longer wanted",
-        )
-        users = gpu_users(host)
-        shown = ", ".join(f"{row['command']} ({row['pid']}, {row['user']})" for row in users[:5])
-        plan.require(
-            not users or self.request.interrupt,
-            "nvidia_driver_interrupt",
-            f"is off, and the GPU is in use by {shown}{' and others' if users[5:] else ''}",
-            "end these programs, or set it to true",
-        )
-        short = {
-            path: free
-            for path, free in host["free_bytes"].items()
-            if path != "/boot" and free < self.request.free_bytes
-        }
-        plan.require(
-            not short,
-            name,
-            f"has less than {self.request.free_bytes // 1024**3} GiB free on {', '.join(sorted(short))}",
-            "free some room, or set `nvidia_driver_free_bytes`",
-        )
+        driver = (package for package in host["packages"] if is_driver_package(package))
+        plan.requirements += obstacles(host, self.request, {*plan.remove, *driver, *plan.install, *plan.pinning})
         broken = sorted(package for package, entry in host["packages"].items() if entry["status"] != "installed")
         if broken:
             plan.notes.append(f"dpkg has not finished {', '.join(broken)}")
@@ -743,9 +756,42 @@ class Planner:
         plan.reboot = [reason for needed, reason in reasons if needed]
 
 
-def gpu_users(host: Facts) -> list[Facts]:
-    """The programs that use the GPU. The daemon stops by itself; of its name the kernel keeps 15 characters."""
-    return [row for row in host["holders"] if not row["command"].startswith("nvidia-persiste")]
+def obstacles(host: Facts, request: Request, touched: t.Collection[str]) -> list[dict[str, t.Any]]:
+    """What stands in the way of a change of these packages, as the action ``require`` takes it; only what is not met."""
+    name = request.host_name
+    held = sorted(
+        {package.partition(":")[0] for package in touched}.intersection(host["holds"]).difference(request.own_holds)
+    )
+    short = sorted(path for path, free in host["free_bytes"].items() if path != "/boot" and free < request.free_bytes)
+    found = [
+        {
+            "ok": not held,
+            "variable": name,
+            "problem": f"holds {', '.join(held)}",
+            "remedy": f"run `apt-mark unhold {' '.join(held)}` if the hold is no longer wanted",
+        },
+        {
+            "ok": not short,
+            "variable": name,
+            "problem": f"has less than {request.free_bytes // 1024**3} GiB free on {', '.join(short)}",
+            "remedy": "free some room, or set `nvidia_driver_free_bytes`",
+        },
+    ]
+    if any(is_driver_package(package) for package in touched):
+        found.append(in_use(host, request.interrupt))
+    return [row for row in found if not row["ok"]]
+
+
+def in_use(host: Facts, interrupt: bool) -> dict[str, t.Any]:
+    """The driver must not be taken from under a program."""
+    users = [row for row in host["holders"] if not row["command"].startswith(data.DAEMONS)]
+    shown = ", ".join(f"{row['command']} ({row['pid']}, {row['user']})" for row in users[:5])
+    return {
+        "ok": not users or interrupt,
+        "variable": "nvidia_driver_interrupt",
+        "problem": f"is off, and the GPU is in use by {shown}{' and others' if users[5:] else ''}",
+        "remedy": "end these programs, or set it to true",
+    }
 
 
 def preferences(source: str, branch: int) -> str:

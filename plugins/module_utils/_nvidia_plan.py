@@ -20,14 +20,23 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt_package
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_host import (
     Facts,
     branch_of,
+    driver_version,
     is_driver_package,
     is_kernel_metapackage,
     is_on_branch,
     origins_now,
+    version_key,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_plan import Plan, gpu_users, preferences
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_plan import (
+    Plan,
+    Request,
+    build_failure,
+    obstacles,
+    preferences,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia_change import (
     DKMS,
+    MODPROBE,
     OWN_PREFERENCES,
     Change,
     Failure,
@@ -38,7 +47,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia_chan
 )
 
 ARCHIVE_SOURCE = "/etc/apt/sources.list.d/rigwright-nvidia-driver.sources"
-MODPROBE = "/etc/modprobe.d/rigwright-nvidia-driver.conf"
 SETTLE = "rigwright-nvidia-driver.service"
 PERSISTENCE, FABRIC = "nvidia-persistenced.service", "nvidia-fabricmanager.service"
 
@@ -50,14 +58,16 @@ UNATTENDED = (
     "libnvidia-",
     "libcuda1",
     "libnvcuvid1",
+    "libnvoptix1",
     "cuda-drivers",
     "xserver-xorg-video-nvidia",
     "linux-image-",
     "linux-headers-",
     "linux-modules-nvidia-",
 )
-# Debian's own module has a name of its own, and takes options by that (nvidia-kernel-support: /etc/modprobe.d/nvidia.conf).
-MODULES = ("nvidia", "nvidia-current")
+# Debian's own modules have names of their own, and take options by those (nvidia-kernel-support and nvidia-open-kernel-support:
+# /etc/modprobe.d/nvidia.conf).
+MODULES = ("nvidia", "nvidia-current", "nvidia-current-open")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +77,7 @@ class Seen:
     facts: Facts
     plan: Plan
     record: Record
+    request: Request = dataclasses.field(default_factory=Request)
     boot: str = ""
     simulation: Simulation | None = None
     packages: t.Mapping[str, Package] = dataclasses.field(default_factory=dict)
@@ -77,6 +88,10 @@ class Seen:
     def kernel(self) -> Facts:
         """The kernel that boots next."""
         return next((row for row in self.facts["kernels"] if row["next"]), {})
+
+    @property
+    def running(self) -> str:
+        return next((row["release"] for row in self.facts["kernels"] if row["running"]), "")
 
     @property
     def built(self) -> bool:
@@ -167,26 +182,25 @@ def transaction_lines(seen: Seen, change: Change | None) -> dict[str, str]:
 # --- what speaks against it ------------------------------------------------------------------------------------------
 
 
-def in_use(facts: Facts, interrupt: bool) -> dict[str, t.Any]:
-    """Also what is removed or upgraded must not be taken from under a program."""
-    users = gpu_users(facts)
-    shown = ", ".join(f"{row['command']} ({row['pid']}, {row['user']})" for row in users[:5])
-    return {
-        "ok": not users or interrupt,
-        "variable": "nvidia_driver_interrupt",
-        "problem": f"is off, and the GPU is in use by {shown}{' and others' if users[5:] else ''}",
-        "remedy": "end these programs, or set it to true",
-    }
+def touched(seen: Seen, change: Change) -> dict[str, str]:
+    """The packages that a change installs or removes, and the versions that come, as far as apt could be asked."""
+    if seen.simulation is None or seen.simulation.error:
+        return dict.fromkeys([*change.install, *change.remove], "")
+    return {**dict.fromkeys(seen.simulation.remove, ""), **seen.simulation.install}
+
+
+def new_kernels(names: t.Mapping[str, str]) -> dict[str, str]:
+    """The releases of the kernels that come, and the versions of their packages."""
+    found = {re.fullmatch(r"linux-image-(?:unsigned-)?(\d.*)", name): version for name, version in names.items()}
+    return {match.group(1): version for match, version in found.items() if match}
 
 
 def requirements(seen: Seen, change: Change | None, params: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     plan = seen.plan
     found = list(plan.requirements)
-    touches = change is not None and (
-        seen.simulation is None or bool(seen.simulation.install or seen.simulation.remove)
-    )
-    if params["upgrade"] and touches and not plan.changes:
-        found.append(in_use(seen.facts, params["interrupt"]))
+    if change is not None:
+        # Dependencies count too: apt is told to change what is held.
+        found += obstacles(seen.facts, seen.request, touched(seen, change)) + _build_requirements(seen, change)
     if change is not None and seen.simulation is not None:
         problem = simulation_problem(seen.simulation, change)
         found.append(
@@ -216,6 +230,36 @@ def requirements(seen: Seen, change: Change | None, params: t.Mapping[str, t.Any
                 "remedy": "choose one; it is typed once at the console, at the next boot",
             }
         )
+    return found
+
+
+def _build_requirements(seen: Seen, change: Change) -> list[dict[str, t.Any]]:
+    """A kernel that comes along has to go with the driver, and a driver that comes with the kernel that boots next."""
+    names = touched(seen, change)
+    coming = {name: version for name, version in names.items() if is_driver_package(name)}
+    kernels = new_kernels(names)
+    if seen.plan.build != DKMS or not (coming or kernels):
+        return []
+    on_branch = [driver_version(told) for told in coming.values() if branch_of(told) == seen.plan.branch]
+    version = max(on_branch, key=version_key, default=seen.plan.version) or str(seen.plan.branch)
+    kernels = kernels or {seen.kernel.get("release", ""): seen.kernel.get("upstream", "")}
+    found = []
+    for release, package in kernels.items():
+        upstream = re.match(r"[\d.]*", package or release)
+        failure = build_failure(
+            version, upstream.group(0) if upstream else "", seen.plan.source, seen.facts["system"]["distribution"]
+        )
+        if failure:
+            found.append(
+                {
+                    "ok": seen.request.ignore_build_failures,
+                    "variable": seen.request.host_name,
+                    "problem": f"leads to driver {version} and the kernel {release}, for which it does not build:"
+                    f" {failure.reason} ({failure.source})",
+                    "remedy": f"choose another nvidia_driver_branch, hold the kernel before {failure.kernels[0]},"
+                    " or `nvidia_driver_ignore_build_failures: true` to try it",
+                }
+            )
     return found
 
 
@@ -309,11 +353,21 @@ def units(seen: Seen) -> list[dict[str, t.Any]]:
 # --- what is left to do, and what is proven --------------------------------------------------------------------------
 
 
-def reboot_reasons(seen: Seen) -> list[str]:
-    reasons = list(seen.plan.reboot)
-    change = seen.record.change
-    if change and not reasons and seen.facts["driver"]["loaded"] != change.version:
-        reasons.append(f"driver {change.version} is installed and not loaded yet")
+def reboot_reasons(seen: Seen, change: Change | None = None) -> list[str]:
+    """Why a reboot is due, or will be after *change*."""
+    reasons, driver, running = list(seen.plan.reboot), seen.facts["driver"], seen.running
+    done, following = seen.record.change, seen.kernel.get("release", "")
+    brought = new_kernels(dict.fromkeys([*seen.record.brought, *(done.new if done else ())], ""))
+    # Of other kernels that wait for a reboot somebody else decides.
+    if not seen.plan.changes and following != running and following in brought:
+        reasons.append(f"the kernel {following} boots next, {running} runs")
+    if done and not reasons and driver["loaded"] != done.version:
+        reasons.append(f"driver {done.version} is installed and not loaded yet")
+    if change is not None:
+        names = touched(seen, change)
+        if not seen.plan.changes and driver["loaded"] and any(map(is_driver_package, names)):
+            reasons.append(f"driver {driver['loaded']} is loaded and will be replaced")
+        reasons += [f"the kernel {release} comes along and boots next" for release in new_kernels(names)]
     return reasons
 
 

@@ -11,7 +11,7 @@ module: gpu_host_info
 short_description: Tell which GPUs a host has, which driver, and what a change of driver would meet
 description:
   - Reads files below C(/proc), C(/sys), C(/boot), C(/var/lib) and C(/etc). It needs no driver, and the only program that it
-    runs is C(apt-cache policy), once.
+    runs is C(apt-cache policy), of the sources and of packages.
   - What cannot be told is empty, or null where it would be a boolean.
 version_added: 0.1.0
 author:
@@ -47,6 +47,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+month:
+  description: Year and month at which this was read, as the end of a driver branch is compared with.
+  returned: always
+  type: str
+  sample: "2026-11"
 system:
   description: Name of the distribution, its version and codename.
   returned: always
@@ -191,7 +196,7 @@ packages:
 package_source:
   description:
     - Where the driver comes from. V(none), V(archive), V(cuda_repository), V(other) for another repository, V(unknown) for one
-      that apt has no more, V(run) for a C(.run) file, or V(mixed).
+      that no source has any more where no pin tells it either, V(run) for a C(.run) file, or V(mixed).
     - V(foreign) stands for libraries that no package brought, as where a container's host lends its driver.
   returned: always
   type: str
@@ -201,7 +206,7 @@ available:
   type: dict
   sample: {nvidia-open: [{version: 580.95.05-1, origins: [cuda_repository]}]}
 holds:
-  description: Those of RV(packages) that dpkg holds.
+  description: The packages that dpkg holds, whatever they are.
   returned: always
   type: list
   elements: str

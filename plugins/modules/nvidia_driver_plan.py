@@ -69,7 +69,7 @@ options:
     type: bool
     default: true
   upgrade:
-    description: Whether the newest release of the branch, and the newest kernel, are installed. Refreshes apt's lists, in check mode too.
+    description: Whether the newest release of the branch, and the newest kernel, are installed. Refreshes apt's lists but in check mode.
     type: bool
     default: false
   interrupt:
@@ -266,7 +266,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt_package
     parse_status,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_host import REPOSITORY_OPTIONS, repository_at
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_plan import plan_driver
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_plan import Request, in_use, plan_driver
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 ROOT = "/"
@@ -292,7 +292,7 @@ class Reader:
         return rc, out, err
 
     def look(self) -> tuple[plan.Seen, change.Change | None]:
-        if self.params["upgrade"]:
+        if self.params["upgrade"] and not self.module.check_mode:
             # What is newest, apt knows only of lists that are.
             self.run(["apt-get", "update", "--quiet"])
         facts = gpu.gather(self.tree, lambda names: self.run(["apt-cache", "policy", *names])[1])
@@ -309,6 +309,7 @@ class Reader:
             facts=facts,
             plan=planned,
             record=record,
+            request=Request.from_dict(request),
             boot=self.tree.text(change.BOOT_ID).strip(),
             simulation=simulation,
             packages=parse_status(self.tree.text(STATUS)),
@@ -375,7 +376,7 @@ def main() -> None:
     absent = params["state"] == "absent"
     going = plan.leaving(seen) if absent else []
     loose = set(seen.locked) - set(seen.facts["holds"]) if params["lock"] else set(record.held)
-    reboot = plan.reboot_reasons(seen)
+    reboot = plan.reboot_reasons(seen, None if absent else wanted)
     sources, files, modprobe = [], [], []
     if not absent and not planned.refused:
         sources = plan.source_files(reader.components_source(seen))
@@ -390,9 +391,7 @@ def main() -> None:
         modules=planned.modules,
         scope=planned.scope,
         reasons=planned.reasons,
-        requirements=[plan.in_use(seen.facts, params["interrupt"])]
-        if absent
-        else plan.requirements(seen, wanted, params),
+        requirements=[in_use(seen.facts, params["interrupt"])] if absent else plan.requirements(seen, wanted, params),
         repository=reader.repository(seen),
         change=dataclasses.asdict(wanted) if wanted else {},
         shown=plan.transaction_lines(seen, wanted),

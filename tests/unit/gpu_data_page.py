@@ -40,12 +40,13 @@ def render() -> str:
     """The whole page."""
     sections = {
         "Generations": table(
-            ("generation", "modules", "last branch", "last CUDA", "bf16", "source"),
+            ("generation", "modules", "last branch", "first CUDA", "last CUDA", "bf16", "source"),
             (
                 (
                     row.name,
                     ", ".join(row.modules),
                     row.highest_branch or "",
+                    row.lowest_cuda or "",
                     row.highest_cuda or "",
                     "yes" if row.bf16 else "",
                     row.source,

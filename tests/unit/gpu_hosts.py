@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Hosts with GPUs for tests: each fixtures/gpu/<name>.yml holds the files of one, and what apt-cache policy says there.
 
-``about`` tells which parts were recorded on a machine and which were composed from documentation.
+It says something of packages (``policy``) and of apt's sources (``sources``). ``about`` tells which parts were recorded on a
+machine and which were composed from documentation.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import yaml
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_host
 
 FIXTURES = Path(__file__).parent / "fixtures/gpu"
+# When it is there: branches end as time goes by.
+MONTH = "2026-11"
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.yml"))
 
 
@@ -35,4 +38,6 @@ def lay_out(name: str, root: Path) -> dict[str, Any]:
 def gather(name: str, root: Path) -> dict[str, Any]:
     """The facts of a recorded host."""
     record = lay_out(name, root)
-    return _gpu_host.gather(_gpu_host.Tree(str(root)), lambda _names: record.get("policy", ""))
+    tree = _gpu_host.Tree(str(root))
+    facts = _gpu_host.gather(tree, lambda names: record.get("policy" if names else "sources", ""))
+    return {**facts, "month": MONTH}

@@ -185,6 +185,34 @@ def test_holds(gather: Gather) -> None:
     assert gather("held_package")["holds"] == ["nvidia-headless-no-dkms-570-open", "nvidia-utils-570"]
 
 
+def test_a_library_of_another_architecture_does_not_stand_for_its_twin(root: Root) -> None:
+    def package(name: str, architecture: str, want: str = "install") -> str:
+        return f"Package: {name}\nStatus: {want} ok installed\nArchitecture: {architecture}\nVersion: 580.95.05-1\n"
+
+    rows = [package("dpkg", "amd64"), package("libcuda1", "amd64", "hold"), package("libcuda1", "i386")]
+    root.write("/var/lib/dpkg/status", "\n".join(rows))
+    assert host.read_packages(root.tree)["libcuda1"]["hold"] is True
+    assert host.read_holds(root.tree) == ["libcuda1"]
+
+
+def test_a_hold_of_any_package_is_seen(gather: Gather) -> None:
+    facts = gather("superseded_version")
+    assert "libc6" in facts["holds"]
+    assert "libc6" not in facts["packages"]
+
+
+def test_a_version_that_its_source_has_dropped(gather: Gather) -> None:
+    facts = gather("superseded_version")
+    assert facts["packages"]["nvidia-utils-580"]["origin"] == "unknown"
+    assert facts["package_source"] == "archive"
+
+
+def test_a_driver_whose_repository_is_off(gather: Gather) -> None:
+    facts = gather("repository_off")
+    assert facts["packages"]["libcuda1"]["origin"] == "unknown"
+    assert facts["package_source"] == "unknown"
+
+
 def test_a_build_that_failed(gather: Gather) -> None:
     (kernel,) = gather("failed_build")["kernels"]
     assert kernel["module"] == ""
@@ -379,8 +407,44 @@ nvidia-old:
 """
 
 
+SOURCES = """\
+Package files:
+ 100 /var/lib/dpkg/status
+     release a=now
+ 600 https://mirror.example/nvidia/debian12/x86_64  Packages
+     release o=NVIDIA,l=NVIDIA CUDA,c=,b=amd64
+     origin mirror.example
+ 500 http://mirror.example/debian stable/non-free amd64 Packages
+     release v=12.15,o=Debian,a=stable,n=bookworm,l=Debian,c=non-free,b=amd64
+ 500 http://mirror.example/debian bookworm-backports/non-free amd64 Packages
+     release o=Debian Backports,a=stable-backports,n=bookworm-backports,l=Debian Backports,c=non-free,b=amd64
+ 500 http://mirror.example/debian trixie/non-free amd64 Packages
+     release v=13.1,o=Debian,a=testing,n=trixie,l=Debian,c=non-free,b=amd64
+ 500 https://ppa.example/ubuntu bookworm/main amd64 Packages
+     release v=12,o=LP-PPA-graphics-drivers,a=bookworm,n=bookworm,l=Proprietary GPU Drivers,c=main,b=amd64
+ 500 https://unsigned.example/compute/cuda/repos/debian12/x86_64  Packages
+     origin unsigned.example
+Pinned packages:
+"""
+
+
+def test_a_source_is_what_its_release_file_says() -> None:
+    assert host.parse_sources(SOURCES, "bookworm") == {
+        "https://mirror.example/nvidia/debian12/x86_64": "cuda_repository",
+        "http://mirror.example/debian stable/non-free amd64": "archive",
+        "http://mirror.example/debian bookworm-backports/non-free amd64": "archive",
+        # That of another release is not the system's own.
+        "http://mirror.example/debian trixie/non-free amd64": "other",
+        "https://ppa.example/ubuntu bookworm/main amd64": "other",
+    }
+
+
 def test_policy_of_apt() -> None:
-    assert host.parse_policy(POLICY, "noble") == {
+    sources = {
+        "https://mirror.example/compute/cuda/repos/debian12/x86_64": "cuda_repository",
+        "http://mirror.example/debian-security noble-security/non-free amd64": "archive",
+    }
+    assert host.parse_policy(POLICY, sources) == {
         "nvidia-driver": [
             {"version": "580.95.05-1", "origins": ["cuda_repository"]},
             {"version": "570.1.1-1", "origins": ["other"]},
@@ -397,10 +461,44 @@ def test_policy_of_apt() -> None:
         ("1", [{"version": "2", "origins": ["archive"]}], "archive"),
         ("1", [{"version": "2", "origins": ["archive"]}, {"version": "3", "origins": ["other"]}], "unknown"),
         ("1", [], "unknown"),
+        # Who has the name has not had this driver.
+        ("580.95.05-1", [{"version": "535.309.01-1", "origins": ["archive"]}], "unknown"),
     ],
 )
 def test_origin_of_an_installed_version(version: str, offered: list[dict[str, Any]], origin: str) -> None:
     assert host.origin_of(version, offered) == origin
+
+
+@pytest.mark.parametrize(
+    ("pin", "source"),
+    [
+        (("src:*nvidia*:any src:cuda-drivers:any", "release l=NVIDIA CUDA", -1), "archive"),
+        (("src:*nvidia*:any src:cuda-drivers:any", "version 580.*", 1000), "cuda_repository"),
+        # That of the keyring package says nothing of the driver.
+        (("*", "release l=NVIDIA CUDA", 600), "unknown"),
+    ],
+)
+def test_of_a_driver_that_no_source_has_the_pins_tell(pin: tuple[str, str, int], source: str) -> None:
+    packages = {"libcuda1": {"version": "580.95.05-1", "origin": "unknown"}}
+    pins = [dict(zip(("packages", "pin", "priority"), pin, strict=True))]
+    assert host.package_source(packages, pins, run_installed=False, library="") == source
+
+
+# By the Source fields of bookworm, bookworm-security and trixie (measured 2026-11-22): the driver, and CUDA's toolkit.
+OF_THE_DRIVER = (
+    "libcuda1 libcudadebugger1 libegl-nvidia0 libgl1-nvidia-glvnd-glx libgles-nvidia2 libglx-nvidia0 libnvcuvid1 \
+libnvidia-allocator1 libnvidia-ml1 libnvidia-nvvm4 libnvoptix1 nvidia-alternative nvidia-cuda-mps nvidia-driver nvidia-kernel-dkms \
+nvidia-open-kernel-dkms nvidia-open-kernel-support nvidia-opencl-icd nvidia-powerd nvidia-smi xserver-xorg-video-nvidia"
+)
+OF_THE_TOOLKIT = (
+    "libcudart12 libnvidia-ml-dev libnvvm4 nvidia-cuda-dev nvidia-cuda-gdb nvidia-cuda-toolkit nvidia-cuda-toolkit-gcc \
+nvidia-fs-dkms nvidia-opencl-dev nvidia-openjdk-8-jre nvidia-profiler nvidia-visual-profiler"
+)
+
+
+def test_the_toolkit_is_no_part_of_the_driver() -> None:
+    assert [name for name in OF_THE_DRIVER.split() if not host.is_driver_package(name)] == []
+    assert [name for name in OF_THE_TOOLKIT.split() if host.is_driver_package(name)] == []
 
 
 def test_apt_is_asked_for_what_a_plan_may_want() -> None:
@@ -413,6 +511,7 @@ def test_apt_is_asked_for_what_a_plan_may_want() -> None:
         "nvidia-driver-pinning-580",
         "linux-headers-6.8.0-60-generic",
         "nvidia-utils-570",
+        "linux-headers-generic-hwe-24.04",
     } <= set(names)
 
 

@@ -66,6 +66,7 @@ def make_host(system: str = "Debian 12", cards: tuple[str, ...] = ("RTX 4090",),
         "dkms": [],
     }
     facts: dict[str, Any] = {
+        "month": gpu_hosts.MONTH,
         "system": {"distribution": distribution, "version": version, "codename": CODENAMES[version]},
         "gpus": [
             {"address": f"0000:0{number}:00.0", **describe_device(int(CARDS[card], 16))}
@@ -153,17 +154,10 @@ def refusal(plan: Plan) -> tuple[str, str, str]:
             "V100",
             ("archive", 580, "closed", ["nvidia-headless-no-dkms-580", "nvidia-utils-580", "nvidia-dkms-580"]),
         ),
-        # Only the newer branches know it, and the archive has one of them.
         (
-            "Ubuntu 26.04",
+            "Ubuntu 24.04",
             "GB10",
-            ("archive", 595, "open", ["nvidia-headless-no-dkms-595-open", "nvidia-utils-595", "nvidia-dkms-595-open"]),
-        ),
-        # ... and here it has none.
-        (
-            "Ubuntu 22.04",
-            "GB10",
-            ("cuda_repository", 595, "open", ["nvidia-headless-no-dkms-open", "nvidia-dkms-open"]),
+            ("archive", 580, "open", ["nvidia-headless-no-dkms-580-open", "nvidia-utils-580", "nvidia-dkms-580-open"]),
         ),
         ("Debian 12", "unknown", ("cuda_repository", 580, "open", ["nvidia-driver-cuda", "nvidia-kernel-open-dkms"])),
     ],
@@ -341,6 +335,73 @@ def test_a_switch_of_the_flavour_leaves_the_libraries(tmp_path: Path) -> None:
         ["nvidia-kernel-open-dkms", "nvidia-open"],
     )
     assert plan.reboot == ["driver 580.159.04 is loaded and will be replaced"]
+
+
+def test_a_version_that_its_source_has_dropped_stays(tmp_path: Path) -> None:
+    host = gpu_hosts.gather("superseded_version", tmp_path)
+    plan = plan_driver(host, {"own_holds": host["holds"]})
+    assert problems(plan) == []
+    assert (plan.source, plan.branch, plan.modules, plan.changes) == ("archive", 580, "open", False)
+
+
+def test_a_version_that_its_source_has_dropped_gives_way_to_another_source(tmp_path: Path) -> None:
+    host = gpu_hosts.gather("superseded_version", tmp_path)
+    host["kernels"] = [{**kernel, "headers": True} for kernel in host["kernels"]]
+    plan = plan_driver(host, {"source": "cuda_repository", "own_holds": host["holds"]})
+    assert problems(plan) == []
+    assert "nvidia-utils-580" in plan.install
+
+
+def test_a_driver_whose_repository_is_off_gets_it_back(tmp_path: Path) -> None:
+    plan = plan_driver(gpu_hosts.gather("repository_off", tmp_path), {})
+    assert problems(plan) == []
+    assert (plan.source, plan.branch, plan.modules) == ("cuda_repository", 580, "open")
+    assert (plan.downgrade, plan.remove) == (False, [])
+    assert plan.repository["directory"] == "debian12"
+
+
+def test_a_driver_of_an_unknown_source_keeps_its_flavour(tmp_path: Path) -> None:
+    host = gpu_hosts.gather("repository_off", tmp_path)
+    host["packages"]["nvidia-kernel-dkms"] = host["packages"].pop("nvidia-kernel-open-dkms")
+    assert plan_driver(host, {}).modules == "closed"
+
+
+def test_nobody_is_taken_down_a_branch_without_a_word(tmp_path: Path) -> None:
+    host = gpu_hosts.gather("healthy_workstation", tmp_path)
+    host["holders"] = []
+    for entry in host["packages"].values():
+        entry["version"] = entry["version"].replace("580.159.04", "620.10.01")
+    variable, problem, remedy = refusal(plan_driver(host, {}))
+    assert (variable, problem) == (
+        "nvidia_driver_branch",
+        "is auto, which does not go down from the installed branch 620 to 615",
+    )
+    assert "615" in remedy
+    assert plan_driver(host, {"branch": "615"}).downgrade is True
+    # A source that is asked for is taken, and the branch goes down as little as may be.
+    assert plan_driver(host, {"source": "archive"}).branch == 535
+
+
+def test_a_source_that_is_asked_for_takes_no_older_branch_than_it_has_to() -> None:
+    host = make_host("Ubuntu 24.04")
+    host = carry_out(host, plan_driver(host, {"source": "cuda_repository", "branch": "590"}))
+    assert plan_driver(host, {"source": "archive"}).branch == 595
+
+
+def test_a_branch_that_has_ended_is_kept_with_a_warning() -> None:
+    host = make_host("Debian 12")
+    host = carry_out(host, plan_driver(host, {"branch": "570"}))
+    plan = plan_driver(host, {})
+    assert (plan.branch, plan.refused) == (570, False)
+    assert plan.notes == ["branch 570 was supported until 2026-02, and gets no more fixes"]
+    assert plan_driver({**host, "month": "2026-02"}, {}).notes == []
+
+
+@pytest.mark.parametrize(("lock", "headers"), [(True, []), (False, ["linux-headers-amd64"])])
+def test_what_is_not_locked_gets_the_headers_of_the_next_kernel(lock: bool, headers: list[str]) -> None:
+    offered = [{"version": "6.1.140-1", "origins": ["archive"]}]
+    host = make_host("Debian 12", available={"linux-headers-amd64": offered})
+    assert plan_driver(host, {"lock": lock}).headers == headers
 
 
 def test_a_lower_branch_is_a_downgrade(tmp_path: Path) -> None:
@@ -536,9 +597,10 @@ def test_a_recorded_host_is_refused(name: str, request_: dict[str, Any], problem
     assert [found for _variable, found in problems(plan) if found.startswith(problem)]
 
 
-def test_the_persistence_daemon_does_not_count_as_use(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["nvidia-persiste", "nv-fabricmanage", "nv-hostengine"])
+def test_a_daemon_does_not_count_as_use(command: str, tmp_path: Path) -> None:
     host = gpu_hosts.gather("healthy_workstation", tmp_path)
-    host["holders"] = [row for row in host["holders"] if row["command"] == "nvidia-persiste"]
+    host["holders"] = [{"pid": 602, "command": command, "user": "root", "devices": ["/dev/nvidiactl"]}]
     assert plan_driver(host, {"branch": "595"}).refused is False
 
 
@@ -570,6 +632,9 @@ def test_an_unknown_part_of_a_request_is_an_error() -> None:
         ("13.3", "580.65.06", ["Ada"], True),
         ("13.0", "580.65.06", ["Pascal"], False),
         ("12.9", "580.65.06", ["Pascal", "Ada"], True),
+        ("11.8", "580.65.06", ["Hopper"], True),
+        ("12.6", "580.65.06", ["Blackwell"], False),
+        ("12.8", "580.65.06", ["Blackwell"], True),
     ],
 )
 def test_toolkit(version: str, driver: str, generations: list[str], fits: bool) -> None:

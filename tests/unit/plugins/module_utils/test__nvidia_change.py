@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _nvidia_change as nvidia
-from ansible_collections.rigwright.workstation.plugins.module_utils import _nvidia_plan as plan
 
 KERNEL = "6.12.117+deb13-amd64"
 OLD, NEW = "580.159.04", "590.48.01"
@@ -454,10 +453,6 @@ def test_the_previous_driver_keeps_nouveau_away(with_old: Machine) -> None:
         host(with_old).settle()
     assert (with_old.root / nvidia.MODPROBE.lstrip("/")).exists()
     assert with_old.said[-1] == ["modprobe", "nvidia"]
-
-
-def test_the_plan_writes_the_file_that_goes_without_a_driver() -> None:
-    assert nvidia.MODPROBE == plan.MODPROBE
 
 
 @pytest.mark.parametrize("after", range(len(PARTS)))

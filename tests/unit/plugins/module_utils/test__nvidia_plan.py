@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _nvidia_plan as nvidia
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import Package
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_plan import plan_driver
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_plan import Request, plan_driver
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia_change import (
     INSTALLED,
     Change,
@@ -49,7 +49,9 @@ def see(tmp_path: Path) -> See:
             rows += [{"version": version, "origins": ["cuda_repository"]} for version in offered]
         facts.update(seen.pop("facts", {}))
         planned = plan_driver(facts, request or {})
-        return nvidia.Seen(facts=facts, plan=planned, record=seen.pop("record", Record()), **seen)
+        record = seen.pop("record", Record())
+        asked = Request.from_dict({**(request or {}), "own_holds": record.held})
+        return nvidia.Seen(facts=facts, plan=planned, record=record, request=asked, **seen)
 
     return look
 
@@ -225,6 +227,48 @@ def test_an_upgrade_does_not_take_the_driver_from_a_program(see: See, interrupt:
         assert "python3 (1421, alice)" in found["nvidia_driver_interrupt"]
 
 
+KERNEL = {"linux-image-amd64": "6.1.150-1", "linux-image-6.1.0-40-amd64": "6.1.150-1"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        pytest.param({"holds": ["linux-image-amd64"]}, "holds linux-image-amd64", id="somebody's hold"),
+        pytest.param({"free_bytes": {"/": 10**9}}, "less than 10 GiB free on /", id="room"),
+    ],
+)
+def test_what_an_upgrade_touches_is_checked_although_the_driver_is_as_planned(
+    see: See, facts: dict[str, Any], said: str
+) -> None:
+    seen = see("healthy_workstation", facts=facts, simulation=Simulation(KERNEL, []))
+    change = nvidia.change_of(seen.facts, seen.plan, upgrade=True)
+    found = unmet(nvidia.requirements(seen, change, {**PARAMS, "upgrade": True}))
+    assert any(said in problem for problem in found.values()), found
+    # What the role itself holds is its own, and of a kernel alone no program takes notice.
+    users = [{"pid": 1421, "command": "python3", "user": "alice", "devices": ["/dev/nvidia0"]}]
+    own = see(
+        "healthy_workstation",
+        facts={"holds": ["linux-image-amd64"], "holders": users},
+        simulation=Simulation(KERNEL, []),
+        record=Record(held=["linux-image-amd64"]),
+    )
+    assert unmet(nvidia.requirements(own, change, {**PARAMS, "upgrade": True})) == {}
+
+
+@pytest.mark.parametrize(("version", "refused"), [("6.12.90-1", False), ("6.12.107-1", True)])
+def test_an_upgrade_to_a_kernel_that_the_driver_is_known_not_to_build_for(
+    see: See, version: str, refused: bool
+) -> None:
+    seen = see("healthy_workstation", {"branch": "580"}, simulation=Simulation({"linux-image-6.12-amd64": version}, []))
+    change = nvidia.change_of(seen.facts, seen.plan, upgrade=True)
+    old = dataclasses.replace(seen, plan=dataclasses.replace(seen.plan, version="580.95.05"))
+    found = unmet(nvidia.requirements(old, change, {**PARAMS, "upgrade": True}))
+    assert any("for which it does not build" in problem for problem in found.values()) is refused
+    # The release that comes along in the same change is what counts.
+    simulation = Simulation({"linux-image-6.12-amd64": version, "libcuda1": f"{OLD}-1"}, [])
+    assert unmet(nvidia.requirements(dataclasses.replace(old, simulation=simulation), change, PARAMS)) == {}
+
+
 @pytest.mark.parametrize(("password", "refused"), [("", True), ("1234567", True), ("correct horse", False)])
 def test_a_key_that_nobody_trusts_needs_a_password(see: See, password: str, refused: bool) -> None:
     untrusted = {"state": "enabled", "certificate": "/var/lib/dkms/mok.pub", "enrolled": False, "pending": False}
@@ -276,7 +320,12 @@ def test_nouveau_goes_once_there_is_a_module_or_one_is_about_to_come(see: See) -
     (told,) = nvidia.modprobe_files(bare, Change(580), {})
     assert "blacklist nouveau" in told["content"]
     (told,) = nvidia.modprobe_files(see("healthy_workstation"), None, {"NVreg_B": 1, "NVreg_A": 0})
-    assert "options nvidia NVreg_A=0 NVreg_B=1\noptions nvidia-current NVreg_A=0 NVreg_B=1\n" in told["content"]
+    assert (
+        "".join(
+            f"options {module} NVreg_A=0 NVreg_B=1\n" for module in ("nvidia", "nvidia-current", "nvidia-current-open")
+        )
+        in told["content"]
+    )
 
 
 def test_a_failed_build_leaves_nouveau(see: See) -> None:
@@ -312,6 +361,31 @@ def test_a_change_that_is_not_loaded_is_a_reason_to_reboot(see: See) -> None:
     assert nvidia.reboot_reasons(seen) == [f"driver {NEW} is installed and not loaded yet"]
     assert nvidia.reboot_reasons(see("healthy_workstation")) == []
     assert "nouveau is loaded" in nvidia.reboot_reasons(see("nouveau_bound"))
+
+
+def test_a_kernel_that_the_role_brought_is_a_reason_to_reboot(see: See) -> None:
+    def waits(**seen: Any) -> list[str]:
+        host = see("healthy_workstation", **seen)
+        host.facts["kernels"][0]["next"] = False
+        host.facts["kernels"].append(
+            {**host.facts["kernels"][0], "release": "6.1.0-40-amd64", "running": False, "next": True}
+        )
+        return nvidia.reboot_reasons(host)
+
+    due = ["the kernel 6.1.0-40-amd64 boots next, 6.1.0-37-amd64 runs"]
+    new = ["linux-image-6.1.0-40-amd64"]
+    assert waits(record=Record(brought=new)) == due
+    assert waits(record=Record(change=Change(580, version=OLD, stage=INSTALLED, new=new))) == due
+    # One that came otherwise is no business of the role.
+    assert waits() == []
+
+
+def test_a_reboot_that_an_upgrade_will_need_is_announced(see: See) -> None:
+    seen = see("healthy_workstation", simulation=Simulation(KERNEL, []))
+    change = nvidia.change_of(seen.facts, seen.plan, upgrade=True)
+    assert nvidia.reboot_reasons(seen, change) == ["the kernel 6.1.0-40-amd64 comes along and boots next"]
+    seen = dataclasses.replace(seen, simulation=Simulation({"libcuda1": "580.170.01-1"}, []))
+    assert nvidia.reboot_reasons(seen, change) == [f"driver {OLD} is loaded and will be replaced"]
 
 
 def test_findings_of_a_host_that_is_as_planned(see: See) -> None:

@@ -37,10 +37,11 @@ def test_facts_of_a_host(run_module: Run, asked: list[list[str]], tmp_path: Path
 
     assert result["changed"] is False
     assert result["gpus"][0]["generation"] == "Blackwell"
-    # One question, below the root that was named.
-    (line,) = asked
-    assert line[:4] == ["apt-cache", "-o", f"Dir={tmp_path}", "policy"]
-    assert "linux-headers-6.12.107+deb13-amd64" in line
+    # Two questions, below the root that was named: of the sources, and of the packages.
+    sources, packages = asked
+    assert sources == ["apt-cache", "-o", f"Dir={tmp_path}", "policy"]
+    assert packages[:4] == sources
+    assert "linux-headers-6.12.107+deb13-amd64" in packages
 
 
 def test_check_mode_tells_the_same(run_module: Run, asked: list[list[str]], tmp_path: Path) -> None:
