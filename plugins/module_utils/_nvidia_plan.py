@@ -69,6 +69,9 @@ UNATTENDED = (
 # /etc/modprobe.d/nvidia.conf).
 MODULES = ("nvidia", "nvidia-current", "nvidia-current-open")
 
+# What stands between double quotes may have blanks: the kernel reads it so. A backslash would join lines.
+_OPTION_NAME, _OPTION_VALUE = r"[A-Za-z0-9_]+", r'(?:[!#-\[\]-~]|"[ !#-\[\]-~]*")+'
+
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
@@ -211,6 +214,18 @@ def requirements(seen: Seen, change: Change | None, params: t.Mapping[str, t.Any
                 "remedy": "look at `apt-mark showhold` and the preferences in /etc/apt for what stands in the way",
             }
         )
+    options = params["module_options"].items()
+    wrong = [repr(name) for name, value in options if not (re.fullmatch(_OPTION_NAME, name) and option_value(value))]
+    if wrong:
+        found.append(
+            {
+                "ok": False,
+                "variable": "nvidia_driver_module_options",
+                "problem": f"has {', '.join(wrong)}, which modprobe cannot be told",
+                "remedy": "write names of letters, digits and underscores, and for each a number, true, false or a text in one line;"
+                ' blanks in it stand between `"` within the text',
+            }
+        )
     failure = seen.record.failure
     if change is not None and failure is not None and _fails_again(seen, failure):
         found.append(
@@ -300,6 +315,12 @@ def apt_files(seen: Seen, lock: bool) -> list[dict[str, str]]:
     return files
 
 
+def option_value(value: t.Any) -> str:
+    """A module option's value as modprobe.d has it, empty for one that it cannot have."""
+    text = str(int(value) if isinstance(value, bool) else value) if isinstance(value, (bool, int, float, str)) else ""
+    return text if re.fullmatch(_OPTION_VALUE, text) else ""
+
+
 def modprobe_files(seen: Seen, change: Change | None, options: t.Mapping[str, t.Any]) -> list[dict[str, str]]:
     """What modprobe is told. nouveau goes only when a module is there to take its place."""
     if not seen.built and change is None:
@@ -310,7 +331,7 @@ def modprobe_files(seen: Seen, change: Change | None, options: t.Mapping[str, t.
         "options nouveau modeset=0",
     ]
     if options:
-        told = " ".join(f"{key}={value}" for key, value in sorted(options.items()))
+        told = " ".join(f"{name}={option_value(value)}" for name, value in sorted(options.items()))
         lines += [f"options {module} {told}" for module in MODULES]
     return [{"path": MODPROBE, "content": "\n".join(lines) + "\n"}]
 
