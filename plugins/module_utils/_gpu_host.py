@@ -361,13 +361,18 @@ def read_dkms(tree: Tree) -> list[Facts]:
             tried = re.search(r"for kernel (\S+)", text)
             states = [(kernel, state, "", "") for kernel, state in made.items()]
             if tried and tried.group(1) not in made:
-                told = re.search(r"^.*\berror: .*$", text, re.MULTILINE)
-                states.append((tried.group(1), "failed", log, told.group(0).strip() if told else ""))
+                states.append((tried.group(1), "failed", log, _first_error(text)))
             for kernel, state, kept, error in states or [("", "added", "", "")]:
                 builds.append(
                     {"name": name, "version": version, "kernel": kernel, "state": state, "log": kept, "error": error}
                 )
     return builds
+
+
+def _first_error(log: str) -> str:
+    """What the compiler, modpost or a script says; make itself only where they say nothing."""
+    found = (re.search(rf"^.*{words}.*$", log, re.MULTILINE) for words in (r"\b(?:error|ERROR): ", r"\*\*\* "))
+    return next((line.group(0).strip() for line in found if line), "")
 
 
 # --- packages --------------------------------------------------------------------------------------------------------

@@ -365,7 +365,7 @@ class Host:
         if any(build["state"] == "installed" for build in builds):
             return None
         build = next((build for build in builds if build["state"] == "failed"), {"error": "", "log": ""})
-        error = build["error"] or "DKMS left no log of it"
+        error = build["error"] or ("its log names no error" if build["log"] else "DKMS left no log of it")
         return Failure("build", error, version, kernel, build["log"])
 
     # --- back ---

@@ -771,6 +771,16 @@ def test_the_record_is_read_as_it_was_written(machine: Machine) -> None:
     assert [again.is_unsettled(boot) for boot in ("first", "second")] == [False, True]
 
 
+def test_a_log_without_an_error_is_a_log(with_old: Machine) -> None:
+    with_old.clear("/var/lib/dkms/nvidia")
+    with_old.write(
+        f"/var/lib/dkms/nvidia/{OLD}/build/make.log", f"DKMS make.log for nvidia for kernel {KERNEL} (x86_64)\n"
+    )
+    found = host(with_old).problem(dataclasses.replace(change(), branch=580))
+    assert found is not None
+    assert (found.at, found.evidence) == ("build", "its log names no error")
+
+
 def test_only_one_changes_the_driver_at_a_time(tmp_path: Path) -> None:
     first_is_in, second_is_in = threading.Event(), threading.Event()
 
