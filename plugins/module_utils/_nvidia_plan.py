@@ -43,6 +43,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia_chan
     Record,
     Simulation,
     describe,
+    is_driver,
     simulation_problem,
 )
 
@@ -86,6 +87,7 @@ class Seen:
     packages: t.Mapping[str, Package] = dataclasses.field(default_factory=dict)
     automatic: frozenset[str] = frozenset()
     persistence_unit: str = ""
+    unfinished: t.Sequence[str] = ()
 
     @property
     def kernel(self) -> Facts:
@@ -169,17 +171,25 @@ def leaving(seen: Seen) -> list[str]:
 
 def transaction_lines(seen: Seen, change: Change | None) -> dict[str, str]:
     """The packages before and after, as a diff shows them."""
-    if change is None:
-        return {"before": "", "after": ""}
     packages, simulation = seen.facts["packages"], seen.simulation
-    if simulation is None or simulation.error:
+    versions: dict[str, str] = {}
+    removed: list[str] = []
+    if change is not None and (simulation is None or simulation.error):
         versions, removed = dict.fromkeys(change.install, "(as the source has it)"), change.remove
-    else:
+    elif change is not None and simulation is not None:
         versions, removed = simulation.install, simulation.remove
     names = sorted({*versions, *removed})
     before = [f"{name} {packages[name]['version']}" for name in names if name in packages]
     after = [f"{name} {versions[name]}" for name in names if name in versions]
+    for name in to_complete(seen, change):
+        before.append(f"{name}: dpkg has not finished it")
+        after.append(f"{name}: whole")
     return {"before": "".join(f"{line}\n" for line in before), "after": "".join(f"{line}\n" for line in after)}
+
+
+def to_complete(seen: Seen, change: Change | None) -> list[str]:
+    """What dpkg has to finish first: of the driver always, of others where apt would come to it in the same call."""
+    return [name for name in seen.unfinished if change is not None or is_driver(name)]
 
 
 # --- what speaks against it ------------------------------------------------------------------------------------------
@@ -436,6 +446,7 @@ def proofs(seen: Seen, change: Change | None, reboot: t.Sequence[str], lock: boo
     has_gpu = bool(seen.facts["gpus"])
     due = "warn" if reboot else "fail"
     faults = [f"{row['variable']} {row['problem']}" for row in plan.requirements if not row["ok"]]
+    faults += [f"dpkg has not finished {name}" for name in to_complete(seen, change)]
     loose = [name for name in seen.locked if name not in seen.facts["holds"]] if lock else []
     builds = [f"{row['version']} {row['state']}" for row in seen.kernel.get("dkms", [])]
     found = [

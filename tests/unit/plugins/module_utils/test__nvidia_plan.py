@@ -127,6 +127,21 @@ def test_what_is_as_planned_needs_no_transaction(see: See) -> None:
     assert nvidia.transaction_lines(seen, None) == {"before": "", "after": ""}
 
 
+def test_what_dpkg_has_not_finished_of_the_driver_is_completed_first(see: See) -> None:
+    seen = see("healthy_workstation", unfinished=["bash", "libcuda1:i386"])
+    assert nvidia.to_complete(seen, None) == ["libcuda1:i386"]
+    assert nvidia.transaction_lines(seen, None) == {
+        "before": "libcuda1:i386: dpkg has not finished it\n",
+        "after": "libcuda1:i386: whole\n",
+    }
+    assert statuses(nvidia.proofs(seen, None, [], lock=True))["packages"] == "fail"
+
+
+def test_apt_would_come_to_other_packages_that_dpkg_has_not_finished(see: See) -> None:
+    seen = see("healthy_workstation", {"branch": "590"}, offered=[f"{NEW}-1"], unfinished=["bash"])
+    assert nvidia.to_complete(seen, nvidia.change_of(seen.facts, seen.plan)) == ["bash"]
+
+
 def test_an_upgrade_names_driver_and_kernel(see: See) -> None:
     seen = see("healthy_workstation")
     change = nvidia.change_of(seen.facts, seen.plan, upgrade=True)
