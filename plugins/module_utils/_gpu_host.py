@@ -29,6 +29,7 @@ _SHIM = "605dab50-e046-4300-abb6-3dd810dd8b23"
 _EFIVARS = "/sys/firmware/efi/efivars"
 # efivarfs puts four bytes of attributes before a variable's value.
 _EFI_ATTRIBUTES = 4
+STATUS, JOURNAL = "/var/lib/dpkg/status", "/var/lib/dpkg/updates"
 # A source in what apt-cache policy says, after its priority: address, suite with component, architecture.
 _PLACE = re.compile(r"\s+-?\d+ (\S.*?)\s+Packages$")
 
@@ -361,13 +362,18 @@ def read_dkms(tree: Tree) -> list[Facts]:
             tried = re.search(r"for kernel (\S+)", text)
             states = [(kernel, state, "", "") for kernel, state in made.items()]
             if tried and tried.group(1) not in made:
-                told = re.search(r"^.*\berror: .*$", text, re.MULTILINE)
-                states.append((tried.group(1), "failed", log, told.group(0).strip() if told else ""))
+                states.append((tried.group(1), "failed", log, _first_error(text)))
             for kernel, state, kept, error in states or [("", "added", "", "")]:
                 builds.append(
                     {"name": name, "version": version, "kernel": kernel, "state": state, "log": kept, "error": error}
                 )
     return builds
+
+
+def _first_error(log: str) -> str:
+    """What the compiler, modpost or a script says; make itself only where they say nothing."""
+    found = (re.search(rf"^.*{words}.*$", log, re.MULTILINE) for words in (r"\b(?:error|ERROR): ", r"\*\*\* "))
+    return next((line.group(0).strip() for line in found if line), "")
 
 
 # --- packages --------------------------------------------------------------------------------------------------------
@@ -388,32 +394,54 @@ def read_system(tree: Tree) -> Facts:
 
 
 def read_packages(tree: Tree) -> dict[str, Facts]:
-    """Packages of NVIDIA, CUDA and the kernel as dpkg's status has them; those of which nothing is left are left out."""
+    """Packages of NVIDIA, CUDA and the kernel, of the host's own architecture; those of which nothing is left are left out."""
     return {
         name: entry
-        for name, entry in _read_status(tree)
-        if is_driver_package(name) or re.match(r"cuda-|nvidia-|linux-(image|headers|generic)", name)
+        for name, entry in _read_status(tree).items()
+        if ":" not in name
+        and (is_driver_package(name) or re.match(r"cuda-|nvidia-|linux-(image|headers|generic)", name))
     }
 
 
 def read_holds(tree: Tree) -> list[str]:
     """Every package that is held, of whatever kind: a change of the driver may touch more than the driver."""
-    return sorted({name for name, entry in _read_status(tree) if entry["hold"]})
+    return sorted(name for name, entry in _read_status(tree).items() if entry["hold"] and ":" not in name)
 
 
-def _read_status(tree: Tree) -> t.Iterator[tuple[str, Facts]]:
-    """The packages of the host's own architecture, which is dpkg's; a library of another (Steam's) has the name of its twin."""
-    blocks = [
-        dict(line.partition(": ")[::2] for line in block.splitlines() if not line.startswith(" "))
-        for block in tree.text("/var/lib/dpkg/status").split("\n\n")
-    ]
+def read_unfinished(tree: Tree) -> list[str]:
+    """Packages, as ``name`` or ``name:architecture``, that dpkg has begun with and not finished.
+
+    All that its journal names is so, whatever the state: until dpkg has merged it, apt changes nothing.
+    """
+    named = {fields.get("Package", "") for fields in _blocks(tree, _journal(tree))} - {""}
+    return sorted(named | {name for name, entry in _read_status(tree).items() if entry["status"] != "installed"})
+
+
+def _read_status(tree: Tree) -> dict[str, Facts]:
+    """The packages of which something is installed. One of an architecture that is not dpkg's own, as Steam's, is ``name:architecture``."""
+    # A dpkg that was killed leaves its last words in a journal.
+    blocks = _blocks(tree, [STATUS, *_journal(tree)])
     native = next((fields.get("Architecture") for fields in blocks if fields.get("Package") == "dpkg"), None)
+    found = {}
     for fields in blocks:
-        words = fields.get("Status", "").split()
-        foreign = native and fields.get("Architecture") not in (native, "all")
-        if len(words) == 3 and words[2] not in ("not-installed", "config-files") and not foreign:
+        words, architecture = fields.get("Status", "").split(), fields.get("Architecture", "")
+        suffix = f":{architecture}" if native and architecture not in (native, "all") else ""
+        if len(words) == 3:
             entry = {"version": fields.get("Version", ""), "hold": words[0] == "hold", "status": words[2]}
-            yield fields.get("Package", ""), entry
+            found[fields.get("Package", "") + suffix] = entry
+    return {name: entry for name, entry in found.items() if entry["status"] not in ("not-installed", "config-files")}
+
+
+def _blocks(tree: Tree, paths: t.Iterable[str]) -> list[dict[str, str]]:
+    return [
+        dict(line.partition(": ")[::2] for line in block.splitlines() if not line.startswith(" "))
+        for path in paths
+        for block in tree.text(path).split("\n\n")
+    ]
+
+
+def _journal(tree: Tree) -> list[str]:
+    return [f"{JOURNAL}/{name}" for name in tree.names(JOURNAL) if name.isdigit()]
 
 
 def wanted_names(system: Facts, packages: t.Iterable[str], kernels: t.Iterable[str]) -> list[str]:

@@ -157,6 +157,10 @@ class Choice(t.NamedTuple):
     scope: str
 
 
+def _is_device_id(text: str) -> bool:
+    return bool(re.fullmatch(r"(?:0[xX])?[0-9a-fA-F]{4}", text))
+
+
 def cards_of(devices: t.Iterable[int]) -> Cards:
     described = [describe_device(device) for device in devices]
     names = {entry["generation"] for entry in described}
@@ -243,8 +247,8 @@ class Planner:
         self.request = request
         self.system = host["system"]
         self.installed = installed_choice(host)
-        devices = [int(gpu, 16) for gpu in request.gpus] or [int(gpu["device_id"], 16) for gpu in host["gpus"]]
-        self.cards = cards_of(devices)
+        asked = [gpu for gpu in request.gpus if _is_device_id(gpu)]
+        self.cards = cards_of(int(gpu, 16) for gpu in asked or [gpu["device_id"] for gpu in host["gpus"]])
         self.plan = Plan(generations=self.cards.names)
 
     def run(self) -> Plan:
@@ -282,7 +286,13 @@ class Planner:
             )
             for field, words in offered.items()
         ]
-        return all(known)
+        strange = [repr(gpu) for gpu in self.request.gpus if not _is_device_id(gpu)]
+        return all(known) and self.plan.require(
+            not strange,
+            "nvidia_driver_gpus",
+            f"has {', '.join(strange)}, which is no PCI device id",
+            "give four hexadecimal digits in quotes, as `lspci -n` has them after `10de:`",
+        )
 
     def _check_cards(self) -> bool:
         """There are GPUs, a driver that is still built supports them, and one driver serves all of them."""
@@ -814,7 +824,6 @@ def preferences(source: str, branch: int) -> str:
 def plan_driver(host: Facts, request: t.Mapping[str, t.Any]) -> Plan:
     """Plan the driver of a host.
 
-    *host* is what gpu_host_info returns, *request* has the fields of Request. Raises ValueError for an unknown field, and
-    for a GPU that is no hexadecimal PCI device id.
+    *host* is what gpu_host_info returns, *request* has the fields of Request. Raises ValueError for an unknown field.
     """
     return Planner(host, Request.from_dict(request)).run()

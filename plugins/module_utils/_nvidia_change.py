@@ -52,7 +52,7 @@ LOAD_TIMEOUT = 20
 
 CONFIGURE = ("dpkg", "--force-confdef", "--force-confold")
 # Between two sets of packages that each fit together nothing does.
-FORCED = (*CONFIGURE, "--force-depends", "--force-remove-reinstreq", "--force-hold", "--force-overwrite")
+FORCED = (*CONFIGURE, *(f"--force-{what}" for what in ("depends", "breaks", "remove-reinstreq", "hold", "overwrite")))
 
 # No question is asked, and no service is restarted by others than the role.
 ENVIRONMENT = {
@@ -134,12 +134,19 @@ class Record:
 
     @classmethod
     def load(cls, tree: Tree) -> Record:
+        """:raises Stuck: it is damaged."""
         text = tree.text(RECORD)
-        values = json.loads(text) if text else {}
-        for key, kind in (("change", Change), ("failure", Failure)):
-            if values.get(key):
-                values[key] = kind(**values[key])
-        return cls(**values)
+        try:
+            values = json.loads(text) if text else {}
+            for key, kind in (("change", Change), ("failure", Failure)):
+                if values.get(key):
+                    values[key] = kind(**values[key])
+            return cls(**values)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise Stuck(
+                f"{RECORD}, which tells what the role has changed here, is damaged ({error}): restore it from a backup, or delete it."
+                f" Without it nothing that was there before comes back by itself; its packages lie in {KEPT}"
+            ) from error
 
     def is_unsettled(self, boot: str) -> bool:
         """Whether a change was cut short, or waits for its proof and the host has booted since."""
@@ -289,7 +296,16 @@ class Host:
         """
         # What the lists name may be gone; of a source that does not answer, what it said last stands.
         self.run(["apt-get", "update", "--quiet"])
-        before = self.packages()
+        with self._owned_dpkg():
+            # Others have ended by now what they were at.
+            before = self.packages()
+        unfinished = [name for name, entry in before.items() if not entry["whole"]]
+        if unfinished:
+            # What is not whole could not be put back, and its faults would count as those of the new driver.
+            raise Failed(
+                f"no package was changed, since dpkg has not finished {', '.join(unfinished)}:"
+                " `dpkg --configure --pending` has to succeed first"
+            )
         simulation = simulate(self.run, self.tree, change)
         problem = simulation_problem(simulation, change)
         if problem:
@@ -365,7 +381,7 @@ class Host:
         if any(build["state"] == "installed" for build in builds):
             return None
         build = next((build for build in builds if build["state"] == "failed"), {"error": "", "log": ""})
-        error = build["error"] or "DKMS left no log of it"
+        error = build["error"] or ("its log names no error" if build["log"] else "DKMS left no log of it")
         return Failure("build", error, version, kernel, build["log"])
 
     # --- back ---
@@ -407,13 +423,14 @@ class Host:
         with self._owned_dpkg() as run:
             now = self.packages()
             different = [name for name, entry in before.items() if not _same(now.get(name), entry)]
+            # dpkg installs nothing at all of a list that has a file which is not there.
+            debs = {name: path for name in different if os.path.exists(path := self._kept(name, before[name]))}
             # Only the driver's own go first, so that flavours and branches do not meet; others are replaced in place.
-            old = [dpkg_name(name, now[name]) for name in different if name in now and is_driver(name)]
+            old = [dpkg_name(name, now[name]) for name in debs if name in now and is_driver(name)]
             away = [dpkg_name(name, now[name]) for name in new if name in now]
-            debs = [self.tree.at(f"{KEPT}/{file_name(name, before[name])}") for name in different]
             calls = [
                 [*FORCED, verb, *names]
-                for verb, names in (("--remove", old), ("--purge", away), ("--install", debs))
+                for verb, names in (("--remove", old), ("--purge", away), ("--install", [*debs.values()]))
                 if names
             ]
             # What one call could not do, the next may mend: the packages as they are in the end decide.
@@ -427,8 +444,10 @@ class Host:
             wrong += [name for name in new if name in now]
             audit = run(["dpkg", "--audit"])[1].strip()
             if wrong or audit:
+                lost = [f"{name} {before[name]['version']}" for name in different if name in wrong and name not in debs]
+                but = f", but for {', '.join(lost)}: install that, and run the role again" if lost else ""
                 raise Stuck(
-                    f"{', '.join(wrong) or 'dpkg'} could not be put back; their packages lie in {KEPT}."
+                    f"{', '.join(wrong) or 'dpkg'} could not be put back; their packages lie in {KEPT}{but}."
                     f" {' '.join([*told, audit])}".strip()
                 )
             self._mark(run, before)
@@ -456,6 +475,23 @@ class Host:
             yield lambda command: self.run(["env", "DPKG_FRONTEND_LOCKED=1", *command])
 
     # --- afterwards ---
+
+    def complete(self, names: t.Collection[str]) -> None:
+        """Have dpkg finish what somebody left half done, these packages among it.
+
+        :raises Stuck: one of them is not whole afterwards.
+        """
+        if not names:
+            return
+        with self._owned_dpkg() as run:
+            _rc, out, err = run([*CONFIGURE, "--configure", "--pending"])
+            now = self.packages()
+        left = [name for name in names if name in now and not now[name]["whole"]]
+        if left:
+            raise Stuck(
+                f"dpkg cannot finish {', '.join(left)}, and no package of the driver was changed: `dpkg --configure --pending`"
+                f" has to succeed first, or they have to be purged. {_last_words(out + err)}".strip()
+            )
 
     def settle(self) -> None:
         """End a change that was cut short, or that waits for its proof.
@@ -565,12 +601,14 @@ class Host:
 
     # --- keeping packages ---
 
+    def _kept(self, name: str, entry: Entry) -> str:
+        return self.tree.at(f"{KEPT}/{file_name(name, entry)}")
+
     def _keep(self, entries: t.Mapping[str, Entry]) -> None:
         os.makedirs(self.tree.at(KEPT), mode=0o755, exist_ok=True)
         for name, entry in entries.items():
-            file = file_name(name, entry)
-            kept, cached = self.tree.at(f"{KEPT}/{file}"), self.tree.at(f"{ARCHIVES}/{file}")
-            if os.path.exists(kept) or not entry["whole"]:
+            kept, cached = self._kept(name, entry), self.tree.at(f"{ARCHIVES}/{file_name(name, entry)}")
+            if os.path.exists(kept):
                 continue
             unfinished = f"{kept}.part"
             if os.path.exists(cached):
@@ -681,7 +719,7 @@ def _locked(path: str) -> t.Iterator[None]:
 
 
 def _same(now: Entry | None, before: Entry) -> bool:
-    return now is not None and now["version"] == before["version"] and now["whole"] >= before["whole"]
+    return now is not None and now["whole"] and now["version"] == before["version"]
 
 
 def _last_words(text: str) -> str:

@@ -43,6 +43,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia_chan
     Record,
     Simulation,
     describe,
+    is_driver,
     simulation_problem,
 )
 
@@ -69,6 +70,9 @@ UNATTENDED = (
 # /etc/modprobe.d/nvidia.conf).
 MODULES = ("nvidia", "nvidia-current", "nvidia-current-open")
 
+# What stands between double quotes may have blanks: the kernel reads it so. A backslash would join lines.
+_OPTION_NAME, _OPTION_VALUE = r"[A-Za-z0-9_]+", r'(?:[!#-\[\]-~]|"[ !#-\[\]-~]*")+'
+
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
@@ -83,6 +87,7 @@ class Seen:
     packages: t.Mapping[str, Package] = dataclasses.field(default_factory=dict)
     automatic: frozenset[str] = frozenset()
     persistence_unit: str = ""
+    unfinished: t.Sequence[str] = ()
 
     @property
     def kernel(self) -> Facts:
@@ -166,17 +171,25 @@ def leaving(seen: Seen) -> list[str]:
 
 def transaction_lines(seen: Seen, change: Change | None) -> dict[str, str]:
     """The packages before and after, as a diff shows them."""
-    if change is None:
-        return {"before": "", "after": ""}
     packages, simulation = seen.facts["packages"], seen.simulation
-    if simulation is None or simulation.error:
+    versions: dict[str, str] = {}
+    removed: list[str] = []
+    if change is not None and (simulation is None or simulation.error):
         versions, removed = dict.fromkeys(change.install, "(as the source has it)"), change.remove
-    else:
+    elif change is not None and simulation is not None:
         versions, removed = simulation.install, simulation.remove
     names = sorted({*versions, *removed})
     before = [f"{name} {packages[name]['version']}" for name in names if name in packages]
     after = [f"{name} {versions[name]}" for name in names if name in versions]
+    for name in to_complete(seen, change):
+        before.append(f"{name}: dpkg has not finished it")
+        after.append(f"{name}: whole")
     return {"before": "".join(f"{line}\n" for line in before), "after": "".join(f"{line}\n" for line in after)}
+
+
+def to_complete(seen: Seen, change: Change | None) -> list[str]:
+    """What dpkg has to finish first: of the driver always, of others where apt would come to it in the same call."""
+    return [name for name in seen.unfinished if change is not None or is_driver(name)]
 
 
 # --- what speaks against it ------------------------------------------------------------------------------------------
@@ -209,6 +222,18 @@ def requirements(seen: Seen, change: Change | None, params: t.Mapping[str, t.Any
                 "variable": "nvidia_driver_branch" if params["branch"] != "auto" else params["host_name"],
                 "problem": f"leads to a change of packages that is not sound: {problem}",
                 "remedy": "look at `apt-mark showhold` and the preferences in /etc/apt for what stands in the way",
+            }
+        )
+    options = params["module_options"].items()
+    wrong = [repr(name) for name, value in options if not (re.fullmatch(_OPTION_NAME, name) and option_value(value))]
+    if wrong:
+        found.append(
+            {
+                "ok": False,
+                "variable": "nvidia_driver_module_options",
+                "problem": f"has {', '.join(wrong)}, which modprobe cannot be told",
+                "remedy": "write names of letters, digits and underscores, and for each a number, true, false or a text in one line;"
+                ' blanks in it stand between `"` within the text',
             }
         )
     failure = seen.record.failure
@@ -300,6 +325,12 @@ def apt_files(seen: Seen, lock: bool) -> list[dict[str, str]]:
     return files
 
 
+def option_value(value: t.Any) -> str:
+    """A module option's value as modprobe.d has it, empty for one that it cannot have."""
+    text = str(int(value) if isinstance(value, bool) else value) if isinstance(value, (bool, int, float, str)) else ""
+    return text if re.fullmatch(_OPTION_VALUE, text) else ""
+
+
 def modprobe_files(seen: Seen, change: Change | None, options: t.Mapping[str, t.Any]) -> list[dict[str, str]]:
     """What modprobe is told. nouveau goes only when a module is there to take its place."""
     if not seen.built and change is None:
@@ -310,7 +341,7 @@ def modprobe_files(seen: Seen, change: Change | None, options: t.Mapping[str, t.
         "options nouveau modeset=0",
     ]
     if options:
-        told = " ".join(f"{key}={value}" for key, value in sorted(options.items()))
+        told = " ".join(f"{name}={option_value(value)}" for name, value in sorted(options.items()))
         lines += [f"options {module} {told}" for module in MODULES]
     return [{"path": MODPROBE, "content": "\n".join(lines) + "\n"}]
 
@@ -415,6 +446,7 @@ def proofs(seen: Seen, change: Change | None, reboot: t.Sequence[str], lock: boo
     has_gpu = bool(seen.facts["gpus"])
     due = "warn" if reboot else "fail"
     faults = [f"{row['variable']} {row['problem']}" for row in plan.requirements if not row["ok"]]
+    faults += [f"dpkg has not finished {name}" for name in to_complete(seen, change)]
     loose = [name for name in seen.locked if name not in seen.facts["holds"]] if lock else []
     builds = [f"{row['version']} {row['state']}" for row in seen.kernel.get("dkms", [])]
     found = [

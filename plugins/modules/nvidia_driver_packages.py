@@ -29,7 +29,7 @@ options:
     description:
       - V(present) carries O(change) out and sets the holds.
       - V(settled) ends what an earlier run left. A change that was cut short is completed or taken back, and one that has been booted
-        is accepted or taken back.
+        is accepted or taken back. Packages that dpkg has begun with and not finished are finished, and O(unfinished) have to be.
       - V(absent) removes O(going), restores the driver that the role once replaced, and lifts its holds. Libraries and kernels that came
         newer along with a driver stay as they are by now.
     type: str
@@ -45,6 +45,11 @@ options:
     default: {}
   going:
     description: Packages to remove with V(absent).
+    type: list
+    elements: str
+    default: []
+  unfinished:
+    description: Packages that dpkg has to finish with V(settled), as the plan returns them.
     type: list
     elements: str
     default: []
@@ -106,6 +111,7 @@ def carry_out(host: change.Host, params: t.Mapping[str, t.Any]) -> str:
         if params["state"] == "present":
             raise
         taken_back = str(error)
+    host.complete(params["unfinished"])
     host.hold(locked_names(host) if params["lock"] else [])
     return taken_back
 
@@ -117,6 +123,7 @@ def main() -> None:
             "change": {"type": "dict", "default": {}},
             "shown": {"type": "dict", "default": {}},
             "going": {"type": "list", "elements": "str", "default": []},
+            "unfinished": {"type": "list", "elements": "str", "default": []},
             "lock": {"type": "bool", "default": True},
         },
         supports_check_mode=True,
@@ -127,18 +134,18 @@ def main() -> None:
         return rc, out, err
 
     with contextlib.nullcontext() if module.check_mode else change.alone(ROOT):
-        host = change.Host(run, ROOT)
-        before = dataclasses.asdict(host.record)
-        taken_back = ""
-        if not module.check_mode:
-            try:
-                taken_back = carry_out(host, module.params)
-            except (change.Failed, change.Stuck, OSError) as error:
-                module.fail_json(msg=f"{error}.".replace("..", "."))
+        try:
+            host = change.Host(run, ROOT)
+            before = dataclasses.asdict(host.record)
+            taken_back = "" if module.check_mode else carry_out(host, module.params)
+        except (change.Failed, change.Stuck, OSError) as error:
+            module.fail_json(msg=f"{error}.".replace("..", "."))
     shown = module.params["shown"]
     module.exit_json(
         # A key that waits for a person at the console leaves nothing to settle.
-        changed=module.params["state"] != "settled" or dataclasses.asdict(host.record) != before,
+        changed=module.params["state"] != "settled"
+        or bool(module.params["unfinished"])
+        or dataclasses.asdict(host.record) != before,
         version=host.version(),
         taken_back=taken_back,
         diff={

@@ -165,15 +165,21 @@ going:
   elements: str
   sample: []
 pending:
-  description: Whether packages or holds are not yet as planned.
+  description: Whether packages or holds are not yet as planned, or dpkg has to finish some first.
   returned: always
   type: bool
   sample: true
 unsettled:
-  description: Whether an earlier change was cut short, or waits for its proof since before a reboot.
+  description: Whether an earlier change was cut short, waits for its proof since before a reboot, or dpkg has to finish packages first.
   returned: always
   type: bool
   sample: false
+unfinished:
+  description: Packages that dpkg has begun with and not finished. Those of the driver always, others where apt would come to them as well.
+  returned: always
+  type: list
+  elements: str
+  sample: []
 source_files:
   description: The source of the archive's components, as M(rigwright.workstation.config_files) takes it, in place before packages change.
   returned: always
@@ -296,7 +302,10 @@ class Reader:
             # What is newest, apt knows only of lists that are.
             self.run(["apt-get", "update", "--quiet"])
         facts = gpu.gather(self.tree, lambda names: self.run(["apt-cache", "policy", *names])[1])
-        record = change.Record.load(self.tree)
+        try:
+            record = change.Record.load(self.tree)
+        except change.Stuck as error:
+            self.module.fail_json(msg=f"{error}.")
         request = {key: self.params[key] for key in REQUEST} | {"own_holds": record.held}
         planned = plan_driver(facts, request)
         wanted = plan.change_of(facts, planned, self.params["upgrade"]) if self.params["state"] == "present" else None
@@ -314,6 +323,7 @@ class Reader:
             simulation=simulation,
             packages=parse_status(self.tree.text(STATUS)),
             automatic=parse_automatic(self.tree.text(EXTENDED_STATES)),
+            unfinished=gpu.read_unfinished(self.tree),
             persistence_unit=next(filter(None, map(self.tree.text, PERSISTENCE_UNITS)), ""),
         )
         return seen, wanted
@@ -375,8 +385,13 @@ def main() -> None:
     planned, record = seen.plan, seen.record
     absent = params["state"] == "absent"
     going = plan.leaving(seen) if absent else []
+    half_done = [] if absent else plan.to_complete(seen, wanted)
     loose = set(seen.locked) - set(seen.facts["holds"]) if params["lock"] else set(record.held)
     reboot = plan.reboot_reasons(seen, None if absent else wanted)
+    requirements, pending = plan.requirements(seen, wanted, params), bool(wanted or loose or half_done)
+    if absent:
+        requirements = [in_use(seen.facts, params["interrupt"])] if going or record.replaced else []
+        pending = bool(record.baseline or record.brought or record.held)
     sources, files, modprobe = [], [], []
     if not absent and not planned.refused:
         sources = plan.source_files(reader.components_source(seen))
@@ -391,13 +406,14 @@ def main() -> None:
         modules=planned.modules,
         scope=planned.scope,
         reasons=planned.reasons,
-        requirements=[in_use(seen.facts, params["interrupt"])] if absent else plan.requirements(seen, wanted, params),
+        requirements=requirements,
         repository=reader.repository(seen),
         change=dataclasses.asdict(wanted) if wanted else {},
         shown=plan.transaction_lines(seen, wanted),
         going=going,
-        pending=bool(record.baseline or record.brought or record.held) if absent else bool(wanted or loose),
-        unsettled=record.is_unsettled(seen.boot),
+        pending=pending,
+        unsettled=record.is_unsettled(seen.boot) or bool(half_done),
+        unfinished=half_done,
         source_files=sources,
         source_pending=reader.differ(plan.ARCHIVE_SOURCE, sources),
         directories=plan.directories(files),

@@ -195,6 +195,46 @@ def test_a_library_of_another_architecture_does_not_stand_for_its_twin(root: Roo
     assert host.read_holds(root.tree) == ["libcuda1"]
 
 
+def test_what_dpkg_has_not_finished(root: Root) -> None:
+    def package(name: str, status: str, architecture: str = "amd64") -> str:
+        return f"Package: {name}\nStatus: install ok {status}\nArchitecture: {architecture}\nVersion: 580.95.05-1\n"
+
+    rows = [
+        *(package("dpkg", "installed"), package("libcuda1", "unpacked", "i386"), package("gone", "config-files")),
+        *(package("nvidia-smi", "installed"), package("libnvidia-ml1", "half-configured")),
+    ]
+    root.write("/var/lib/dpkg/status", "\n".join(rows))
+    assert host.read_unfinished(root.tree) == ["libcuda1:i386", "libnvidia-ml1"]
+
+    # The journal of a dpkg that was killed has the last word, and has to be merged.
+    root.write("/var/lib/dpkg/updates/0000", package("nvidia-smi", "half-installed"))
+    root.write("/var/lib/dpkg/updates/0001", package("nvidia-smi", "unpacked"))
+    root.write("/var/lib/dpkg/updates/0002", package("libnvidia-ml1", "installed"))
+    root.write("/var/lib/dpkg/updates/tmp.i", "Package: #padding\n")
+    assert host.read_unfinished(root.tree) == ["libcuda1:i386", "libnvidia-ml1", "nvidia-smi"]
+    assert host.read_packages(root.tree)["nvidia-smi"]["status"] == "unpacked"
+    assert host.read_packages(root.tree)["libnvidia-ml1"]["status"] == "installed"
+
+
+@pytest.mark.parametrize(
+    ("log", "error"),
+    [
+        ("  CC a.o\na.c:1:9: error: too few\nmake: *** [a.o] Error 1\n", "a.c:1:9: error: too few"),
+        ("make[1]: *** No rule to make target 'x'.  Stop.\n", "make[1]: *** No rule to make target 'x'.  Stop."),
+        (
+            "make: *** waiting\nERROR: modpost: GPL-incompatible module nvidia.ko uses GPL-only symbol 'x'\n",
+            "ERROR: modpost: GPL-incompatible module nvidia.ko uses GPL-only symbol 'x'",
+        ),
+        ("  CC a.o\n", ""),
+    ],
+)
+def test_the_error_in_a_log_of_dkms(root: Root, log: str, error: str) -> None:
+    top = "DKMS make.log for nvidia-580.95.05 for kernel 6.12.1 (x86_64)\n"
+    root.write("/var/lib/dkms/nvidia/580.95.05/build/make.log", top + log)
+    (build,) = host.read_dkms(root.tree)
+    assert (build["state"], build["error"]) == ("failed", error)
+
+
 def test_a_hold_of_any_package_is_seen(gather: Gather) -> None:
     facts = gather("superseded_version")
     assert "libc6" in facts["holds"]

@@ -621,6 +621,17 @@ def test_an_unknown_part_of_a_request_is_an_error() -> None:
         plan_driver(make_host(), {"brnach": "580"})
 
 
+@pytest.mark.parametrize("gpu", ["xyz", "10de:2684", "", "99999999", "-1", "2684 "])
+def test_a_gpu_that_is_no_device_id_is_refused(gpu: str) -> None:
+    variable, problem, _remedy = refusal(plan_driver(make_host(), {"gpus": ["2684", gpu]}))
+    assert (variable, problem) == ("nvidia_driver_gpus", f"has {gpu!r}, which is no PCI device id")
+
+
+@pytest.mark.parametrize("gpu", ["2684", "0x2684", "1eB8"])
+def test_a_device_id_is_four_hexadecimal_digits(gpu: str) -> None:
+    assert not plan_driver(make_host(), {"gpus": [gpu]}).refused
+
+
 # --- the tables behind it ---
 
 

@@ -174,7 +174,7 @@ class Machine:
                 self.broken.discard(name)
                 if name == "nvidia-kernel-open-dkms":
                     self.build(version.removesuffix("-1"))
-        if "--configure" in words:
+        if "--configure" in words and "configure" not in self.fails:
             unbuilt = "nvidia-kernel-open-dkms" in self.broken
             self.broken.clear()
             if unbuilt:
@@ -693,6 +693,50 @@ def test_without_room_for_the_previous_packages_none_is_changed(
     assert with_old.packages == before
 
 
+@pytest.mark.parametrize("name", ["libnvidia-ml1", "bash"])
+def test_a_change_begins_only_from_whole_packages(with_old: Machine, name: str) -> None:
+    before = dict(with_old.packages)
+    with_old.broken = {name}
+    with pytest.raises(nvidia.Failed, match=f"no package was changed, since dpkg has not finished {name}"):
+        host(with_old).change(change())
+    assert with_old.packages == before
+    assert not (with_old.root / nvidia.HOME.lstrip("/")).exists()
+
+
+def test_dpkg_is_made_to_finish_what_somebody_left(with_old: Machine) -> None:
+    with_old.broken = {"libnvidia-ml1"}
+    host(with_old).complete(["libnvidia-ml1"])
+    assert with_old.broken == set()
+    host(with_old).change(change())
+    assert host(with_old).version() == NEW
+
+
+def test_what_dpkg_cannot_finish_is_named(with_old: Machine) -> None:
+    with_old.fails = {"configure"}
+    with_old.broken = {"libnvidia-ml1", "bash"}
+    with pytest.raises(nvidia.Stuck, match="dpkg cannot finish libnvidia-ml1, and"):
+        host(with_old).complete(["libnvidia-ml1"])
+
+
+def test_a_package_that_was_not_kept_keeps_no_other_from_coming_back(with_old: Machine) -> None:
+    before = dict(with_old.packages)
+    with_old.dies_after = len(PARTS) - 1
+    with pytest.raises(KeyboardInterrupt):
+        host(with_old).change(change())
+    (with_old.root / nvidia.KEPT.lstrip("/") / f"libnvidia-ml1_{OLD}-1_amd64.deb").unlink()
+
+    lost = f"libnvidia-ml1 could not be put back; .*, but for libnvidia-ml1 {OLD}-1: install that"
+    with pytest.raises(nvidia.Stuck, match=lost):
+        host(with_old).settle()
+    # What cannot be replaced is better than nothing.
+    assert with_old.packages == before | {"libnvidia-ml1": f"{NEW}-1"}
+
+    with_old.keep("libnvidia-ml1", f"{OLD}-1")
+    with pytest.raises(nvidia.Failed, match=f"cut short .*driver {OLD} is in place again"):
+        host(with_old).settle()
+    assert host(with_old).record.change is None
+
+
 # --- words ---
 
 SIMULATED = """\
@@ -769,6 +813,23 @@ def test_the_record_is_read_as_it_was_written(machine: Machine) -> None:
     again = host(machine).record
     assert json.dumps(dataclasses.asdict(again)) == json.dumps(dataclasses.asdict(made.record))
     assert [again.is_unsettled(boot) for boot in ("first", "second")] == [False, True]
+
+
+@pytest.mark.parametrize("text", ["{} {}", "[]", "null", '{"change": 3}', '{"nonsense": 1}'])
+def test_a_damaged_record_is_named(machine: Machine, text: str) -> None:
+    machine.write(nvidia.RECORD, text)
+    with pytest.raises(nvidia.Stuck, match=f"^{nvidia.RECORD}, .* is damaged"):
+        host(machine)
+
+
+def test_a_log_without_an_error_is_a_log(with_old: Machine) -> None:
+    with_old.clear("/var/lib/dkms/nvidia")
+    with_old.write(
+        f"/var/lib/dkms/nvidia/{OLD}/build/make.log", f"DKMS make.log for nvidia for kernel {KERNEL} (x86_64)\n"
+    )
+    found = host(with_old).problem(dataclasses.replace(change(), branch=580))
+    assert found is not None
+    assert (found.at, found.evidence) == ("build", "its log names no error")
 
 
 def test_only_one_changes_the_driver_at_a_time(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ PARAMS = {
     "upgrade": False,
     "interrupt": False,
     "ignore_build_failures": False,
+    "module_options": {},
     "mok_password": "",
     "host_name": "debian12",
 }
@@ -124,6 +125,21 @@ def test_what_is_as_planned_needs_no_transaction(see: See) -> None:
     seen = see("healthy_workstation")
     assert nvidia.change_of(seen.facts, seen.plan) is None
     assert nvidia.transaction_lines(seen, None) == {"before": "", "after": ""}
+
+
+def test_what_dpkg_has_not_finished_of_the_driver_is_completed_first(see: See) -> None:
+    seen = see("healthy_workstation", unfinished=["bash", "libcuda1:i386"])
+    assert nvidia.to_complete(seen, None) == ["libcuda1:i386"]
+    assert nvidia.transaction_lines(seen, None) == {
+        "before": "libcuda1:i386: dpkg has not finished it\n",
+        "after": "libcuda1:i386: whole\n",
+    }
+    assert statuses(nvidia.proofs(seen, None, [], lock=True))["packages"] == "fail"
+
+
+def test_apt_would_come_to_other_packages_that_dpkg_has_not_finished(see: See) -> None:
+    seen = see("healthy_workstation", {"branch": "590"}, offered=[f"{NEW}-1"], unfinished=["bash"])
+    assert nvidia.to_complete(seen, nvidia.change_of(seen.facts, seen.plan)) == ["bash"]
 
 
 def test_an_upgrade_names_driver_and_kernel(see: See) -> None:
@@ -326,6 +342,30 @@ def test_nouveau_goes_once_there_is_a_module_or_one_is_about_to_come(see: See) -
         )
         in told["content"]
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        *((True, "1"), (False, "0"), (0, "0"), ("0x1f", "0x1f"), ("a=1;b=2,3", "a=1;b=2,3"), ('"a b"', '"a b"')),
+        *((None, ""), ([1, 2], ""), ({}, ""), ("", ""), ("a b", ""), ('a"', ""), ("x\ninstall nvidia /bin/false", "")),
+        *(("x\n", ""), ("x\\", ""), ('"a\nb"', "")),
+    ],
+)
+def test_an_option_of_the_module_is_one_that_modprobe_understands(see: See, value: Any, written: str) -> None:
+    seen, options = see("healthy_workstation"), {"NVreg_A": value}
+    assert nvidia.option_value(value) == written
+    refused = unmet(nvidia.requirements(seen, None, {**PARAMS, "module_options": options}))
+    assert ("nvidia_driver_module_options" in refused) is (written == "")
+    (told,) = nvidia.modprobe_files(seen, None, options)
+    assert f"options nvidia NVreg_A={written}\n" in told["content"]
+
+
+@pytest.mark.parametrize("name", ["b a d", "", "a\nb", "a-b", "a=b", "NVreg_A\n"])
+def test_the_name_of_a_module_option(see: See, name: str) -> None:
+    options = {name: 1, "NVreg_B": 1}
+    refused = unmet(nvidia.requirements(see("healthy_workstation"), None, {**PARAMS, "module_options": options}))
+    assert refused == {"nvidia_driver_module_options": f"has {name!r}, which modprobe cannot be told"}
 
 
 def test_a_failed_build_leaves_nouveau(see: See) -> None:

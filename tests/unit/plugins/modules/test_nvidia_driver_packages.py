@@ -37,3 +37,29 @@ def test_a_full_disk_ends_in_words(
     with patch_module_args({"state": "settled"}), pytest.raises(SystemExit):
         module.main()
     assert "No space left on device" in json.loads(capsys.readouterr().out)["msg"]
+
+
+def test_a_damaged_record_ends_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = tmp_path / change.RECORD.lstrip("/")
+    record.parent.mkdir(parents=True)
+    record.write_text("{} {}")
+    monkeypatch.setattr(module, "ROOT", str(tmp_path))
+    with patch_module_args({"state": "settled"}), pytest.raises(SystemExit):
+        module.main()
+    assert json.loads(capsys.readouterr().out)["msg"].startswith(f"{change.RECORD}, ")
+
+
+@pytest.mark.parametrize("unfinished", [[], ["libcuda1"]])
+def test_what_dpkg_has_to_finish_is_finished_and_counts_as_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], unfinished: list[str]
+) -> None:
+    asked: list[list[str]] = []
+    monkeypatch.setattr(module, "ROOT", str(tmp_path))
+    monkeypatch.setattr(change.Host, "complete", lambda _host, names: asked.append(names))
+    monkeypatch.setattr(change.Host, "hold", lambda _host, _names: None)
+    with patch_module_args({"state": "settled", "lock": False, "unfinished": unfinished}), pytest.raises(SystemExit):
+        module.main()
+    assert json.loads(capsys.readouterr().out)["changed"] is bool(unfinished)
+    assert asked == [unfinished]
