@@ -16,6 +16,8 @@ import re
 import typing as t
 
 STATUS = "/var/lib/dpkg/status"
+# What dpkg has done since it wrote STATUS; there is something only while it works, and after it was killed.
+JOURNAL = "/var/lib/dpkg/updates"
 EXTENDED_STATES = "/var/lib/apt/extended_states"
 
 _DEPENDS = ("Pre-Depends", "Depends")
@@ -23,7 +25,7 @@ _NEEDS = (*_DEPENDS, "Recommends")
 
 
 class Package(t.NamedTuple):
-    """An installed package.
+    """A package that is there. It is not *whole* as long as dpkg has to unpack or configure it.
 
     *depends* has the alternatives of each thing that it does not work without, *needs* all that it depends on or recommends.
     """
@@ -33,6 +35,7 @@ class Package(t.NamedTuple):
     needs: frozenset[str] = frozenset()
     provides: frozenset[str] = frozenset()
     depends: frozenset[frozenset[str]] = frozenset()
+    whole: bool = True
 
 
 def parse_status(text: str) -> dict[str, Package]:
@@ -49,6 +52,7 @@ def parse_status(text: str) -> dict[str, Package]:
                 frozenset(
                     frozenset(_names(one)) for field in _DEPENDS for one in fields.get(field, "").split(",") if one
                 ),
+                status == "installed",
             )
     return packages
 
@@ -56,6 +60,26 @@ def parse_status(text: str) -> dict[str, Package]:
 def parse_automatic(text: str) -> frozenset[str]:
     """The names that apt's extended states mark as installed for another package's sake."""
     return frozenset(fields["Package"] for fields in _paragraphs(text) if fields.get("Auto-Installed") == "1")
+
+
+def parse_policy(text: str) -> frozenset[str]:
+    """The names that apt can install, as `apt-cache policy` has them."""
+    blocks = re.findall(r"^(\S+):\n(?: .*\n)*?  Candidate: (?!\(none\))", text, re.MULTILINE)
+    return frozenset(name.partition(":")[0] for name in blocks)
+
+
+def is_whole(name: str, packages: t.Mapping[str, Package]) -> bool:
+    return name in packages and packages[name].whole
+
+
+def unfinished(roots: t.Iterable[str], packages: t.Mapping[str, Package]) -> list[str]:
+    """What dpkg has not completed among *roots* and all that they depend on."""
+    found: set[str] = set()
+    new = {name for name in roots if name in packages}
+    while new:
+        found |= new
+        new = {name for one in new for choice in packages[one].depends for name in choice if name in packages} - found
+    return sorted(name for name in found if not is_whole(name, packages))
 
 
 def brought_by(roots: t.Iterable[str], packages: t.Mapping[str, Package], automatic: t.Collection[str]) -> list[str]:

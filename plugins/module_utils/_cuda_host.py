@@ -16,8 +16,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_host as gpu
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import (
     EXTENDED_STATES,
+    JOURNAL,
     STATUS,
     parse_automatic,
+    parse_policy,
     parse_status,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import STORE, Store
@@ -42,6 +44,7 @@ def memory(role: str) -> str:
 
 
 def read_host(tree: Tree, role: str) -> Host:
+    """:raises ValueError: the role's own record is damaged."""
     system = gpu.read_system(tree)
     gpus = gpu.read_gpus(tree)
     driver = gpu.read_driver(tree)
@@ -58,10 +61,33 @@ def read_host(tree: Tree, role: str) -> Host:
         alternatives={
             name: tree.link(f"{ALTERNATIVES}/{name}") for name in tree.names(ALTERNATIVES) if name.startswith("cuda")
         },
-        brought=frozenset(json.loads(tree.text(memory(role)) or "[]")),
+        brought=_read_brought(tree, role),
+        interrupted=any(name.isdigit() for name in tree.names(JOURNAL)),
         environment=tree.text(ENVIRONMENT),
         environment_before=_read_original(tree, role),
     )
+
+
+def known_packages(run: t.Callable[..., tuple[int, str, str]], names: t.Iterable[str]) -> frozenset[str]:
+    """Those of *names* that apt can install."""
+    _rc, out, _err = run(["apt-cache", "policy", *names], check_rc=True, environ_update={"LC_ALL": "C.UTF-8"})
+    return parse_policy(out)
+
+
+def _read_brought(tree: Tree, role: str) -> frozenset[str]:
+    path = memory(role)
+    if not tree.exists(path):
+        return frozenset()
+    try:
+        names = json.loads(tree.text(path))
+    except ValueError:
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(
+            f"{path} is damaged: it has the names of the packages that the role {role} brought, as a list in JSON."
+            " Restore it, or write [] into it, and these packages count as your own"
+        )
+    return frozenset(names)
 
 
 def _read_original(tree: Tree, role: str) -> str | None:

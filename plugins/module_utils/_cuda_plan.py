@@ -15,7 +15,12 @@ import dataclasses
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
-from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import Package, brought_by
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import (
+    Package,
+    brought_by,
+    is_whole,
+    unfinished,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_host import version_key
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_plan import toolkit_problem
 
@@ -53,6 +58,8 @@ class Request:
 class Host:
     """What is there. *driver* is the version in use, empty for none; *brought* are packages of the role.
 
+    *interrupted* says that dpkg was killed, or is at work, and has not yet written down what it did.
+
     *environment* is the text of /etc/environment, *environment_before* that from before the role, None where it is not the role's.
     """
 
@@ -66,6 +73,7 @@ class Host:
     free_bytes: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
     alternatives: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     brought: frozenset[str] = frozenset()
+    interrupted: bool = False
     environment: str = ""
     environment_before: str | None = None
 
@@ -74,7 +82,8 @@ class Host:
 class PackagePlan:
     """What the plans of CUDA and cuDNN have in common. *requirements* are those that are not met: with any, the plan is refused.
 
-    *brought* is what the role answers for afterwards: packages of NVIDIA's that were not there before it.
+    *brought* is what the role answers for afterwards: packages of NVIDIA's that were not there before it. *unfinished* says that
+    dpkg has to complete what it was about before apt can go on.
     """
 
     source: str = ""
@@ -82,6 +91,7 @@ class PackagePlan:
     install: list[str] = dataclasses.field(default_factory=list)
     remove: list[str] = dataclasses.field(default_factory=list)
     brought: list[str] = dataclasses.field(default_factory=list)
+    unfinished: bool = False
 
     def require(self, ok: bool, variable: str, problem: str, remedy: str) -> None:
         if not ok:
@@ -94,17 +104,29 @@ class PackagePlan:
 
         *tools* are the distribution's: they stay for good, since apt does not know who else works with a compiler by now.
         """
-        self.install = [name for name in (*wanted, *tools) if name not in host.packages]
+        self.install = [name for name in (*wanted, *tools) if not is_whole(name, host.packages)]
         staying = {*wanted, *tools}
         self.remove = brought_by(host.brought - staying, host.packages, host.automatic - staying)
         there = host.brought.intersection(host.packages).difference(tools, self.remove)
-        self.brought = sorted({*there, *self.install} - {*tools})
+        self.brought = sorted({*there, *(name for name in wanted if name not in host.packages)})
+        self.unfinished = host.interrupted or bool(unfinished({*staying, *host.brought}, host.packages))
         held = [name for name in self.remove if host.packages[name].hold]
         self.require(
             not held,
             variable,
             f"lets {', '.join(held)} go, and dpkg has a hold on that",
             f"run `apt-mark unhold {' '.join(held)}` first, or leave things as they are",
+        )
+
+    def check_known(self, variable: str, choices: t.Mapping[str, str], known: t.Collection[str]) -> None:
+        """Refuse what the repository lacks. *choices* has the package of each value, *known* what apt can install."""
+        missing = [choice for choice, name in choices.items() if name in self.install and name not in known]
+        there = [choice for choice, name in choices.items() if name in known]
+        self.require(
+            not missing,
+            variable,
+            f"asks for {', '.join(missing)}, which NVIDIA's repository for this system does not have",
+            f"choose among {', '.join(there) or 'none'}, or set `workstation_cuda_repository` to a mirror that has it",
         )
 
 
@@ -273,7 +295,7 @@ def _check_toolkits(plan: Plan, host: Host, driver: str) -> None:
 
 
 def _check_room(plan: Plan, host: Host, request: Request) -> None:
-    new = [name for name in plan.install if name != COMPILER]
+    new = [name for name in plan.install if name != COMPILER and name not in host.packages]
     needed = len(new) * request.free_bytes
     short = sorted(path for path, free in host.free_bytes.items() if free < needed)
     plan.require(

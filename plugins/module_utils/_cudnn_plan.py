@@ -20,6 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_plan i
     PackagePlan,
     repository_of,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._cudnn_wheels import VERSION
 
 WHEEL = "wheel"
 
@@ -83,11 +84,17 @@ def read_wheels(given: t.Mapping[str, t.Any]) -> dict[str, dict[int, list[str]]]
     """The role's ``cudnn_wheels``: in JSON and YAML keys may be strings. Raises ValueError for what is no such table."""
     wheels: dict[str, dict[int, list[str]]] = {}
     for version, row in given.items():
+        if not VERSION.fullmatch(str(version)):
+            raise ValueError(f"{version} is no version of cuDNN")
         if not isinstance(row, dict) or not all(str(major).isdigit() for major in row):
             raise ValueError(f"{version} has no table of checksums by CUDA's major version")
         wheels[version] = {int(major): sums for major, sums in row.items()}
         for sums in wheels[version].values():
-            if not isinstance(sums, list) or not all(re.fullmatch(r"[0-9a-f]{64}", str(digest)) for digest in sums):
+            if (
+                not isinstance(sums, list)
+                or not sums
+                or not all(re.fullmatch(r"[0-9a-f]{64}", str(digest)) for digest in sums)
+            ):
                 raise ValueError(f"{version} has a checksum that is not a SHA-256 of 64 hexadecimal digits in a list")
     return wheels
 
@@ -122,9 +129,13 @@ def plan_present(host: Host, request: Request) -> Plan:
         ]
         tools += WHEEL_PACKAGES
     else:
-        wanted = [f"cudnn9-cuda-{major}" for major in plan.majors]
+        wanted = [package_of(major) for major in plan.majors]
     plan.settle_packages(host, "cudnn_cuda_majors", wanted, tools)
     return plan
+
+
+def package_of(major: int) -> str:
+    return f"cudnn9-cuda-{major}"
 
 
 def plan_absent(host: Host) -> Plan:

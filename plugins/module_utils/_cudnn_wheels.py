@@ -12,6 +12,8 @@ What lies below ``/opt/cudnn``::
     cuda13                -> cuda13-9.12.0.46, for who wants cuDNN of one CUDA
     default               -> cuda13, what the links in /usr/local lead to
     .work/                unfinished business; what an interrupted run left here is worthless
+
+What has no receipt, and every other link, is somebody's own.
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ import zipfile
 
 BASE = "/opt/cudnn"
 RECEIPT = ".rigwright.json"
+VERSION = re.compile(r"\d+(\.\d+)+")
+# What our links below BASE are called and lead to; the names with a dot are about to take the place of the others.
+LINKS = re.compile(r"(cuda\d+|\.cuda\d+\.rigwright) -> cuda\d+-[\d.]+|(default|\.default\.rigwright) -> cuda\d+")
 # Where compilers and the linker look by themselves. Nothing of them is a package's (FHS, /usr/local).
 PLACES = {"include": "/usr/local/include", "lib": "/usr/local/lib", "pkgconfig": "/usr/local/lib/pkgconfig"}
 MEMBERS = re.compile(r"nvidia/cudnn/(include/[\w.-]+\.h|lib/[\w.-]+\.so[\w.]*)|[\w.-]+\.dist-info/licenses/([\w.-]+)")
@@ -105,7 +110,7 @@ def is_whole(directory: str) -> bool:
             sizes: dict[str, int] = json.load(file)
     except (OSError, ValueError):
         return False
-    return all(_size(os.path.join(directory, path)) == size for path, size in sizes.items())
+    return isinstance(sizes, dict) and all(_size(os.path.join(directory, path)) == size for path, size in sizes.items())
 
 
 def _size(path: str) -> int:

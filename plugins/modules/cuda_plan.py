@@ -61,6 +61,11 @@ options:
       - Room that each new toolkit needs, in bytes.
     type: int
     default: 10737418240
+  ask_apt:
+    description:
+      - Refuse what apt does not know. For use when NVIDIA's repository is set up and its index is fresh.
+    type: bool
+    default: false
 seealso:
   - module: rigwright.workstation.cuda_repository
 """
@@ -129,6 +134,11 @@ brought:
   type: list
   elements: str
   sample: [cuda-toolkit-13-0]
+unfinished:
+  description: Whether dpkg has to complete what it was about when it was cut short.
+  returned: success
+  type: bool
+  sample: false
 alternatives:
   description: Names that update-alternatives has to point elsewhere, and where to.
   returned: success
@@ -173,6 +183,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _cuda
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_host import (
     REPOSITORY_OPTIONS,
+    known_packages,
     memory,
     read_host,
     repository,
@@ -205,18 +216,25 @@ def main() -> None:
             "default": {"type": "str", "default": ""},
             "driver_branch": {"type": "str", "default": cuda.AUTO},
             "free_bytes": {"type": "int", "default": data.FREE_BYTES},
+            "ask_apt": {"type": "bool", "default": False},
             "repository": {"type": "dict", "default": {}, "options": REPOSITORY_OPTIONS},
         },
         supports_check_mode=True,
     )
     params = module.params
-    host = read_host(Tree(ROOT), ROLE)
+    try:
+        host = read_host(Tree(ROOT), ROLE)
+    except ValueError as error:
+        module.fail_json(msg=f"{error}. Nothing was changed.")
     if params["state"] == "absent":
         module.exit_json(changed=False, **dataclasses.asdict(cuda.plan_absent(host)))
-    request = cuda.Request(
-        params["source"], tuple(params["toolkits"]), params["default"], params["driver_branch"], params["free_bytes"]
-    )
+    # "13.0, 12.9" comes as a list with a space in it.
+    toolkits = tuple(toolkit.strip() for toolkit in params["toolkits"])
+    request = cuda.Request(params["source"], toolkits, params["default"], params["driver_branch"], params["free_bytes"])
     plan = cuda.plan_present(host, request)
+    if params["ask_apt"] and plan.source == data.CUDA_REPOSITORY:
+        choices = {row.version: cuda.package_of(row.version) for row in data.TOOLKITS}
+        plan.check_known("cuda_toolkits", choices, known_packages(module.run_command, choices.values()))
     package_files = [{"path": memory(ROLE), "content": json.dumps(plan.brought) + "\n"}]
     if not plan.requirements and plan.source == data.ARCHIVE:
         package_files += archive_files(module, host)

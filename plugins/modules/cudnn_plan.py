@@ -53,6 +53,11 @@ options:
       - SHA-256 of further wheels, by version and major version of CUDA.
     type: dict
     default: {}
+  ask_apt:
+    description:
+      - Refuse what apt does not know. For use when NVIDIA's repository is set up and its index is fresh.
+    type: bool
+    default: false
 seealso:
   - module: rigwright.workstation.cudnn_wheels
   - module: rigwright.workstation.cuda_repository
@@ -102,6 +107,11 @@ brought:
   type: list
   elements: str
   sample: [cudnn9-cuda-13]
+unfinished:
+  description: Whether dpkg has to complete what it was about when it was cut short.
+  returned: success
+  type: bool
+  sample: false
 wheels:
   description: What M(rigwright.workstation.cudnn_wheels) takes.
   returned: success
@@ -134,6 +144,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _cudn
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_host import (
     REPOSITORY_OPTIONS,
+    known_packages,
     memory,
     read_host,
     repository,
@@ -156,12 +167,16 @@ def main() -> None:
             "cuda_majors": {"type": "list", "elements": "int", "default": []},
             "version": {"type": "str", "default": ""},
             "wheels": {"type": "dict", "default": {}},
+            "ask_apt": {"type": "bool", "default": False},
             "repository": {"type": "dict", "default": {}, "options": REPOSITORY_OPTIONS},
         },
         supports_check_mode=True,
     )
     params = module.params
-    host = read_host(Tree(ROOT), ROLE)
+    try:
+        host = read_host(Tree(ROOT), ROLE)
+    except ValueError as error:
+        module.fail_json(msg=f"{error}. Nothing was changed.")
     if params["state"] == "absent":
         module.exit_json(changed=False, **dataclasses.asdict(cudnn.plan_absent(host)))
     try:
@@ -170,6 +185,9 @@ def main() -> None:
         module.fail_json(msg=f'cudnn_wheels: {error}; write it as {{"9.28.0.42": {{"13": [<SHA-256>]}}}}')
     request = cudnn.Request(params["source"], tuple(params["cuda_majors"]), params["version"], wheels)
     plan = cudnn.plan_present(host, request)
+    if params["ask_apt"] and plan.source == data.CUDA_REPOSITORY:
+        choices = {str(major): cudnn.package_of(major) for major in cudnn.MAJORS}
+        plan.check_known("cudnn_cuda_majors", choices, known_packages(module.run_command, choices.values()))
     module.exit_json(
         changed=False,
         **dataclasses.asdict(plan),

@@ -14,6 +14,7 @@ description:
     listed, and unpacks them under C(/opt/cudnn).
   - The first wheel is the default. Compilers, linkers and C(pkg-config) find it through links in C(/usr/local).
   - Each step is a rename. Until a wheel is complete, what was installed before stays in use.
+  - What else lies in C(/opt/cudnn) stays. Where it has a name that is needed, the module says so and stops.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -83,7 +84,10 @@ import urllib.parse
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._cudnn_wheels import (
     BASE,
+    LINKS,
     PLACES,
+    RECEIPT,
+    VERSION,
     Wheel,
     WheelError,
     is_whole,
@@ -96,11 +100,12 @@ WORK = f"{BASE}/.work"
 
 
 class State(t.NamedTuple):
-    """What lies under BASE, and the links that lead there."""
+    """What of ours lies under BASE, and the links that lead there. *damaged* are trees, *leftovers* an interrupted run's."""
 
     trees: tuple[str, ...]
     links: dict[str, str]
-    leftovers: bool
+    damaged: tuple[str, ...] = ()
+    leftovers: bool = False
 
 
 def at(path: str) -> str:
@@ -108,22 +113,34 @@ def at(path: str) -> str:
 
 
 def read_state() -> State:
-    """Trees that are whole, and every link of ours; a link of somebody else leads elsewhere."""
+    """Trees with our receipt, and every link of ours. All else under BASE is somebody's own and is let alone."""
     names = sorted(os.listdir(at(BASE))) if os.path.isdir(at(BASE)) else []
-    trees = [name for name in names if not os.path.islink(at(f"{BASE}/{name}")) and is_whole(at(f"{BASE}/{name}"))]
+    received = [name for name in names if os.path.isfile(at(f"{BASE}/{name}/{RECEIPT}"))]
+    ours = [name for name in received if not link(f"{BASE}/{name}")]
+    whole = [name for name in ours if is_whole(at(f"{BASE}/{name}"))]
     links = {
-        f"{BASE}/{name}": os.readlink(at(f"{BASE}/{name}")) for name in names if os.path.islink(at(f"{BASE}/{name}"))
+        f"{BASE}/{name}": link(f"{BASE}/{name}")
+        for name in names
+        if LINKS.fullmatch(f"{name} -> {link(f'{BASE}/{name}')}")
+        and (name in received or not os.path.exists(at(f"{BASE}/{name}")))
     }
-    for path in in_places():
-        if os.path.islink(at(path)) and os.readlink(at(path)).startswith(f"{BASE}/"):
-            links[path] = os.readlink(at(path))
-    rest = [name for name in names if name not in trees and f"{BASE}/{name}" not in links]
-    return State(tuple(trees), links, bool(rest) or (os.path.isdir(at(BASE)) and not names))
+    # A `default` of somebody else has links of its own.
+    if f"{BASE}/default" in links or "default" not in names:
+        links.update({path: link(path) for path in in_places() if link(path).startswith(f"{BASE}/default/")})
+    emptied = not names and os.path.isdir(at(BASE)) and not os.path.islink(at(BASE))
+    damaged = tuple(name for name in ours if name not in whole)
+    return State(tuple(whole), links, damaged, emptied or os.path.isdir(at(WORK)))
+
+
+def link(path: str) -> str:
+    """Where a link leads, empty for what is none."""
+    return os.readlink(at(path)) if os.path.islink(at(path)) else ""
 
 
 def in_places() -> list[str]:
-    """The paths in PLACES that a cuDNN has or would have."""
-    found = [path for place in PLACES.values() for path in glob.glob(at(f"{place}/*cudnn*"))]
+    """The paths in PLACES that a cuDNN has or would have, also the links that an interrupted run was about to switch."""
+    patterns = [f"{place}/{name}" for place in PLACES.values() for name in ("*cudnn*", ".*cudnn*.rigwright")]
+    found = [path for pattern in patterns for path in glob.glob(at(pattern))]
     return sorted(os.path.join("/", os.path.relpath(path, ROOT)) for path in found)
 
 
@@ -140,11 +157,15 @@ def plan(wheels: t.Sequence[Wheel], current: State) -> State:
     trees = tuple(sorted(wheel.directory for wheel in wheels))
     # The names in a wheel are known once it is there.
     names = names_of(wheels[0].directory) if wheels and wheels[0].directory in current.trees else {}
-    return State(trees, wanted_links(wheels, names), False)
+    return State(trees, wanted_links(wheels, names))
 
 
-def check_ways(current: State) -> None:
-    in_the_way = [path for path in in_places() if path not in current.links]
+def check_ways(wanted: State, current: State) -> None:
+    """Nothing of somebody else may have a name that is needed, and compilers may find no other cuDNN."""
+    ours = {*current.links, *(f"{BASE}/{name}" for name in (*current.trees, *current.damaged))}
+    needed = [*(f"{BASE}/{name}" for name in wanted.trees), *wanted.links]
+    in_the_way = [path for path in in_places() if path not in ours]
+    in_the_way += [path for path in needed if os.path.lexists(at(path)) and path not in (*ours, *in_the_way)]
     if in_the_way:
         raise WheelError(
             f"{', '.join(in_the_way[:5])} is in the way: it belongs to another cuDNN. Move it away, or set cudnn_state to absent"
@@ -198,25 +219,34 @@ def apply(module: AnsibleModule, wheels: t.Sequence[Wheel], current: State) -> S
     finally:
         shutil.rmtree(at(WORK), ignore_errors=True)
         remove_when_empty(at(BASE))
-    wanted = plan(wheels, read_state())
-    # `default` and `cudaNN` first: what the others lead to.
-    for path, target in sorted(wanted.links.items(), key=lambda link: (not link[0].startswith(BASE), link[0])):
+    there = read_state()
+    wanted = plan(wheels, there)
+    # First what the others lead to; away they go the other way round.
+    for path, target in sorted(wanted.links.items(), key=by_depth):
         if current.links.get(path) != target:
             switch(at(path), target)
-    for path in current.links.keys() - wanted.links.keys():
-        os.unlink(at(path))
-    names = os.listdir(at(BASE)) if os.path.isdir(at(BASE)) else []
-    for name in names:
-        if name not in wanted.trees and f"{BASE}/{name}" not in wanted.links:
-            shutil.rmtree(at(f"{BASE}/{name}"))
-    remove_when_empty(at(BASE))
+    for path, _target in sorted(current.links.items(), key=by_depth, reverse=True):
+        if path not in wanted.links:
+            os.unlink(at(path))
     remove_when_empty(at(PLACES["pkgconfig"]))
+    for name in {*there.trees, *there.damaged} - {*wanted.trees}:
+        # In one step: half of a tree, its receipt gone already, would be taken for somebody else's.
+        os.makedirs(at(WORK), exist_ok=True)
+        os.rename(at(f"{BASE}/{name}"), at(f"{WORK}/{name}"))
+    shutil.rmtree(at(WORK), ignore_errors=True)
+    remove_when_empty(at(BASE))
     module.run_command(["ldconfig"], check_rc=True)
     return wanted
 
 
+def by_depth(row: tuple[str, str]) -> tuple[bool, str]:
+    """`cudaNN`, `default`, then the links that lead through it."""
+    path = row[0]
+    return (not path.startswith(BASE), path)
+
+
 def remove_when_empty(path: str) -> None:
-    if os.path.isdir(path) and not os.listdir(path):
+    if os.path.isdir(path) and not os.path.islink(path) and not os.listdir(path):
         os.rmdir(path)
 
 
@@ -231,7 +261,12 @@ def switch(path: str, target: str) -> None:
 
 
 def describe(state: State) -> dict[str, t.Any]:
-    return {"wheels": list(state.trees), "links": state.links, "leftovers of an interrupted run": state.leftovers}
+    return {
+        "wheels": list(state.trees),
+        "links": state.links,
+        "damaged": list(state.damaged),
+        "leftovers of an interrupted run": state.leftovers,
+    }
 
 
 def main() -> None:
@@ -250,11 +285,14 @@ def main() -> None:
     os.umask(0o022)
     wheels = [Wheel(row["cuda"], row["version"], tuple(row["sha256"])) for row in module.params["wheels"]]
     current = read_state()
+    strange = [wheel.version for wheel in wheels if not VERSION.fullmatch(wheel.version)]
+    if strange:
+        module.fail_json(msg=f"{strange[0]} is no version of cuDNN, such as 9.12.0.46. Nothing was changed.")
     wanted = plan(wheels, current)
     changed = wanted != current
     try:
         if wheels:
-            check_ways(current)
+            check_ways(wanted, current)
         if changed and not module.check_mode:
             wanted = apply(module, wheels, current)
     except WheelError as error:

@@ -6,7 +6,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt_package
     Package,
     brought_by,
     parse_automatic,
+    parse_policy,
     parse_status,
+    unfinished,
 )
 
 STATUS = """\
@@ -43,13 +45,45 @@ def test_status_has_what_is_installed_in_whole_or_in_part():
             depends=frozenset({frozenset({"cuda-nvcc-13-0"}), frozenset({"cuda-libraries-13-0", "cuda-old"})}),
         ),
         "cuda-nvcc-13-0": Package("13.0.88-1", True, provides=frozenset({"nvcc", "cuda-compiler"})),
-        "half": Package("2"),
+        "half": Package("2", whole=False),
     }
 
 
 def test_extended_states_tell_what_apt_brought_by_itself():
     text = "Package: a\nArchitecture: amd64\nAuto-Installed: 1\n\nPackage: b\nAuto-Installed: 0\n\n"
     assert parse_automatic(text) == {"a"}
+
+
+POLICY = """\
+cuda-toolkit-13-0:
+  Installed: (none)
+  Candidate: 13.0.2-1
+  Version table:
+     13.0.2-1 600
+        600 https://developer.download.nvidia.com/compute/cuda/repos/debian13/x86_64  Packages
+cuda-toolkit-12-6:
+  Installed: (none)
+  Candidate: (none)
+  Version table:
+g++:
+  Installed: 4:14.2.0-1
+  Candidate: 4:14.2.0-1
+  Version table:
+ *** 4:14.2.0-1 500
+"""
+
+
+def test_policy_tells_what_apt_can_install():
+    assert parse_policy(POLICY) == {"cuda-toolkit-13-0", "g++"}
+
+
+@pytest.mark.parametrize("state", ["half-installed", "unpacked", "half-configured", "triggers-pending"])
+def test_what_is_unfinished_is_found_at_any_distance(state):
+    text = STATUS.replace("Provides: nvcc", "Depends: half\nProvides: nvcc").replace("half-configured", state)
+    packages = parse_status(text + "\nPackage: another\nStatus: install ok unpacked\n")
+
+    assert unfinished(["cuda-toolkit-13-0", "not-there"], packages) == ["half"]
+    assert unfinished(["cuda-toolkit-13-0"], parse_status(STATUS)) == []
 
 
 def package(*depends: str, recommends: tuple[str, ...] = (), provides: tuple[str, ...] = ()) -> Package:

@@ -55,6 +55,23 @@ def test_what_each_role_brought_is_told_apart(root, role, brought):
     assert read_host(Tree(str(root)), role).brought == brought
 
 
+@pytest.mark.parametrize("text", ["", "[", '{"a": 1}', "[1]"])
+def test_a_damaged_record_is_named_with_the_way_out(root, text):
+    (root / "var/lib/rigwright_cuda/packages.json").write_text(text)
+
+    with pytest.raises(ValueError, match=r"^/var/lib/rigwright_cuda/packages\.json is damaged: .* write \[\] into it"):
+        read_host(Tree(str(root)), "cuda")
+
+
+@pytest.mark.parametrize(("names", "interrupted"), [([], False), (["tmp.i"], False), (["0000", "tmp.i"], True)])
+def test_the_journal_of_dpkg_tells_that_it_was_cut_short(root, names, interrupted):
+    (root / "var/lib/dpkg/updates").mkdir()
+    for name in names:
+        (root / "var/lib/dpkg/updates" / name).touch()
+
+    assert read_host(Tree(str(root)), "cuda").interrupted is interrupted
+
+
 def test_the_environment_before_the_role_is_known_while_it_is_the_role_s(root):
     assert read_host(Tree(str(root)), "cuda").environment_before is None
 

@@ -56,6 +56,70 @@ def test_what_is_there_is_neither_installed_nor_claimed():
     assert plan.remove == []
 
 
+@pytest.mark.parametrize("state", ["toolkit", "nvcc", "journal"])
+def test_what_was_cut_short_is_completed(state):
+    packages = {
+        "cuda-toolkit-13-0": Package("1", depends=frozenset({frozenset({"cuda-nvcc-13-0"})}), whole=state != "toolkit"),
+        "cuda-nvcc-13-0": Package("1", whole=state != "nvcc"),
+        "g++": Package("1"),
+        "another": Package("1", whole=False),
+    }
+    host = dataclasses.replace(BARE, packages=packages, interrupted=state == "journal")
+
+    plan = plan_present(host, Request(toolkits=("13.0",)))
+
+    assert plan.unfinished
+    assert plan.install == (["cuda-toolkit-13-0"] if state == "toolkit" else [])
+    # Not the role's: it was there, in part, before it.
+    assert plan.brought == []
+    assert refusals(plan) == []
+
+
+def test_what_somebody_else_left_unfinished_is_not_the_role_s_to_complete():
+    host = having(BARE, "cuda-toolkit-13-0", "g++")
+    host = dataclasses.replace(host, packages={**host.packages, "another": Package("1", whole=False)})
+
+    assert not plan_present(host, Request(toolkits=("13.0",))).unfinished
+
+
+def test_absent_has_what_the_role_left_unfinished_settled_first():
+    host = dataclasses.replace(
+        BARE,
+        packages={"cuda-toolkit-13-0": Package("1", whole=False)},
+        brought=frozenset({"cuda-toolkit-13-0"}),
+    )
+
+    plan = plan_absent(host)
+
+    assert (plan.unfinished, plan.remove) == (True, ["cuda-toolkit-13-0"])
+
+
+def test_what_is_half_there_needs_no_room_of_its_own():
+    packages = {"cuda-toolkit-13-0": Package("1", whole=False), "g++": Package("1")}
+    host = dataclasses.replace(BARE, packages=packages, free_bytes={"/usr/local": GIB})
+
+    assert refusals(plan_present(host, Request(toolkits=("13.0",)))) == []
+
+
+def test_a_toolkit_that_the_repository_lacks_is_refused_with_those_that_it_has():
+    plan = plan_present(BARE, Request(toolkits=("13.0", "12.6")))
+
+    plan.check_known(
+        "cuda_toolkits",
+        {
+            "13.0": "cuda-toolkit-13-0",
+            "12.9": "cuda-toolkit-12-9",
+            "12.6": "cuda-toolkit-12-6",
+            "11.8": "cuda-toolkit-11-8",
+        },
+        {"cuda-toolkit-13-0", "cuda-toolkit-12-9"},
+    )
+
+    (words,) = refusals(plan)
+    assert words.startswith("cuda_toolkits asks for 12.6, which NVIDIA's repository for this system does not have")
+    assert "choose among 13.0, 12.9, or" in words
+
+
 def test_one_version_leaves_with_what_it_brought():
     packages = {
         "cuda-toolkit-12-9": Package("1", needs=frozenset({"cuda-nvcc-12-9", "cuda-config"})),

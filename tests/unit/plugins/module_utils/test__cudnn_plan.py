@@ -93,6 +93,8 @@ def test_a_wheel_of_the_user_s_own():
         ({"9.99.0.1": {"cu12": ["ab" * 32]}}, "9.99.0.1 has no table of checksums"),
         ({"9.99.0.1": {12: "ab" * 32}}, "not a SHA-256 of 64 hexadecimal digits in a list"),
         ({"9.99.0.1": {12: ["ab"]}}, "not a SHA-256 of 64 hexadecimal digits in a list"),
+        ({"9.99.0.1": {12: []}}, "not a SHA-256 of 64 hexadecimal digits in a list"),
+        ({"../../../x": {12: ["ab" * 32]}}, "../../../x is no version of cuDNN"),
     ],
 )
 def test_what_is_no_table_of_wheels_is_refused(wheels, words):

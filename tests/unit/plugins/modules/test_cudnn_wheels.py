@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -165,7 +166,8 @@ def test_what_an_interrupted_run_left_goes(run_module: Run, host: Host) -> None:
     wheel = host.add(13, "9.12.0.46")
     run_module(cudnn_wheels, wheels=[wheel])
     (host.root / "opt/cudnn/.work/cuda13-9.20.0.48").mkdir(parents=True)
-    (host.root / "opt/cudnn/cuda12-9.1.1.1").mkdir()
+    (host.root / "opt/cudnn/.default.rigwright").symlink_to("cuda13")
+    (host.root / "usr/local/lib/.libcudnn.so.rigwright").symlink_to("/opt/cudnn/default/lib/libcudnn.so")
 
     assert run_module(cudnn_wheels, wheels=[wheel])["changed"]
 
@@ -174,6 +176,74 @@ def test_what_an_interrupted_run_left_goes(run_module: Run, host: Host) -> None:
         "cuda13-9.12.0.46",
         "default",
     ]
+
+
+THEIRS = {
+    "opt/cudnn/README": "a file",
+    "opt/cudnn/9.1/include/cudnn.h": "a cuDNN of their own",
+    "opt/cudnn/cuda12-9.1/notes": "a name like ours",
+}
+
+
+def put_theirs(host: Host) -> None:
+    for name, text in THEIRS.items():
+        (host.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (host.root / name).write_text(text)
+    (host.root / "opt/cudnn/current").symlink_to("9.1")
+    (host.root / "opt/cudnn/cuda12").symlink_to("cuda12-9.1")
+    (host.root / "usr/local/include/mine_cudnn.h").symlink_to("/opt/cudnn/9.1/include/cudnn.h")
+
+
+@pytest.mark.parametrize("installed", [False, True])
+def test_what_is_somebody_else_s_under_opt_cudnn_stays(
+    run_module: Run, host: Host, snapshot: Callable[[Path], Any], installed: bool
+) -> None:
+    if installed:
+        run_module(cudnn_wheels, wheels=[host.add(13, "9.12.0.46")])
+    put_theirs(host)
+
+    assert run_module(cudnn_wheels, wheels=[])["changed"] == installed
+
+    left = snapshot(host.root)
+    assert {name: left[name][1].decode() for name in left if name in THEIRS} == THEIRS
+    assert leads(host, "/opt/cudnn/current") == "9.1"
+    assert leads(host, "/opt/cudnn/cuda12") == "cuda12-9.1"
+    assert leads(host, "/usr/local/include/mine_cudnn.h") == "/opt/cudnn/9.1/include/cudnn.h"
+    assert not list(host.root.rglob("*cuda13*"))
+    assert not run_module(cudnn_wheels, wheels=[])["changed"]
+
+
+@pytest.mark.parametrize("name", ["cuda13-9.12.0.46", "cuda13", "default"])
+def test_a_name_that_somebody_else_has_is_refused(
+    run_module: Run, host: Host, snapshot: Callable[[Path], Any], name: str
+) -> None:
+    (host.root / "opt/cudnn" / name / "include").mkdir(parents=True)
+    before = snapshot(host.root)
+
+    result = run_module(cudnn_wheels, wheels=[host.add(13, "9.12.0.46")])
+
+    assert f"/opt/cudnn/{name} is in the way" in result["msg"]
+    assert snapshot(host.root) == before
+
+
+def test_a_removal_that_is_killed_anywhere_is_completed_by_the_next(
+    run_module: Run, run_killed: Callable[..., bool], host: Host, snapshot: Callable[[Path], Any]
+) -> None:
+    (host.root / "opt").mkdir()
+    before = snapshot(host.root)
+    for step in itertools.count(1):
+        run_module(cudnn_wheels, wheels=[host.add(13, "9.12.0.46")])
+        if not run_killed(cudnn_wheels, step, wheels=[]):
+            break
+        run_module(cudnn_wheels, wheels=[])
+        assert snapshot(host.root) == before
+
+
+@pytest.mark.parametrize("version", ["../../../etc", "9/1", ""])
+def test_what_is_no_version_is_no_path_either(run_module: Run, host: Host, version: str) -> None:
+    result = run_module(cudnn_wheels, wheels=[{"cuda": 13, "version": version, "sha256": ["00" * 32]}])
+
+    assert "is no version of cuDNN" in result["msg"]
 
 
 def test_check_mode_downloads_nothing(run_module: Run, host: Host, snapshot: Callable[[Path], Any]) -> None:
