@@ -299,20 +299,23 @@ class Host:
         with self._owned_dpkg():
             # Others have ended by now what they were at.
             before = self.packages()
-        unfinished = [name for name, entry in before.items() if not entry["whole"]]
-        if unfinished:
-            # What is not whole could not be put back, and its faults would count as those of the new driver.
-            raise Failed(
-                f"no package was changed, since dpkg has not finished {', '.join(unfinished)}:"
-                " `dpkg --configure --pending` has to succeed first"
-            )
         simulation = simulate(self.run, self.tree, change)
         problem = simulation_problem(simulation, change)
         if problem:
             raise Failed(f"the packages would not be changed as planned: {problem}")
-        touched = [*simulation.install, *simulation.remove, *change.remove]
-        change.before = {name: before[name] for name in sorted(set(touched)) if name in before}
-        change.new = [name for name in simulation.install if name not in before]
+        touched = sorted({*simulation.install, *simulation.remove, *change.remove})
+        unfinished = [name for name, entry in before.items() if not entry["whole"]]
+        others = [name for name in unfinished if name not in touched or not is_driver(name)]
+        if others:
+            # Their faults would count as those of the new driver.
+            raise Failed(
+                f"no package was changed, since dpkg has not finished {', '.join(others)}:"
+                " `dpkg --configure --pending` has to succeed first"
+            )
+        # A driver that dpkg could not finish, as one that does not build for the kernel, is none to go back to: all of it goes.
+        lost = {name for name in touched if unfinished and is_driver(name)}
+        change.before = {name: before[name] for name in touched if name in before and name not in lost}
+        change.new = [name for name in simulation.install if name not in change.before]
         change.versions = simulation.install
         change.stage, change.boot = BEGUN, self.boot
         try:
@@ -476,9 +479,10 @@ class Host:
 
     # --- afterwards ---
 
-    def complete(self, names: t.Collection[str]) -> None:
+    def complete(self, names: t.Collection[str], replaced: bool) -> None:
         """Have dpkg finish what somebody left half done, these packages among it.
 
+        :param replaced: a change follows, which takes the place of a driver that cannot be finished.
         :raises Stuck: one of them is not whole afterwards.
         """
         if not names:
@@ -486,7 +490,8 @@ class Host:
         with self._owned_dpkg() as run:
             _rc, out, err = run([*CONFIGURE, "--configure", "--pending"])
             now = self.packages()
-        left = [name for name in names if name in now and not now[name]["whole"]]
+        unfinished = [name for name in names if name in now and not now[name]["whole"]]
+        left = [name for name in unfinished if not (replaced and is_driver(name))]
         if left:
             raise Stuck(
                 f"dpkg cannot finish {', '.join(left)}, and no package of the driver was changed: `dpkg --configure --pending`"

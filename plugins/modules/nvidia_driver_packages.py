@@ -49,7 +49,9 @@ options:
     elements: str
     default: []
   unfinished:
-    description: Packages that dpkg has to finish with V(settled), as the plan returns them.
+    description:
+      - Packages that dpkg has to finish with V(settled), as the plan returns them. Of the driver it need not be, where O(change) follows,
+        which takes its place.
     type: list
     elements: str
     default: []
@@ -111,7 +113,7 @@ def carry_out(host: change.Host, params: t.Mapping[str, t.Any]) -> str:
         if params["state"] == "present":
             raise
         taken_back = str(error)
-    host.complete(params["unfinished"])
+    host.complete(params["unfinished"], replaced=bool(params["change"]))
     host.hold(locked_names(host) if params["lock"] else [])
     return taken_back
 

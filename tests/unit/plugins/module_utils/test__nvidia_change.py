@@ -693,19 +693,34 @@ def test_without_room_for_the_previous_packages_none_is_changed(
     assert with_old.packages == before
 
 
-@pytest.mark.parametrize("name", ["libnvidia-ml1", "bash"])
-def test_a_change_begins_only_from_whole_packages(with_old: Machine, name: str) -> None:
+def test_a_change_begins_only_where_others_packages_are_whole(with_old: Machine) -> None:
     before = dict(with_old.packages)
-    with_old.broken = {name}
-    with pytest.raises(nvidia.Failed, match=f"no package was changed, since dpkg has not finished {name}"):
+    with_old.broken = {"bash"}
+    with pytest.raises(nvidia.Failed, match="no package was changed, since dpkg has not finished bash"):
         host(with_old).change(change())
     assert with_old.packages == before
     assert not (with_old.root / nvidia.HOME.lstrip("/")).exists()
 
 
+def test_a_driver_that_cannot_be_finished_is_replaced(with_old: Machine) -> None:
+    with_old.broken = {"nvidia-kernel-open-dkms"}
+    host(with_old).change(change())
+    assert host(with_old).version() == NEW
+    assert with_old.broken == set()
+
+
+def test_a_driver_that_cannot_be_finished_is_none_to_go_back_to(with_old: Machine) -> None:
+    with_old.broken = {"nvidia-kernel-open-dkms"}
+    with_old.fails = {"build"}
+    with pytest.raises(nvidia.Failed, match="the host has no driver"):
+        host(with_old).change(change())
+    assert not {name for name in with_old.packages if nvidia.is_driver(name)}
+    assert with_old.broken == set()
+
+
 def test_dpkg_is_made_to_finish_what_somebody_left(with_old: Machine) -> None:
     with_old.broken = {"libnvidia-ml1"}
-    host(with_old).complete(["libnvidia-ml1"])
+    host(with_old).complete(["libnvidia-ml1"], replaced=False)
     assert with_old.broken == set()
     host(with_old).change(change())
     assert host(with_old).version() == NEW
@@ -715,7 +730,10 @@ def test_what_dpkg_cannot_finish_is_named(with_old: Machine) -> None:
     with_old.fails = {"configure"}
     with_old.broken = {"libnvidia-ml1", "bash"}
     with pytest.raises(nvidia.Stuck, match="dpkg cannot finish libnvidia-ml1, and"):
-        host(with_old).complete(["libnvidia-ml1"])
+        host(with_old).complete(["libnvidia-ml1"], replaced=False)
+    host(with_old).complete(["libnvidia-ml1"], replaced=True)
+    with pytest.raises(nvidia.Stuck, match="dpkg cannot finish bash, and"):
+        host(with_old).complete(["libnvidia-ml1", "bash"], replaced=True)
 
 
 def test_a_package_that_was_not_kept_keeps_no_other_from_coming_back(with_old: Machine) -> None:

@@ -57,7 +57,7 @@ def test_what_dpkg_has_to_finish_is_finished_and_counts_as_changed(
 ) -> None:
     asked: list[list[str]] = []
     monkeypatch.setattr(module, "ROOT", str(tmp_path))
-    monkeypatch.setattr(change.Host, "complete", lambda _host, names: asked.append(names))
+    monkeypatch.setattr(change.Host, "complete", lambda _host, names, replaced: asked.append(names))
     monkeypatch.setattr(change.Host, "hold", lambda _host, _names: None)
     with patch_module_args({"state": "settled", "lock": False, "unfinished": unfinished}), pytest.raises(SystemExit):
         module.main()
