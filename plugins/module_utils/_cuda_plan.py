@@ -12,6 +12,7 @@ Pure: what is on the host and what is asked for go in, a plan comes out. A plan 
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
@@ -312,39 +313,87 @@ def released_files(root: str, host: Host) -> list[dict[str, str]]:
 
 def set_environment(text: str, root: str) -> str:
     """The text of /etc/environment with the toolkit first on its PATH; whatever else it says stays."""
-    lines = text.splitlines()
-    current = next((_value(line) for line in lines if _name(line) == "PATH"), SYSTEM_PATH)
-    wanted = {
-        "PATH": f'PATH="{":".join([f"{root}/bin", *_others(current, root)])}"',
-        "CUDA_HOME": f'CUDA_HOME="{root}"',
-    }
-    kept = [wanted.pop(_name(line), line) for line in lines]
-    return "".join(f"{line}\n" for line in [*kept, *wanted.values()])
+    return "".join(after for _name, _before, after in _rewrite(text, root))
 
 
 def unset_environment(text: str, root: str, before: str) -> str:
     """The reverse: the toolkit's lines are as they were before it, and what others have put into them stays."""
-    first = {_name(line): line for line in reversed(before.splitlines())}
-    kept: list[str | None] = []
-    for line in text.splitlines():
-        name, value = _name(line), _value(line)
-        if name == "CUDA_HOME" and value == root:
-            kept.append(first.get(name))
-        elif name == "PATH" and f"{root}/bin" in value.split(":"):
-            others = _others(value, root)
-            same = others == _others(_value(first[name]) if name in first else SYSTEM_PATH, root)
-            kept.append(first.get(name) if same else f'PATH="{":".join(others)}"')
+    if text == set_environment(before, root):
+        return before
+    for name, old, new in _rewrite(before, root):
+        if new == old:
+            continue
+        start, intact, end = f"\n{text}".partition(f"\n{new}")
+        changed = [_without(line, name, old, root) for line in _read_lines(text)]
+        text = f"{start}\n{old}{end}"[1:] if intact else "".join(changed)
+    return text
+
+
+class _Line(t.NamedTuple):
+    """A line of /etc/environment; *value* is None where it sets nothing. *start* is what is before the name."""
+
+    text: str
+    start: str = ""
+    name: str = ""
+    value: str | None = None
+    comment: str = ""
+
+    def saying(self, value: str) -> str:
+        # A comment gets a line of its own: up to Linux-PAM 1.5 the blank before it keeps the last quote in the value.
+        return (f"{self.comment}\n" if self.comment else "") + f'{self.start}{self.name}="{value}"\n'
+
+
+# As pam_env reads it: a backslash joins a line with the next, `export ` may come first, and `#` ends it, even between quotes.
+_LINES = re.compile(r"(?:[^\n#]*\\[ \t]*\n)*[^\n]*\n")
+_JOIN = re.compile(r"\\[ \t]*\n")
+_SETTING = re.compile(r"([ \t]*(?:export )?)([A-Za-z0-9_]+)(?:=([^#]*))?(#.*)?")
+
+
+def _read_lines(text: str) -> list[_Line]:
+    return [_read_line(line) for line in _LINES.findall(text if text.endswith("\n") else f"{text}\n") if text]
+
+
+def _read_line(text: str) -> _Line:
+    match = _SETTING.fullmatch(_JOIN.sub("", text[:-1]))
+    if match is None:
+        return _Line(text)
+    start, name, value, comment = match.groups()
+    return _Line(text, start, name, None if value is None else _unquoted(value.rstrip()), comment or "")
+
+
+def _unquoted(value: str) -> str:
+    """pam_env takes a quote off the end only where there is one at the start, of whichever kind."""
+    if value[:1] not in ("'", '"'):
+        return value
+    return value[1:-1] if value[1:].endswith(("'", '"')) else value[1:]
+
+
+def _rewrite(text: str, root: str) -> list[tuple[str, str, str]]:
+    """What each line sets, what it says, and what it is to say with the toolkit. Of several for one name the last counts."""
+    lines = _read_lines(text)
+    rows = [(line.name, line.text, line.text) for line in lines]
+    for name in ("PATH", "CUDA_HOME"):
+        at = max((number for number, line in enumerate(lines) if line.name == name), default=len(lines))
+        line = lines[at] if at < len(lines) and lines[at].value is not None else _Line("", name=name)
+        # An empty PATH leads to the current directory.
+        value = ":".join([f"{root}/bin", *_others(line.value or SYSTEM_PATH, root)]) if name == "PATH" else root
+        row = (name, line.text, line.saying(value))
+        if line.text:
+            rows[at] = row
         else:
-            kept.append(line)
-    return "".join(f"{line}\n" for line in kept if line is not None)
+            rows.append(row)
+    return rows
 
 
-def _name(line: str) -> str:
-    return line.partition("=")[0].strip()
-
-
-def _value(line: str) -> str:
-    return line.partition("=")[2].strip("\"'")
+def _without(line: _Line, name: str, old: str, root: str) -> str:
+    """A line that others have changed since, without the toolkit; *old* is what it said before the toolkit."""
+    value = line.value or ""
+    if line.name != name or (value != root and f"{root}/bin" not in value.split(":")):
+        return line.text
+    left = _others(value, root)
+    if name == "CUDA_HOME" or left == _others(_read_line(old).value or SYSTEM_PATH, root):
+        return old
+    return line.saying(":".join(left)) if left else ""
 
 
 def _others(path: str, root: str) -> list[str]:
