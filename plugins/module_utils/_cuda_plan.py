@@ -30,8 +30,9 @@ ARCHIVE_PACKAGE = "nvidia-cuda-toolkit"
 # nvcc hands everything but the kernels to the host's compiler, and NVIDIA's packages do not depend on one.
 COMPILER = "g++"
 
-# Where NVIDIA's packages put a toolkit, and the links to the one in use, which update-alternatives holds.
+# Where NVIDIA's packages put a toolkit, and the links to the one in use, which update-alternatives holds by way of its own.
 ROOT = "/usr/local/cuda"
+ALTERNATIVES = "/etc/alternatives"
 
 # Debian has no /etc/environment of its own; this is what Ubuntu puts there (package base-files), less snap.
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/games:/usr/local/games"
@@ -54,6 +55,9 @@ class Request:
 class Host:
     """What is there. *driver* is the version in use, empty for none; *brought* are packages of the role.
 
+    *alternatives* are the links of update-alternatives by name, *roots* what has the name of one below /usr/local: where it leads
+    to, empty for what is no link.
+
     *environment* is the text of /etc/environment, *environment_before* that from before the role, None where it is not the role's.
     """
 
@@ -66,6 +70,7 @@ class Host:
     generations: tuple[str, ...] = ()
     free_bytes: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
     alternatives: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    roots: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     brought: frozenset[str] = frozenset()
     environment: str = ""
     environment_before: str | None = None
@@ -148,7 +153,7 @@ def plan_present(host: Host, request: Request) -> Plan:
     _check_source(plan, host)
     plan.toolkits = list(request.toolkits) or _choose_toolkits(plan.source, host, driver)
     plan.default = request.default or next(iter(plan.toolkits), "")
-    _check_toolkits(plan, host, driver)
+    _check_toolkits(plan, host, request, driver)
     plan.settle_packages(host, "cuda_toolkits", _packages(plan), [COMPILER])
     _check_room(plan, host, request)
     plan.root = "/usr"
@@ -158,8 +163,13 @@ def plan_present(host: Host, request: Request) -> Plan:
         chosen = {"cuda": plan.default, **{f"cuda-{major}": newest for major, newest in majors.items()}}
         # The default is also the one of its major: /usr/local/cuda and /usr/local/cuda-13 never disagree.
         chosen[f"cuda-{plan.default.partition('.')[0]}"] = plan.default
-        links = {name: f"{ROOT}-{toolkit}" for name, toolkit in chosen.items()}
-        plan.alternatives = {name: path for name, path in links.items() if host.alternatives.get(name) != path}
+        _check_roots(plan, host, chosen)
+        # With a link of update-alternatives that is gone or leads elsewhere, choosing again puts it back.
+        plan.alternatives = {
+            name: f"{ROOT}-{toolkit}"
+            for name, toolkit in chosen.items()
+            if host.alternatives.get(name) != f"{ROOT}-{toolkit}" or host.roots.get(name) != f"{ALTERNATIVES}/{name}"
+        }
         plan.files = environment_files(ROOT, host.environment)
     else:
         plan.files = released_files(ROOT, host)
@@ -195,14 +205,17 @@ def _choose_source(host: Host, request: Request) -> str:
 def _choose_toolkits(source: str, host: Host, driver: str) -> list[str]:
     """Nobody asked for one: what is there and works stays, so that a newer driver is no reason for another toolkit.
 
-    Otherwise it is the archive's, or the newest that the driver supports in full.
+    What the role brought stays in any case: for a driver that it does not work with, the plan is refused rather than the toolkit
+    replaced. Otherwise it is the archive's, or the newest that the driver supports in full.
     """
     if source == data.ARCHIVE:
         return [toolkit for key, toolkit in ARCHIVE_TOOLKITS.items() if key == (host.distribution, host.version)]
     driver = driver or f"{data.PREFERRED_BRANCHES[0]}.9999"
     usable = [row for row in data.TOOLKITS if not toolkit_problem(row.version, driver, host.generations)]
     usable.sort(key=lambda row: version_key(row.version), reverse=True)
-    there = [row.version for row in usable if package_of(row.version) in host.packages]
+    ours = [row for row in data.TOOLKITS if package_of(row.version) in host.brought and row not in usable]
+    there = [row.version for row in [*ours, *usable] if package_of(row.version) in host.packages]
+    there.sort(key=version_key, reverse=True)
     return there or [row.version for row in usable if version_key(row.driver) <= version_key(driver)][:1]
 
 
@@ -230,7 +243,7 @@ def _check_source(plan: Plan, host: Host) -> None:
         )
 
 
-def _check_toolkits(plan: Plan, host: Host, driver: str) -> None:
+def _check_toolkits(plan: Plan, host: Host, request: Request, driver: str) -> None:
     archive = ARCHIVE_TOOLKITS.get((host.distribution, host.version), "none")
     twice = sorted({toolkit for toolkit in plan.toolkits if plan.toolkits.count(toolkit) > 1})
     plan.require(not twice, "cuda_toolkits", f"has {', '.join(twice)} twice", "name each toolkit once")
@@ -253,10 +266,12 @@ def _check_toolkits(plan: Plan, host: Host, driver: str) -> None:
         usable = [
             row.version for row in data.TOOLKITS if not toolkit_problem(row.version, driver or "9999", host.generations)
         ]
+        stays = not request.toolkits and package_of(toolkit) in host.brought
+        why = "is empty, so that what the role brought stays: it " if stays else ""
         plan.require(
             not problem,
             "cuda_toolkits",
-            problem.replace(".9999", "") + (f" ({row.source})" if row else ""),
+            why + problem.replace(".9999", "") + (f" ({row.source})" if row else ""),
             f"choose among {', '.join(usable) or 'none'}" + (", or a newer driver" if row else ""),
         )
         if plan.source == data.ARCHIVE:
@@ -271,6 +286,18 @@ def _check_toolkits(plan: Plan, host: Host, driver: str) -> None:
                 f"CUDA {toolkit} runs on driver {plan.driver} by minor-version compatibility: PTX cannot be compiled, and"
                 f" what needs driver {row.driver} fails"
             )
+
+
+def _check_roots(plan: Plan, host: Host, names: t.Iterable[str]) -> None:
+    """update-alternatives leaves alone what is no link, and calls that a success."""
+    taken = [f"/usr/local/{name}" for name in names if host.roots.get(name) == ""]
+    plan.require(
+        not taken,
+        "cuda_source",
+        f"is {data.CUDA_REPOSITORY}, whose toolkit is found by way of {' and '.join(taken)}: no link, but another installation,"
+        " as of NVIDIA's runfile",
+        "remove it, or move it elsewhere (`mv /usr/local/cuda /usr/local/cuda-own`)",
+    )
 
 
 def _check_room(plan: Plan, host: Host, request: Request) -> None:

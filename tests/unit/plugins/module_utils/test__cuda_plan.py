@@ -25,6 +25,13 @@ ROOM = {"/usr/local": 100 * GIB}
 BARE = Host("Debian", "13", "x86_64", free_bytes=ROOM)
 
 
+# Toolkit 13.0 as the only one.
+LINKED: dict[str, Any] = {
+    "alternatives": {"cuda": "/usr/local/cuda-13.0", "cuda-13": "/usr/local/cuda-13.0"},
+    "roots": {"cuda": "/etc/alternatives/cuda", "cuda-13": "/etc/alternatives/cuda-13", "cuda-13.0": ""},
+}
+
+
 def refusals(plan: Plan) -> list[str]:
     return [f"{row['variable']} {row['problem']}: {row['remedy']}" for row in plan.requirements]
 
@@ -72,7 +79,7 @@ def test_one_version_leaves_with_what_it_brought():
         packages=packages,
         automatic=frozenset({"cuda-nvcc-12-9", "cuda-config"}),
         brought=frozenset({"cuda-toolkit-12-9", "cuda-toolkit-13-0"}),
-        alternatives={"cuda": "/usr/local/cuda-13.0", "cuda-13": "/usr/local/cuda-13.0"},
+        **LINKED,
     )
 
     plan = plan_present(host, Request(toolkits=("13.0",)))
@@ -142,6 +149,31 @@ def test_nobody_asked_so_what_is_there_stays_as_long_as_it_works():
     assert plan_present(dataclasses.replace(host, driver="520.61.05"), Request()).toolkits == ["11.8"]
 
 
+def test_a_driver_that_what_the_role_brought_does_not_work_with_is_refused():
+    host = having(BARE, "cuda-toolkit-13-0", brought=frozenset({"cuda-toolkit-13-0"}))
+
+    plan = plan_present(host, Request(driver_branch="570"))
+
+    assert plan.toolkits == ["13.0"]
+    assert plan.remove == []
+    assert refusals(plan)[0].startswith(
+        "cuda_toolkits is empty, so that what the role brought stays: it has CUDA 13.0, which needs driver 580.65.06 or newer, not"
+        " 570 ("
+    )
+    assert plan_present(host, Request(toolkits=("12.8",), driver_branch="570")).remove == ["cuda-toolkit-13-0"]
+
+
+@pytest.mark.parametrize("roots", [{}, {"cuda": "cuda-12.9"}])
+def test_a_link_that_is_gone_or_leads_elsewhere_comes_back(roots):
+    host = having(BARE, "cuda-toolkit-13-0", "g++", **LINKED)
+    changed = dataclasses.replace(host, roots={"cuda-13": "/etc/alternatives/cuda-13", **roots})
+
+    assert plan_present(host, Request(toolkits=("13.0",))).alternatives == {}
+    plan = plan_present(changed, Request(toolkits=("13.0",)))
+    assert refusals(plan) == []
+    assert plan.alternatives == {"cuda": "/usr/local/cuda-13.0"}
+
+
 def test_an_old_card_gets_the_last_toolkit_that_knows_it():
     host = dataclasses.replace(BARE, driver="580.95.05", generations=("Pascal",))
 
@@ -185,6 +217,11 @@ def test_an_old_card_gets_the_last_toolkit_that_knows_it():
             Host("Debian", "12", "aarch64"),
             Request(source="cuda_repository", toolkits=("12.9",)),
             "cuda_source is cuda_repository, and NVIDIA has none that is known for Debian 12 on aarch64",
+        ),
+        (
+            dataclasses.replace(BARE, roots={"cuda": "", "cuda-13.0": ""}),
+            Request(toolkits=("13.0",)),
+            "cuda_source is cuda_repository, whose toolkit is found by way of /usr/local/cuda: no link, but another installation",
         ),
         (
             dataclasses.replace(BARE, free_bytes={"/usr/local": 15 * GIB, "/var/cache/apt": 30 * GIB}),
