@@ -92,6 +92,7 @@ source:
   sample: /etc/apt/sources.list.d/cuda-debian13-x86_64.list
 """
 
+import contextlib
 import glob
 import hashlib
 import json
@@ -214,7 +215,8 @@ class Repository:
             self._check_sources(ROOT.rstrip("/"))
             self._ask()
         except Failed:
-            self._take_back(current.package is None, {self.path: current.source})
+            with contextlib.suppress(Failed):
+                self._take_back(current.package is None, {self.path: current.source})
             self._remember(before)
             self._tidy()
             raise
@@ -287,13 +289,16 @@ class Repository:
         for path, text in sources.items():
             if read(path) != text:
                 forget_index(read(path) or "")
+        rc, out, err = 0, "", ""
         if package and PACKAGE in parse_status(read(STATUS) or ""):
-            self._run(["dpkg", "--purge", PACKAGE])
+            rc, out, err = self._run(["dpkg", "--purge", PACKAGE])
         for path, text in sources.items():
             if text is not None:
                 write(path, text)
             elif os.path.exists(at(path)):
                 os.unlink(at(path))
+        if rc != 0:
+            raise failure(f"`dpkg` says: {complaint(out + err)}", out + err, "Run again when that is mended")
 
     def _run(self, command: list[str]) -> tuple[int, str, str]:
         """Run a command, again as long as another process holds a lock that it needs."""
@@ -319,14 +324,14 @@ def problem_of_checksum(params: t.Mapping[str, t.Any], installed: bool) -> str:
     return f"no SHA-256 of {params['keyring']} is known for {params['directory']} on {params['architecture']}: {wanted}"
 
 
-def failure(problem: str, words: str) -> Failed:
+def failure(problem: str, words: str, *remedy: str) -> Failed:
     """The problem that a command's words tell of, unless that is a lock."""
     if LOCKED.search(words):
         return Failed(
             f"another process has held a lock of apt or dpkg for {TRIES * PAUSE} s: {complaint(words)}",
             "Run again when it has ended",
         )
-    return Failed(problem)
+    return Failed(problem, *remedy)
 
 
 def complaint(words: str) -> str:
@@ -432,6 +437,8 @@ def main() -> None:
         elif changed and not module.check_mode:
             repository.end_use()
     except Failed as error:
+        if module.params["state"] == "absent":
+            module.fail_json(msg=f"The package {PACKAGE} cannot be taken back: {error}. {error.remedy}.")
         module.fail_json(
             msg=f"The CUDA repository {module.params['url']} cannot be used: {str(error).rstrip('.')}. Nothing was changed, and apt"
             f" works as before. {error.remedy}."

@@ -225,6 +225,23 @@ def test_a_lock_that_stays_is_the_reason(
     assert snapshot(host.root) == before
 
 
+def test_a_package_that_could_not_go_goes_with_the_next_run(
+    run_module: Run, host: Host, snapshot: Callable[[Path], Any]
+) -> None:
+    (host.root / "var/lib").mkdir(exist_ok=True)
+    before = snapshot(host.root)
+    run_module(cuda_repository, **host.request())
+    host.locks = [DPKG_LOCKED] * cuda_repository.TRIES
+
+    result = run_module(cuda_repository, user="cuda", state="absent")
+
+    assert (
+        "cuda-keyring cannot be taken back: another process has held a lock of apt or dpkg for 300 s" in result["msg"]
+    )
+    assert run_module(cuda_repository, user="cuda", state="absent")["changed"]
+    assert snapshot(host.root) == before
+
+
 def test_a_source_of_the_user_s_own_stays(run_module: Run, host: Host, snapshot: Callable[[Path], Any]) -> None:
     # NVIDIA's local installer brings one whose name looks like the repository's, and comes before it.
     own = host.root / "etc/apt/sources.list.d/cuda-debian12-12-4-local.list"
