@@ -23,10 +23,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt_package
     parse_status,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import STORE, Store
-from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_plan import Host, repository_of
+from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_plan import ALTERNATIVES, Host, repository_of
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
-ALTERNATIVES = "/etc/alternatives"
 ENVIRONMENT = "/etc/environment"
 # Where packages are unpacked, and where apt puts them before.
 PATHS = ("/usr/local", "/opt", "/var/cache/apt")
@@ -61,6 +60,7 @@ def read_host(tree: Tree, role: str) -> Host:
         alternatives={
             name: tree.link(f"{ALTERNATIVES}/{name}") for name in tree.names(ALTERNATIVES) if name.startswith("cuda")
         },
+        roots={name: tree.link(f"/usr/local/{name}") for name in tree.names("/usr/local") if name.startswith("cuda")},
         brought=_read_brought(tree, role),
         interrupted=any(name.isdigit() for name in tree.names(JOURNAL)),
         environment=tree.text(ENVIRONMENT),

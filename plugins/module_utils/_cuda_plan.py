@@ -12,6 +12,7 @@ Pure: what is on the host and what is asked for go in, a plan comes out. A plan 
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
@@ -34,8 +35,9 @@ ARCHIVE_PACKAGE = "nvidia-cuda-toolkit"
 # nvcc hands everything but the kernels to the host's compiler, and NVIDIA's packages do not depend on one.
 COMPILER = "g++"
 
-# Where NVIDIA's packages put a toolkit, and the links to the one in use, which update-alternatives holds.
+# Where NVIDIA's packages put a toolkit, and the links to the one in use, which update-alternatives holds by way of its own.
 ROOT = "/usr/local/cuda"
+ALTERNATIVES = "/etc/alternatives"
 
 # Debian has no /etc/environment of its own; this is what Ubuntu puts there (package base-files), less snap.
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/games:/usr/local/games"
@@ -58,6 +60,8 @@ class Request:
 class Host:
     """What is there. *driver* is the version in use, empty for none; *brought* are packages of the role.
 
+    *alternatives* are the links of update-alternatives by name, *roots* what has the name of one below /usr/local: where it leads
+    to, empty for what is no link.
     *interrupted* says that dpkg was killed, or is at work, and has not yet written down what it did.
 
     *environment* is the text of /etc/environment, *environment_before* that from before the role, None where it is not the role's.
@@ -72,6 +76,7 @@ class Host:
     generations: tuple[str, ...] = ()
     free_bytes: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
     alternatives: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    roots: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     brought: frozenset[str] = frozenset()
     interrupted: bool = False
     environment: str = ""
@@ -169,7 +174,7 @@ def plan_present(host: Host, request: Request) -> Plan:
     _check_source(plan, host)
     plan.toolkits = list(request.toolkits) or _choose_toolkits(plan.source, host, driver)
     plan.default = request.default or next(iter(plan.toolkits), "")
-    _check_toolkits(plan, host, driver)
+    _check_toolkits(plan, host, request, driver)
     plan.settle_packages(host, "cuda_toolkits", _packages(plan), [COMPILER])
     _check_room(plan, host, request)
     plan.root = "/usr"
@@ -179,8 +184,13 @@ def plan_present(host: Host, request: Request) -> Plan:
         chosen = {"cuda": plan.default, **{f"cuda-{major}": newest for major, newest in majors.items()}}
         # The default is also the one of its major: /usr/local/cuda and /usr/local/cuda-13 never disagree.
         chosen[f"cuda-{plan.default.partition('.')[0]}"] = plan.default
-        links = {name: f"{ROOT}-{toolkit}" for name, toolkit in chosen.items()}
-        plan.alternatives = {name: path for name, path in links.items() if host.alternatives.get(name) != path}
+        _check_roots(plan, host, chosen)
+        # With a link of update-alternatives that is gone or leads elsewhere, choosing again puts it back.
+        plan.alternatives = {
+            name: f"{ROOT}-{toolkit}"
+            for name, toolkit in chosen.items()
+            if host.alternatives.get(name) != f"{ROOT}-{toolkit}" or host.roots.get(name) != f"{ALTERNATIVES}/{name}"
+        }
         plan.files = environment_files(ROOT, host.environment)
     else:
         plan.files = released_files(ROOT, host)
@@ -216,14 +226,17 @@ def _choose_source(host: Host, request: Request) -> str:
 def _choose_toolkits(source: str, host: Host, driver: str) -> list[str]:
     """Nobody asked for one: what is there and works stays, so that a newer driver is no reason for another toolkit.
 
-    Otherwise it is the archive's, or the newest that the driver supports in full.
+    What the role brought stays in any case: for a driver that it does not work with, the plan is refused rather than the toolkit
+    replaced. Otherwise it is the archive's, or the newest that the driver supports in full.
     """
     if source == data.ARCHIVE:
         return [toolkit for key, toolkit in ARCHIVE_TOOLKITS.items() if key == (host.distribution, host.version)]
     driver = driver or f"{data.PREFERRED_BRANCHES[0]}.9999"
     usable = [row for row in data.TOOLKITS if not toolkit_problem(row.version, driver, host.generations)]
     usable.sort(key=lambda row: version_key(row.version), reverse=True)
-    there = [row.version for row in usable if package_of(row.version) in host.packages]
+    ours = [row for row in data.TOOLKITS if package_of(row.version) in host.brought and row not in usable]
+    there = [row.version for row in [*ours, *usable] if package_of(row.version) in host.packages]
+    there.sort(key=version_key, reverse=True)
     return there or [row.version for row in usable if version_key(row.driver) <= version_key(driver)][:1]
 
 
@@ -251,7 +264,7 @@ def _check_source(plan: Plan, host: Host) -> None:
         )
 
 
-def _check_toolkits(plan: Plan, host: Host, driver: str) -> None:
+def _check_toolkits(plan: Plan, host: Host, request: Request, driver: str) -> None:
     archive = ARCHIVE_TOOLKITS.get((host.distribution, host.version), "none")
     twice = sorted({toolkit for toolkit in plan.toolkits if plan.toolkits.count(toolkit) > 1})
     plan.require(not twice, "cuda_toolkits", f"has {', '.join(twice)} twice", "name each toolkit once")
@@ -274,10 +287,12 @@ def _check_toolkits(plan: Plan, host: Host, driver: str) -> None:
         usable = [
             row.version for row in data.TOOLKITS if not toolkit_problem(row.version, driver or "9999", host.generations)
         ]
+        stays = not request.toolkits and package_of(toolkit) in host.brought
+        why = "is empty, so that what the role brought stays: it " if stays else ""
         plan.require(
             not problem,
             "cuda_toolkits",
-            problem.replace(".9999", "") + (f" ({row.source})" if row else ""),
+            why + problem.replace(".9999", "") + (f" ({row.source})" if row else ""),
             f"choose among {', '.join(usable) or 'none'}" + (", or a newer driver" if row else ""),
         )
         if plan.source == data.ARCHIVE:
@@ -292,6 +307,18 @@ def _check_toolkits(plan: Plan, host: Host, driver: str) -> None:
                 f"CUDA {toolkit} runs on driver {plan.driver} by minor-version compatibility: PTX cannot be compiled, and"
                 f" what needs driver {row.driver} fails"
             )
+
+
+def _check_roots(plan: Plan, host: Host, names: t.Iterable[str]) -> None:
+    """update-alternatives leaves alone what is no link, and calls that a success."""
+    taken = [f"/usr/local/{name}" for name in names if host.roots.get(name) == ""]
+    plan.require(
+        not taken,
+        "cuda_source",
+        f"is {data.CUDA_REPOSITORY}, whose toolkit is found by way of {' and '.join(taken)}: no link, but another installation,"
+        " as of NVIDIA's runfile",
+        "remove it, or move it elsewhere (`mv /usr/local/cuda /usr/local/cuda-own`)",
+    )
 
 
 def _check_room(plan: Plan, host: Host, request: Request) -> None:
@@ -334,39 +361,87 @@ def released_files(root: str, host: Host) -> list[dict[str, str]]:
 
 def set_environment(text: str, root: str) -> str:
     """The text of /etc/environment with the toolkit first on its PATH; whatever else it says stays."""
-    lines = text.splitlines()
-    current = next((_value(line) for line in lines if _name(line) == "PATH"), SYSTEM_PATH)
-    wanted = {
-        "PATH": f'PATH="{":".join([f"{root}/bin", *_others(current, root)])}"',
-        "CUDA_HOME": f'CUDA_HOME="{root}"',
-    }
-    kept = [wanted.pop(_name(line), line) for line in lines]
-    return "".join(f"{line}\n" for line in [*kept, *wanted.values()])
+    return "".join(after for _name, _before, after in _rewrite(text, root))
 
 
 def unset_environment(text: str, root: str, before: str) -> str:
     """The reverse: the toolkit's lines are as they were before it, and what others have put into them stays."""
-    first = {_name(line): line for line in reversed(before.splitlines())}
-    kept: list[str | None] = []
-    for line in text.splitlines():
-        name, value = _name(line), _value(line)
-        if name == "CUDA_HOME" and value == root:
-            kept.append(first.get(name))
-        elif name == "PATH" and f"{root}/bin" in value.split(":"):
-            others = _others(value, root)
-            same = others == _others(_value(first[name]) if name in first else SYSTEM_PATH, root)
-            kept.append(first.get(name) if same else f'PATH="{":".join(others)}"')
+    if text == set_environment(before, root):
+        return before
+    for name, old, new in _rewrite(before, root):
+        if new == old:
+            continue
+        start, intact, end = f"\n{text}".partition(f"\n{new}")
+        changed = [_without(line, name, old, root) for line in _read_lines(text)]
+        text = f"{start}\n{old}{end}"[1:] if intact else "".join(changed)
+    return text
+
+
+class _Line(t.NamedTuple):
+    """A line of /etc/environment; *value* is None where it sets nothing. *start* is what is before the name."""
+
+    text: str
+    start: str = ""
+    name: str = ""
+    value: str | None = None
+    comment: str = ""
+
+    def saying(self, value: str) -> str:
+        # A comment gets a line of its own: up to Linux-PAM 1.5 the blank before it keeps the last quote in the value.
+        return (f"{self.comment}\n" if self.comment else "") + f'{self.start}{self.name}="{value}"\n'
+
+
+# As pam_env reads it: a backslash joins a line with the next, `export ` may come first, and `#` ends it, even between quotes.
+_LINES = re.compile(r"(?:[^\n#]*\\[ \t]*\n)*[^\n]*\n")
+_JOIN = re.compile(r"\\[ \t]*\n")
+_SETTING = re.compile(r"([ \t]*(?:export )?)([A-Za-z0-9_]+)(?:=([^#]*))?(#.*)?")
+
+
+def _read_lines(text: str) -> list[_Line]:
+    return [_read_line(line) for line in _LINES.findall(text if text.endswith("\n") else f"{text}\n") if text]
+
+
+def _read_line(text: str) -> _Line:
+    match = _SETTING.fullmatch(_JOIN.sub("", text[:-1]))
+    if match is None:
+        return _Line(text)
+    start, name, value, comment = match.groups()
+    return _Line(text, start, name, None if value is None else _unquoted(value.rstrip()), comment or "")
+
+
+def _unquoted(value: str) -> str:
+    """pam_env takes a quote off the end only where there is one at the start, of whichever kind."""
+    if value[:1] not in ("'", '"'):
+        return value
+    return value[1:-1] if value[1:].endswith(("'", '"')) else value[1:]
+
+
+def _rewrite(text: str, root: str) -> list[tuple[str, str, str]]:
+    """What each line sets, what it says, and what it is to say with the toolkit. Of several for one name the last counts."""
+    lines = _read_lines(text)
+    rows = [(line.name, line.text, line.text) for line in lines]
+    for name in ("PATH", "CUDA_HOME"):
+        at = max((number for number, line in enumerate(lines) if line.name == name), default=len(lines))
+        line = lines[at] if at < len(lines) and lines[at].value is not None else _Line("", name=name)
+        # An empty PATH leads to the current directory.
+        value = ":".join([f"{root}/bin", *_others(line.value or SYSTEM_PATH, root)]) if name == "PATH" else root
+        row = (name, line.text, line.saying(value))
+        if line.text:
+            rows[at] = row
         else:
-            kept.append(line)
-    return "".join(f"{line}\n" for line in kept if line is not None)
+            rows.append(row)
+    return rows
 
 
-def _name(line: str) -> str:
-    return line.partition("=")[0].strip()
-
-
-def _value(line: str) -> str:
-    return line.partition("=")[2].strip("\"'")
+def _without(line: _Line, name: str, old: str, root: str) -> str:
+    """A line that others have changed since, without the toolkit; *old* is what it said before the toolkit."""
+    value = line.value or ""
+    if line.name != name or (value != root and f"{root}/bin" not in value.split(":")):
+        return line.text
+    left = _others(value, root)
+    if name == "CUDA_HOME" or left == _others(_read_line(old).value or SYSTEM_PATH, root):
+        return old
+    return line.saying(":".join(left)) if left else ""
 
 
 def _others(path: str, root: str) -> list[str]:

@@ -14,7 +14,11 @@ description:
     SHA-256 has been checked.
   - The repository has to answer with an index that apt trusts. Otherwise everything goes back, so that apt goes on working for
     the rest of the host, and the failure names the repository and what apt said.
-  - Several roles may use it on one host. It is taken back with the last of them, and only where this module has set it up.
+  - Refused, also in check mode, is what apt would not take beside the host's other sources, as another C(Signed-By) for the same
+    address, which would end apt for the whole host.
+  - Waits up to 300 seconds for other processes that hold a lock of apt or dpkg.
+  - Several roles may use it on one host. With the last of them what this module has set up goes, and a source of the same name
+    that was there before comes back.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -82,37 +86,54 @@ EXAMPLES = r"""
 
 RETURN = r"""
 source:
-  description: The source file of the repository. With O(state=absent), the one that stays for another O(user).
+  description: The source file of the repository. With O(state=absent), the one that stays, or comes back.
   returned: success
   type: str
   sample: /etc/apt/sources.list.d/cuda-debian13-x86_64.list
 """
 
+import contextlib
 import glob
 import hashlib
+import json
 import os
 import re
 import tempfile
+import time
 import typing as t
 import urllib.error
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import STATUS, parse_status
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt_sources import (
+    SOURCES_LIST,
+    SOURCES_PARTS,
+    parse,
+)
 
 ROOT = "/"
 PACKAGE = "cuda-keyring"
 KEYRING = "/usr/share/keyrings/cuda-archive-keyring.gpg"
-SOURCES = "/etc/apt/sources.list.d"
 LISTS = "/var/lib/apt/lists"
 # A directory of its own: config_files keeps /var/lib/rigwright for itself.
 MEMORY = "/var/lib/rigwright_cuda_repository"
-# The users' files lie beside this one, which says that the module has installed the package, and where its source is.
-INSTALLED = ".installed"
+# The users' files lie beside this one, which says what the module has put on the host.
+RECORD = ".record"
+
+# How often what needs a lock is tried, and the seconds in between. `DPkg::Lock::Timeout` is for dpkg's locks alone, and dpkg has none.
+TRIES, PAUSE = 60, 5
+LOCKED = re.compile(r"Could not get lock|Unable to (lock|acquire)|lock (is|was) locked by|locked by another process")
 
 
 class Failed(Exception):
     """The repository cannot be set up; nothing is left of the attempt."""
+
+    def __init__(
+        self, problem: str, remedy: str = "Try again later, or set `workstation_cuda_repository` to a mirror"
+    ) -> None:
+        super().__init__(problem)
+        self.remedy = remedy
 
 
 class State(t.NamedTuple):
@@ -123,6 +144,16 @@ class State(t.NamedTuple):
     used: bool
 
 
+class Record(t.NamedTuple):
+    """What goes with the last use: the package where it is ours, and our sources.
+
+    Each source has what its file said before, None where there was no such file.
+    """
+
+    package: bool
+    sources: dict[str, str | None]
+
+
 class Repository:
     """NVIDIA's repository on this host."""
 
@@ -130,14 +161,14 @@ class Repository:
         self.module = module
         self.params = module.params
         self.user = os.path.join(at(MEMORY), self.params["user"])
-        self.installed = os.path.join(at(MEMORY), INSTALLED)
+        self.record = self._recall()
 
     @property
     def path(self) -> str:
         """The source file, under the name that NVIDIA's package gives it; to take it back, the one that was set up."""
         if self.params["directory"] is None:
-            return read(f"{MEMORY}/{INSTALLED}") or ""
-        return f"{SOURCES}/cuda-{self.params['directory']}-{self.params['architecture']}.list"
+            return next(reversed(self.record.sources), "") if self.record else ""
+        return f"{SOURCES_PARTS}/cuda-{self.params['directory']}-{self.params['architecture']}.list"
 
     def read(self) -> State:
         packages = parse_status(read(STATUS) or "")
@@ -149,39 +180,58 @@ class Repository:
             source = f"deb [signed-by={KEYRING}] {self.params['url'].rstrip('/')}/ /\n"
             version = self.params["keyring"].split("_")[1]
             return State(current.package or version, source, True)
-        if os.path.exists(self.installed) and not self._others():
-            return State(None, None, False)
+        if self.record and not self._others():
+            return State(None if self.record.package else current.package, self.record.sources[self.path], False)
         return current._replace(used=False)
+
+    def _recall(self) -> Record | None:
+        text = read(f"{MEMORY}/{RECORD}")
+        return Record(**json.loads(text)) if text else None
+
+    def _remember(self, record: Record | None) -> None:
+        self.record = record
+        if record is not None:
+            write(f"{MEMORY}/{RECORD}", json.dumps(record._asdict()) + "\n")
+        elif os.path.exists(at(f"{MEMORY}/{RECORD}")):
+            os.unlink(at(f"{MEMORY}/{RECORD}"))
 
     def _others(self) -> list[str]:
         names = os.listdir(at(MEMORY)) if os.path.isdir(at(MEMORY)) else []
-        return [name for name in names if name not in (INSTALLED, self.params["user"])]
+        return [name for name in names if name not in (RECORD, self.params["user"])]
 
     def set_up(self, current: State, wanted: State) -> None:
         os.makedirs(at(MEMORY), mode=0o755, exist_ok=True)
+        before = self.record
         try:
-            if current.package is None or os.path.exists(self.installed):
-                # Before the deed: a run that is cut short leaves a package that is known to be ours.
-                write(f"{MEMORY}/{INSTALLED}", self.path)
+            # Before the deed: a run that is cut short leaves on record what is ours.
+            if current[:2] != wanted[:2]:
+                package, sources = before or Record(False, {})
+                earlier = {path: text for path, text in sources.items() if path != self.path}
+                this = {self.path: sources.get(self.path, current.source)}
+                self._remember(Record(package or current.package is None, {**earlier, **this}))
             if current.package is None:
                 self._install()
             write(self.path, wanted.source or "")
+            self._check_sources(ROOT.rstrip("/"))
             self._ask()
         except Failed:
-            self._take_back(current)
+            with contextlib.suppress(Failed):
+                self._take_back(current.package is None, {self.path: current.source})
+            self._remember(before)
             self._tidy()
             raise
         write(f"{MEMORY}/{self.params['user']}", "")
 
-    def end_use(self, current: State, wanted: State) -> None:
-        if wanted.package != current.package:
-            self._take_back(wanted)
+    def end_use(self) -> None:
+        if self.record and not self._others():
+            self._take_back(self.record.package, self.record.sources)
+            self._remember(None)
         if os.path.exists(self.user):
             os.unlink(self.user)
         self._tidy()
 
     def _tidy(self) -> None:
-        if not os.listdir(at(MEMORY)):
+        if os.path.isdir(at(MEMORY)) and not os.listdir(at(MEMORY)):
             os.rmdir(at(MEMORY))
 
     def _install(self) -> None:
@@ -200,38 +250,67 @@ class Repository:
             archive = os.path.join(directory, self.params["keyring"])
             with open(archive, "wb") as file:
                 file.write(content)
-            self._run(["dpkg", "--force-confdef", "--force-confold", "--install", archive])
+            rc, out, err = self._run(["dpkg", "--force-confdef", "--force-confold", "--install", archive])
+        if rc != 0:
+            raise failure(f"`dpkg` says: {(err or out).strip()}", err + out)
+
+    def rehearse(self, source: str) -> None:
+        """Have apt read its sources as they would be."""
+        with tempfile.TemporaryDirectory() as directory:
+            os.makedirs(directory + SOURCES_PARTS)
+            for path, text in {**read_sources(), self.path: source}.items():
+                with open(directory + path, "w", encoding="utf-8") as file:
+                    file.write(text)
+            self._check_sources(directory)
+
+    def _check_sources(self, root: str) -> None:
+        """What apt cannot put together ends every call of it, for the whole host. Its words name no file."""
+        place = [f"Dir::Etc::sourcelist={root}{SOURCES_LIST}", f"Dir::Etc::sourceparts={root}{SOURCES_PARTS}"]
+        rc, out, err = self._run(["apt-get", "indextargets", "-o", place[0], "-o", place[1]])
+        if rc != 0:
+            others = [path for path in naming(self.params["url"], read_sources()) if path != self.path]
+            remedy = f"Take this repository out of {' and '.join(others)}" if others else "Mend apt's sources"
+            raise Failed(f"apt does not take it beside its other sources: {complaint(out + err)}", remedy)
 
     def _ask(self) -> None:
         """Have apt fetch the index of this repository alone. By itself `apt-get update` calls a refused key a warning."""
-        rc, out, err = self.module.run_command(
+        rc, out, err = self._run(
             [
                 *("apt-get", "update"),
                 *("-o", f"Dir::Etc::sourcelist={at(self.path)}", "-o", "Dir::Etc::sourceparts=/dev/null"),
                 *("-o", "APT::Get::List-Cleanup=0", "-o", "APT::Update::Error-Mode=any"),
-            ],
-            environ_update={"LC_ALL": "C.UTF-8"},
+            ]
         )
         if rc != 0:
-            raise Failed(reason(out + err))
+            raise failure(reason(out + err), out + err)
 
-    def _take_back(self, to: State) -> None:
-        """Have the package and its source as they were, so that apt works for the rest of the host."""
-        path = self.path
-        forget_index(read(path) or "" if path else "")
-        if to.package is None:
-            self.module.run_command(["dpkg", "--purge", PACKAGE])
-            if os.path.exists(self.installed):
-                os.unlink(self.installed)
-        if to.source is not None:
-            write(path, to.source)
-        elif path and os.path.exists(at(path)):
-            os.unlink(at(path))
-
-    def _run(self, command: list[str]) -> None:
-        rc, out, err = self.module.run_command(command, environ_update={"DEBIAN_FRONTEND": "noninteractive"})
+    def _take_back(self, package: bool, sources: t.Mapping[str, str | None]) -> None:
+        """Purge the package, if asked, and have the sources say what they said, so that apt works for the rest of the host."""
+        for path, text in sources.items():
+            if read(path) != text:
+                forget_index(read(path) or "")
+        rc, out, err = 0, "", ""
+        if package and PACKAGE in parse_status(read(STATUS) or ""):
+            rc, out, err = self._run(["dpkg", "--purge", PACKAGE])
+        for path, text in sources.items():
+            if text is not None:
+                write(path, text)
+            elif os.path.exists(at(path)):
+                os.unlink(at(path))
         if rc != 0:
-            raise Failed(f"`{' '.join(command[:1])}` says: {(err or out).strip()}")
+            raise failure(f"`dpkg` says: {complaint(out + err)}", out + err, "Run again when that is mended")
+
+    def _run(self, command: list[str]) -> tuple[int, str, str]:
+        """Run a command, again as long as another process holds a lock that it needs."""
+        for left in reversed(range(TRIES)):
+            rc, out, err = self.module.run_command(
+                command, environ_update={"LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
+            )
+            if rc == 0 or not LOCKED.search(out + err):
+                break
+            if left:
+                time.sleep(PAUSE)
+        return rc, out, err
 
 
 def problem_of_checksum(params: t.Mapping[str, t.Any], installed: bool) -> str:
@@ -245,12 +324,47 @@ def problem_of_checksum(params: t.Mapping[str, t.Any], installed: bool) -> str:
     return f"no SHA-256 of {params['keyring']} is known for {params['directory']} on {params['architecture']}: {wanted}"
 
 
+def failure(problem: str, words: str, *remedy: str) -> Failed:
+    """The problem that a command's words tell of, unless that is a lock."""
+    if LOCKED.search(words):
+        return Failed(
+            f"another process has held a lock of apt or dpkg for {TRIES * PAUSE} s: {complaint(words)}",
+            "Run again when it has ended",
+        )
+    return Failed(problem, *remedy)
+
+
+def complaint(words: str) -> str:
+    """apt's complaint in one line. It says some things twice."""
+    lines = [line[2:].strip() for line in words.splitlines() if line[:2] in ("E:", "W:")]
+    return " ".join(dict.fromkeys(lines)) or " ".join(words.split())
+
+
 def reason(words: str) -> str:
-    """apt's complaint in one line, and what it means where that is known."""
-    complaint = " ".join(line[2:].strip() for line in words.splitlines() if line[:2] in ("E:", "W:")) or words.strip()
-    if re.search(r"SHA1|sqv|Sub-process .*gpgv?|not signed|NO_PUBKEY|EXPKEYSIG|public key", complaint):
-        return f"its key is refused: {complaint}"
-    return f"its index is broken or cannot be had: {complaint}"
+    """apt's complaint, and what it means where that is known."""
+    if re.search(r"SHA1|sqv|Sub-process .*gpgv?|not signed|NO_PUBKEY|EXPKEYSIG|public key", complaint(words)):
+        return f"its key is refused: {complaint(words)}"
+    return f"its index is broken or cannot be had: {complaint(words)}"
+
+
+def read_sources() -> dict[str, str]:
+    """apt's source files, as far as there are any."""
+    parts = [glob.glob(at(f"{SOURCES_PARTS}/*.{kind}")) for kind in ("list", "sources")]
+    paths = [SOURCES_LIST, *sorted(f"{SOURCES_PARTS}/{os.path.basename(path)}" for paths in parts for path in paths)]
+    return {path: text for path in paths if (text := read(path)) is not None}
+
+
+def naming(address: str, texts: t.Mapping[str, str]) -> list[str]:
+    """The source files that have an address."""
+    return [
+        path
+        for path, text in texts.items()
+        if any(
+            address.rstrip("/") == uri.rstrip("/")
+            for block in parse(path, text)
+            for uri in (block.entry.uris if block.entry else ())
+        )
+    ]
 
 
 def forget_index(source: str) -> None:
@@ -272,7 +386,7 @@ def read(path: str) -> str | None:
     try:
         with open(at(path), encoding="utf-8", errors="replace") as file:
             return file.read()
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
 
 
@@ -315,17 +429,20 @@ def main() -> None:
             )
     wanted = repository.plan(current)
     changed = wanted != current
-    if changed and not module.check_mode:
-        try:
-            if module.params["state"] == "present":
+    try:
+        if changed and module.params["state"] == "present":
+            repository.rehearse(wanted.source or "")
+            if not module.check_mode:
                 repository.set_up(current, wanted)
-            else:
-                repository.end_use(current, wanted)
-        except Failed as error:
-            module.fail_json(
-                msg=f"The CUDA repository {module.params['url']} cannot be used: {error}. Nothing was changed, and apt works as"
-                " before. Try again later, or set `workstation_cuda_repository` to a mirror."
-            )
+        elif changed and not module.check_mode:
+            repository.end_use()
+    except Failed as error:
+        if module.params["state"] == "absent":
+            module.fail_json(msg=f"The package {PACKAGE} cannot be taken back: {error}. {error.remedy}.")
+        module.fail_json(
+            msg=f"The CUDA repository {module.params['url']} cannot be used: {str(error).rstrip('.')}. Nothing was changed, and apt"
+            f" works as before. {error.remedy}."
+        )
     module.exit_json(
         changed=changed,
         source=repository.path if wanted.source is not None else None,

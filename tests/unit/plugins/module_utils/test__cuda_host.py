@@ -33,6 +33,8 @@ def root(tmp_path: Path) -> Path:
         (tmp_path / name).write_text(text)
     (tmp_path / "etc/alternatives").mkdir()
     (tmp_path / "etc/alternatives/cuda").symlink_to("/usr/local/cuda-13.0")
+    (tmp_path / "usr/local/cuda-13.0").mkdir(parents=True)
+    (tmp_path / "usr/local/cuda").symlink_to("/etc/alternatives/cuda")
     (tmp_path / "etc/alternatives/cc").symlink_to("/usr/bin/gcc")
     return tmp_path
 
@@ -45,6 +47,7 @@ def test_a_host_is_read_below_its_root(root):
     assert list(host.packages) == ["cuda-toolkit-13-0"]
     assert host.automatic == {"cuda-nvcc-13-0"}
     assert host.alternatives == {"cuda": "/usr/local/cuda-13.0"}
+    assert host.roots == {"cuda": "/etc/alternatives/cuda", "cuda-13.0": ""}
     assert host.environment == "LANG=C\n"
 
 

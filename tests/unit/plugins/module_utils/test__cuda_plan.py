@@ -8,6 +8,7 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import Package
 from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_plan import (
+    SYSTEM_PATH,
     Host,
     Plan,
     Request,
@@ -16,10 +17,19 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_plan i
     set_environment,
     unset_environment,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 GIB = 1024**3
 ROOM = {"/usr/local": 100 * GIB}
 BARE = Host("Debian", "13", "x86_64", free_bytes=ROOM)
+
+
+# Toolkit 13.0 as the only one.
+LINKED: dict[str, Any] = {
+    "alternatives": {"cuda": "/usr/local/cuda-13.0", "cuda-13": "/usr/local/cuda-13.0"},
+    "roots": {"cuda": "/etc/alternatives/cuda", "cuda-13": "/etc/alternatives/cuda-13", "cuda-13.0": ""},
+}
 
 
 def refusals(plan: Plan) -> list[str]:
@@ -133,7 +143,7 @@ def test_one_version_leaves_with_what_it_brought():
         packages=packages,
         automatic=frozenset({"cuda-nvcc-12-9", "cuda-config"}),
         brought=frozenset({"cuda-toolkit-12-9", "cuda-toolkit-13-0"}),
-        alternatives={"cuda": "/usr/local/cuda-13.0", "cuda-13": "/usr/local/cuda-13.0"},
+        **LINKED,
     )
 
     plan = plan_present(host, Request(toolkits=("13.0",)))
@@ -203,6 +213,31 @@ def test_nobody_asked_so_what_is_there_stays_as_long_as_it_works():
     assert plan_present(dataclasses.replace(host, driver="520.61.05"), Request()).toolkits == ["11.8"]
 
 
+def test_a_driver_that_what_the_role_brought_does_not_work_with_is_refused():
+    host = having(BARE, "cuda-toolkit-13-0", brought=frozenset({"cuda-toolkit-13-0"}))
+
+    plan = plan_present(host, Request(driver_branch="570"))
+
+    assert plan.toolkits == ["13.0"]
+    assert plan.remove == []
+    assert refusals(plan)[0].startswith(
+        "cuda_toolkits is empty, so that what the role brought stays: it has CUDA 13.0, which needs driver 580.65.06 or newer, not"
+        " 570 ("
+    )
+    assert plan_present(host, Request(toolkits=("12.8",), driver_branch="570")).remove == ["cuda-toolkit-13-0"]
+
+
+@pytest.mark.parametrize("roots", [{}, {"cuda": "cuda-12.9"}])
+def test_a_link_that_is_gone_or_leads_elsewhere_comes_back(roots):
+    host = having(BARE, "cuda-toolkit-13-0", "g++", **LINKED)
+    changed = dataclasses.replace(host, roots={"cuda-13": "/etc/alternatives/cuda-13", **roots})
+
+    assert plan_present(host, Request(toolkits=("13.0",))).alternatives == {}
+    plan = plan_present(changed, Request(toolkits=("13.0",)))
+    assert refusals(plan) == []
+    assert plan.alternatives == {"cuda": "/usr/local/cuda-13.0"}
+
+
 def test_an_old_card_gets_the_last_toolkit_that_knows_it():
     host = dataclasses.replace(BARE, driver="580.95.05", generations=("Pascal",))
 
@@ -246,6 +281,11 @@ def test_an_old_card_gets_the_last_toolkit_that_knows_it():
             Host("Debian", "12", "aarch64"),
             Request(source="cuda_repository", toolkits=("12.9",)),
             "cuda_source is cuda_repository, and NVIDIA has none that is known for Debian 12 on aarch64",
+        ),
+        (
+            dataclasses.replace(BARE, roots={"cuda": "", "cuda-13.0": ""}),
+            Request(toolkits=("13.0",)),
+            "cuda_source is cuda_repository, whose toolkit is found by way of /usr/local/cuda: no link, but another installation",
         ),
         (
             dataclasses.replace(BARE, free_bytes={"/usr/local": 15 * GIB, "/var/cache/apt": 30 * GIB}),
@@ -306,6 +346,77 @@ def test_the_archive_has_its_own_toolkit_and_no_links():
 def test_environment_keeps_what_else_it_says(before, after):
     assert set_environment(before, "/usr/local/cuda") == after
     assert set_environment(after, "/usr/local/cuda") == after
+
+
+def pam_env(text: str) -> dict[str, str]:
+    """What Linux-PAM 1.5.2 makes of /etc/environment, told character by character as its C code does (pam_env.c, _parse_env_file)."""
+    read: dict[str, str] = {}
+    lines = text.split("\n")
+    while lines:
+        line = lines.pop(0)
+        while "#" not in line and line.rstrip(" \t").endswith("\\") and lines:
+            line = line.rstrip(" \t")[:-1] + lines.pop(0)
+        line = line.lstrip(" \t").removeprefix("export ").partition("#")[0]
+        name, equals, value = line.partition("=")
+        if not name or not all(sign.isascii() and (sign.isalnum() or sign == "_") for sign in name):
+            continue
+        if value[:1] in ("'", '"') and value:
+            value = "".join(sign for at, sign in enumerate(value[1:], 1) if sign not in "'\"" or at < len(value) - 1)
+        read.pop(name, None)
+        if equals:
+            read[name] = value
+    return read
+
+
+PLACES = st.lists(st.sampled_from(["/usr/bin", "/opt/mine/bin", "/usr/local/cuda/bin", ""]), max_size=3).map(":".join)
+QUOTED = st.tuples(st.sampled_from(["", '"', "'"]), st.one_of(PLACES, st.just("/opt/cuda"), st.just("/usr/local/cuda")))
+SETTINGS = st.builds(
+    lambda start, name, value, end: f"{start}{name}={value[0]}{value[1]}{value[0]}{end}",
+    st.sampled_from(["", "export ", "  ", "export  ", "#", "x"]),
+    st.sampled_from(["PATH", "CUDA_HOME", "LANG", "CUDA_HOME_2"]),
+    QUOTED,
+    st.sampled_from(["", "", " # mine", "# mine", "  ", "\r"]),
+)
+LINES = st.one_of(SETTINGS, st.sampled_from(["", "PATH", "# a comment \\", 'PATH="/opt/a:\\\n/opt/b"', "no setting"]))
+TEXTS = st.builds(lambda lines, end: "\n".join(lines) + end, st.lists(LINES, max_size=5), st.sampled_from(["", "\n"]))
+
+
+@given(TEXTS)
+def test_whatever_the_environment_says_sessions_find_the_toolkit_and_lose_nothing(before):
+    after = set_environment(before, "/usr/local/cuda")
+    read, earlier = pam_env(after), pam_env(before)
+
+    first, *rest = read.pop("PATH").split(":")
+    places = (earlier.pop("PATH", "").strip("\"' \r") or SYSTEM_PATH).split(":")
+    assert first == "/usr/local/cuda/bin"
+    assert rest == [place for place in places if place != first]
+    assert read.pop("CUDA_HOME") == "/usr/local/cuda"
+    earlier.pop("CUDA_HOME", None)
+    assert read == earlier
+    assert set_environment(after, "/usr/local/cuda") == after
+
+
+@given(TEXTS)
+def test_the_toolkit_leaves_the_environment_as_it_came(before):
+    after = set_environment(before, "/usr/local/cuda")
+    assert unset_environment(after, "/usr/local/cuda", before) == before
+    if before.endswith("\n"):
+        assert unset_environment(ADDED + after + ADDED, "/usr/local/cuda", before) == ADDED + before + ADDED
+
+
+@pytest.mark.parametrize(
+    ("before", "line"),
+    [
+        ("PATH=/usr/bin\nPATH=/opt/bin:/usr/bin\n", 'PATH=/usr/bin\nPATH="/usr/local/cuda/bin:/opt/bin:/usr/bin"\n'),
+        ('export PATH="/opt/bin:/usr/bin"\n', 'export PATH="/usr/local/cuda/bin:/opt/bin:/usr/bin"\n'),
+        ('PATH="/opt/bin:/usr/bin" # mine\n', '# mine\nPATH="/usr/local/cuda/bin:/opt/bin:/usr/bin"\n'),
+        ('PATH="/opt/bin:\\\n/usr/bin"\n', 'PATH="/usr/local/cuda/bin:/opt/bin:/usr/bin"\n'),
+        ('PATH=""\n', f'PATH="/usr/local/cuda/bin:{SYSTEM_PATH}"\n'),
+        ("PATH=/opt/bin\nPATH\n", f'PATH=/opt/bin\nPATH\nPATH="/usr/local/cuda/bin:{SYSTEM_PATH}"\n'),
+    ],
+)
+def test_the_path_is_read_as_pam_env_reads_it(before, line):
+    assert set_environment(before, "/usr/local/cuda") == f'{line}CUDA_HOME="/usr/local/cuda"\n'
 
 
 ADDED = "http_proxy=http://proxy.example:3128\n"

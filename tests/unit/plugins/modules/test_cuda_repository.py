@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host in a directory; dpkg and apt-get are scripted, the depot is a file."""
+"""A host in a directory; dpkg and apt-get are imitated, the depot is a file."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,13 @@ STATUS = "Package: cuda-keyring\nStatus: install ok installed\nVersion: 1.1-1\n"
 
 
 class Host:
-    """A root directory, and what apt-get update says there: nothing while all is well."""
+    """A root directory, and what apt-get update says there: nothing while all is well. *locks* are the words of the next commands."""
 
     def __init__(self, folder: Path) -> None:
         self.root, self.depot = folder / "root", folder / "depot"
         self.complaint = ""
+        self.locks: list[str] = []
+        self.slept = 0
         for name in ("etc/apt/sources.list.d", "etc/apt/preferences.d", "var/lib/dpkg"):
             (self.root / name).mkdir(parents=True)
         self.status.write_text("")
@@ -43,6 +46,10 @@ class Host:
         (self.root / PIN).write_text("Package: *\n")
 
     def run_command(self, command: list[str]) -> tuple[int, str, str]:
+        if self.locks and "indextargets" not in command:
+            return 100, "", self.locks.pop(0)
+        if "indextargets" in command:
+            return self.read_sources(Path(command[-1].partition("=")[2]))
         if command[0] == "apt-get":
             return (100, "", self.complaint) if self.complaint else (0, "", "")
         if "--install" in command:
@@ -54,6 +61,15 @@ class Host:
             for name in (SOURCE, PIN):
                 (self.root / name).unlink(missing_ok=True)
         return 0, "", ""
+
+    def read_sources(self, parts: Path) -> tuple[int, str, str]:
+        """What apt does with one address and several keys."""
+        texts = [path.read_text() for path in sorted(parts.iterdir())]
+        keys = [re.search(r"[Ss]igned-[Bb]y[=:] ?([^\]\s]+)", text) for text in texts if self.depot.as_uri() in text]
+        if len({key and key[1] for key in keys}) < 2:
+            return 0, "", ""
+        words = f"E: Conflicting values set for option Signed-By regarding source {self.depot.as_uri()}/ /\n"
+        return 100, "", 2 * f"{words}E: The list of sources could not be read.\n"
 
     def request(self, **more: Any) -> dict[str, Any]:
         return {
@@ -72,6 +88,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     host = Host(tmp_path)
     monkeypatch.setattr(cuda_repository, "ROOT", str(host.root))
     monkeypatch.setattr(AnsibleModule, "run_command", lambda self, command, **_options: host.run_command(command))
+    monkeypatch.setattr(cuda_repository.time, "sleep", lambda seconds: setattr(host, "slept", host.slept + seconds))
     return host
 
 
@@ -107,6 +124,122 @@ def test_one_that_was_there_before_stays(run_module: Run, host: Host) -> None:
 
     assert host.status.read_text() == STATUS
     assert (host.root / SOURCE).exists()
+
+
+@pytest.mark.parametrize("url", ["", "/mirror"])
+def test_a_source_that_was_there_before_comes_back(
+    run_module: Run, host: Host, snapshot: Callable[[Path], Any], url: str
+) -> None:
+    host.install()
+    (host.root / "var/lib").mkdir(exist_ok=True)
+    before = snapshot(host.root)
+    run_module(cuda_repository, **host.request())
+    run_module(cuda_repository, **host.request(user="cudnn", url=host.depot.as_uri() + url))
+
+    run_module(cuda_repository, user="cudnn", state="absent")
+    assert snapshot(host.root) != before
+    run_module(cuda_repository, user="cuda", state="absent")
+
+    assert snapshot(host.root) == before
+
+
+def test_a_source_that_somebody_wrote_without_the_package_comes_back(run_module: Run, host: Host) -> None:
+    own = host.root / SOURCE
+    own.write_text("deb [signed-by=/etc/apt/keyrings/mine.gpg] https://its.own.example/ /\n")
+    run_module(cuda_repository, **host.request())
+
+    run_module(cuda_repository, user="cuda", state="absent")
+
+    assert host.status.read_text() == ""
+    assert "mine.gpg" in own.read_text()
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("nvidia.sources", "Types: deb\nURIs: {url}\nSuites: /\nSigned-By: /etc/apt/keyrings/mine.gpg\n"),
+        ("nvidia.list", "deb [signed-by=/etc/apt/keyrings/mine.gpg] {url}/ /\n"),
+    ],
+)
+def test_another_key_for_the_same_address_is_refused_before_anything_changes(
+    run_module: Run, host: Host, snapshot: Callable[[Path], Any], name: str, text: str, check: bool
+) -> None:
+    (host.root / "etc/apt/sources.list.d" / name).write_text(text.format(url=host.depot.as_uri()))
+    before = snapshot(host.root)
+
+    result = run_module(cuda_repository, check=check, **host.request())
+
+    assert result["msg"] == (
+        f"The CUDA repository {host.depot.as_uri()} cannot be used: apt does not take it beside its other sources: Conflicting"
+        f" values set for option Signed-By regarding source {host.depot.as_uri()}/ / The list of sources could not be read."
+        " Nothing was changed, and apt works as before."
+        f" Take this repository out of /etc/apt/sources.list.d/{name}."
+    )
+    assert snapshot(host.root) == before
+
+
+def test_a_source_that_the_package_brings_is_held_against_the_others_too(
+    run_module: Run, host: Host, snapshot: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = snapshot(host.root)
+    other = host.root / "etc/apt/sources.list.d/of-the-package.list"
+    monkeypatch.setattr(host, "install", lambda: other.write_text(f"deb [signed-by=x] {host.depot.as_uri()} /\n"))
+
+    result = run_module(cuda_repository, **host.request())
+
+    assert "Take this repository out of /etc/apt/sources.list.d/of-the-package.list." in result["msg"]
+    other.unlink()
+    assert snapshot(host.root) == before
+
+
+LISTS_LOCKED = (
+    "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 4711 (apt-get)\n"
+    "E: Unable to lock directory /var/lib/apt/lists/\n"
+)
+DPKG_LOCKED = "dpkg: error: dpkg frontend lock was locked by another process with pid 4711\n"
+
+
+def test_locks_are_waited_for(run_module: Run, host: Host) -> None:
+    host.locks = [DPKG_LOCKED, DPKG_LOCKED, LISTS_LOCKED]
+    assert run_module(cuda_repository, **host.request())["changed"]
+    assert host.slept == 15
+
+    host.locks = [DPKG_LOCKED]
+    assert run_module(cuda_repository, user="cuda", state="absent")["changed"]
+    assert host.status.read_text() == ""
+
+
+@pytest.mark.parametrize("words", [LISTS_LOCKED, DPKG_LOCKED])
+def test_a_lock_that_stays_is_the_reason(
+    run_module: Run, host: Host, snapshot: Callable[[Path], Any], words: str
+) -> None:
+    before = snapshot(host.root)
+    host.locks = [words] * cuda_repository.TRIES
+
+    result = run_module(cuda_repository, **host.request())
+
+    assert "cannot be used: another process has held a lock of apt or dpkg for 300 s: " in result["msg"]
+    assert result["msg"].endswith(" Nothing was changed, and apt works as before. Run again when it has ended.")
+    assert host.slept == 295
+    assert snapshot(host.root) == before
+
+
+def test_a_package_that_could_not_go_goes_with_the_next_run(
+    run_module: Run, host: Host, snapshot: Callable[[Path], Any]
+) -> None:
+    (host.root / "var/lib").mkdir(exist_ok=True)
+    before = snapshot(host.root)
+    run_module(cuda_repository, **host.request())
+    host.locks = [DPKG_LOCKED] * cuda_repository.TRIES
+
+    result = run_module(cuda_repository, user="cuda", state="absent")
+
+    assert (
+        "cuda-keyring cannot be taken back: another process has held a lock of apt or dpkg for 300 s" in result["msg"]
+    )
+    assert run_module(cuda_repository, user="cuda", state="absent")["changed"]
+    assert snapshot(host.root) == before
 
 
 def test_a_source_of_the_user_s_own_stays(run_module: Run, host: Host, snapshot: Callable[[Path], Any]) -> None:
