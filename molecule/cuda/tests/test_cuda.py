@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from harness import cuda_repository, fingerprint, lab
-from harness.clients import Machine
+from harness.clients import Entry, Machine, kept
 
 REPOSITORIES = f"http://{lab.DEPOT}/{cuda_repository.REPOSITORIES}"
 NVCC = "nvcc --version"
@@ -166,6 +166,32 @@ def test_a_held_package_in_the_way_is_named(
     refused(variables, f"lets {held} go, and dpkg has a hold on that; run `apt-mark unhold {held}` first")
 
 
+def test_what_a_hand_or_a_killed_apt_has_undone_is_mended(apply: Apply, targets: list[Machine]) -> None:
+    for target in targets:
+        target.must("rm /usr/local/cuda")
+        # As dpkg leaves it that is killed before it has configured what it unpacked.
+        target.must(
+            "cd /tmp && apt-get download cuda-toolkit-13-0 && dpkg --unpack cuda-toolkit-13-0_*.deb && rm *.deb"
+        )
+        assert target.must("dpkg --audit") != ""
+
+    result = apply()
+
+    assert result.rc == 0, result.output
+    for target in targets:
+        assert target.must("dpkg --audit") == ""
+        assert release(target.must("/usr/local/cuda/bin/nvcc --version")) == "13.0"
+    assert set(apply().changed().values()) == {0}
+
+
+def test_another_installation_is_not_taken_for_the_toolkit(
+    refused: Callable[[dict[str, Any], str], None], targets: list[Machine]
+) -> None:
+    with kept(targets[:1], "/usr/local/cuda"):
+        targets[0].must("rm /usr/local/cuda && mkdir /usr/local/cuda")
+        refused({}, "found by way of /usr/local/cuda: no link, but another installation")
+
+
 def test_the_proof_does_not_call_an_imitation_a_compiler(apply: Apply, targets: list[Machine]) -> None:
     proof = apply(variables=PROVE)
 
@@ -245,3 +271,16 @@ def test_another_keyring_package_than_the_pinned_one_is_not_installed(apply: App
     for target in targets:
         assert target.run("dpkg -s cuda-keyring").rc != 0
         target.must(APT_WORKS, seconds=120)
+
+
+@pytest.mark.usefixtures("without_cuda")
+def test_a_source_of_the_owner_with_another_key_is_named_before_apt_stumbles_over_two(
+    refused: Callable[[dict[str, Any], str], None], targets: list[Machine]
+) -> None:
+    target, own = targets[0], "/etc/apt/sources.list.d/nvidia.sources"
+    address = f"{REPOSITORIES}/{folder(target)}/x86_64/"
+    with kept([target], own):
+        target.put(
+            {own: Entry(f"Types: deb\nURIs: {address}\nSuites: /\nTrusted: yes\nSigned-By: /root/mine.gpg\n".encode())}
+        )
+        refused({}, own)

@@ -293,6 +293,18 @@ def test_a_killed_run_is_ended_by_the_next(apply: Apply, applied: Apply, targets
         assert "libcuda1" in target.must("apt-mark showhold").split()
 
 
+def test_a_package_that_dpkg_was_killed_over_is_finished(applied: Apply, targets: list[Machine]) -> None:
+    for target in targets:
+        target.must("cd /tmp && apt-get download libnvidia-ml1 && dpkg --unpack libnvidia-ml1_*.deb && rm *.deb")
+        assert target.must("dpkg --audit") != ""
+
+    applied()
+
+    for target in targets:
+        has_driver(target, OLD)
+    assert set(applied().changed().values()) == {0}
+
+
 # --- Without the role ---
 
 
