@@ -721,8 +721,9 @@ DRIVER_PACKAGES = (
     r"|xserver-xorg-video-nvidia.*|cuda-drivers.*|firmware-nvidia.*|linux-(modules|objects|signatures)-nvidia-.*"
 )
 NOT_DRIVER_PACKAGES = (
-    r"(lib)?nvidia-container.*|nvidia-cuda-(?!mps$).*|libnvidia-ml-dev|nvidia-(visual-)?profiler|nvidia-opencl-dev|nvidia-cudnn.*|nvidia-cg-.*|nvidia-docker.*|nvidia-driver-pinning-.*"
-    r"|nvidia-openjdk-.*|nvidia-settings|nvidia-mig-manager|nvidia-detect|nvidia-installer-cleanup|nvidia-fs.*|nvidia-gds.*"
+    r"(lib)?nvidia-container.*|nvidia-cuda-(?!mps$).*|libnvidia-ml-dev|nvidia-(visual-)?profiler|nvidia-opencl-dev"
+    r"|nvidia-cudnn.*|nvidia-cg-.*|nvidia-docker.*|nvidia-driver-pinning-.*|nvidia-openjdk-.*"
+    r"|nvidia-settings|nvidia-mig-manager|nvidia-detect|nvidia-installer-cleanup|nvidia-fs.*|nvidia-gds.*"
 )
 # Packages of the driver that the archive has in versions of their own: trixie's nvidia-modprobe is 570.133.07, its driver 550.163.01.
 ARCHIVE_TOOLS = r"nvidia-(modprobe|persistenced|xconfig)"

@@ -122,7 +122,8 @@ MEMORY = "/var/lib/rigwright_cuda_repository"
 RECORD = ".record"
 
 # How often what needs a lock is tried, and the seconds in between. `DPkg::Lock::Timeout` is for dpkg's locks alone, and dpkg has none.
-TRIES, PAUSE = 60, 5
+TRIES = 60
+PAUSE = 5
 LOCKED = re.compile(r"Could not get lock|Unable to (lock|acquire)|lock (is|was) locked by|locked by another process")
 
 
