@@ -15,7 +15,7 @@ import pytest
 from harness import fingerprint, imitated_gpu, sandbox
 from harness.clients import Entry, Machine, kept
 
-OLD, NEW = "580.159.04", "590.48.01"
+EARLIER, OLD, NEW = "580.105.08", "580.159.04", "590.48.01"
 Apply = Callable[..., Any]
 # DKMS reads it for the new version alone: the previous driver has to be built again on the way back.
 BROKEN = f"/etc/dkms/nvidia-{NEW}.conf"
@@ -235,6 +235,24 @@ def test_another_branch_and_back(applied: Apply, targets: list[Machine]) -> None
     applied(reboot=True)
     for target in targets:
         has_driver(target, OLD, loaded=True)
+
+
+def test_an_upgrade_is_one_action(applied: Apply, targets: list[Machine]) -> None:
+    """Unlock, upgrade, verify, lock: nothing of it happens unasked."""
+    for target in targets:
+        downgrade = [f"{name}={EARLIER}-1" for name, version in packages(target).items() if version == f"{OLD}-1"]
+        options = "--yes --allow-downgrades --allow-change-held-packages"
+        target.must(f"{imitated_gpu.APT_GET} install {options} {' '.join(downgrade)}", seconds=imitated_gpu.SLOW_S)
+
+    applied()
+    for target in targets:
+        has_driver(target, EARLIER)
+
+    applied(upgrade=True)
+    for target in targets:
+        has_driver(target, OLD, loaded=True)
+        assert {"libcuda1", "linux-image-amd64"} <= set(target.must("apt-mark showhold").split())
+    assert set(applied(upgrade=True).changed().values()) == {0}
 
 
 # --- What fails leaves the previous driver ---
