@@ -16,8 +16,6 @@ import re
 import typing as t
 
 STATUS = "/var/lib/dpkg/status"
-# What dpkg has done since it wrote STATUS; there is something only while it works, and after it was killed.
-JOURNAL = "/var/lib/dpkg/updates"
 EXTENDED_STATES = "/var/lib/apt/extended_states"
 
 _DEPENDS = ("Pre-Depends", "Depends")

@@ -16,7 +16,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_host as gpu
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import (
     EXTENDED_STATES,
-    JOURNAL,
     STATUS,
     parse_automatic,
     parse_policy,
@@ -62,7 +61,7 @@ def read_host(tree: Tree, role: str) -> Host:
         },
         roots={name: tree.link(f"/usr/local/{name}") for name in tree.names("/usr/local") if name.startswith("cuda")},
         brought=_read_brought(tree, role),
-        interrupted=any(name.isdigit() for name in tree.names(JOURNAL)),
+        interrupted=bool(gpu.journal(tree)),
         environment=tree.text(ENVIRONMENT),
         environment_before=_read_original(tree, role),
     )

@@ -413,14 +413,14 @@ def read_unfinished(tree: Tree) -> list[str]:
 
     All that its journal names is so, whatever the state: until dpkg has merged it, apt changes nothing.
     """
-    named = {fields.get("Package", "") for fields in _blocks(tree, _journal(tree))} - {""}
+    named = {fields.get("Package", "") for fields in _blocks(tree, journal(tree))} - {""}
     return sorted(named | {name for name, entry in _read_status(tree).items() if entry["status"] != "installed"})
 
 
 def _read_status(tree: Tree) -> dict[str, Facts]:
     """The packages of which something is installed. One of an architecture that is not dpkg's own, as Steam's, is ``name:architecture``."""
     # A dpkg that was killed leaves its last words in a journal.
-    blocks = _blocks(tree, [STATUS, *_journal(tree)])
+    blocks = _blocks(tree, [STATUS, *journal(tree)])
     native = next((fields.get("Architecture") for fields in blocks if fields.get("Package") == "dpkg"), None)
     found = {}
     for fields in blocks:
@@ -440,7 +440,8 @@ def _blocks(tree: Tree, paths: t.Iterable[str]) -> list[dict[str, str]]:
     ]
 
 
-def _journal(tree: Tree) -> list[str]:
+def journal(tree: Tree) -> list[str]:
+    """What dpkg has done since it wrote its status file; there is something only while it works, and after it was killed."""
     return [f"{JOURNAL}/{name}" for name in tree.names(JOURNAL) if name.isdigit()]
 
 

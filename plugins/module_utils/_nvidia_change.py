@@ -130,7 +130,7 @@ class Record:
     @property
     def replaced(self) -> dict[str, Entry]:
         """The previous driver. Libraries and kernels that came newer stay so: their old versions lack security updates."""
-        return {name: entry for name, entry in self.baseline.items() if _is_own(name)}
+        return {name: entry for name, entry in self.baseline.items() if is_own(name)}
 
     @classmethod
     def load(cls, tree: Tree) -> Record:
@@ -176,7 +176,7 @@ def simulation_problem(simulation: Simulation, change: Change) -> str:
     """Why a transaction must not be carried out, empty when it may: only the driver's own packages go, only its branch comes."""
     if simulation.error:
         return f"apt finds no way: {simulation.error}"
-    foreign = [name for name in simulation.remove if not _is_own(name)]
+    foreign = [name for name in simulation.remove if not is_own(name)]
     if foreign:
         return f"apt would also remove {', '.join(foreign)}"
     other = [
@@ -193,7 +193,8 @@ def is_driver(name: str) -> bool:
     return gpu.is_driver_package(_bare(name))
 
 
-def _is_own(name: str) -> bool:
+def is_own(name: str) -> bool:
+    """Whether a package belongs to the driver, or pins it to its branch."""
     return is_driver(name) or name.startswith("nvidia-driver-pinning-")
 
 

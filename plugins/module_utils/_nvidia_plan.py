@@ -44,6 +44,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia_chan
     Simulation,
     describe,
     is_driver,
+    is_own,
     simulation_problem,
 )
 
@@ -165,7 +166,7 @@ def has_lists(facts: Facts, plan: Plan) -> bool:
 def leaving(seen: Seen) -> list[str]:
     """What goes with the role: the packages that it brought, and of what came with them only what nothing else needs by now."""
     brought = [name for name in seen.record.brought if name in seen.packages]
-    roots = [name for name in brought if is_driver_package(name) or name.startswith("nvidia-driver-pinning-")]
+    roots = [name for name in brought if is_own(name)]
     return brought_by(roots, seen.packages, seen.automatic.intersection(brought))
 
 

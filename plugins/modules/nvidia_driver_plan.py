@@ -353,7 +353,7 @@ class Reader:
     def initramfs_kernel(self, seen: plan.Seen) -> str:
         """The kernel that boots next, when it does so from an initramfs."""
         release = str(seen.kernel.get("release", ""))
-        there = self.tree.exists("/usr/sbin/update-initramfs") and self.tree.exists(f"/boot/initrd.img-{release}")
+        there = self.tree.exists(change.UPDATE_INITRAMFS) and self.tree.exists(f"/boot/initrd.img-{release}")
         return release if there else ""
 
 
