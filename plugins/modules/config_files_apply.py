@@ -191,6 +191,8 @@ class ConfigFiles:
             if transaction.steps:
                 self._check()
             _ignore_signals()
+            if _signals:
+                raise CheckFailed(f"ended by signal {_signals[0]}")
             transaction.finish()
         except BaseException:
             _ignore_signals()
@@ -249,7 +251,12 @@ def _ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
+# Python drops what is raised while it destroys an object: then the run goes on, and looks here before it is final.
+_signals: list[int] = []
+
+
 def _interrupt(number: int, _frame: object) -> t.NoReturn:
+    _signals.append(number)
     raise CheckFailed(f"ended by signal {number}")
 
 
