@@ -11,7 +11,7 @@ import ipaddress
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +22,7 @@ import docker.errors
 from docker.models.containers import Container
 from docker.types import IPAMConfig, IPAMPool
 
-from harness.lab import CACHE, NUMBER, ROOT, SUBNET, Refusal
+from harness.lab import CACHE, NUMBER, ROOT, SUBNET, Refusal, subnet
 from harness.progress import say, step
 
 NETWORK = f"rigwright-{NUMBER}"
@@ -60,7 +60,7 @@ def ensure_network(client: docker.DockerClient) -> None:
     if owner(client) == ROOT:
         return
     remove_all(client)  # of a checkout that is gone
-    for route in host_routes(Path("/proc/net/route").read_text()):
+    for route in host_routes():
         if route.overlaps(SUBNET):
             raise Refusal(
                 f"The sandbox wants the addresses {SUBNET}, but this machine has a route to {route}: free them, {ANOTHER}"
@@ -77,9 +77,9 @@ def ensure_network(client: docker.DockerClient) -> None:
         raise Refusal(f"docker refuses the network {SUBNET} ({error.explanation}): free it, {ANOTHER}") from None
 
 
-def host_routes(table: str) -> list[ipaddress.IPv4Network]:
-    """The networks in the text of /proc/net/route, without the default route."""
-    rows = (line.split() for line in table.splitlines()[1:])
+def host_routes(table: Path = Path("/proc/net/route")) -> list[ipaddress.IPv4Network]:
+    """The networks that this machine has a route to, without the default route."""
+    rows = (line.split() for line in table.read_text().splitlines()[1:])
     routes = (ipaddress.IPv4Network((dotted(row[1]), dotted(row[7]))) for row in rows)
     return [route for route in routes if route.prefixlen > 0]
 
@@ -91,14 +91,30 @@ def dotted(address: str) -> str:
 
 def owner(client: docker.DockerClient) -> Path | None:
     """The checkout that this sandbox runs for, None when it does not run. Raises Refusal when that is another one, and exists."""
-    for network in client.networks.list(filters={"label": LABEL}):
-        checkout = Path(network.attrs["Labels"]["rigwright.checkout"])
-        if checkout != ROOT and checkout.exists():
-            raise Refusal(
-                f"The sandbox {NUMBER} belongs to the checkout {checkout}: `.venv/bin/python -m harness down` there first, {ANOTHER}"
-            )
-        return checkout
-    return None
+    checkout = checkouts(client).get(NUMBER)
+    if checkout and checkout != ROOT and checkout.exists():
+        raise Refusal(
+            f"The sandbox {NUMBER} belongs to the checkout {checkout}: `.venv/bin/python -m harness down` there first, {ANOTHER}"
+        )
+    return checkout
+
+
+def checkouts(client: docker.DockerClient) -> dict[int, Path]:
+    """The checkouts that the sandboxes of this machine run for, by the sandbox's number."""
+    networks = [network.attrs["Labels"] for network in client.networks.list(filters={"label": "rigwright.checkout"})]
+    return {int(labels["rigwright.sandbox"]): Path(labels["rigwright.checkout"]) for labels in networks}
+
+
+def free_numbers(owners: Mapping[int, Path], routes: Sequence[ipaddress.IPv4Network]) -> Iterator[int]:
+    """The numbers from NUMBER on, of the sandboxes that this checkout has or can have."""
+    for number in range(NUMBER, 256):
+        checkout = owners.get(number)
+        if checkout is None:
+            free = not any(route.overlaps(subnet(number)) for route in routes)
+        else:
+            free = checkout == ROOT or not checkout.exists()
+        if free:
+            yield number
 
 
 def containers(client: docker.DockerClient, *labels: str) -> list[Container]:

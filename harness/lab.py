@@ -35,8 +35,13 @@ def read_number(text: str) -> int:
     return int(text)
 
 
+def subnet(number: int) -> ipaddress.IPv4Network:
+    """The network of a sandbox."""
+    return ipaddress.IPv4Network(f"10.{number}.0.0/16")
+
+
 NUMBER = read_number(os.environ.get("RIGWRIGHT_SANDBOX") or str(DEFAULT_NUMBER))
-SUBNET = ipaddress.IPv4Network(f"10.{NUMBER}.0.0/16")
+SUBNET = subnet(NUMBER)
 DEPOT = SUBNET.network_address + 2
 # What this sandbox keeps between runs. What is expensive to make and never changes lies beside it, for all of them.
 STATE = CACHE / "sandbox" / str(NUMBER)

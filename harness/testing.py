@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from harness import checks, progress
-from harness.lab import NUMBER
+from harness import checks, engine, progress
+from harness.lab import NUMBER, Refusal
 from harness.stage import OUTPUT, ROOT, Log, Stage, StageFailed, Tally, at_least_one_failed
 
 LANES = 2
@@ -52,14 +52,28 @@ def run_stage(stage: Stage, sandbox: int) -> Result:
     return result
 
 
-def run_stages(stages: Sequence[Stage]) -> list[Result]:
-    """Run every stage, two at a time, and return the results in the order of `stages`."""
-    lane, numbers = threading.local(), itertools.count(NUMBER)
+def lane_sandboxes() -> list[int]:
+    """The number of each lane's sandbox: what another checkout has is left to it. Raises Refusal when too few are free."""
+    try:
+        owners = engine.checkouts(engine.connect())
+    except Refusal:  # the stages that need no docker run all the same, and the others say what is missing
+        return list(range(NUMBER, NUMBER + LANES))
+    numbers = list(itertools.islice(engine.free_numbers(owners, engine.host_routes()), LANES))
+    if len(numbers) < LANES:
+        raise Refusal(
+            f"From 10.{NUMBER}.0.0/16 on, fewer than {LANES} networks are free here: choose a lower number, as RIGWRIGHT_SANDBOX=77"
+        )
+    return numbers
+
+
+def run_stages(stages: Sequence[Stage], sandboxes: Sequence[int]) -> list[Result]:
+    """Run every stage, one at a time in each sandbox, and return the results in the order of `stages`."""
+    lane, numbers = threading.local(), iter(sandboxes)
 
     def enter_lane() -> None:
         lane.sandbox = next(numbers)
 
-    with ThreadPoolExecutor(LANES, initializer=enter_lane) as pool:
+    with ThreadPoolExecutor(len(sandboxes), initializer=enter_lane) as pool:
         return list(pool.map(lambda stage: run_stage(stage, lane.sandbox), stages))
 
 
@@ -98,7 +112,7 @@ def main(args: argparse.Namespace) -> int:
         return 0
 
     start = time.monotonic()
-    results = run_stages(chosen)
+    results = run_stages(chosen, lane_sandboxes())
     if args.fast:
         left_out = [stage.name for stage in every_stage if stage.by_default and stage not in chosen]
         progress.say(f"left out by --fast: {', '.join(left_out)}")

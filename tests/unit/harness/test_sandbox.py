@@ -147,8 +147,17 @@ wg0	0000D50A	00000000	0001	0	0	0	0000FFFF	0	0	0
 
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="the kernel writes this table in the machine's byte order")
-def test_routes_are_read_without_the_default_route():
-    assert [str(route) for route in engine.host_routes(ROUTES)] == ["192.0.2.0/24", "10.213.0.0/16"]
+def test_routes_are_read_without_the_default_route(tmp_path):
+    table = tmp_path / "route"
+    table.write_text(ROUTES)
+    assert [str(route) for route in engine.host_routes(table)] == ["192.0.2.0/24", "10.213.0.0/16"]
+
+
+def test_the_tests_leave_alone_the_sandboxes_of_other_checkouts_and_the_networks_of_the_machine(tmp_path):
+    first = lab.NUMBER
+    owners = {first: tmp_path, first + 1: lab.ROOT, first + 2: tmp_path / "is gone"}
+    routes = [lab.subnet(first + 1), ipaddress.IPv4Network(f"10.{first + 3}.7.0/24")]
+    assert list(engine.free_numbers(owners, routes))[:3] == [first + 1, first + 2, first + 4]
 
 
 def test_waiting_ends_and_names_what_was_waited_for():

@@ -13,6 +13,7 @@ from harness import checks, testing
 from harness.lab import NUMBER
 from harness.stage import Log, Stage, StageFailed, Tally, tally_of_junit
 
+LANES = (NUMBER, NUMBER + 1)
 JUNIT = """\
 <testsuites>
   <testsuite name="pytest">
@@ -64,7 +65,7 @@ def names_its_faults(log: Log) -> Tally:
 
 
 def closing_line(*works: Callable[[Log], Tally]) -> str:
-    results = testing.run_stages([stage(work, f"stage-{number}") for number, work in enumerate(works)])
+    results = testing.run_stages([stage(work, f"stage-{number}") for number, work in enumerate(works)], LANES)
     return testing.summary(results).splitlines()[-1]
 
 
@@ -85,7 +86,9 @@ def test_a_stage_with_failed_tests_counts_these() -> None:
 
 
 def test_failed_tests_stand_before_the_table() -> None:
-    shown = testing.summary(testing.run_stages([stage(passes, "one"), stage(names_its_faults, "other")])).splitlines()
+    shown = testing.summary(
+        testing.run_stages([stage(passes, "one"), stage(names_its_faults, "other")], LANES)
+    ).splitlines()
     assert shown[0] == "other: test_login: no sudo"
     assert shown[-1] == "8 passed, 1 failed"
 
@@ -95,12 +98,12 @@ def test_an_error_of_the_stage_itself_is_not_hidden() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        testing.run_stages([stage(broken)])
+        testing.run_stages([stage(broken)], LANES)
 
 
 def test_results_stand_in_the_order_of_the_table() -> None:
     names = [f"stage-{number}" for number in range(5)]
-    assert [result.stage.name for result in testing.run_stages([stage(passes, name) for name in names])] == names
+    assert [result.stage.name for result in testing.run_stages([stage(passes, name) for name in names], LANES)] == names
 
 
 def test_stages_that_run_side_by_side_have_sandboxes_of_their_own() -> None:
@@ -112,7 +115,7 @@ def test_stages_that_run_side_by_side_have_sandboxes_of_their_own() -> None:
         sandboxes.add(log.run("sh", "-c", "echo $RIGWRIGHT_SANDBOX").output.strip())
         return Tally(passed=1)
 
-    testing.run_stages([stage(work, "one"), stage(work, "other")])
+    testing.run_stages([stage(work, "one"), stage(work, "other")], LANES)
     assert sandboxes == {str(NUMBER), str(NUMBER + 1)}
 
 
@@ -121,7 +124,7 @@ def test_the_log_of_a_failed_stage_is_shown(capsys: pytest.CaptureFixture[str]) 
         log.run("sh", "-c", "echo the reason; exit 3")
         return Tally(passed=1)
 
-    testing.run_stages([stage(work)])
+    testing.run_stages([stage(work)], LANES)
     shown = capsys.readouterr().out
     assert "the reason" in shown
     assert "example: sh ended with status 3; its whole output: example.log" in shown
@@ -140,7 +143,7 @@ def test_the_log_of_a_passed_stage_is_not_shown(capsys: pytest.CaptureFixture[st
         log.run("echo", "chatter")
         return Tally(passed=1)
 
-    testing.run_stages([stage(work)])
+    testing.run_stages([stage(work)], LANES)
     assert "chatter" not in capsys.readouterr().out
 
 
