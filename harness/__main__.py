@@ -1,7 +1,7 @@
 """The command line: `python -m harness <subcommand>`.
 
 A subcommand is a module with `add_arguments(parser)` and `main(args) -> int` (the exit status); a module that serves two of them
-reads `args.subcommand`. Only the module that was asked for is imported: `test` needs no docker SDK, `up` no test tools.
+reads `args.subcommand`. Only the module that was asked for is imported.
 """
 
 from __future__ import annotations

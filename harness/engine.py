@@ -92,11 +92,16 @@ def dotted(address: str) -> str:
 def owner(client: docker.DockerClient) -> Path | None:
     """The checkout that this sandbox runs for, None when it does not run. Raises Refusal when that is another one, and exists."""
     checkout = checkouts(client).get(NUMBER)
-    if checkout and checkout != ROOT and checkout.exists():
+    if is_of_another(checkout):
         raise Refusal(
             f"The sandbox {NUMBER} belongs to the checkout {checkout}: `.venv/bin/python -m harness down` there first, {ANOTHER}"
         )
     return checkout
+
+
+def is_of_another(checkout: Path | None) -> bool:
+    """Whether a sandbox that runs for this checkout is to be left alone: it is another one, and exists."""
+    return checkout is not None and checkout != ROOT and checkout.exists()
 
 
 def checkouts(client: docker.DockerClient) -> dict[int, Path]:
@@ -109,11 +114,8 @@ def free_numbers(owners: Mapping[int, Path], routes: Sequence[ipaddress.IPv4Netw
     """The numbers from NUMBER on, of the sandboxes that this checkout has or can have."""
     for number in range(NUMBER, 256):
         checkout = owners.get(number)
-        if checkout is None:
-            free = not any(route.overlaps(subnet(number)) for route in routes)
-        else:
-            free = checkout == ROOT or not checkout.exists()
-        if free:
+        in_the_way = checkout is None and any(route.overlaps(subnet(number)) for route in routes)
+        if not in_the_way and not is_of_another(checkout):
             yield number
 
 

@@ -141,10 +141,8 @@ def apply(scenario: str) -> Callable[..., Result]:
     return run
 
 
-@pytest.fixture
-def unchanged(targets: list[Machine]) -> Callable[[], None]:
-    """Look at the first target now; calling what this returns proves that nothing there has changed or restarted since."""
-    target = targets[0]
+def look_at(target: Machine) -> Callable[[], None]:
+    """Look at a host now; calling what this returns proves that nothing there has changed or restarted since."""
     state, starts = fingerprint.of(target), fingerprint.service_starts(target)
 
     def prove() -> None:
@@ -155,12 +153,17 @@ def unchanged(targets: list[Machine]) -> Callable[[], None]:
 
 
 @pytest.fixture
-def refused(
-    apply: Callable[..., Result], targets: list[Machine], unchanged: Callable[[], None]
-) -> Callable[[Mapping[str, Any], str], None]:
-    """Prove that the role refuses variables with these words, and has changed nothing on the first target."""
+def unchanged(targets: list[Machine]) -> Callable[[], None]:
+    """Calling it proves that the first target is as it was before the test."""
+    return look_at(targets[0])
+
+
+@pytest.fixture
+def refused(apply: Callable[..., Result], targets: list[Machine]) -> Callable[[Mapping[str, Any], str], None]:
+    """Prove that the role refuses variables with these words, and changes nothing on the first target, as the test has prepared it."""
 
     def prove(variables: Mapping[str, Any], words: str) -> None:
+        unchanged = look_at(targets[0])
         result = apply(hosts=targets[0].host.name, variables=variables)
         assert result.rc != 0
         assert words in result.text
