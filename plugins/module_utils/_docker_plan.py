@@ -314,6 +314,8 @@ class Host:
     memory: Memory | None = None
     parts: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     containerd_config: str | None = None
+    containerd_original: str | None = None
+    containerd_managed: bool = False
     places: t.Mapping[str, Place] = dataclasses.field(default_factory=dict)
     networks: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     unknown_users: t.Sequence[str] = ()
@@ -383,8 +385,9 @@ def roots(params: Params) -> dict[str, str]:
 
     From docker 29 on images and containers lie with containerd, on older ones next to nothing does: so it goes along always.
     """
-    found = {"docker_data_root": params["data_root"]}
-    beside = os.path.join(os.path.dirname(params["data_root"]), "containerd") if params["data_root"] else ""
+    data_root = str(params["daemon_options"].get("data-root") or params["data_root"])
+    found = {"docker_data_root": data_root}
+    beside = os.path.join(os.path.dirname(data_root), "containerd") if data_root else ""
     found["docker_containerd_root"] = params["containerd_root"] or beside
     return {variable: path for variable, path in found.items() if path}
 
@@ -512,13 +515,21 @@ def host_faults(host: Host, params: Params, plan: Plan) -> t.Iterator[Fault]:
             f"use a drop-in for docker.service, or ssh ({DAEMON_JSON} may hold it too)",
         )
     yield from _storage_faults(host, params)
+    yield from _move_faults(host, params, roots(params), plan.options)
+
+
+def current_roots(host: Host) -> dict[str, str]:
+    """Where the data of a running docker lies, by the variables that can say so."""
+    if host.daemon is None:
+        return {}
+    return {
+        "docker_data_root": host.daemon.root,
+        "docker_containerd_root": containerd_root_of(host.containerd_config),
+    }
 
 
 def _storage_faults(host: Host, params: Params) -> t.Iterator[Fault]:
-    current = {
-        "docker_data_root": host.daemon.root if host.daemon else "",
-        "docker_containerd_root": containerd_root_of(host.containerd_config) if host.daemon else "",
-    }
+    current = current_roots(host)
     for variable, path in roots(params).items():
         place = host.places[path]
         if place.file:
@@ -533,17 +544,29 @@ def _storage_faults(host: Host, params: Params) -> t.Iterator[Fault]:
             )
         elif place.no_exec:
             yield fault(variable, f"is {path}, on {place.mount}, mounted noexec", "mount it without noexec")
-        elif path != current[variable] and place.free_bytes < params["free_bytes"]:
+        elif path != current.get(variable) and place.free_bytes < params["free_bytes"]:
             yield fault(
                 variable,
                 f"is {path}, on {place.mount}, which has {_mebibytes(place.free_bytes)} left"
                 f" of the {_mebibytes(params['free_bytes'])} that docker_free_bytes asks for",
                 "free some room, or choose another disk",
             )
-        if host.daemon and host.daemon.stored and path != current[variable] and not params["allow_disruption"]:
+
+
+def _move_faults(
+    host: Host, params: Params, given: t.Mapping[str, str], options: t.Mapping[str, t.Any]
+) -> t.Iterator[Fault]:
+    """Stored data is not left behind unasked, be it that a directory is named or no longer named."""
+    unmanaged = host.containerd_original if host.containerd_managed else host.containerd_config
+    coming = {
+        "docker_data_root": options.get("data-root", DATA_ROOT),
+        "docker_containerd_root": given.get("docker_containerd_root", containerd_root_of(unmanaged)),
+    }
+    for variable, now in current_roots(host).items():
+        if host.daemon and host.daemon.stored and now != coming[variable] and not params["allow_disruption"]:
             yield fault(
                 variable,
-                f"is {path}, and docker has {host.daemon.stored} containers and images in {current[variable]},"
+                f"comes to {coming[variable]}, and docker has {host.daemon.stored} containers and images in {now},"
                 " which it would no longer see",
                 "move them first (docs/docker.md), or set docker_allow_disruption to leave them behind",
             )
@@ -788,6 +811,8 @@ def plan_absent(host: Host, params: Params) -> Plan:
     """Give back what was there. Packages stay, and so does what docker has stored; nothing that runs is ended unasked."""
     plan = Plan(edition=DOCKER_CE if DOCKER_CE in host.packages else ARCHIVE)
     memory = host.memory
+    brought = host.brought or ()
+    plan.units = [{"name": name, "state": "stopped", "enabled": False} for name in brought]
     if memory is None:
         return plan
     try:
@@ -796,7 +821,7 @@ def plan_absent(host: Host, params: Params) -> Plan:
         plan.requirements = list(unreadable_faults(host))
         return plan
     reason = disruption(host, restart_part(memory.written), restart_part(plan.options))
-    if host.brought and host.daemon and host.daemon.running:
+    if brought and host.daemon and host.daemon.running:
         reason = (
             reason or f"docker came with the role, and these containers would end: {', '.join(host.daemon.running)}"
         )
@@ -804,6 +829,7 @@ def plan_absent(host: Host, params: Params) -> Plan:
         plan.requirements = [
             fault("docker_state", f"is absent, and {reason}", "stop them first, or set docker_allow_disruption")
         ]
+    plan.requirements += _move_faults(host, params, {}, plan.options)
     try:
         untouched = parse_options(host.original) == plan.options
     except Unreadable:
@@ -815,8 +841,9 @@ def plan_absent(host: Host, params: Params) -> Plan:
     if leaving:
         members = sorted({*(host.group or ())} - leaving)
         plan.groups = [{"name": "docker", "members": members, "append": False}]
-    plan.units = [{"name": name, "state": "stopped", "enabled": False} for name in host.brought or ()]
-    if host.daemon and "docker.service" not in (host.brought or ()):
+    if host.daemon and "docker.service" not in brought:
         kind = "reload_on" if restart_part(memory.written) == restart_part(plan.options) else "restart_on"
         plan.units.insert(0, {"name": "docker.service", kind: [DAEMON_JSON]})
+        if host.containerd_managed:
+            plan.units.insert(0, {"name": "containerd.service", "restart_on": [CONTAINERD_CONFIG]})
     return plan

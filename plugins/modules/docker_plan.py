@@ -290,7 +290,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt_sources
     SOURCES_PARTS,
     parse,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import STORE, Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import STORE, Record, Store
 from ansible_collections.rigwright.workstation.plugins.module_utils._openpgp import Invalid, fingerprints
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._units import parse_show, parse_time
@@ -329,8 +329,11 @@ def ask(path: str) -> t.Any:
     return json.loads(content)
 
 
-def read_daemon(started: float) -> docker.Daemon:
-    """What a docker that runs says of itself."""
+def read_daemon(started: float, names: t.Iterable[str]) -> docker.Daemon:
+    """What a docker that runs says of itself.
+
+    :param names: what its data root may be called; docker itself tells where links lead.
+    """
     try:
         info = ask("/info")
         inspected = []
@@ -341,8 +344,9 @@ def read_daemon(started: float) -> docker.Daemon:
     except (OSError, ValueError):
         return docker.Daemon(answers=False, started=started)
     running, gpu = docker.describe_containers(inspected)
+    root = info["DockerRootDir"]
     return docker.Daemon(
-        root=info["DockerRootDir"],
+        root=next((name for name in names if os.path.realpath(name) == os.path.realpath(root)), root),
         live_restore=bool(info.get("LiveRestoreEnabled")),
         swarm=(info.get("Swarm") or {}).get("LocalNodeState") == "active",
         stored=info["Containers"] + info["Images"],
@@ -450,11 +454,16 @@ def read_group() -> tuple[str, ...] | None:
         return None
 
 
+def original_text(records: t.Mapping[str, Record], path: str) -> str | None:
+    """What a file said before config_files put the role's in its place."""
+    content = records[path].original.content if path in records else None
+    return None if content is None else content.decode("utf-8", errors="replace")
+
+
 def read_host(params: t.Mapping[str, t.Any], daemon: docker.Daemon | None) -> docker.Host:
     """:raises ValueError: the role's own record is damaged."""
     tree = Tree(ROOT)
-    record = Store("docker", tree.at(STORE)).load().get(docker.DAEMON_JSON)
-    original = record.original.content if record else None
+    records = Store("docker", tree.at(STORE)).load()
     there = tree.exists(docker.DAEMON_JSON)
     mounts = Tree("/").text("/proc/self/mountinfo")
     brought = read_json(tree, docker.BROUGHT)
@@ -463,7 +472,7 @@ def read_host(params: t.Mapping[str, t.Any], daemon: docker.Daemon | None) -> do
     return docker.Host(
         packages=parse_status(tree.text(STATUS)),
         config=tree.text(docker.DAEMON_JSON) if there else None,
-        original=None if original is None else original.decode("utf-8", errors="replace"),
+        original=original_text(records, docker.DAEMON_JSON),
         settled=not (there and daemon and os.lstat(tree.at(docker.DAEMON_JSON)).st_ctime >= daemon.started),
         memory=read_memory(tree),
         parts={
@@ -472,6 +481,8 @@ def read_host(params: t.Mapping[str, t.Any], daemon: docker.Daemon | None) -> do
             if path.endswith(".json")
         },
         containerd_config=tree.text(docker.CONTAINERD_CONFIG) if tree.exists(docker.CONTAINERD_CONFIG) else None,
+        containerd_original=original_text(records, docker.CONTAINERD_CONFIG),
+        containerd_managed=docker.CONTAINERD_CONFIG in records,
         places={path: read_place(path, mounts) for path in paths},
         networks=docker.parse_routes(Tree("/").text("/proc/net/route")),
         unknown_users=[user for user in params["users"] if not is_user(user)],
@@ -542,8 +553,9 @@ def main() -> None:
     )
     params = module.params
     active, started, arguments = read_service(module)
+    names = [*docker.roots(params).values(), docker.DATA_ROOT]
     try:
-        host = read_host(params, read_daemon(started) if active else None)
+        host = read_host(params, read_daemon(started, names) if active else None)
     except (ValueError, KeyError, TypeError) as error:
         module.fail_json(msg=f"{error}. Nothing was changed.")
     plan = docker.plan_present(host, params) if params["state"] == "present" else docker.plan_absent(host, params)

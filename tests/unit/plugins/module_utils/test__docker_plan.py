@@ -336,6 +336,22 @@ def test_stored_data_is_not_left_behind_unasked() -> None:
     assert faults(host, data_root="/data/docker", allow_disruption=True) == []
 
 
+def test_stored_data_is_not_left_behind_where_the_directory_is_no_longer_named() -> None:
+    places = {"/data/docker": Place("/data"), "/data/containerd": Place("/data")}
+    host = Host(packages=DEBIAN13, places=places)
+    there = after(
+        plan_present(host, asked(data_root="/data/docker")),
+        host,
+        containerd_config='root = "/data/containerd"\n',
+        containerd_managed=True,
+        daemon=Daemon(root="/data/docker", stored=3),
+    )
+
+    assert faults(there, data_root="/data/docker") == []
+    assert [variable for variable, _problem in faults(there)] == ["docker_data_root", "docker_containerd_root"]
+    assert "/var/lib/docker" in plan_absent(there, PARAMS).requirements[0]["problem"]
+
+
 @pytest.mark.parametrize(
     ("before", "after_"),
     [
