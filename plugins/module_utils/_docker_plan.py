@@ -814,6 +814,10 @@ def plan_absent(host: Host, params: Params) -> Plan:
     brought = host.brought or ()
     plan.units = [{"name": name, "state": "stopped", "enabled": False} for name in brought]
     if memory is None:
+        # A run that was cut short has given the configuration back, and docker may not have it yet.
+        if host.daemon and host.brought == ():
+            may_restart = not disruption(host, {}, {}) or params["allow_disruption"]
+            plan.units = [{"name": "docker.service", "restart_on": [DAEMON_JSON], "may_restart": may_restart}]
         return plan
     try:
         plan.options = own_options(host)
