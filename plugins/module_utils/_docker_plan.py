@@ -742,6 +742,8 @@ def plan_units(plan: Plan, host: Host, params: Params) -> None:
     plan.units = [unit]
     if storage:
         containerd = {"name": "containerd.service", "restart_on": [CONTAINERD_CONFIG], "may_restart": may_restart}
+        if {"containerd", "containerd.io"} & host.packages.keys():
+            containerd["enabled"] = True
         plan.units = [containerd, unit]
     if reason:
         plan.findings.append(
@@ -833,7 +835,8 @@ def plan_absent(host: Host, params: Params) -> Plan:
         plan.requirements = [
             fault("docker_state", f"is absent, and {reason}", "stop them first, or set docker_allow_disruption")
         ]
-    plan.requirements += _move_faults(host, params, {}, plan.options)
+    if "docker.service" not in brought:
+        plan.requirements += _move_faults(host, params, {}, plan.options)
     try:
         untouched = parse_options(host.original) == plan.options
     except Unreadable:
@@ -846,7 +849,10 @@ def plan_absent(host: Host, params: Params) -> Plan:
         members = sorted({*(host.group or ())} - leaving)
         plan.groups = [{"name": "docker", "members": members, "append": False}]
     if host.daemon and "docker.service" not in brought:
-        kind = "reload_on" if restart_part(memory.written) == restart_part(plan.options) else "restart_on"
+        # On a reload dockerd keeps what it had of an option that is gone.
+        gone = memory.written.keys() - plan.options.keys()
+        reload = not gone and restart_part(memory.written) == restart_part(plan.options)
+        kind = "reload_on" if reload else "restart_on"
         plan.units.insert(0, {"name": "docker.service", kind: [DAEMON_JSON]})
         if host.containerd_managed:
             plan.units.insert(0, {"name": "containerd.service", "restart_on": [CONTAINERD_CONFIG]})

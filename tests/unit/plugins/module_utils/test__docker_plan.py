@@ -578,6 +578,33 @@ def test_absent_stops_what_came_with_the_role_and_restarts_what_was_there() -> N
     assert plan_absent(there, PARAMS).files == []
 
 
+@pytest.mark.parametrize(("own", "verb"), [({"debug": False}, "reload_on"), ({}, "restart_on")])
+def test_absent_reloads_only_where_dockerd_then_forgets_what_the_role_wrote(own: dict[str, Any], verb: str) -> None:
+    config = json.dumps({**plan_present(Host(packages=DEBIAN13), PARAMS).options, **own})
+    host = Host(packages=DEBIAN13, config=config, daemon=IDLE)
+    there = after(plan_present(host, asked(daemon_options={"debug": True})), host)
+    assert plan_absent(there, PARAMS).units == [{"name": "docker.service", verb: [docker.DAEMON_JSON]}]
+
+
+def test_absent_that_was_cut_short_is_completed() -> None:
+    cut_short = Host(packages=DEBIAN13, brought=("docker.socket", "docker.service"), daemon=IDLE)
+    assert [unit["state"] for unit in plan_absent(cut_short, PARAMS).units] == ["stopped", "stopped"]
+
+    there_before = dataclasses.replace(cut_short, brought=())
+    assert plan_absent(there_before, PARAMS).units == [
+        {"name": "docker.service", "restart_on": [docker.DAEMON_JSON], "may_restart": True}
+    ]
+
+
+def test_absent_leaves_stored_data_where_it_is_when_docker_came_with_the_role() -> None:
+    places = {"/data/docker": Place("/data"), "/data/containerd": Place("/data")}
+    fresh = Host(packages={}, places=places)
+    host = after(
+        plan_present(fresh, asked(data_root="/data/docker")), fresh, daemon=Daemon(root="/data/docker", stored=1)
+    )
+    assert plan_absent(host, PARAMS).requirements == []
+
+
 def test_absent_keeps_what_others_have_written_since() -> None:
     host = Host(packages=DEBIAN13, config='{"mtu": 1400}')
     host = after(plan_present(host, PARAMS), host)
