@@ -604,6 +604,11 @@ def held(host: Host) -> tuple[str, ...]:
     return host.memory.held if host.memory else ()
 
 
+def held_with(names: t.Iterable[str]) -> list[str]:
+    """Docker's own packages: a hold must not keep security fixes from what others use too."""
+    return [name for name in names if name.startswith(("docker", "containerd"))]
+
+
 def glob_of(params: Params, edition: str) -> str:
     version = params["version"]
     return f"{'' if ':' in version else EPOCHS[edition]}{version}*"
@@ -627,7 +632,7 @@ def plan_packages(plan: Plan, host: Host, params: Params) -> None:
     ]
     brought = unit_names_missing(host) if host.brought is None else host.brought
     plan.package_files.append({"path": BROUGHT, "content": json.dumps(brought) + "\n"})
-    there = [name for name in names if name in host.packages]
+    there = [name for name in held_with(names) if name in host.packages]
     plan.hold = [name for name in there if params["hold"] and not host.packages[name].hold]
     plan.unhold = [name for name in held(host) if not params["hold"] and name in there and host.packages[name].hold]
     if params["version"]:
@@ -684,7 +689,9 @@ def plan_files(plan: Plan, host: Host, params: Params) -> None:
         written=plan.options,
         # Whom the role put there, not who was there before.
         users=tuple(user for user in params["users"] if user in earlier or user not in now),
-        held=tuple(name for name in params["packages"][plan.edition] if params["hold"] and _ours_to_hold(name, host)),
+        held=tuple(
+            name for name in held_with(params["packages"][plan.edition]) if params["hold"] and _ours_to_hold(name, host)
+        ),
     )
     plan.directories = [{"path": "/etc/docker"}, {"path": FOLDER}, {"path": PARTS}]
     # Of an older docker the words on the options are asked for before anything changes.
