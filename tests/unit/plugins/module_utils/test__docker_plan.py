@@ -36,7 +36,7 @@ PARAMS: dict[str, Any] = {
     "hold": False,
     "packages": {
         "docker.io": ["docker.io", "docker-cli"],
-        "docker-ce": ["docker-ce", "docker-ce-cli", "containerd.io"],
+        "docker-ce": ["docker-ce", "docker-ce-cli", "containerd.io", "ca-certificates"],
     },
     "repository": {
         "url": "https://repo.example/linux/debian",
@@ -494,7 +494,7 @@ def test_docker_ce_comes_with_its_repository_unless_the_host_has_it() -> None:
 
 def test_a_version_is_pinned_installed_and_left_alone() -> None:
     plan = plan_present(FRESH, asked(edition="docker-ce", version="28.5"))
-    assert plan.install == ["docker-ce=5:28.5*", "docker-ce-cli=5:28.5*", "containerd.io"]
+    assert plan.install == ["docker-ce=5:28.5*", "docker-ce-cli=5:28.5*", "containerd.io", "ca-certificates"]
     assert content(plan, docker.PREFERENCES) == (
         "Package: docker-ce docker-ce-cli\nPin: version 5:28.5*\nPin-Priority: 1001\n"
     )
@@ -502,7 +502,10 @@ def test_a_version_is_pinned_installed_and_left_alone() -> None:
     there = {
         name: Package(f"5:28.5.{number}-1~debian.13") for number, name in enumerate(["docker-ce", "docker-ce-cli"])
     }
-    assert plan_present(Host(packages={**there, "containerd.io": Package("2.1")}), asked(version="28.5")).install == []
+    there = {**there, "containerd.io": Package("2.1"), "ca-certificates": Package("2025")}
+    plan = plan_present(Host(packages=there), asked(version="28.5", hold=True))
+    assert plan.install == []
+    assert plan.hold == ["docker-ce", "docker-ce-cli", "containerd.io"]
 
 
 def test_a_hold_of_somebody_else_is_not_broken_and_not_taken() -> None:
