@@ -342,6 +342,7 @@ class Plan:
     groups: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
     units: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
     options: Options = dataclasses.field(default_factory=dict)
+    restart_waits: str = ""
 
 
 def edition_of(host: Host, params: Params) -> str:
@@ -752,15 +753,7 @@ def plan_units(plan: Plan, host: Host, params: Params) -> None:
         if {"containerd", "containerd.io"} & host.packages.keys():
             containerd["enabled"] = True
         plan.units = [containerd, unit]
-    if reason:
-        plan.findings.append(
-            {
-                "id": "docker.restart",
-                "status": "pass" if may_restart else "warn",
-                "evidence": f"a restart of docker, if one is due, {'is allowed' if may_restart else 'waits'}: {reason}",
-                "remedy": "run again when they have ended, or set docker_allow_disruption",
-            }
-        )
+    plan.restart_waits = "" if may_restart else reason
 
 
 def plan_ports(plan: Plan, host: Host, params: Params) -> None:

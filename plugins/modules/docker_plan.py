@@ -263,6 +263,11 @@ units:
   type: list
   elements: dict
   sample: [{name: docker.service, restart_on: [/var/lib/rigwright_docker/restart.json], reload_on: [/etc/docker/daemon.json]}]
+restart_waits:
+  description: Why a restart, if one is due, is not done. Empty when it may be done.
+  returned: success
+  type: str
+  sample: "containers use a GPU: train"
 options:
   description: What C(daemon.json) is to say.
   returned: success

@@ -195,7 +195,6 @@ def test_a_container_with_a_gpu_is_left_alone(
     assert [started(target) for target in targets] == before
     for target in targets:
         assert waiting.findings(target.host.name)["docker.pending"] == "warn"
-        assert waiting.findings(target.host.name)["docker.restart"] == "warn"
         target.must("docker rm --force train; rm -f /dev/nvidia0")
     done = applied({"docker_shm_size": "2g"})
     assert all(started(target) != start for target, start in zip(targets, before, strict=True))

@@ -176,7 +176,7 @@ def test_a_docker_that_runs_tells_its_containers(planned: Run, host: Host, api: 
     result = planned()
 
     assert unit(result)["may_restart"] is False
-    assert "train" in next(finding["evidence"] for finding in result["findings"] if finding["id"] == "docker.restart")
+    assert result["restart_waits"] == "containers use a GPU: train"
 
 
 def test_an_idle_docker_may_be_restarted(planned: Run, host: Host, api: dict[str, Any]) -> None:
