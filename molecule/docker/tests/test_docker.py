@@ -1,0 +1,281 @@
+"""Docker as its users meet it, on hosts with a disk of its own (molecule/docker/prepare.yml)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from harness import fingerprint
+from harness.clients import Machine
+
+Apply = Callable[..., Any]
+DAEMON_JSON = "/etc/docker/daemon.json"
+
+# An image of the host's own programs: nothing is downloaded.
+IMAGE = r"""
+set -e
+programs="/usr/bin/sleep /usr/bin/python3 /usr/bin/dd"
+libraries=$(for program in $programs; do ldd $program; done | grep -o '/[^ ]*' | sort -u)
+tar --create --dereference $programs $libraries /usr/lib/python3* | docker import - local
+"""
+SERVER = "python3 -m http.server 80"
+
+
+def started(target: Machine) -> str:
+    return fingerprint.service_starts(target)["docker.service"]
+
+
+def info(target: Machine) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(target.must("docker info --format '{{json .}}'"))
+    return found
+
+
+def options(target: Machine) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(target.must(f"cat {DAEMON_JSON}"))
+    return found
+
+
+@pytest.fixture(autouse=True)
+def image(targets: list[Machine]) -> None:
+    for target in targets:
+        if target.run("docker image inspect local").rc != 0:
+            target.must(IMAGE)
+
+
+@pytest.fixture
+def containers(targets: list[Machine]) -> Any:
+    """Start containers, which are gone after the test: `containers(target, "web", "--publish 8080:80", SERVER)`."""
+
+    def start(target: Machine, name: str, how: str = "", command: str = "sleep 600") -> None:
+        target.must(f"docker run --detach --name {name} {how} local {command}")
+
+    yield start
+    for target in targets:
+        target.must("docker ps --all --quiet | xargs --no-run-if-empty docker rm --force")
+
+
+@pytest.fixture
+def applied(apply: Apply) -> Apply:
+    """Apply the role, which has to succeed."""
+
+    def run(variables: dict[str, Any] | None = None) -> Any:
+        result = apply(variables=variables)
+        assert result.rc == 0, result.output
+        return result
+
+    return run
+
+
+# --- What it is like ---
+
+
+def test_options_are_in_force(target: Machine) -> None:
+    found = info(target)
+    assert found["DockerRootDir"] == "/data/docker"
+    assert found["LiveRestoreEnabled"] is True
+    assert found["LoggingDriver"] == "local"
+    assert found["Labels"] == ["lab=molecule"]
+
+
+def test_a_container_runs_with_the_defaults(target: Machine, containers: Callable[..., None]) -> None:
+    containers(target, "one")
+    (found,) = json.loads(target.must("docker inspect one"))
+    assert found["HostConfig"]["ShmSize"] == 1 << 30
+    assert found["HostConfig"]["LogConfig"]["Config"] == {"max-file": "5", "max-size": "50m"}
+
+
+def test_data_lies_on_the_disk(target: Machine, containers: Callable[..., None]) -> None:
+    before = int(target.must("df --output=used --block-size=1M /data | tail -1"))
+    containers(target, "writer", "", "dd if=/dev/zero of=/filled bs=1M count=100")
+    target.must("docker wait writer; sync")
+    after = int(target.must("df --output=used --block-size=1M /data | tail -1"))
+    assert after - before >= 90
+    assert target.run("find /var/lib/docker -type f").stdout == ""
+
+
+@pytest.mark.parametrize("network", ["bridge", "user-defined"])
+def test_a_published_port_is_for_the_host_alone(
+    target: Machine, laptop: Machine, containers: Callable[..., None], network: str
+) -> None:
+    old = info(target)["ServerVersion"].startswith("20.")
+    if network == "user-defined":
+        target.run("docker network create lab")
+    name = "bridge" if network == "bridge" else "lab"
+    containers(target, "web", f"--network {name} --publish 8080:80", SERVER)
+    containers(target, "open", f"--network {name} --publish 0.0.0.0:8081:80", SERVER)
+
+    target.must("curl --silent --fail --retry 10 --retry-connrefused http://127.0.0.1:8080/ > /dev/null")
+    address = target.host.address
+    assert laptop.run(f"curl --silent --max-time 10 --retry 5 --retry-connrefused http://{address}:8081/").rc == 0
+    reached = laptop.run(f"curl --silent --max-time 3 http://{address}:8080/").rc == 0
+    # What 20.10 cannot do for networks of its users, the finding docker.ports says.
+    assert reached is (old and network == "user-defined")
+
+
+def test_addresses_come_from_the_pool(target: Machine) -> None:
+    target.must("docker network create pooled")
+    (found,) = json.loads(target.must("docker network inspect pooled"))
+    target.must("docker network rm pooled")
+    assert found["IPAM"]["Config"][0]["Subnet"].startswith("10.250.")
+
+
+def test_logs_end(target: Machine, applied: Apply, containers: Callable[..., None]) -> None:
+    applied({"docker_log_max_size": "20k", "docker_log_max_files": 2})
+    flood = "python3 -c 'import os; [print(os.urandom(600).hex()) for _ in range(400)]'"
+    containers(target, "flood", "", flood)
+    target.must("docker wait flood")
+    size = int(
+        target.must(
+            "du --summarize --bytes $(dirname $(find /data/docker/containers -name '*.log*' | head -1)) | cut -f1"
+        )
+    )
+    applied()
+    assert size < 100_000
+
+
+def test_members_use_it_and_strangers_do_not(target: Machine) -> None:
+    assert target.run("su - owner -c 'docker ps'").rc == 0
+    refused = target.run("su - stranger -c 'docker ps'")
+    assert refused.rc != 0
+    assert "permission denied" in refused.stderr.lower()
+
+
+# --- Reload and restart ---
+
+
+def test_a_change_that_needs_a_reload_restarts_nothing(
+    applied: Apply, targets: list[Machine], containers: Callable[..., None]
+) -> None:
+    for target in targets:
+        containers(target, "one")
+    before = [(started(target), target.must("docker inspect --format '{{.State.Pid}}' one")) for target in targets]
+
+    applied(
+        {"docker_registry_mirrors": ["https://mirror.example"], "docker_daemon_options": {"labels": ["lab=reloaded"]}}
+    )
+
+    for target, state in zip(targets, before, strict=True):
+        assert info(target)["Labels"] == ["lab=reloaded"]
+        assert info(target)["RegistryConfig"]["Mirrors"] == ["https://mirror.example/"]
+        assert (started(target), target.must("docker inspect --format '{{.State.Pid}}' one")) == state
+    # Taken away again, an option is not in force any more, also without a restart.
+    applied()
+    for target, state in zip(targets, before, strict=True):
+        assert info(target)["RegistryConfig"]["Mirrors"] in ([], None)
+        assert started(target) == state[0]
+
+
+def test_containers_survive_a_restart(applied: Apply, targets: list[Machine], containers: Callable[..., None]) -> None:
+    for target in targets:
+        containers(target, "one")
+    before = [(started(target), target.must("docker inspect --format '{{.State.Pid}}' one")) for target in targets]
+
+    applied({"docker_shm_size": "2g"})
+
+    for target, (start, pid) in zip(targets, before, strict=True):
+        assert started(target) != start
+        assert target.must("docker inspect --format '{{.State.Pid}}' one") == pid
+    applied()
+
+
+def test_a_container_with_a_gpu_is_left_alone(
+    apply: Apply, applied: Apply, targets: list[Machine], containers: Callable[..., None]
+) -> None:
+    """A device node of that name is what makes it a GPU container; nothing of NVIDIA is needed."""
+    for target in targets:
+        target.must("test -e /dev/nvidia0 || mknod /dev/nvidia0 c 1 3")
+        containers(target, "train", "--device /dev/nvidia0")
+    before = [started(target) for target in targets]
+
+    waiting = applied({"docker_shm_size": "2g"})
+
+    assert [started(target) for target in targets] == before
+    for target in targets:
+        assert waiting.findings(target.host.name)["docker.pending"] == "warn"
+        target.must("docker rm --force train; rm -f /dev/nvidia0")
+    done = applied({"docker_shm_size": "2g"})
+    assert all(started(target) != start for target, start in zip(targets, before, strict=True))
+    assert {done.findings(target.host.name)["docker.pending"] for target in targets} == {"pass"}
+    applied()
+
+
+# --- One owner of daemon.json ---
+
+
+def test_what_is_added_by_hand_stays_and_goes_with_the_hand(applied: Apply, targets: list[Machine]) -> None:
+    target = targets[0]
+    by_hand = {**options(target), "dns-search": ["lab.example"]}
+    target.must(f"cat > {DAEMON_JSON} <<'JSON'\n{json.dumps(by_hand)}\nJSON")
+    for _run in range(2):
+        applied()
+        assert options(target)["dns-search"] == ["lab.example"]
+
+    target.must(f"cat > {DAEMON_JSON} <<'JSON'\n{json.dumps({**options(target), 'dns-search': []})}\nJSON")
+    applied()
+    assert options(target)["dns-search"] == []
+
+
+def test_a_part_of_another_role_is_merged_and_taken_back(applied: Apply, targets: list[Machine]) -> None:
+    target = targets[0]
+    part = "/var/lib/rigwright_docker/parts/another.json"
+    target.must(f"""echo '{{"runtimes": {{"slow": {{"path": "runc"}}}}}}' > {part}""")
+    before = started(target)
+    applied()
+    assert "slow" in info(target)["Runtimes"]
+
+    target.must(f"rm {part}")
+    applied()
+    assert "slow" not in info(target)["Runtimes"]
+    assert started(target) == before
+
+
+# --- Bad input ---
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        (
+            {"docker_daemon_options": {"bogus": True}},
+            "docker_daemon_options has options that dockerd does not know: bogus",
+        ),
+        ({"docker_daemon_options": {"hosts": ["tcp://0.0.0.0:2375"]}}, "docker_daemon_options"),
+        ({"docker_data_root": "/sealed/docker"}, "read-only"),
+        ({"docker_data_root": "/small/docker"}, "docker_free_bytes"),
+        ({"docker_data_root": "/var/lib/elsewhere"}, "which it would no longer see"),
+        ({"docker_bind_ip": "localhost"}, "docker_bind_ip"),
+        ({"docker_users": ["nobody-of-that-name"]}, "docker_users"),
+        ({"docker_edition": "docker-ce"}, "docker_edition"),
+    ],
+)
+def test_what_cannot_be_is_refused(refused: Callable[..., None], variables: dict[str, Any], words: str) -> None:
+    refused(variables, words)
+
+
+def test_bad_json_of_somebody_else_is_refused_and_kept(apply: Apply, targets: list[Machine]) -> None:
+    target = targets[0]
+    kept = target.must(f"cat {DAEMON_JSON}")
+    target.must(f"echo '{{' >> {DAEMON_JSON}")
+    try:
+        result = apply(hosts=target.host.name)
+        assert result.rc != 0
+        assert "is not JSON" in result.text
+        assert target.must(f"tail -1 {DAEMON_JSON}") == "{\n"
+    finally:
+        target.must(f"cat > {DAEMON_JSON} <<'JSON'\n{kept}JSON")
+
+
+# --- A proof on a live host ---
+
+
+def test_verify_passes(apply: Apply, targets: list[Machine]) -> None:
+    result = apply(variables={"apply_tasks_from": "verify"})
+    assert result.rc == 0, result.output
+    for target in targets:
+        findings = result.findings(target.host.name)
+        assert findings.pop("docker.group") == "warn"
+        findings.pop("docker.ports", None)
+        assert set(findings.values()) == {"pass"}, findings
