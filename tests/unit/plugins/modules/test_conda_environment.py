@@ -543,3 +543,23 @@ def test_two_runs_at_once_wait_for_each_other(host):
     outcomes = [json.loads(run.communicate()[0]) for run in runs]
     assert sorted(outcome["changed"] for outcome in outcomes) == [False, False, True]
     assert [outcome["environments"]["research"]["generation"] for outcome in outcomes] == [1, 1, 1]
+
+
+# ---- Another Python ------------------------------------------------------------------------------------------------------
+
+
+def test_a_python_without_py_rattler_hands_over_to_one_that_has_it_and_only_then(host, run_tasks):
+    """As on a target: the system's own Python, and the environment that the role keeps for modules."""
+    bare = "/usr/bin/python3"
+    if subprocess.run((bare, "-c", "import rattler"), capture_output=True, check=False).returncode == 0:
+        pytest.skip(f"{bare} has py-rattler itself")
+    task = {"rigwright.workstation.conda_environment": host.params({"name": "research", "packages": ["libnumbers"]})}
+    there = {**task["rigwright.workstation.conda_environment"], "python": sys.executable}
+    tasks = [
+        {"rigwright.workstation.conda_environment": there, "register": "made"},
+        {"rigwright.workstation.conda_environment": {**there, "python": "/nowhere"}, "register": "again"},
+        {"ansible.builtin.assert": {"that": ["made is changed", "again is not changed"]}},
+    ]
+    run = run_tasks([{**each, "vars": {"ansible_python_interpreter": bare}} for each in tasks])
+    assert run.rc == 0, run.output
+    assert host.read("share/numbers/version") == "2.0\n"
