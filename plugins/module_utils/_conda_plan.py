@@ -20,6 +20,9 @@ import re
 import typing as t
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+# Ends the name of a package that did not come from a channel.
+PIP = " (pip)"
+
 VERSION = re.compile(r"[0-9]+(\.[0-9]+)*")
 
 # What makes a generation: the packages asked for, channels, CUDA version, lock. Text and lists of text only, as JSON keeps it.
@@ -117,7 +120,7 @@ def present_packages(receipt: Receipt, found: Found) -> dict[str, Package]:
     packages.update(dict(found.strange.values()))
     for directory in sorted(set(found.distributions) - set(receipt.distributions)):
         name, package = distribution(directory)
-        packages[f"{name} (pip)"] = package
+        packages[name + PIP] = package
     return packages
 
 
@@ -125,7 +128,16 @@ def distribution(directory: str) -> tuple[str, Package]:
     """Name and version of what lies in site-packages as `requests-2.32.5.dist-info`."""
     stem = os.path.splitext(directory)[0]
     name, _dash, version = stem.partition("-")
-    return name, Package(version)
+    return normalized(name), Package(version)
+
+
+def normalized(project: str) -> str:
+    """A project's name as indexes compare it (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", project).lower()
+
+
+def from_channels(packages: Packages) -> Packages:
+    return {name: package for name, package in packages.items() if not name.endswith(PIP)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,6 +222,18 @@ def check(wanted: t.Sequence[Wanted], environments: t.Mapping[str, Environment])
             )
         if row.present and not row.generation and not row.spec["packages"] and not row.spec["lock"]:
             raise CondaError(f"the environment {row.name} has neither `packages` nor a `lock`: set one of them")
+        strange = [line for line in row.spec["pip"] if line.lstrip().startswith("-")]
+        if strange:
+            raise CondaError(
+                f"the environment {row.name} has the option {strange[0]!r} in `pip`, where only requirements belong: remove it"
+            )
+
+
+def check_solved(wanted: Wanted, solved: Packages) -> None:
+    if wanted.spec["pip"] and "python" not in solved:
+        raise CondaError(
+            f"the environment {wanted.name} asks for `pip` and has no Python: add python to its `packages`"
+        )
 
 
 class Decision(t.NamedTuple):
@@ -255,10 +279,11 @@ def stays(wanted: Wanted, environment: Environment) -> int | None:
     return current.number if alike else None
 
 
-def settle(solved: Packages, environment: Environment) -> Decision:
+def settle(wanted: Wanted, solved: Packages, environment: Environment) -> Decision:
     """After solving: a generation that already has just these packages is used, and nothing is installed."""
     for row in by_preference(environment):
-        if row.intact and row.receipt.packages == solved:
+        same = from_channels(row.receipt.packages) == solved and row.receipt.spec["pip"] == wanted.spec["pip"]
+        if row.intact and same:
             return Decision(use=row.number)
     return Decision()
 

@@ -67,6 +67,14 @@ options:
           - Version of CUDA that the driver supports, such as V(12.8). Solving sees it as C(__cuda). Empty keeps to builds without CUDA.
         type: str
         default: ""
+      pip:
+        description:
+          - Requirements for C(uv pip), such as V(einops >=0.8), for what no channel has. Wheels only.
+          - They are locked with hashes once, or taken as they are when each has its V(--hash=).
+          - What conda brought is not replaced. In check mode it is told what is asked for, not what that depends on.
+        type: list
+        elements: str
+        default: []
       lock:
         description:
           - Text of a lock file in rattler's format, which pixi writes too. What it has is installed, and nothing is solved.
@@ -105,6 +113,11 @@ options:
       - One that a process still runs from is kept as well.
     type: int
     default: 1
+  index_url:
+    description:
+      - The Python package index for O(environments[].pip). Empty means what uv's own configuration on the host says.
+    type: str
+    default: ""
   timeout:
     description:
       - Give channels up after so many seconds.
@@ -112,7 +125,7 @@ options:
     default: 600
   python:
     description:
-      - A Python that has py-rattler, for use when the module's own has not.
+      - A Python that has py-rattler, for use when the module's own has not. Beside it lies C(uv).
     type: path
     default: /opt/rigwright/python/bin/python3
 """
@@ -197,11 +210,12 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.respawn import has_respawned, respawn_module
 from ansible_collections.rigwright.workstation.plugins.module_utils import _conda_plan as conda
-from ansible_collections.rigwright.workstation.plugins.module_utils import _rattler
+from ansible_collections.rigwright.workstation.plugins.module_utils import _rattler, _uv
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda_plan import CondaError
 
 RECEIPT = ".json"
 LOCK = ".lock"
+PIP_LOCK = ".pip.txt"
 
 
 class Store:
@@ -209,8 +223,8 @@ class Store:
 
     envs/NAME                          link to a generation, relative
     generations/NAME/N                 its prefix
-    generations/NAME/N.json, N.lock    its receipt and its lock
-    cache/packages, cache/index        what was downloaded
+    generations/NAME/N.json, N.lock    its receipt and its lock; N.pip.txt where it has something from an index
+    cache/packages, index, uv          what was downloaded
     """
 
     def __init__(self, root: str) -> None:
@@ -230,7 +244,7 @@ class Store:
     def read(self, name: str) -> conda.Environment:
         numbers = {
             int(stem): os.path.exists(self.place(name, stem + RECEIPT))
-            for stem in {os.path.splitext(entry)[0] for entry in _names(self.place(name))}
+            for stem in {entry.partition(".")[0] for entry in _names(self.place(name))}
             if stem.isdigit()
         }
         in_use, foreign = self._read_link(name)
@@ -295,24 +309,40 @@ class Store:
             json.dump(receipt.to_json(), file, indent=1, sort_keys=True)
         os.replace(staged, path)
 
-    def install(self, name: str, number: int, spec: conda.Spec, records: t.Any) -> conda.Receipt:
-        """Make a generation. Until its receipt is complete, it is none."""
+    def read_pip_lock(self, name: str, number: int) -> str:
+        path = self.place(name, f"{number}{PIP_LOCK}")
+        if not os.path.isfile(path):
+            return ""
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+
+    def install(self, name: str, number: int, step: Step, uv: _uv.Uv) -> conda.Packages:
+        """Make a generation, and tell its packages. Until its receipt is complete, it is none."""
+        spec, records = step.wanted.spec, step.make
         prefix = self.place(name, number)
         self.write_receipt(name, number, conda.Receipt(spec))
         os.makedirs(self.cache("packages"), exist_ok=True)
         _rattler.install(name, records, prefix, self.cache("packages"))
         _rattler.write_lock(self.place(name, f"{number}{LOCK}"), spec, records)
+        packages, distributions = _rattler.packages_of(records), read_distributions(prefix)
+        if spec["pip"]:
+            lock = step.pip_lock or uv.lock(name, spec["pip"], prefix, distributions)
+            uv.install(name, lock, prefix)
+            with open(self.place(name, f"{number}{PIP_LOCK}"), "w", encoding="utf-8") as file:
+                file.write(lock)
+            new = sorted(set(read_distributions(prefix)) - set(distributions))
+            packages.update({project + conda.PIP: package for project, package in map(conda.distribution, new)})
         receipt = conda.Receipt(
             spec=spec,
             complete=True,
-            packages=_rattler.packages_of(records),
+            packages=packages,
             records=read_records(prefix),
-            distributions=read_distributions(prefix),
+            distributions=distributions,
         )
         # A power cut may not leave a receipt of files that never reached the disk.
         os.sync()
         self.write_receipt(name, number, receipt)
-        return receipt
+        return packages
 
     def switch(self, name: str, number: int) -> None:
         """Point the link elsewhere in one step."""
@@ -331,7 +361,7 @@ class Store:
         self.write_receipt(name, number, conda.Receipt(receipt.spec))
         if os.path.lexists(path):
             shutil.rmtree(path)
-        for ending in (LOCK, RECEIPT):
+        for ending in (PIP_LOCK, LOCK, RECEIPT):
             if os.path.exists(path + ending):
                 os.unlink(path + ending)
 
@@ -418,6 +448,8 @@ def processes_in(prefix: str) -> list[int]:
 class Step(t.NamedTuple):
     """What becomes of one environment: *use* is the generation to be in use, *make* the packages of a new one to be made as that.
 
+    *pip_lock* has what comes from an index with it, where that is known before.
+
     *adopt*: the packages stay, and are on record as what another request leads to. *held* are generations that would go, and the
     processes that run from them.
     """
@@ -426,13 +458,15 @@ class Step(t.NamedTuple):
     environment: conda.Environment
     use: int | None
     make: t.Any = None
+    pip_lock: str = ""
     adopt: bool = False
     held: t.Mapping[int, t.Sequence[int]] = {}
 
     @property
     def packages(self) -> conda.Packages:
         if self.make is not None:
-            return _rattler.packages_of(self.make)
+            lines = _uv.blocks(self.pip_lock) if self.pip_lock else self.wanted.spec["pip"]
+            return {**_rattler.packages_of(self.make), **_uv.requested(lines)}
         return self.environment.generations[self.use].present if self.use is not None else {}
 
     @property
@@ -450,8 +484,8 @@ class Step(t.NamedTuple):
 class Planner:
     """Decides what becomes of each environment. It solves where it has to, and changes nothing."""
 
-    def __init__(self, store: Store, index: str, timeout: int) -> None:
-        self.store, self.index, self.timeout = store, index, timeout
+    def __init__(self, store: Store, index: str, timeout: int, uv: _uv.Uv) -> None:
+        self.store, self.index, self.timeout, self.uv = store, index, timeout, uv
 
     def plan(self, wanted: conda.Wanted, environment: conda.Environment) -> Step:
         step = self.decide(wanted, environment)
@@ -466,13 +500,25 @@ class Planner:
             return Step(wanted, environment, decision.use)
         fresh = environment.highest + 1
         if decision.again is not None:
-            return Step(wanted, environment, fresh, self.read_lock(environment, decision.again))
+            pip_lock = self.store.read_pip_lock(wanted.name, decision.again)
+            return Step(wanted, environment, fresh, self.read_lock(environment, decision.again), pip_lock)
         records = self.records(wanted, environment)
-        settled = conda.settle(_rattler.packages_of(records), environment)
-        if settled.use is not None:
+        solved = _rattler.packages_of(records)
+        conda.check_solved(wanted, solved)
+        settled = conda.settle(wanted, solved, environment)
+        pip_lock = self.newer_pip_lock(wanted, environment.generations[settled.use]) if settled.use is not None else ""
+        if settled.use is not None and not pip_lock:
             adopt = environment.generations[settled.use].receipt.spec != wanted.spec
             return Step(wanted, environment, settled.use, adopt=adopt)
-        return Step(wanted, environment, fresh, records)
+        return Step(wanted, environment, fresh, records, pip_lock)
+
+    def newer_pip_lock(self, wanted: conda.Wanted, generation: conda.Generation) -> str:
+        """What the index has now for a generation of which nothing else changes; empty where that is what it has."""
+        if not wanted.spec["pip"] or not wanted.update:
+            return ""
+        prefix = self.store.place(wanted.name, generation.number)
+        lock = self.uv.lock(wanted.name, wanted.spec["pip"], prefix, generation.receipt.distributions)
+        return "" if lock == self.store.read_pip_lock(wanted.name, generation.number) else lock
 
     def records(self, wanted: conda.Wanted, environment: conda.Environment) -> t.Any:
         spec = wanted.spec
@@ -489,8 +535,9 @@ class Planner:
         return _rattler.read_lock(path, path)
 
 
-def apply(store: Store, steps: t.Sequence[Step]) -> None:
-    """First every new generation, then the links, then what nobody goes back to."""
+def apply(store: Store, steps: t.Sequence[Step], uv: _uv.Uv) -> dict[str, conda.Packages]:
+    """First every new generation, then the links, then what nobody goes back to. Tells the packages of what was made."""
+    made = {}
     for step in steps:
         for number in step.environment.leftovers:
             store.discard(step.wanted.name, number)
@@ -498,7 +545,7 @@ def apply(store: Store, steps: t.Sequence[Step]) -> None:
         name, spec = step.wanted.name, step.wanted.spec
         if step.make is not None and step.use is not None:
             try:
-                store.install(name, step.use, spec, step.make)
+                made[name] = store.install(name, step.use, step, uv)
             except (CondaError, OSError):
                 store.discard(name, step.use)
                 store.tidy(name)
@@ -516,6 +563,7 @@ def apply(store: Store, steps: t.Sequence[Step]) -> None:
             store.discard(step.wanted.name, number)
         store.tidy(step.wanted.name)
     store.prune_cache()
+    return made
 
 
 def drift(generation: conda.Generation | None) -> list[str]:
@@ -531,7 +579,7 @@ def drift(generation: conda.Generation | None) -> list[str]:
     ]
 
 
-def describe(step: Step, store: Store) -> dict[str, t.Any]:
+def describe(step: Step, store: Store, packages: conda.Packages) -> dict[str, t.Any]:
     """The outcome for one environment."""
     environment = step.environment
     surplus = set(step.surplus)
@@ -540,7 +588,7 @@ def describe(step: Step, store: Store) -> dict[str, t.Any]:
         "generation": step.use or 0,
         "previous": sorted(set(environment.generations) - surplus - {step.use}),
         "drift": drift(environment.current),
-        **conda.difference(environment.packages, step.packages)._asdict(),
+        **conda.difference(environment.packages, packages)._asdict(),
     }
 
 
@@ -561,6 +609,7 @@ def read_request(params: dict[str, t.Any]) -> list[conda.Wanted]:
                 "channel_alias": params["channel_alias"],
                 "cuda": row["cuda"],
                 "lock": row["lock"],
+                "pip": row["pip"],
             },
             present=row["state"] == "present",
             generation=row["generation"],
@@ -579,6 +628,7 @@ def main() -> None:
         "channels": {"type": "list", "elements": "str"},
         "cuda": {"type": "str", "default": ""},
         "lock": {"type": "str", "default": ""},
+        "pip": {"type": "list", "elements": "str", "default": []},
         "generation": {"type": "int", "default": 0},
         "update": {"type": "bool", "default": False},
     }
@@ -589,6 +639,7 @@ def main() -> None:
             "channels": {"type": "list", "elements": "str", "default": ["conda-forge"]},
             "channel_alias": {"type": "str", "default": ""},
             "keep": {"type": "int", "default": 1},
+            "index_url": {"type": "str", "default": ""},
             "timeout": {"type": "int", "default": 600},
             "python": {"type": "path", "default": "/opt/rigwright/python/bin/python3"},
         },
@@ -623,14 +674,17 @@ def run(module: AnsibleModule) -> None:
         conda.check(wanted, environments)
         # Not even a cache is written in check mode.
         with tempfile.TemporaryDirectory() as scratch:
-            planner = Planner(store, scratch if module.check_mode else store.cache("index"), params["timeout"])
+            cache = (lambda what: os.path.join(scratch, what)) if module.check_mode else store.cache
+            program = os.path.join(os.path.dirname(params["python"]), "uv")
+            uv = _uv.Uv(program, cache("uv"), params["index_url"], module.run_command)
+            planner = Planner(store, cache("index"), params["timeout"], uv)
             steps = [planner.plan(row, environments[row.name]) for row in wanted]
-        outcome = {step.wanted.name: describe(step, store) for step in steps}
+            changed = any(step.changes for step in steps)
+            made = apply(store, steps, uv) if changed and not module.check_mode else {}
+        packages = {step.wanted.name: made.get(step.wanted.name, step.packages) for step in steps}
+        outcome = {step.wanted.name: describe(step, store, packages[step.wanted.name]) for step in steps}
         before = {step.wanted.name: lines(step.environment.in_use, step.environment.packages) for step in steps}
-        after = {step.wanted.name: lines(step.use, step.packages) for step in steps}
-        changed = any(step.changes for step in steps)
-        if changed and not module.check_mode:
-            apply(store, steps)
+        after = {step.wanted.name: lines(step.use, packages[step.wanted.name]) for step in steps}
     for step in steps:
         for number, processes in step.held.items():
             module.warn(

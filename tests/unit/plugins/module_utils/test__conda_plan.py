@@ -33,7 +33,15 @@ ADDED = Package("1.0", "0", "dd")
 
 
 def spec(*packages: str, **rest: Any) -> dict[str, Any]:
-    return {"packages": list(packages), "channels": ["c"], "channel_alias": "a", "cuda": "", "lock": "", **rest}
+    return {
+        "packages": list(packages),
+        "channels": ["c"],
+        "channel_alias": "a",
+        "cuda": "",
+        "lock": "",
+        "pip": [],
+        **rest,
+    }
 
 
 def generation(number: int, *asked: str, present: dict[str, Package] | None = None, **rest: Any) -> Generation:
@@ -178,12 +186,12 @@ def test_a_generation_that_is_named_is_used_whatever_else_is_asked_for():
 
 def test_an_outcome_that_is_there_already_is_used():
     there = environment(1, generation(1, "numpy"))
-    assert settle({"numpy": NUMPY}, there) == Decision(use=1)
-    assert settle({"numpy": NEWER}, there).solve
+    assert settle(wanted("numpy >1"), {"numpy": NUMPY}, there) == Decision(use=1)
+    assert settle(wanted("numpy"), {"numpy": NEWER}, there).solve
 
 
 def test_an_outcome_that_has_drifted_is_made_anew():
-    assert settle({"numpy": NUMPY}, environment(1, generation(1, "numpy", present={}))).solve
+    assert settle(wanted("numpy"), {"numpy": NUMPY}, environment(1, generation(1, "numpy", present={}))).solve
 
 
 def test_versions_stay_while_only_the_packages_change():

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.server
 import json
 import os
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,10 +20,18 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _rattler
 from ansible_collections.rigwright.workstation.plugins.modules import conda_environment
 
-from harness.conda_channel import Package, read_table, write
+from harness.conda_channel import Package, from_row, read_table, write
 
 CHECKOUT = Path(__file__).parents[4]
-PYTHON = "python 3.11.*"
+# The channel's Python leads to the system's, whose version it has to have.
+SYSTEM = subprocess.run(
+    ("/usr/bin/python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"),
+    capture_output=True,
+    text=True,
+    check=True,
+).stdout.strip()
+PYTHON = f"python {SYSTEM}.*"
+SITE_PACKAGES = f"lib/python{SYSTEM}/site-packages"
 
 # Runs the module as Ansible does, in a process of its own. `step`: it is killed before its nth change of a directory.
 DRIVER = """\
@@ -59,7 +69,8 @@ class Host:
 
     def __init__(self, folder: Path, run: Callable[..., dict[str, Any]]) -> None:
         self.root, self.channel, self._run = folder / "conda", folder / "channel", run
-        self.packages = read_table()
+        others = [package for package in read_table() if package.name != "python"]
+        self.packages = [*others, from_row({"name": "python", "version": f"{SYSTEM}.2", "carries": "python"})]
         write(self.channel, self.packages)
 
     @property
@@ -109,7 +120,7 @@ def test_a_new_environment_has_what_was_asked_for_and_what_that_depends_on(host)
     result = host.ask("plotter", PYTHON)
     assert result["changed"]
     assert result["generation"] == 1 and result["previous"] == []
-    assert result["added"] == ["libnumbers 1.1 0", "mathkit 1.0 0", "plotter 1.0 0", "python 3.11.2 0"]
+    assert result["added"] == ["libnumbers 1.1 0", "mathkit 1.0 0", "plotter 1.0 0", f"python {SYSTEM}.2 0"]
     assert host.prefix().readlink() == Path("../generations/research/1")
 
 
@@ -117,9 +128,8 @@ def test_programs_and_libraries_know_where_they_are(host):
     host.ask("plotter", PYTHON)
     real = host.prefix().resolve()
     assert host.read("etc/numbers.conf") == f"home = {real}/share/numbers\n"
-    if Path("/usr/bin/python3.11").exists():
-        ran = subprocess.run((host.prefix() / "bin/mathkit",), capture_output=True, text=True, check=True)
-        assert ran.stdout == "mathkit 1.0\n"
+    ran = subprocess.run((host.prefix() / "bin/mathkit",), capture_output=True, text=True, check=True)
+    assert ran.stdout == "mathkit 1.0\n"
 
 
 def test_the_second_run_changes_nothing(host, snapshot):
@@ -183,7 +193,7 @@ def test_without_cuda_the_build_for_cpus_is_taken_and_with_it_the_other(host):
 def test_what_is_no_longer_asked_for_goes_with_what_it_alone_needed(host):
     host.ask("plotter", "handwritten", PYTHON)
     result = host.ask("handwritten")
-    assert result["removed"] == ["libnumbers 1.1 0", "mathkit 1.0 0", "plotter 1.0 0", "python 3.11.2 0"]
+    assert result["removed"] == ["libnumbers 1.1 0", "mathkit 1.0 0", "plotter 1.0 0", f"python {SYSTEM}.2 0"]
     assert result["added"] == result["replaced"] == []
     assert not (host.prefix() / "bin/mathkit").exists()
     assert host.read("share/handwritten") == "1.0\n"
@@ -334,10 +344,10 @@ def test_a_package_added_by_hand_is_found_and_taken_away(host):
 
 def test_a_package_added_with_pip_is_found(host):
     host.ask("mathkit", PYTHON)
-    (host.prefix() / "lib/python3.11/site-packages/requests-2.32.5.dist-info").mkdir()
+    (host.prefix() / f"{SITE_PACKAGES}/requests-2.32.5.dist-info").mkdir()
     result = host.ask("mathkit", PYTHON)
     assert result["drift"] == ["requests (pip) 2.32.5 was added"]
-    assert not list(host.prefix().glob("lib/python3.11/site-packages/requests*"))
+    assert not list(host.prefix().glob(f"{SITE_PACKAGES}/requests*"))
 
 
 def test_a_package_removed_by_hand_comes_back_from_the_lock(host):
@@ -496,6 +506,118 @@ def test_when_one_environment_cannot_be_installed_none_is_switched(host):
     assert host.ask("libnumbers 2.*")["generation"] == 2
 
 
+# ---- From a Python package index ------------------------------------------------------------------------------------------
+
+
+class Index:
+    """Wheels behind a web server, laid out as an index is."""
+
+    def __init__(self, folder: Path, address: str) -> None:
+        self.folder, self.address = folder, f"{address}/simple"
+
+    def add(self, project: str, version: str, requires: str = "") -> Path:
+        place = self.folder / "simple" / project
+        place.mkdir(parents=True, exist_ok=True)
+        wheel = place / f"{project}-{version}-py3-none-any.whl"
+        info = f"{project}-{version}.dist-info"
+        needs = f"Requires-Dist: {requires}\n" if requires else ""
+        with zipfile.ZipFile(wheel, "w") as archive:
+            archive.writestr(f"{project}.py", f"version = '{version}'\n")
+            archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {project}\nVersion: {version}\n{needs}")
+            archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            archive.writestr(f"{info}/RECORD", "")
+        links = "".join(f'<a href="{path.name}">{path.name}</a>\n' for path in sorted(place.glob("*.whl")))
+        (place / "index.html").write_text(links)
+        return wheel
+
+
+@pytest.fixture
+def index(host, web) -> Index:
+    index = Index(host.channel, web)
+    index.add("einops", "0.8")
+    index.add("layers", "1.0", requires="einops >=0.7")
+    return index
+
+
+def ask_index(
+    host: Host, index: Index, *lines: str, packages: tuple[str, ...] = (PYTHON,), **rest: Any
+) -> dict[str, Any]:
+    options = {"check": rest.pop("check", False), "index_url": index.address, "python": sys.executable}
+    result = host.run({"name": "research", "packages": list(packages), "pip": list(lines), **rest}, **options)
+    return {**result, **result.get("environments", {}).get("research", {})}
+
+
+def test_what_no_channel_has_comes_from_an_index_with_hashes(host, index):
+    result = ask_index(host, index, "layers >=1")
+    assert result["added"] == ["einops (pip) 0.8", "layers (pip) 1.0", f"python {SYSTEM}.2 0"]
+    python = host.prefix() / "bin/python"
+    ran = subprocess.run(
+        (python, "-c", "import layers, einops; print(einops.version)"), capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "0.8\n"
+    assert Path(f"{host.generation(1)}.pip.txt").read_text().count("--hash=sha256:") == 2
+    assert not ask_index(host, index, "layers >=1")["changed"]
+
+
+def test_check_mode_tells_what_is_asked_for_from_an_index(host, index):
+    assert "layers (pip) >=1" in ask_index(host, index, "layers >=1", check=True)["added"]
+    assert not host.root.exists()
+
+
+def test_packages_of_an_index_stay_until_an_update(host, index):
+    ask_index(host, index, "layers")
+    index.add("einops", "0.9")
+    assert not ask_index(host, index, "layers")["changed"]
+    assert ask_index(host, index, "layers", update=True, check=True)["replaced"] == ["einops (pip) 0.8 -> 0.9"]
+    assert ask_index(host, index, "layers", update=True)["replaced"] == ["einops (pip) 0.8 -> 0.9"]
+    assert not ask_index(host, index, "layers", update=True)["changed"]
+
+
+def test_what_was_taken_away_with_pip_comes_back_as_it_was(host, index):
+    ask_index(host, index, "layers")
+    index.add("einops", "0.9")
+    subprocess.run(("rm", "-r", host.prefix() / SITE_PACKAGES / "einops-0.8.dist-info"), check=True)
+    result = ask_index(host, index, "layers")
+    assert result["drift"] == ["einops (pip) 0.8 was removed"] and result["added"] == ["einops (pip) 0.8"]
+
+
+def test_what_conda_brought_is_not_replaced(host, index):
+    info = "site-packages/einops-0.7.dist-info/METADATA"
+    meta = {info: "Metadata-Version: 2.1\nName: einops\nVersion: 0.7\n", "site-packages/einops.py": "version = '0.7'\n"}
+    host.add(Package("einops", "0.7", noarch="python", depends=("python",), files=meta))
+    index.add("einops", "0.7")
+    result = ask_index(host, index, "layers", packages=(PYTHON, "einops"))
+    assert result["added"] == ["einops 0.7 0", "layers (pip) 1.0", f"python {SYSTEM}.2 0"]
+    assert host.read(f"{SITE_PACKAGES}/einops.py") == "version = '0.7'\n"
+
+
+def test_a_wheel_with_another_hash_is_refused(host, index):
+    message = refused(ask_index(host, index, f"einops==0.8 --hash=sha256:{'0' * 64}"))
+    assert "ash mismatch" in message and "The environment research" in message
+    assert not host.prefix().exists() and not host.generation(1).exists()
+
+
+def test_requirements_with_hashes_are_taken_as_they_are(host, index):
+    digest = hashlib.sha256((index.folder / "simple/einops/einops-0.8-py3-none-any.whl").read_bytes()).hexdigest()
+    index.add("einops", "0.9")
+    assert "einops (pip) 0.8" in ask_index(host, index, f"einops==0.8 --hash=sha256:{digest}")["added"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "packages", "words"),
+    [
+        (["einops >=9"], (PYTHON,), "einops"),
+        (["nosuch"], (PYTHON,), "nosuch"),
+        (["einops"], ("handwritten",), "has no Python: add python to its `packages`"),
+        (["--index-url http://evil"], (PYTHON,), "where only requirements belong"),
+        (["not a requirement !"], (PYTHON,), "cannot have what its `pip` asks for"),
+    ],
+)
+def test_what_an_index_does_not_have_is_refused_with_the_name(host, index, lines, packages, words):
+    assert words in refused(ask_index(host, index, *lines, packages=packages))
+    assert not host.prefix().exists()
+
+
 # ---- Cut short -----------------------------------------------------------------------------------------------------------
 
 
@@ -553,13 +675,12 @@ def test_a_python_without_py_rattler_hands_over_to_one_that_has_it_and_only_then
     bare = "/usr/bin/python3"
     if subprocess.run((bare, "-c", "import rattler"), capture_output=True, check=False).returncode == 0:
         pytest.skip(f"{bare} has py-rattler itself")
-    task = {"rigwright.workstation.conda_environment": host.params({"name": "research", "packages": ["libnumbers"]})}
-    there = {**task["rigwright.workstation.conda_environment"], "python": sys.executable}
+    there = {**host.params({"name": "research", "packages": ["libnumbers"]}), "python": sys.executable}
     tasks = [
         {"rigwright.workstation.conda_environment": there, "register": "made"},
         {"rigwright.workstation.conda_environment": {**there, "python": "/nowhere"}, "register": "again"},
         {"ansible.builtin.assert": {"that": ["made is changed", "again is not changed"]}},
     ]
-    run = run_tasks([{**each, "vars": {"ansible_python_interpreter": bare}} for each in tasks])
+    run = run_tasks([{"block": tasks, "vars": {"ansible_python_interpreter": bare}}])
     assert run.rc == 0, run.output
     assert host.read("share/numbers/version") == "2.0\n"
