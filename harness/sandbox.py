@@ -42,6 +42,9 @@ BOOT = [
     " && exec /sbin/init",
 ]
 
+# Of imitated GPUs (imitated_gpu_files/boot.py): no driver of the machine has these, so opening one tells what a control group allows.
+IMITATED_GPU_RULES = ["c 60:* rwm", "c 61:* rwm"]
+
 # What systemd, sshd, cron, nftables and FUSE need in a container. Never --privileged: a sandbox host may not touch this machine.
 CAPABILITIES = [
     *("CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "SETFCAP", "MKNOD", "SYS_CHROOT"),
@@ -122,6 +125,7 @@ def start(client: docker.DockerClient, wanted: Lab, host: Host) -> str:
         environment={"container": "docker"},
         cap_drop=["ALL"],
         cap_add=CAPABILITIES,
+        device_cgroup_rules=IMITATED_GPU_RULES,
         security_opt=["seccomp=unconfined", "apparmor=unconfined"],
         cgroupns="private",
         tmpfs={"/run": "", "/run/lock": "", "/tmp": "exec"},  # noqa: S108
