@@ -117,7 +117,10 @@ def package(name: str, values: Mapping[str, str], described: Mapping[str, Any]) 
 
 
 def build(package: Package, more: Mapping[str, bytes] | None = None) -> bytes:
-    """The package as a .deb, with `more` files than its tree has. Raises Refusal when a tool that builds it is missing."""
+    """The package as a .deb, with `more` files than its tree has: programs and scripts may be run, as their first bytes tell.
+
+    Raises Refusal when a tool that builds it is missing.
+    """
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "root")
         control = root / "DEBIAN"
@@ -127,6 +130,7 @@ def build(package: Package, more: Mapping[str, bytes] | None = None) -> bytes:
         for name, content in (more or {}).items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_bytes(content)
+            (root / name).chmod(0o755 if content.startswith((b"#!", b"\x7fELF")) else 0o644)
         for library in package.libraries:
             build_library(library, root, package.values)
             (control / "triggers").write_text("activate-noawait ldconfig\n")
@@ -293,11 +297,11 @@ def control_of(deb: bytes) -> str:
         return run("dpkg-deb", "--field", file.name).decode()
 
 
-def release_file(indexes: Mapping[str, bytes]) -> str:
+def release_file(indexes: Mapping[str, bytes], label: str = "NVIDIA CUDA") -> str:
     lines = [
         f" {hashlib.sha256(content).hexdigest()} {len(content)} {name}" for name, content in sorted(indexes.items())
     ]
-    head = f"Origin: NVIDIA\nLabel: NVIDIA CUDA\nArchitectures: amd64\nDate: {DATE}\nSHA256:\n"
+    head = f"Origin: NVIDIA\nLabel: {label}\nArchitectures: amd64\nDate: {DATE}\nSHA256:\n"
     return head + "\n".join(lines) + "\n"
 
 

@@ -31,6 +31,9 @@ COMPILER_CACHE = depot.BUILDS / "ccache"
 
 BOOT = Path(__file__).with_name("host_boot.sh")
 
+# Of imitated GPUs (imitated_gpu_files/boot.py): no driver of the machine has these, so opening one tells what a control group allows.
+IMITATED_GPU_RULES = ["c 60:* rwm", "c 61:* rwm"]
+
 # Block major 7 and the misc device that hands out a free one. They are the machine's, so only a lab that mounts file systems has them.
 LOOP_DEVICE_RULES = ["b 7:* rwm", "c 10:237 rwm"]
 LOOP_NODES = 64  # the kernel hands out the lowest free number, and all hosts of the machine share them
@@ -115,7 +118,7 @@ def start(client: docker.DockerClient, wanted: Lab, host: Host) -> str:
         environment={"container": "docker"},
         cap_drop=["ALL"],
         cap_add=CAPABILITIES,
-        device_cgroup_rules=LOOP_DEVICE_RULES if wanted.loop_devices else [],
+        device_cgroup_rules=IMITATED_GPU_RULES + (LOOP_DEVICE_RULES if wanted.loop_devices else []),
         security_opt=["seccomp=unconfined", "apparmor=unconfined"],
         cgroupns="private",
         tmpfs={"/run": "", "/run/lock": "", "/tmp": "exec"},  # noqa: S108
