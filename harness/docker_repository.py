@@ -3,8 +3,8 @@
     python -m harness.docker_repository      put it in the depot of this sandbox
 
 Its packages have Docker's names, relations and version scheme, and the programs in them are Debian's own docker of the same release:
-`docker-ce` really runs containers. Each release has two versions, so that a pin has something to hold and an upgrade somewhere to go; the
-older one has the same programs, and says so by its name only. What Debian 12 does not have (buildx, compose) is an empty package.
+`docker-ce` really runs containers. Each release has two versions, so that a pin has something to hold and an upgrade somewhere to go; their
+programs differ by the version at their end, which nobody reads. What Debian 12 does not have (buildx, compose) is an empty package.
 A test breaks it for the time of a `with` block: `another_key`.
 """
 
@@ -196,7 +196,7 @@ def packages(distribution: str) -> dict[str, bytes]:
                 {},
                 {field: tuple(entries) for field, entries in relations.items() if entries},
             )
-            debs[f"{name}_{upstream}_amd64.deb"] = cuda_repository.build(package, carried(contents, files))
+            debs[f"{name}_{upstream}_amd64.deb"] = cuda_repository.build(package, carried(contents, files, upstream))
     return debs
 
 
@@ -214,9 +214,10 @@ def version_of(name: str, about: Mapping[str, Mapping[str, str]]) -> str:
     return about.get(source, {"Version": "0.0.1"})["Version"]
 
 
-def carried(contents: Contents, files: Mapping[str, bytes]) -> dict[str, bytes]:
+def carried(contents: Contents, files: Mapping[str, bytes], version: str) -> dict[str, bytes]:
     """Programs, units and scripts of a package."""
-    found = {path: files[source] for path, source in contents.programs.items() if source in files}
+    end = f"\n{version}\n".encode()
+    found = {path: files[source] + end for path, source in contents.programs.items() if source in files}
     for unit in contents.units:
         text = files[f"usr/{UNITS}/{unit}"].replace(b"/usr/sbin/dockerd", b"/usr/bin/dockerd")
         found[f"usr/{UNITS}/{unit}"] = text
