@@ -275,15 +275,12 @@ options:
   sample: {live-restore: true}
 """
 
-import contextlib
 import dataclasses
 import grp
-import http.client
 import json
 import os
 import pwd
 import re
-import socket
 import tempfile
 import typing as t
 
@@ -296,42 +293,15 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt_sources
     parse,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import STORE, Record, Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker_api import ask, running_containers
 from ansible_collections.rigwright.workstation.plugins.module_utils._openpgp import Invalid, fingerprints
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._units import parse_show, parse_time
 
 ROOT = "/"
-SOCKET = "/run/docker.sock"
 UNIT = "docker.service"
 PACKAGE_SET = "docker_packages"
-# How long docker may take for an answer, in seconds.
-PATIENCE = 10
 NOBODY = "65534"
-
-
-class Connection(http.client.HTTPConnection):
-    """HTTP over a socket of the host, which is how docker's own client talks to it."""
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(PATIENCE)
-        self.sock.connect(SOCKET)
-
-
-def ask(path: str) -> t.Any:
-    """:raises OSError: docker does not answer, or with an error."""
-    connection = Connection("docker")
-    try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        content = answer.read()
-    except http.client.HTTPException as error:
-        raise OSError(str(error)) from error
-    finally:
-        connection.close()
-    if answer.status != 200:
-        raise OSError(f"docker answers {path} with {answer.status}")
-    return json.loads(content)
 
 
 def read_daemon(started: float, names: t.Iterable[str]) -> docker.Daemon:
@@ -341,11 +311,7 @@ def read_daemon(started: float, names: t.Iterable[str]) -> docker.Daemon:
     """
     try:
         info = ask("/info")
-        inspected = []
-        for container in ask("/containers/json"):
-            # One may have ended in between.
-            with contextlib.suppress(OSError):
-                inspected.append(ask(f"/containers/{container['Id']}/json"))
+        inspected = running_containers()
     except (OSError, ValueError):
         return docker.Daemon(answers=False, started=started)
     running, gpu = docker.describe_containers(inspected)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import _docker_api
 from ansible_collections.rigwright.workstation.plugins.module_utils import _docker_plan as docker
 from ansible_collections.rigwright.workstation.plugins.modules import docker_plan
 
@@ -94,7 +95,7 @@ class Host:
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     found = Host(tmp_path)
     monkeypatch.setattr(docker_plan, "ROOT", str(found.root))
-    monkeypatch.setattr(docker_plan, "SOCKET", str(found.socket))
+    monkeypatch.setattr(_docker_api, "SOCKET", str(found.socket))
     monkeypatch.setattr(docker, "PROGRAMS", {"docker.io": str(found.program), "docker-ce": str(found.program)})
     monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, command, **_options: found.run_command(command))
     return found
