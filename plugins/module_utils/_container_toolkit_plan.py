@@ -117,6 +117,7 @@ class Plan:
     directories: list[dict[str, str]] = dataclasses.field(default_factory=list)
     files: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
     units: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
+    part: dict[str, t.Any] = dataclasses.field(default_factory=dict)
     apply: bool = False
     stale: str = ""
 
@@ -346,17 +347,17 @@ def rootless_files(host: Host, params: Params) -> tuple[list[dict[str, str]], li
 
 
 def plan_files(plan: Plan, host: Host, params: Params) -> None:
-    part = part_of(plan.mode, docker_version(host))
+    plan.part = part = part_of(plan.mode, docker_version(host))
+    text = json.dumps(part, indent=1, sort_keys=True) + "\n" if part else ""
     plan.directories = [{"path": DROP_IN.rpartition("/")[0]}, {"path": "/etc/udev"}, {"path": "/etc/udev/rules.d"}]
     plan.files = [{"path": DROP_IN, "content": DROP_IN_TEXT}, {"path": UDEV_RULE, "content": UDEV_TEXT}]
     if part:
         plan.directories += [{"path": PART.rsplit("/", 2)[0]}, {"path": PART.rpartition("/")[0]}]
-        plan.files.append({"path": PART, "content": json.dumps(part, indent=1, sort_keys=True) + "\n"})
+        plan.files.append({"path": PART, "content": text})
     if plan.mode == LEGACY and params["rootless_users"]:
         directories, files = rootless_files(host, params)
         plan.directories += directories
         plan.files += files
-    text = json.dumps(part, indent=1, sort_keys=True) + "\n" if part else ""
     plan.apply = host.part != text or not is_in_force(host, plan.mode, part)
 
 

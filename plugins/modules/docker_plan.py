@@ -155,6 +155,12 @@ options:
       - Further options of C(daemon.json).
     type: dict
     default: {}
+  coming_parts:
+    description:
+      - Parts of other roles as this run leaves them, by the name of the role; an empty one goes. Only check mode needs it, since there they
+        are not what lies in C(/var/lib/rigwright_docker/parts).
+    type: dict
+    default: {}
   allow_disruption:
     description:
       - Whether docker may be restarted where containers would end, or lose their GPU, and stored data be left behind.
@@ -431,6 +437,11 @@ def original_text(records: t.Mapping[str, Record], path: str) -> str | None:
     return None if content is None else content.decode("utf-8", errors="replace")
 
 
+def read_parts(tree: Tree) -> dict[str, str]:
+    paths = sorted(f"{docker.PARTS}/{name}" for name in tree.names(docker.PARTS))
+    return {path: tree.text(path) for path in paths if path.endswith(".json")}
+
+
 def read_host(params: t.Mapping[str, t.Any], daemon: docker.Daemon | None) -> docker.Host:
     """:raises ValueError: the role's own record is damaged."""
     tree = Tree(ROOT)
@@ -446,11 +457,7 @@ def read_host(params: t.Mapping[str, t.Any], daemon: docker.Daemon | None) -> do
         original=original_text(records, docker.DAEMON_JSON),
         settled=not (there and daemon and os.lstat(tree.at(docker.DAEMON_JSON)).st_ctime >= daemon.started),
         memory=read_memory(tree),
-        parts={
-            path: tree.text(path)
-            for path in sorted(f"{docker.PARTS}/{name}" for name in tree.names(docker.PARTS))
-            if path.endswith(".json")
-        },
+        parts={**read_parts(tree), **docker.coming_parts(params["coming_parts"])},
         containerd_config=tree.text(docker.CONTAINERD_CONFIG) if tree.exists(docker.CONTAINERD_CONFIG) else None,
         containerd_original=original_text(records, docker.CONTAINERD_CONFIG),
         containerd_managed=docker.CONTAINERD_CONFIG in records,
@@ -518,6 +525,7 @@ def main() -> None:
             "registry_mirrors": {"type": "list", "elements": "str", "default": []},
             "shm_size": {"type": "str", "default": "1g"},
             "daemon_options": {"type": "dict", "default": {}},
+            "coming_parts": {"type": "dict", "default": {}},
             "allow_disruption": {"type": "bool", "default": False},
         },
         supports_check_mode=True,

@@ -185,6 +185,11 @@ units:
   type: list
   elements: dict
   sample: [{name: nvidia-cdi-refresh.path, enabled: true}]
+part:
+  description: What C(daemon.json) has to say. Empty when docker needs to be told nothing.
+  returned: success
+  type: dict
+  sample: {features: {cdi: true}}
 apply:
   description: Whether docker has to be configured with the part of this role, or without it.
   returned: success

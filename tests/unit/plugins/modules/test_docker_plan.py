@@ -168,6 +168,14 @@ def test_a_part_of_another_role_comes_on_top(planned: Run, host: Host) -> None:
     assert planned()["options"]["runtimes"] == {"nvidia": {"path": "x"}}
 
 
+def test_a_part_that_check_mode_has_not_put_in_place_counts(planned: Run, host: Host) -> None:
+    host.write(f"{docker.PARTS}/another.json", '{"debug": true}')
+    coming = {"another": {}, "nvidia_container_toolkit": {"features": {"cdi": True}}}
+    options = planned(coming_parts=coming)["options"]
+    assert "debug" not in options
+    assert options["features"] == {"cdi": True}
+
+
 def test_a_docker_that_runs_tells_its_containers(planned: Run, host: Host, api: dict[str, Any]) -> None:
     host.install("26.1.5")
     api["/info"].update(Containers=2, Images=1)
