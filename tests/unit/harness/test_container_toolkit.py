@@ -32,7 +32,7 @@ def sources(tmp_path: Path) -> Path:
 
 
 def test_files_lie_where_the_packaging_has_them(sources: Path) -> None:
-    files = container_toolkit.installed(sources, "nvidia-container-toolkit-base")
+    files = container_toolkit.installed(sources, "nvidia-container-toolkit-base", "1.20.1-1")
     assert files["usr/lib/systemd/system/nvidia-cdi-refresh.path"] == b"[Path]\n"
     assert files["DEBIAN/conffiles"] == b"/etc/nvidia-container-toolkit/nvidia-cdi-refresh.env\n"
     assert b"deb-systemd-invoke start nvidia-cdi-refresh.path" in files["DEBIAN/postinst"]
@@ -41,8 +41,17 @@ def test_files_lie_where_the_packaging_has_them(sources: Path) -> None:
 
 def test_until_1_19_the_script_itself_enables_the_units(sources: Path) -> None:
     (sources / "packaging/debian/rules").write_text("%:\n\tdh $@\n")
-    files = container_toolkit.installed(sources, "nvidia-container-toolkit-base")
+    files = container_toolkit.installed(sources, "nvidia-container-toolkit-base", "1.20.1-1")
     assert files["DEBIAN/postinst"] == b"#!/bin/sh\nset -e\nexit 0\n"
+
+
+def test_units_of_earlier_versions_go_from_etc(sources: Path) -> None:
+    line = "rm_conffile /etc/systemd/system/x.path @VERSION@~ nvidia-container-toolkit-base\n"
+    (sources / "packaging/debian/nvidia-container-toolkit-base.maintscript").write_text(line)
+    files = container_toolkit.installed(sources, "nvidia-container-toolkit-base", "1.20.1-1")
+    wanted = b'helper rm_conffile /etc/systemd/system/x.path 1.20.1-1~ nvidia-container-toolkit-base -- "$@"\n'
+    scripts = [files[f"DEBIAN/{script}"] for script in ("preinst", "postinst", "prerm", "postrm")]
+    assert all(wanted in script for script in scripts)
 
 
 def test_both_versions_have_their_sums() -> None:

@@ -43,7 +43,8 @@ class Host:
     """A host below a root, with docker's and the toolkit's packages and a driver that is loaded."""
 
     def __init__(self, root: Path) -> None:
-        self.root, self.says, self.asked = root, SPEC, []
+        self.root, self.says = root, SPEC
+        self.asked: list[dict[str, str]] = []
         self.packages: dict[str, str] = {"docker.io": "26.1.5+dfsg1-9"}
         self.write("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Thu\n")
         library = self.root / "usr/lib/x86_64-linux-gnu"
