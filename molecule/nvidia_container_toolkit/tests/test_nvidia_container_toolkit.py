@@ -267,6 +267,10 @@ def test_four_packages_in_another_version_and_back(applied: Apply, targets: list
             target.must("systemctl is-enabled nvidia-cdi-refresh.path nvidia-cdi-refresh.service").split()
             == ["enabled"] * 2
         )
+        # Not one that 1.19 has left in /etc, where it would hide the new one.
+        assert "/usr/lib/" in target.must(
+            "realpath $(systemctl show --value --property FragmentPath nvidia-cdi-refresh.service)"
+        )
 
 
 def test_a_hold_holds_and_ends(applied: Apply, targets: list[Machine]) -> None:
