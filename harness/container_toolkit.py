@@ -35,6 +35,7 @@ PROGRAMS = {
     "nvidia-container-toolkit-base": ("nvidia-ctk", "nvidia-container-runtime", "nvidia-cdi-hook"),
     "nvidia-container-toolkit": ("nvidia-container-runtime-hook",),
 }
+WITH_UNITS = ("nvidia-container-toolkit-base",)
 CLI = """\
 #!/bin/sh
 echo "nvidia-container-cli: imitation: libnvidia-container is not here (harness/container_toolkit.py)" >&2
@@ -72,19 +73,28 @@ def sources(version: str) -> Path:
     return Path(subprocess.run(command, cwd=FILES / version, check=True, capture_output=True, text=True).stdout.strip())
 
 
-def installed(root: Path, package: str) -> dict[str, bytes]:
+def installed(root: Path, package: str, version: str) -> dict[str, bytes]:
     """What `packaging/debian/<package>.install` puts where, programs aside, and the package's scripts."""
     files = {}
     for line in (root / f"packaging/debian/{package}.install").read_text().splitlines():
         name, folder = line.split()
         for path in root.glob(f"deployments/*/{name}"):
             files[f"{folder.strip('/')}/{name}".replace("lib/", "usr/lib/", 1)] = path.read_bytes()
-    for script in ("postinst", "postrm"):
+    for script in ("preinst", "postinst", "prerm", "postrm"):
         path = root / f"packaging/debian/{package}.{script}"
-        if path.exists():
-            files[f"DEBIAN/{script}"] = path.read_text().replace("#DEBHELPER#\n", helper(root, script)).encode()
+        text = path.read_text() if path.exists() else "#!/bin/sh\nset -e\n#DEBHELPER#\n"
+        added = removed_conffiles(root, package, version) + (helper(root, script) if package in WITH_UNITS else "")
+        if path.exists() or added:
+            files[f"DEBIAN/{script}"] = text.replace("#DEBHELPER#\n", added).encode()
     conffiles = [f"/{name}" for name in files if name.startswith("etc/")]
     return files | ({"DEBIAN/conffiles": "".join(f"{name}\n" for name in conffiles).encode()} if conffiles else {})
+
+
+def removed_conffiles(root: Path, package: str, version: str) -> str:
+    """What debhelper makes of `<package>.maintscript`: from 1.20 on the units of earlier versions are taken out of /etc."""
+    path = root / f"packaging/debian/{package}.maintscript"
+    lines = path.read_text().replace("@VERSION@", version).splitlines() if path.exists() else []
+    return "".join(f'dpkg-maintscript-helper {line} -- "$@"\n' for line in lines)
 
 
 def helper(root: Path, script: str) -> str:
@@ -120,7 +130,7 @@ def packages(version: str) -> dict[str, bytes]:
     for name, depends in same.items():
         files = {f"usr/bin/{program}": programs[program] for program in PROGRAMS.get(name, ())}
         if name in PROGRAMS:
-            files |= installed(root, name)
+            files |= installed(root, name, full)
         elif name == "libnvidia-container-tools":
             files |= {"usr/bin/nvidia-container-cli": CLI.encode()}
         package = Package(name, full, "nvidia-container-toolkit", "amd64", {}, {"Depends": depends} if depends else {})
