@@ -66,7 +66,7 @@ def conda_request(
     environments, requirements = [], [_base_is_free(rows, base or [])]
     if base:
         # Its own tools need no GPU: a driver is no reason to choose its packages again.
-        environments.append({"name": BASE, "packages": base, "cuda": "", "update": update})
+        environments.append({"name": BASE, "state": "present", "packages": base, "cuda": "", "update": update})
     for row in rows:
         written, problem = _read(files[row["file"]]) if row.get("file") else ({}, "")
         requirements.append(

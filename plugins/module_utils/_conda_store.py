@@ -187,6 +187,8 @@ class Store:
         prefix = self.place(name, number)
         self.write_receipt(name, number, conda.Receipt(spec))
         os.makedirs(self.cache("packages"), exist_ok=True)
+        # uv's locks may be written by everybody.
+        os.chmod(self.cache(""), 0o700)
         _rattler.install(name, records, prefix, self.cache("packages"))
         _rattler.write_lock(self.place(name, f"{number}{LOCK}"), spec, records)
         packages, distributions = _rattler.packages_of(records), read_distributions(prefix)
@@ -356,7 +358,10 @@ def _fate(path: str, state: t.Sequence[int]) -> str:
 
 
 def open_to_users(prefix: str) -> None:
-    """What py-rattler keeps to itself: without the records `conda list` fails for everybody but root. And mark the prefix as kept."""
+    """Have everybody read conda's records, which py-rattler keeps to itself, and nobody write uv's lock. Mark the prefix as kept."""
+    lock = os.path.join(prefix, ".lock")
+    if os.path.lexists(lock):
+        os.unlink(lock)
     folder = os.path.join(prefix, "conda-meta")
     for name in _names(folder):
         os.chmod(os.path.join(folder, name), 0o644)

@@ -273,6 +273,14 @@ def test_users_can_read_the_records_and_conda_leaves_the_environment_alone(host)
     assert "conda_environments" in json.loads(host.read("conda-meta/frozen"))["message"]
 
 
+def test_nobody_may_write_where_uv_has_its_locks(host, index):
+    ask_index(host, index, "einops")
+    assert (host.root / "cache").stat().st_mode & 0o777 == 0o700
+    assert [
+        path for path in host.generation(1).rglob("*") if not path.is_symlink() and path.stat().st_mode & 0o022
+    ] == []
+
+
 def test_libraries_are_compiled_since_users_cannot(host):
     host.ask("plotter", PYTHON)
     assert list((host.prefix() / SITE_PACKAGES / "mathkit/__pycache__").glob("*.pyc"))
