@@ -112,7 +112,7 @@ def test_nobodys_shell_files_are_edited_and_nothing_of_anaconda_is_named(target:
         == ""
     )
     settings = target.must("cat /etc/conda/condarc.d/rigwright.yml")
-    assert "channel_priority: strict\n" in settings and "default_channels:\n- conda-forge\n" in settings
+    assert "channel_priority: strict\n" in settings and "denylist_channels:\n- defaults\n" in settings
 
 
 # --- The proof ---
