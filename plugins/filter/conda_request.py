@@ -63,7 +63,8 @@ def conda_request(
     rows: list[dict[str, Any]], files: Mapping[str, str], base: list[str] | None = None, update: bool = False
 ) -> dict[str, Any]:
     """Environments for the module, and what would have to be so."""
-    environments, requirements = [], [_base_is_free(rows, base or [])]
+    environments: list[dict[str, Any]] = []
+    requirements = [_base_is_free(rows, base or [])]
     if base:
         # Its own tools need no GPU: a driver is no reason to choose its packages again.
         environments.append({"name": BASE, "state": "present", "packages": base, "cuda": "", "update": update})
