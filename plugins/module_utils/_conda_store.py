@@ -241,7 +241,9 @@ class Store:
         """The receipt goes last: a run that is killed in between leaves a leftover, and nothing without an owner."""
         path = self.place(name, number)
         receipt = self._read_receipt(name, number)
-        self.write_receipt(name, number, conda.Receipt(receipt.spec))
+        # What is incomplete is marked already, and a full disk would not take the mark.
+        if receipt.complete:
+            self.write_receipt(name, number, conda.Receipt(receipt.spec))
         if os.path.lexists(path):
             shutil.rmtree(path)
         for ending in (FILES, PIP_LOCK, LOCK, RECEIPT):

@@ -68,7 +68,7 @@ def channel() -> Iterator[Callable[..., None]]:
     conda_channel.write(conda_channel.PLACE, conda_channel.read_table())
 
 
-# A minute of files to link.
+# Enough files for a kill to come while they are linked.
 LARGE = Package("large", "1.0", noarch="generic", files={f"share/large/{number}": "" for number in range(30000)})
 
 
@@ -148,10 +148,8 @@ def test_an_upgrade_shows_what_changes_and_the_way_back_needs_no_channel(
 ) -> None:
     old = [linked(target) for target in targets]
     rehearsal = applied(asking("libnumbers >=2", "handwritten"), "--diff", check=True)
-    assert (
-        '+            "libnumbers 2.0 0"' in rehearsal.output and '-            "libnumbers 1.1 0"' in rehearsal.output
-    )
-    assert '+            "handwritten 1.0 0"' in rehearsal.output
+    shown = rehearsal.output.splitlines()
+    assert {"-        - libnumbers 1.1 0", "+        - libnumbers 2.0 0", "+        - handwritten 1.0 0"} <= set(shown)
     assert [numbers(target) for target in targets] == ["1.1", "1.1"]
 
     applied(asking("libnumbers >=2", "handwritten"))
@@ -349,13 +347,13 @@ def test_a_full_disk_leaves_the_old_environment_in_use(
     apply: Apply, applied: Apply, as_before: None, targets: list[Machine], channel: Callable[..., None]
 ) -> None:
     """The disk has room for the environment and not for the next one."""
-    channel(LARGE)
+    channel(Package("huge", "1.0", noarch="generic", files={"share/huge": "x" * (20 << 20)}))
     target = targets[0]
     there = {"conda_prefix": "/small/conda", "conda_base_packages": [], "conda_environments": [DATA]}
     applied(there, hosts=target.host.name)
     result = apply(
         hosts=target.host.name,
-        variables={**there, "conda_environments": [{**DATA, "packages": ["libnumbers >=2", "large"]}]},
+        variables={**there, "conda_environments": [{**DATA, "packages": ["libnumbers >=2", "huge"]}]},
     )
     assert result.rc != 0
     assert "Free space on the disk" in result.text or "No space left on device" in result.text
