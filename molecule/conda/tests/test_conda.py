@@ -322,10 +322,15 @@ def test_a_run_killed_while_it_links_leaves_the_old_environment_in_use(
         ({"conda_environments": [{"name": "../x", "packages": ["python"]}]}, "is no name of an environment"),
     ],
 )
-def test_bad_input_changes_nothing(
-    refused: Callable[[dict[str, Any], str], None], variables: dict[str, Any], words: str
-) -> None:
-    refused(variables, words)
+def test_bad_input_changes_nothing(apply: Apply, targets: list[Machine], variables: dict[str, Any], words: str) -> None:
+    target = targets[0]
+    before = fingerprint.of(target)
+    result = apply(hosts=target.host.name, variables=variables)
+    assert result.rc != 0
+    assert words in result.text
+    # What was downloaded before the refusal stays in the cache.
+    changes = fingerprint.difference(before, fingerprint.of(target))
+    assert [line for line in changes if " /opt/conda/cache" not in line] == []
 
 
 def test_what_another_installer_made_is_left_alone(
