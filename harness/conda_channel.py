@@ -1,6 +1,6 @@
 """A small conda channel: real packages (.conda and .tar.bz2) with an index, which solvers and installers take as any other.
 
-python -m harness.conda_channel DIRECTORY    write the channel of the table there
+python -m harness.conda_channel    have the depot serve the channel of the table as http://DEPOT/conda/conda-forge
 
 What it holds is data: `depot_files/conda/packages.yml`. Tests make packages of their own with `Package` and `write`. Formats: conda's
 documentation of packages and of repodata.json; CEP 20 has noarch python, and `.conda` is a zip of two tar.zst.
@@ -12,7 +12,6 @@ import bz2
 import hashlib
 import io
 import json
-import sys
 import tarfile
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -26,6 +25,8 @@ import zstandard
 from harness import depot
 
 TABLE = depot.FILES / "conda" / "packages.yml"
+# Below it lie channels by their names, as below conda's `channel_alias`.
+PLACE = depot.WWW / "conda" / "conda-forge"
 SUBDIRS = ("linux-64", "noarch")
 
 # Packages carry this date, so the same sources give the same bytes. Seconds since 1970: 2026-01-01.
@@ -163,9 +164,23 @@ def read_table() -> list[Package]:
 
 def from_row(row: Mapping[str, Any]) -> Package:
     values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
-    if values.pop("carries", None) == "python":
-        values.update(imitated_python(values["version"]))
+    match values.pop("carries", None):
+        case "python":
+            values.update(imitated_python(values["version"]))
+        case "conda":
+            values.update(imitated_conda())
     return Package(**values)
+
+
+def imitated_conda() -> dict[str, Mapping[str, str]]:
+    """What finds environments by their names and activates them, from `depot_files/conda/imitation`."""
+    source = TABLE.parent / "imitation"
+    return {
+        "files": {
+            "bin/conda": (source / "conda").read_text(),
+            "etc/profile.d/conda.sh": (source / "conda.sh").read_text(),
+        }
+    }
 
 
 def imitated_python(version: str) -> dict[str, Mapping[str, str]]:
@@ -210,4 +225,4 @@ def write(folder: Path, packages: Iterable[Package]) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]), read_table())
+    write(PLACE, read_table())

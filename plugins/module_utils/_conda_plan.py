@@ -24,6 +24,8 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 PIP = " (pip)"
 
 VERSION = re.compile(r"[0-9]+(\.[0-9]+)*")
+# For `cuda`: what the host's driver supports.
+AUTO = "auto"
 
 # What makes a generation: the packages asked for, channels, CUDA version, lock. Text and lists of text only, as JSON keeps it.
 Spec = dict[str, t.Any]
@@ -77,6 +79,7 @@ def _hint(before: Package, after: Package) -> str:
 @dataclasses.dataclass(frozen=True)
 class Receipt:
     """What was installed. *records* are the files in conda-meta with their SHA-256, *distributions* what Python finds in site-packages.
+    *cuda* is the version that it was solved for.
 
     Before a prefix is linked it has a receipt that is not *complete*: whatever lies there then is ours, and of no use.
     """
@@ -86,6 +89,7 @@ class Receipt:
     packages: Packages = dataclasses.field(default_factory=dict)
     records: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     distributions: t.Sequence[str] = ()
+    cuda: str = ""
 
     def to_json(self) -> dict[str, t.Any]:
         packages = {name: list(package) for name, package in self.packages.items()}
@@ -142,17 +146,30 @@ def from_channels(packages: Packages) -> Packages:
 
 @dataclasses.dataclass(frozen=True)
 class Generation:
-    """One that was completed. *present* is what is in it now, *lost* what Python no longer finds."""
+    """One that was completed. *present* is what is in it now, *lost* what Python no longer finds, *changed* the files in words."""
 
     number: int
     receipt: Receipt
     present: Packages
     lost: t.Sequence[str] = ()
+    changed: t.Sequence[str] = ()
     has_lock: bool = True
 
     @property
+    def drift(self) -> list[str]:
+        """What others did to it, in words."""
+        seen = difference(self.receipt.packages, self.present)
+        return [
+            *(f"{row} was added" for row in seen.added),
+            *(f"{row} was removed" for row in seen.removed),
+            *(f"{row} was changed" for row in seen.replaced),
+            *(f"{name} was removed" for name in self.lost),
+            *self.changed,
+        ]
+
+    @property
     def intact(self) -> bool:
-        return self.present == self.receipt.packages and not self.lost
+        return self.present == self.receipt.packages and not self.lost and not self.changed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,7 +201,10 @@ class Environment:
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """One environment as asked for. *generation* 0 stands for what *spec* leads to, *keep* counts those kept for going back."""
+    """One environment as asked for. *generation* 0 stands for what *spec* leads to, *keep* counts those kept for going back.
+
+    *cuda* is the version that solving is to see, where the spec says "auto" that of the host's driver; empty is none.
+    """
 
     name: str
     spec: Spec
@@ -192,10 +212,15 @@ class Wanted:
     generation: int = 0
     update: bool = False
     keep: int = 1
+    cuda: str = ""
 
 
-def check(wanted: t.Sequence[Wanted], environments: t.Mapping[str, Environment]) -> None:
-    """Refuse what cannot be meant."""
+def check(root: str, wanted: t.Sequence[Wanted], environments: t.Mapping[str, Environment]) -> None:
+    """Refuse what cannot be meant. *root* is a conda of somebody else that lies where the environments would, or empty."""
+    if root and any(row.present for row in wanted):
+        raise CondaError(
+            f"{root} is a conda of its own: it was not made by this module and is left alone. Move it away, or set `root`"
+        )
     names = [row.name for row in wanted]
     for name in names:
         if not NAME.fullmatch(name):
@@ -216,9 +241,9 @@ def check(wanted: t.Sequence[Wanted], environments: t.Mapping[str, Environment])
             raise CondaError(
                 f"the environment {row.name} has no generation {row.generation}: choose among {there}, or leave `generation` out"
             )
-        if row.spec["cuda"] and not VERSION.fullmatch(row.spec["cuda"]):
+        if row.spec["cuda"] not in ("", AUTO) and not VERSION.fullmatch(row.spec["cuda"]):
             raise CondaError(
-                f"the environment {row.name} has {row.spec['cuda']!r} for `cuda`: set a version such as 12.8, or leave it out"
+                f"the environment {row.name} has {row.spec['cuda']!r} for `cuda`: set a version such as 12.8, or auto, or leave it out"
             )
         if row.present and not row.generation and not row.spec["packages"] and not row.spec["lock"]:
             raise CondaError(f"the environment {row.name} has neither `packages` nor a `lock`: set one of them")
@@ -253,12 +278,29 @@ def decide(wanted: Wanted, environment: Environment) -> Decision:
         return Decision(use=wanted.generation)
     if wanted.update:
         return Decision()
-    same = [row for row in by_preference(environment) if row.receipt.spec == wanted.spec]
+    same = [row for row in by_preference(environment) if leads_to(wanted, row.receipt)]
     intact = [row for row in same if row.intact]
     if intact:
         return Decision(use=intact[0].number)
     locked = [row for row in same if row.has_lock]
     return Decision(again=locked[0].number) if locked else Decision()
+
+
+def leads_to(wanted: Wanted, receipt: Receipt) -> bool:
+    """Whether a request leads to what was made from this. Another mirror of the same channels makes no difference."""
+    mirrored = {**receipt.spec, "channel_alias": wanted.spec["channel_alias"]}
+    return mirrored == wanted.spec and serves(receipt.cuda, wanted.cuda)
+
+
+def serves(solved: str, offered: str) -> bool:
+    """Whether what was solved for one CUDA is good with a driver for another: with a newer one. And GPUs are not left unused."""
+    if not solved or not offered:
+        return solved == offered
+    return _numbers(solved) <= _numbers(offered)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
 
 
 def by_preference(environment: Environment) -> list[Generation]:
@@ -276,7 +318,7 @@ def stays(wanted: Wanted, environment: Environment) -> int | None:
     if current is None or wanted.update or not current.has_lock:
         return None
     alike = {**current.receipt.spec, "packages": wanted.spec["packages"]} == wanted.spec
-    return current.number if alike else None
+    return current.number if alike and serves(current.receipt.cuda, wanted.cuda) else None
 
 
 def settle(wanted: Wanted, solved: Packages, environment: Environment) -> Decision:

@@ -55,7 +55,8 @@ def packages_of(records: Records) -> dict[str, Package]:
 
 def channels(spec: Spec) -> Records:
     """A channel is an address, or a name below the alias."""
-    alias = {"channel_alias": spec["channel_alias"]} if spec["channel_alias"] else {}
+    # Without the slash the last part would be replaced, as in a relative link.
+    alias = {"channel_alias": spec["channel_alias"].rstrip("/") + "/"} if spec["channel_alias"] else {}
     configuration = rattler.ChannelConfig(**alias)
     return [rattler.Channel(name, configuration) for name in spec["channels"]]
 
@@ -83,15 +84,15 @@ def virtual_packages(cuda: str) -> Records:
     return found
 
 
-def solve(name: str, spec: Spec, locked: Records, cache: str, timeout: int) -> Records:
+def solve(name: str, spec: Spec, cuda: str, locked: Records, cache: str, timeout: int) -> Records:
     """The packages that a spec leads to. Those *locked* stay as they are as far as the spec lets them.
 
-    *cache* keeps the channels' indexes, *timeout* is in seconds.
+    *cuda* is the version that the driver supports, *cache* keeps the channels' indexes, *timeout* is in seconds.
     """
     asked = match_specs(name, spec["packages"])
     gateway = rattler.Gateway(cache_dir=pathlib.Path(cache))
     task = rattler.solve(
-        channels(spec), asked, gateway=gateway, locked_packages=locked, virtual_packages=virtual_packages(spec["cuda"])
+        channels(spec), asked, gateway=gateway, locked_packages=locked, virtual_packages=virtual_packages(cuda)
     )
     try:
         return asyncio.run(_within(timeout, task))

@@ -21,6 +21,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda_plan 
     PIP,
     CondaError,
     Package,
+    Wanted,
     distribution,
     normalized,
 )
@@ -52,17 +53,40 @@ def without(lock: str, names: t.Container[str]) -> str:
     return "".join(f"{block}\n" for block in kept)
 
 
+# The CUDA versions for which PyTorch has an index of its own (download.pytorch.org/whl), oldest first; uv knows them by these names.
+TORCH_BACKENDS = {
+    (11, 8): "cu118",
+    (12, 1): "cu121",
+    (12, 4): "cu124",
+    (12, 6): "cu126",
+    (12, 8): "cu128",
+    (12, 9): "cu129",
+}
+TORCH_BACKENDS.update({(13, 0): "cu130", (13, 2): "cu132"})
+
+
+def torch_backend(cuda: str) -> str:
+    """Which wheels of PyTorch run with a driver that supports this version of CUDA: the newest that is not newer."""
+    supported = tuple(map(int, cuda.split("."))) if cuda else ()
+    return next((name for version, name in reversed(TORCH_BACKENDS.items()) if version <= supported), "cpu")
+
+
 class Uv:
-    """`uv pip` for one environment. *index_url* empty: what the host's uv.toml says."""
+    """`uv pip` for one environment. *index_url* empty: what the host's uv.toml says.
 
-    def __init__(self, program: str, cache: str, index_url: str, run_command: RunCommand) -> None:
-        self.program, self.cache, self.index_url, self.run_command = program, cache, index_url, run_command
+    *torch_index*: torch and what belongs to it come from PyTorch's own index, in the variant for the environment's CUDA.
+    """
 
-    def lock(self, name: str, lines: t.Sequence[str], prefix: str, theirs: t.Sequence[str]) -> str:
-        """A lock of what *lines* lead to. *theirs* are the distributions that conda brought.
+    def __init__(self, program: str, cache: str, index_url: str, torch_index: bool, run_command: RunCommand) -> None:
+        self.program, self.cache, self.run_command = program, cache, run_command
+        self.index_url, self.torch_index = index_url, torch_index
+
+    def lock(self, wanted: Wanted, prefix: str, theirs: t.Sequence[str]) -> str:
+        """A lock of what the request's lines lead to. *theirs* are the distributions that conda brought.
 
         Lines that all have hashes are a lock already.
         """
+        lines = wanted.spec["pip"]
         owned = dict(map(distribution, theirs))
         if all("--hash=" in line for line in lines):
             return without("".join(f"{line}\n" for line in lines), owned)
@@ -73,30 +97,23 @@ class Uv:
             held = (f"{project}=={package.version}\n" for project, package in owned.items() if package.version)
             constraints.write("".join(held))
             constraints.flush()
-            wanted = "".join(f"{line}\n" for line in lines)
-            out = self._run(name, prefix, "compile", *options, "--constraints", constraints.name, "-", data=wanted)
+            asked = "".join(f"{line}\n" for line in lines)
+            out = self._run(wanted, prefix, "compile", *options, "--constraints", constraints.name, "-", data=asked)
         return without(out, owned)
 
-    def install(self, name: str, lock: str, prefix: str) -> None:
-        self._run(
-            name,
-            prefix,
-            "install",
-            "--require-hashes",
-            "--no-deps",
-            "--only-binary",
-            ":all:",
-            "--requirements",
-            "-",
-            data=lock,
-        )
+    def install(self, wanted: Wanted, lock: str, prefix: str) -> None:
+        options = ["--require-hashes", "--no-deps", "--only-binary", ":all:", "--requirements", "-"]
+        self._run(wanted, prefix, "install", *options, data=lock)
 
-    def _run(self, name: str, prefix: str, command: str, *options: str, data: str) -> str:
+    def _run(self, wanted: Wanted, prefix: str, command: str, *options: str, data: str) -> str:
+        name = wanted.name
         if not os.path.exists(self.program):
             raise CondaError(
                 f"the environment {name} asks for `pip`, and {self.program} is missing: the role conda installs it"
             )
-        index = ("--index-url", self.index_url) if self.index_url else ()
+        index = ["--index-url", self.index_url] if self.index_url else []
+        if self.torch_index:
+            index += ["--torch-backend", torch_backend(wanted.cuda)]
         python = os.path.join(prefix, "bin", "python")
         rc, out, err = self.run_command(
             [self.program, "pip", command, "--quiet", "--python", python, "--cache-dir", self.cache, *index, *options],

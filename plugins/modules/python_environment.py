@@ -32,7 +32,7 @@ options:
     default: /opt/rigwright/python
   state:
     description:
-      - V(absent) removes the link and every environment beside it.
+      - V(absent) removes the link and every environment beside it, and their directory when it is empty then.
     type: str
     choices: [present, absent]
     default: present
@@ -168,6 +168,9 @@ def main() -> None:
                 os.unlink(path)
             for directory in surplus:
                 shutil.rmtree(directory)
+            folder = os.path.dirname(path)
+            if not wanted and os.path.dirname(folder) != "/" and os.path.isdir(folder) and not os.listdir(folder):
+                os.rmdir(folder)
     except OSError as error:
         module.fail_json(msg=f"{path} cannot be made: {error}. Free space on its disk, or look at that path.")
     module.exit_json(changed=changed, directory=wanted, diff={"before": {path: current}, "after": {path: wanted}})

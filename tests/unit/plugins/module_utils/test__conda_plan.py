@@ -21,7 +21,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda_plan 
     check,
     decide,
     difference,
+    leads_to,
     present_packages,
+    serves,
     settle,
     stays,
     surplus,
@@ -230,22 +232,47 @@ def test_generations_that_nobody_goes_back_to_go(use, keep, goes):
 @pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "-x", "a/b", "a b", "a\n", "ü"])
 def test_strange_names_are_refused(name):
     with pytest.raises(CondaError, match="is no name of an environment"):
-        check([Wanted(name, spec("numpy"))], {})
+        check("", [Wanted(name, spec("numpy"))], {})
 
 
 @pytest.mark.parametrize("cuda", ["twelve", "12.", "12.8 ", "v12"])
 def test_a_strange_version_of_cuda_is_refused(cuda):
     with pytest.raises(CondaError, match="for `cuda`"):
-        check([Wanted("e", spec("numpy", cuda=cuda))], {"e": environment(None)})
+        check("", [Wanted("e", spec("numpy", cuda=cuda))], {"e": environment(None)})
 
 
 def test_what_is_not_ours_is_refused_only_where_something_is_wanted():
     there = {"e": environment(None, foreign="/opt/conda/envs/e")}
     with pytest.raises(CondaError, match="/opt/conda/envs/e is in the way"):
-        check([wanted("numpy")], there)
-    check([wanted("numpy", present=False)], there)
+        check("", [wanted("numpy")], there)
+    check("", [wanted("numpy", present=False)], there)
 
 
 def test_a_generation_that_went_is_refused_with_those_that_are_there():
     with pytest.raises(CondaError, match="choose among 1, 2, 3"):
-        check([wanted(generation=9)], {"e": THREE})
+        check("", [wanted(generation=9)], {"e": THREE})
+
+
+# ---- Another driver, another mirror -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("solved", "offered", "good"),
+    [
+        ("", "", True),
+        ("12.8", "12.8", True),
+        ("12.8", "13.0", True),
+        ("12.8", "12.10", True),
+        ("12.8", "12.6", False),
+        ("", "12.8", False),
+        ("12.8", "", False),
+    ],
+)
+def test_builds_are_good_with_a_newer_driver_and_a_gpu_is_not_left_unused(solved, offered, good):
+    assert serves(solved, offered) == good
+
+
+def test_another_mirror_leads_to_the_same_environment():
+    receipt = Receipt(spec("numpy", channel_alias="https://a.example"), True)
+    assert leads_to(Wanted("e", spec("numpy", channel_alias="https://b.example")), receipt)
+    assert not leads_to(Wanted("e", spec("scipy", channel_alias="https://b.example")), receipt)

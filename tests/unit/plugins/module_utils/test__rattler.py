@@ -33,7 +33,7 @@ def channel(tmp_path: Path) -> str:
 
 
 def solve(wanted: dict[str, Any], tmp_path: Path, locked: Any = ()) -> Any:
-    return _rattler.solve("e", wanted, list(locked), str(tmp_path / "index"), 60)
+    return _rattler.solve("e", wanted, wanted["cuda"], list(locked), str(tmp_path / "index"), 60)
 
 
 def test_packages_have_version_build_and_the_sha256_of_their_archive(channel, tmp_path):
@@ -78,11 +78,10 @@ def test_cuda_is_what_the_spec_says_and_not_what_the_machine_has(monkeypatch):
     assert "__cuda" not in {row.name.normalized for row in _rattler.virtual_packages("")}
 
 
-def test_a_channel_by_name_lies_below_the_alias_and_one_by_address_does_not():
-    named, addressed = _rattler.channels(
-        {"channels": ["conda-forge", "https://b.example/c"], "channel_alias": "https://a.example"}
-    )
-    assert named.base_url.rstrip("/") == "https://a.example/conda-forge"
+@pytest.mark.parametrize("alias", ["https://a.example/cloud", "https://a.example/cloud/"])
+def test_a_channel_by_name_lies_below_the_alias_and_one_by_address_does_not(alias):
+    named, addressed = _rattler.channels({"channels": ["conda-forge", "https://b.example/c"], "channel_alias": alias})
+    assert named.base_url.rstrip("/") == "https://a.example/cloud/conda-forge"
     assert addressed.base_url.rstrip("/") == "https://b.example/c"
 
 
@@ -105,4 +104,4 @@ def test_a_silent_channel_is_given_up(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         wanted = spec(f"http://127.0.0.1:{silent.getsockname()[1]}/c", "numpy")
         with pytest.raises(CondaError, match="was not solved within 1 s"):
-            _rattler.solve("e", wanted, [], str(tmp_path), 1)
+            _rattler.solve("e", wanted, "", [], str(tmp_path), 1)

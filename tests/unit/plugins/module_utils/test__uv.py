@@ -7,8 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda_plan import CondaError, Package
-from ansible_collections.rigwright.workstation.plugins.module_utils._uv import Uv, blocks, requested, without
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda_plan import CondaError, Package, Wanted
+from ansible_collections.rigwright.workstation.plugins.module_utils._uv import (
+    Uv,
+    blocks,
+    requested,
+    torch_backend,
+    without,
+)
 
 LOCK = """\
 einops==0.8.1 \\
@@ -62,23 +68,47 @@ class Program:
         return self.answer
 
     def uv(self, index_url: str = "") -> Uv:
-        return Uv(str(self.path), "/cache", index_url, self.run)
+        return Uv(str(self.path), "/cache", index_url, True, self.run)
+
+
+def wanted(*lines: str, cuda: str = "") -> Wanted:
+    return Wanted("e", {"pip": list(lines)}, cuda=cuda)
 
 
 def test_what_conda_brought_binds_the_rest(tmp_path):
     program = Program(tmp_path, out=LOCK)
-    lock = program.uv().lock("e", ["layers"], "/prefix", ["einops-0.8.1.dist-info", "odd.egg-info"])
+    lock = program.uv().lock(wanted("layers"), "/prefix", ["einops-0.8.1.dist-info", "odd.egg-info"])
     assert program.constraints == "einops==0.8.1\n"
     assert "einops" not in lock and "Typing_Extensions" in lock
 
 
 def test_an_index_is_named_only_where_one_is_set(tmp_path):
     program = Program(tmp_path)
-    program.uv().install("e", LOCK, "/prefix")
-    program.uv("https://index.example/simple").install("e", LOCK, "/prefix")
+    program.uv().install(wanted(), LOCK, "/prefix")
+    program.uv("https://index.example/simple").install(wanted(), LOCK, "/prefix")
     assert "--index-url" not in program.asked[0]
     assert program.asked[1][program.asked[1].index("--index-url") + 1] == "https://index.example/simple"
     assert all("--require-hashes" in command and "--no-deps" in command for command in program.asked)
+
+
+@pytest.mark.parametrize(
+    ("cuda", "backend"),
+    [
+        ("", "cpu"),
+        ("11.4", "cpu"),
+        ("12.2", "cu121"),
+        ("12.7", "cu126"),
+        ("12.8", "cu128"),
+        ("13.1", "cu130"),
+        ("13.4", "cu132"),
+    ],
+)
+def test_torch_comes_in_the_newest_variant_that_the_driver_supports(tmp_path, cuda, backend):
+    assert torch_backend(cuda) == backend
+    program = Program(tmp_path, out=LOCK)
+    program.uv().lock(wanted("torch", cuda=cuda), "/prefix", [])
+    program.uv().install(wanted("torch", cuda=cuda), LOCK, "/prefix")
+    assert [command[command.index("--torch-backend") + 1] for command in program.asked] == [backend, backend]
 
 
 def test_the_words_of_uv_are_told_in_one_line(tmp_path):
@@ -86,9 +116,11 @@ def test_the_words_of_uv_are_told_in_one_line(tmp_path):
     with pytest.raises(
         CondaError, match="the environment e cannot have .*: No solution found: Because b and c. Loosen"
     ):
-        program.uv().install("e", LOCK, "/prefix")
+        program.uv().install(wanted(), LOCK, "/prefix")
 
 
 def test_without_uv_it_is_told_where_it_comes_from(tmp_path):
     with pytest.raises(CondaError, match="uv is missing: the role conda installs it"):
-        Uv(str(tmp_path / "uv"), "/cache", "", lambda *_rest, **_options: (0, "", "")).install("e", LOCK, "/prefix")
+        Uv(str(tmp_path / "uv"), "/cache", "", True, lambda *_rest, **_options: (0, "", "")).install(
+            wanted(), LOCK, "/prefix"
+        )

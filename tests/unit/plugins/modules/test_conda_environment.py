@@ -85,7 +85,7 @@ class Host:
 
     def ask(self, *packages: str, check: bool = False, **rest: Any) -> dict[str, Any]:
         """One environment, `research`; gives what became of it, or why nothing did."""
-        options = {name: rest.pop(name) for name in ("keep", "channels", "timeout") if name in rest}
+        options = {name: rest.pop(name) for name in ("keep", "channels", "channel_alias", "timeout") if name in rest}
         result = self.run({"name": "research", "packages": list(packages), **rest}, check=check, **options)
         return {**result, **result.get("environments", {}).get("research", {})}
 
@@ -221,6 +221,76 @@ def test_other_words_for_the_same_packages_install_nothing(host):
     result = host.ask("libnumbers >=2")
     assert result["changed"] and result["generation"] == 1
     assert not host.ask("libnumbers  >=2")["changed"]
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Give the host a driver: its version."""
+
+    def install(version: str) -> None:
+        found = {"libraries": {"cuda": version}}
+        monkeypatch.setattr(conda_environment.gpu, "read_driver", lambda _tree: found)
+
+    return install
+
+
+def test_builds_follow_the_first_driver_and_an_older_one_but_no_newer_one(host, driver):
+    for version, build, generation in (
+        ("", "cpu", 1),
+        ("570.86.10", "cuda", 2),  # CUDA 12.8
+        ("580.95.05", "cuda", 2),
+        ("560.35.03", "cpu", 1),  # CUDA 12.6, and the build wants 12.8
+    ):
+        driver(version)
+        result = host.ask("trainer")
+        assert (host.read("share/trainer"), result["generation"]) == (f"{build}\n", generation)
+        assert not host.ask("trainer")["changed"]
+
+
+def test_another_mirror_leaves_environments_as_they_are(host):
+    alias = host.channel.parent.as_uri()
+    assert host.ask("libnumbers <2", channels=["channel"], channel_alias=alias)["changed"]
+    host.add(Package("libnumbers", "1.2"))
+    assert not host.ask("libnumbers <2", channels=["channel"], channel_alias="https://mirror.example/cloud")["changed"]
+
+
+def test_environments_that_are_not_named_go_only_when_asked(host):
+    host.run({"name": "one", "packages": ["libnumbers"]}, {"name": "two", "packages": ["libnumbers"]})
+    theirs = host.root / "envs/theirs/conda-meta"
+    theirs.mkdir(parents=True)
+    assert not host.run({"name": "one", "packages": ["libnumbers"]})["changed"]
+    result = host.run({"name": "one", "packages": ["libnumbers"]}, exclusive=True)
+    assert result["environments"]["two"]["removed"] == ["libnumbers 2.0 0"]
+    assert host.run(exclusive=True)["changed"]
+    assert not (host.root / "generations").exists() and theirs.exists()
+    assert not host.run(exclusive=True)["changed"]
+
+
+def test_users_can_read_the_records_and_conda_leaves_the_environment_alone(host):
+    host.ask("plotter", PYTHON)
+    modes = {path.stat().st_mode & 0o777 for path in (host.prefix() / "conda-meta").iterdir()}
+    assert modes == {0o644}
+    assert "conda_environments" in json.loads(host.read("conda-meta/frozen"))["message"]
+
+
+def test_nobody_may_write_where_uv_has_its_locks(host, index):
+    ask_index(host, index, "einops")
+    assert (host.root / "cache").stat().st_mode & 0o777 == 0o700
+    assert [
+        path for path in host.generation(1).rglob("*") if not path.is_symlink() and path.stat().st_mode & 0o022
+    ] == []
+
+
+def test_libraries_are_compiled_since_users_cannot(host):
+    host.ask("plotter", PYTHON)
+    assert list((host.prefix() / SITE_PACKAGES / "mathkit/__pycache__").glob("*.pyc"))
+
+
+def test_a_conda_that_somebody_installed_is_left_alone(host):
+    (host.root / "conda-meta").mkdir(parents=True)
+    assert "is a conda of its own: it was not made by this module" in refused(host.ask("libnumbers"))
+    assert os.listdir(host.root) == ["conda-meta"]
+    assert not host.ask(state="absent")["changed"]
 
 
 def test_several_environments_in_one_run(host):
@@ -366,6 +436,34 @@ def test_a_record_that_says_the_same_in_other_words_is_no_drift(host):
     record.unlink()  # a hard link to nothing else, but a tool would replace it as well
     record.write_text(text)
     assert not host.ask("libnumbers")["changed"]
+
+
+@pytest.mark.parametrize(
+    ("change", "fate"), [(lambda path: path.write_text("edited\n"), "changed"), (lambda path: path.unlink(), "removed")]
+)
+def test_a_file_that_was_edited_or_removed_is_found_by_its_name_and_package(host, change, fate):
+    host.ask("plotter", PYTHON)
+    change(host.prefix() / "share/numbers/version")
+    for check in (True, False):
+        result = host.ask("plotter", PYTHON, check=check)
+        assert result["changed"] and result["drift"] == [f"share/numbers/version of libnumbers was {fate}"]
+    assert host.read("share/numbers/version") == "1.1\n"
+    assert not host.ask("plotter", PYTHON)["changed"]
+
+
+def test_files_that_nobody_installed_are_no_drift(host):
+    host.ask("plotter", PYTHON)
+    subprocess.run((host.prefix() / "bin/mathkit",), stdout=subprocess.DEVNULL, check=True)  # may compile
+    (host.prefix() / "share/notes").write_text("mine\n")
+    assert not host.ask("plotter", PYTHON)["changed"]
+
+
+def test_going_back_to_a_generation_that_was_edited_mends_it(host):
+    host.ask("libnumbers <2")
+    host.ask("libnumbers >=2")
+    (host.generation(1) / "share/numbers/version").unlink()
+    assert host.ask("libnumbers <2")["generation"] == 3
+    assert host.read("share/numbers/version") == "1.1\n"
 
 
 def test_a_prefix_that_was_removed_by_hand_comes_back(host):
@@ -655,7 +753,7 @@ def test_killed_at_any_step_an_environment_is_in_use_and_the_next_run_ends_alike
         (left,) = (path for path in (host.root / "generations/research").iterdir() if path.is_dir())
         assert host.prefix().resolve() == left
         names = {path.name for path in left.parent.iterdir()}
-        assert names == {left.name, f"{left.name}.json", f"{left.name}.lock"}
+        assert names == {left.name, f"{left.name}.json", f"{left.name}.lock", f"{left.name}.files.json"}
         assert not host.ask("libnumbers ==1.1", keep=0)["changed"]
     assert step > 5
 

@@ -77,7 +77,7 @@ def test_from_nothing_to_another_version_and_back_to_nothing(host, snapshot):
     (host.path / ".rigwright").unlink()  # as a killed run leaves it
     assert host.run(new)["changed"] and host.version() == "2.0"
 
-    assert host.run(None, state="absent")["changed"] and not list(host.path.parent.iterdir())
+    assert host.run(None, state="absent")["changed"] and not host.path.parent.exists()
     assert not host.run(None, state="absent")["changed"]
 
 
