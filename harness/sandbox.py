@@ -29,20 +29,13 @@ OWNER = 1000  # the user that image_setup.sh makes
 # Of all hosts; nothing uses it on a host that has no ccache (imitated_gpu.share_compiler_cache).
 COMPILER_CACHE = depot.BUILDS / "ccache"
 
-# What a container manager leaves to do before systemd starts:
-# - a booted machine has shared mounts, and without them no unit gets its credentials;
-# - each boot has an identifier of its own, by which `ansible.builtin.reboot` knows that a machine is back (systemd-nspawn does the same);
-# - a container sees the cards of its machine and cannot have them: the site would install a driver for a GPU that is not its own.
-BOOT = [
-    "sh",
-    "-c",
-    "mount --make-rshared / && cat /proc/sys/kernel/random/uuid >/run/boot_id"
-    " && mount --bind /run/boot_id /proc/sys/kernel/random/boot_id && rm /run/boot_id"
-    " && { [ ! -d /sys/bus/pci ] || { mount -t tmpfs -o mode=755 pci /sys/bus/pci && mkdir /sys/bus/pci/devices /sys/bus/pci/drivers; }; }"
-    " && exec /sbin/init",
-]
+BOOT = Path(__file__).with_name("host_boot.sh")
 
-# What systemd, sshd, cron, nftables and FUSE need in a container. Never --privileged: a sandbox host may not touch this machine.
+# Block major 7 and the misc device that hands out a free one. They are the machine's, so only a lab that mounts file systems has them.
+LOOP_DEVICE_RULES = ["b 7:* rwm", "c 10:237 rwm"]
+LOOP_NODES = 64  # the kernel hands out the lowest free number, and all hosts of the machine share them
+
+# What systemd, sshd, cron, nftables, FUSE and dockerd need in a container. Never --privileged: a sandbox host may not touch this machine.
 CAPABILITIES = [
     *("CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "SETFCAP", "MKNOD", "SYS_CHROOT"),
     *("SETUID", "SETGID", "SETPCAP", "KILL", "SYS_NICE", "SYS_PTRACE", "SYS_TIME", "SYS_ADMIN", "IPC_LOCK"),
@@ -115,13 +108,14 @@ def start(client: docker.DockerClient, wanted: Lab, host: Host) -> str:
         container.remove(force=True, v=True)
     container = client.containers.create(
         image,
-        BOOT,
+        ["sh", "-c", BOOT.read_text(), BOOT.name, str(LOOP_NODES if wanted.loop_devices else 0)],
         name=host.container,
         hostname=host.name,
         labels=engine.LABELS | labels,
         environment={"container": "docker"},
         cap_drop=["ALL"],
         cap_add=CAPABILITIES,
+        device_cgroup_rules=LOOP_DEVICE_RULES if wanted.loop_devices else [],
         security_opt=["seccomp=unconfined", "apparmor=unconfined"],
         cgroupns="private",
         tmpfs={"/run": "", "/run/lock": "", "/tmp": "exec"},  # noqa: S108

@@ -251,3 +251,8 @@ def test_a_version_that_is_not_pinned_is_never_downloaded(monkeypatch):
 def test_hosts_get_no_capability_over_the_machine():
     assert not {"SYS_MODULE", "SYS_RAWIO", "SYS_BOOT", "ALL"}.intersection(sandbox.CAPABILITIES)
     assert len(sandbox.CAPABILITIES) == len(set(sandbox.CAPABILITIES))
+
+
+def test_hosts_get_no_device_of_the_machine_but_loop_devices():
+    loop, loop_control = "b 7:", "c 10:237 "
+    assert all(rule.startswith((loop, loop_control)) for rule in sandbox.LOOP_DEVICE_RULES)
