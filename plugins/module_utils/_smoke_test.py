@@ -297,7 +297,7 @@ def compare(
     if not host.has_gpu:
         return {"id": id_, "status": "skip", "evidence": "no NVIDIA GPU here: trained on the processor", "remedy": ""}
     if not host.listed:
-        evidence = f"{host.devices} NVIDIA GPUs on the PCI bus, and nvidia-smi lists none. {host.words}".strip()
+        evidence = f"NVIDIA GPUs on the PCI bus: {host.devices}, and nvidia-smi lists none. {host.words}".strip()
         return {"id": id_, "status": "fail", "evidence": evidence, "remedy": "apply the role nvidia_driver, or reboot"}
     seen = [(place, account) for place, account in accounts if "gpus" in account and place.device != CPU]
     apart = [(place, account) for place, account in seen if not _same(host, place, account, gpu_options)]
