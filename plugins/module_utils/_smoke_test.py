@@ -295,7 +295,7 @@ def compare(
         remedy = "look for the card: lspci -d 10de:, the firmware's settings, its power"
         return {"id": id_, "status": "fail", "evidence": evidence, "remedy": remedy}
     if not host.has_gpu:
-        return {"id": id_, "status": "skip", "evidence": "no NVIDIA GPU here: trained on the processor", "remedy": ""}
+        return {"id": id_, "status": "skip", "evidence": "no NVIDIA GPU here", "remedy": ""}
     if not host.listed:
         evidence = f"NVIDIA GPUs on the PCI bus: {host.devices}, and nvidia-smi lists none. {host.words}".strip()
         return {"id": id_, "status": "fail", "evidence": evidence, "remedy": "apply the role nvidia_driver, or reboot"}

@@ -20,7 +20,7 @@ Run = Callable[..., dict[str, Any]]
 
 UUID = "GPU-00000000-0000-0000-0000-000000000001"
 # What the program would say, by a program that is quick.
-ACCOUNT = {
+ACCOUNT: dict[str, Any] = {
     "reason": "",
     "words": "",
     "gpus": [],
