@@ -176,7 +176,7 @@ def _end(words: str) -> str:
 
 _OF_CONTAINERS = (
     "see what `nvidia-ctk cdi list` has and run `systemctl restart nvidia-cdi-refresh`; the role nvidia_container_toolkit makes"
-    " these devices. Docker 20 to 24 has no CDI: smoke_test_gpu_options: [--gpus, all]"
+    " these devices. Docker has CDI from 25 on, and up to 27 as a feature to switch on; without it, smoke_test_gpu_options: [--gpus, all]"
 )
 # What the CUDA driver says of itself (cuInit), by place; "" is for every other word.
 _DRIVER: dict[str, dict[str, str]] = {
