@@ -132,7 +132,7 @@ def container_command(
 ) -> list[str]:
     """Run the program in a container that has nothing but the image, and leaves nothing."""
     confinement = ("--network", "none", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
-    traceless = ("--rm", "--pull", "never", "--log-driver", "none", "--env", "CUDA_CACHE_DISABLE=1")
+    traceless = ("--rm", "--pull", "never", "--log-driver", "none", "--tmpfs", "/tmp", "--env", "CUDA_CACHE_DISABLE=1")  # noqa: S108
     return [
         *("docker", "run", "--interactive", "--name", container, "--user", user),
         *traceless,
