@@ -104,9 +104,8 @@ def run(wanted: argparse.Namespace, account: Account) -> None:
     account.update(device=device, device_name=name_of(torch, device))
     try:
         account.update(train(torch, datasets.load_digits(), device, wanted.epochs))
-    except (
-        RuntimeError
-    ) as error:  # PyTorch's own: no kernel for this GPU, memory that is full, a library that is missing
+    # PyTorch's own: no kernel for this GPU, memory that is full. It loads more of itself here, too.
+    except (RuntimeError, ImportError, OSError) as error:
         raise Failed("training", one_line(error)) from error
     if account["accuracy"] < wanted.accuracy:
         raise Failed(
