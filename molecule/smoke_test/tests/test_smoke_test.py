@@ -244,11 +244,10 @@ def library(gpu: Machine, tmp_path: Path) -> Iterator[None]:
     """Programs of that host see the GPU; containers do not."""
     source, built = Path(__file__).parents[1] / "imitated_cuda.c", tmp_path / "libcuda.so.1"
     subprocess.run(["gcc", "-shared", "-fPIC", "-nostdlib", "-O2", "-o", built, source], check=True)
-    with kept([gpu], LIBCUDA):
-        gpu.put({LIBCUDA: Entry(built.read_bytes(), mode=0o755)})
-        gpu.must("ldconfig")
-        yield
+    gpu.put({LIBCUDA: Entry(built.read_bytes(), mode=0o755)})
     gpu.must("ldconfig")
+    yield
+    gpu.must(f"rm {LIBCUDA} && ldconfig")
 
 
 def test_a_training_that_falls_back_on_the_processor_fails(failed: Any, gpu: Machine) -> None:
