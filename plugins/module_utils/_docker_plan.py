@@ -31,6 +31,8 @@ PREFERENCES = "/etc/apt/preferences.d/rigwright-docker"
 SOURCE = "/etc/apt/sources.list.d/rigwright-docker.sources"
 KEY = "/etc/apt/keyrings/rigwright-docker.asc"
 
+# In the order in which they are stopped: docker before what it needs.
+UNITS = ("docker.socket", "docker.service", "containerd.service")
 FOLDER = "/var/lib/rigwright_docker"
 # What the role has to know again: what the host has of its own in daemon.json, what the role wrote there, and who is whose.
 MEMORY = f"{FOLDER}/memory.json"
@@ -308,6 +310,7 @@ class Memory:
 class Host:
     """What was read. ``daemon`` is None where no dockerd runs; ``group`` where there is no group docker; ``memory`` at first.
 
+    ``idle`` are units of docker that neither run nor start with the host: `absent` leaves those of the role so, with their packages.
     ``settled`` says that nobody has written to daemon.json since dockerd started; ``refusal`` are dockerd's words about the
     options as they would be; ``sources`` are the files that already give apt Docker's repository.
     """
@@ -325,6 +328,7 @@ class Host:
     networks: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     unknown_users: t.Sequence[str] = ()
     brought: tuple[str, ...] | None = None
+    idle: t.Sequence[str] = ()
     group: tuple[str, ...] | None = None
     daemon: Daemon | None = None
     sources: t.Sequence[str] = ()
@@ -636,7 +640,7 @@ def plan_packages(plan: Plan, host: Host, params: Params) -> None:
     plan.install = [
         f"{name}={glob}" if params["version"] and name in versioned else name for name in names if name in wrong
     ]
-    brought = unit_names_missing(host) if host.brought is None else host.brought
+    brought = units_unused(host) if host.brought is None else host.brought
     plan.package_files.append({"path": BROUGHT, "content": json.dumps(brought) + "\n"})
     there = [name for name in held_with(names) if name in host.packages]
     plan.hold = [name for name in there if params["hold"] and not host.packages[name].hold]
@@ -649,11 +653,12 @@ def plan_packages(plan: Plan, host: Host, params: Params) -> None:
         plan.package_files.append({"path": SOURCE, "content": source_text(params["repository"])})
 
 
-def unit_names_missing(host: Host) -> tuple[str, ...]:
-    """The units that no package on the host has yet; docker is stopped before what it needs."""
-    docker = not any(name in host.packages for name in PROGRAMS)
-    containerd = not any(name in host.packages for name in ("containerd", "containerd.io"))
-    return (*(("docker.socket", "docker.service") if docker else ()), *(("containerd.service",) if containerd else ()))
+def units_unused(host: Host) -> tuple[str, ...]:
+    """The units that no package on the host has yet, or that nobody uses."""
+    docker = any(name in host.packages for name in PROGRAMS)
+    containerd = any(name in host.packages for name in ("containerd", "containerd.io"))
+    there = {"docker.socket": docker, "docker.service": docker, "containerd.service": containerd}
+    return tuple(name for name in UNITS if not there[name] or name in host.idle)
 
 
 def source_text(repository: t.Mapping[str, t.Any]) -> str:
@@ -699,7 +704,8 @@ def plan_files(plan: Plan, host: Host, params: Params) -> None:
             name for name in held_with(params["packages"][plan.edition]) if params["hold"] and _ours_to_hold(name, host)
         ),
     )
-    plan.directories = [{"path": "/etc/docker"}, {"path": FOLDER}, {"path": PARTS}]
+    # FOLDER is there by now: it came before the packages (tasks/install.yml).
+    plan.directories = [{"path": "/etc/docker"}, {"path": PARTS}]
     # Of an older docker the words on the options are asked for before anything changes.
     validate = {"validate": f"{PROGRAMS[plan.edition]} --validate --config-file=%s"}
     plan.files = [

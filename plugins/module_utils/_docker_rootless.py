@@ -100,13 +100,14 @@ def plan(
             # logind starts the manager and does not wait for it.
             manager = ["systemctl", "start", f"user@{user.uid}.service"]
             made.do(f"{name}: user manager from boot on", ["loginctl", "enable-linger", name], manager)
-        start = [systemctl(name, user.uid, verb, *of) for verb, *of in (("daemon-reload",), ("restart", UNIT))]
+        # A manager that was just started is starting docker itself: `start` waits for that, `restart` would end it half-way.
+        reload = systemctl(name, user.uid, "daemon-reload")
         if not user.active:
-            made.do(f"{name}: docker started", *start)
+            made.do(f"{name}: docker started", reload, systemctl(name, user.uid, "start", UNIT))
         elif user.older and user.containers and not allow_disruption:
             made.waiting[name] = user.containers
         elif user.older:
-            made.do(f"{name}: docker restarted", *start)
+            made.do(f"{name}: docker restarted", reload, systemctl(name, user.uid, "restart", UNIT))
     for name in sorted(made.record.keys() - set(wanted)):
         user, given = users[name], made.record[name]
         if user.containers and not allow_disruption:

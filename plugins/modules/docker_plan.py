@@ -333,14 +333,20 @@ def read_daemon(started: float, names: t.Iterable[str]) -> docker.Daemon:
     )
 
 
-def read_service(module: AnsibleModule) -> tuple[bool, float, list[str]]:
-    """Whether docker runs, since when, and the arguments that its unit gives to dockerd."""
+def read_units(module: AnsibleModule) -> dict[str, dict[str, str]]:
+    """What systemd says of docker's units; of one that is not there, that it is inactive."""
+    properties = "Id,Names,ActiveState,ActiveEnterTimestamp,ExecStart,UnitFileState"
     _rc, out, _err = module.run_command(
-        ["systemctl", "show", "--property=Id,Names,ActiveState,ActiveEnterTimestamp,ExecStart", UNIT],
+        ["systemctl", "show", f"--property={properties}", *docker.UNITS],
         check_rc=True,
         environ_update={"LC_ALL": "C.UTF-8", "TZ": "UTC"},
     )
-    shown = {key: values[0] for key, values in parse_show(out, [UNIT])[UNIT].items()}
+    shown = parse_show(out, docker.UNITS)
+    return {name: {key: values[0] for key, values in found.items()} for name, found in shown.items()}
+
+
+def read_service(shown: t.Mapping[str, str]) -> tuple[bool, float, list[str]]:
+    """Whether docker runs, since when, and the arguments that its unit gives to dockerd."""
     found = re.search(r"argv\[\]=\S+ (.*?) ;", shown.get("ExecStart", ""))
     # What a variable stands for is not known here.
     arguments = [word for word in found[1].split() if not word.startswith("$")] if found else []
@@ -442,7 +448,9 @@ def read_parts(tree: Tree) -> dict[str, str]:
     return {path: tree.text(path) for path in paths if path.endswith(".json")}
 
 
-def read_host(params: t.Mapping[str, t.Any], daemon: docker.Daemon | None) -> docker.Host:
+def read_host(
+    params: t.Mapping[str, t.Any], daemon: docker.Daemon | None, units: t.Mapping[str, t.Mapping[str, str]]
+) -> docker.Host:
     """:raises ValueError: the role's own record is damaged."""
     tree = Tree(ROOT)
     records = Store("docker", tree.at(STORE)).load()
@@ -468,6 +476,11 @@ def read_host(params: t.Mapping[str, t.Any], daemon: docker.Daemon | None) -> do
         daemon=daemon,
         sources=read_sources(tree, params["repository"].get("url") or ""),
         brought=None if brought is None else tuple(brought),
+        idle=[
+            name
+            for name, shown in units.items()
+            if shown.get("ActiveState") != "active" and shown.get("UnitFileState") != "enabled"
+        ],
     )
 
 
@@ -531,10 +544,11 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
-    active, started, arguments = read_service(module)
+    units = read_units(module)
+    active, started, arguments = read_service(units[UNIT])
     names = [*docker.roots(params).values(), docker.DATA_ROOT]
     try:
-        host = read_host(params, read_daemon(started, names) if active else None)
+        host = read_host(params, read_daemon(started, names) if active else None, units)
     except (ValueError, KeyError, TypeError) as error:
         module.fail_json(msg=f"{error}. Nothing was changed.")
     plan = docker.plan_present(host, params) if params["state"] == "present" else docker.plan_absent(host, params)

@@ -34,7 +34,7 @@ def test_a_new_user_gets_a_manager_and_a_docker_that_starts_with_it():
         ["systemctl", "start", "user@1001.service"],
         *(
             ["runuser", "-u", "alice", "--", "env", "XDG_RUNTIME_DIR=/run/user/1001", "systemctl", "--user", *words]
-            for words in (["daemon-reload"], ["restart", "docker.service"])
+            for words in (["daemon-reload"], ["start", "docker.service"])
         ),
     ]
     assert made.record == {"alice": {"linger": True}}

@@ -75,12 +75,10 @@ class Host:
         if command[0] == "systemctl":
             stamp = time.strftime("%a %Y-%m-%d %H:%M:%S UTC", time.gmtime(self.started))
             flags = "{ path=/usr/sbin/dockerd ; argv[]=/usr/sbin/dockerd -H fd:// $DOCKER_OPTS ; ignore_errors=no }"
-            state = "active" if self.active else "inactive"
-            return (
-                0,
-                f"Id=docker.service\nNames=docker.service\nActiveState={state}\nActiveEnterTimestamp={stamp}\nExecStart={flags}\n",
-                "",
-            )
+            active = "active" if self.active else "inactive"
+            enabled = "enabled" if self.active else "disabled"
+            shown = f"ActiveState={active}\nUnitFileState={enabled}\nActiveEnterTimestamp={stamp}\nExecStart={flags}\n"
+            return 0, "\n".join(f"Id={name}\nNames={name}\n{shown}" for name in docker.UNITS), ""
         path = next(word for word in command if word.startswith("--config-file=")).partition("=")[2]
         with open(path) as file:
             bogus = "bogus" in json.load(file)
@@ -250,3 +248,15 @@ def test_users_that_are_not_there_are_named(planned: Run, host: Host) -> None:
 def test_absent_on_a_host_that_was_never_managed_does_nothing(planned: Run, host: Host) -> None:
     result = planned(state="absent")
     assert (result["units"], result["files"], result["groups"], result["requirements"]) == ([], [], [], [])
+
+
+@pytest.mark.parametrize("active", [False, True])
+def test_units_that_nobody_uses_came_with_the_role_also_if_their_package_is_there(
+    planned: Run, host: Host, active: bool
+) -> None:
+    host.install("26.1.5")
+    status = host.root / "var/lib/dpkg/status"
+    status.write_text(status.read_text() + "\nPackage: containerd\nStatus: install ok installed\nVersion: 1.7\n")
+    host.active = active
+    content = next(entry["content"] for entry in planned()["package_files"] if entry["path"] == docker.BROUGHT)
+    assert json.loads(content) == ([] if active else list(docker.UNITS))
