@@ -23,7 +23,7 @@ from typing import Any
 
 import yaml
 
-from harness import depot, engine
+from harness import depot
 from harness.lab import DEPOT, Refusal
 from harness.progress import step
 
@@ -73,7 +73,7 @@ class Package:
             **{name: ", ".join(entries) for name, entries in self.relations.items()},
             "Section": "multiverse/devel",
             "Priority": "optional",
-            "Description": f"imitation of NVIDIA's package {self.name}",
+            "Description": f"imitation of the package {self.name}",
         }
         return "".join(f"{name}: {value}\n" for name, value in fields.items())
 
@@ -117,7 +117,10 @@ def package(name: str, values: Mapping[str, str], described: Mapping[str, Any]) 
 
 
 def build(package: Package, more: Mapping[str, bytes] | None = None) -> bytes:
-    """The package as a .deb, with `more` files than its tree has. Raises Refusal when a tool that builds it is missing."""
+    """The package as a .deb, with `more` files than its tree has: programs and scripts may be run, as their first bytes tell.
+
+    Raises Refusal when a tool that builds it is missing.
+    """
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "root")
         control = root / "DEBIAN"
@@ -127,6 +130,7 @@ def build(package: Package, more: Mapping[str, bytes] | None = None) -> bytes:
         for name, content in (more or {}).items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_bytes(content)
+            (root / name).chmod(0o755 if content.startswith((b"#!", b"\x7fELF")) else 0o644)
         for library in package.libraries:
             build_library(library, root, package.values)
             (control / "triggers").write_text("activate-noawait ldconfig\n")
@@ -193,18 +197,13 @@ def pool() -> dict[str, bytes]:
     for path in sorted(FILES.rglob("*")):
         if path.is_file():
             sources.update(f"{path.relative_to(FILES)} {path.stat().st_mode}".encode() + path.read_bytes())
-    kept = depot.BUILDS / f"cuda-packages-{sources.hexdigest()[:12]}"
-    with engine.making("builds"):
-        if not kept.exists():
-            with step("build the packages of the imitated CUDA repository"):
-                unfinished = kept.with_suffix(".part")
-                shutil.rmtree(unfinished, ignore_errors=True)
-                unfinished.mkdir(parents=True)
-                debs = {wanted.file: build(wanted) for wanted in packages() if wanted.name != KEYRING}
-                for name, content in {**debs, "Packages": packages_index(debs).encode()}.items():
-                    (unfinished / name).write_bytes(content)
-                unfinished.rename(kept)
-    return {path.name: path.read_bytes() for path in sorted(kept.iterdir())}
+
+    def make() -> dict[str, bytes]:
+        with step("build the packages of the imitated CUDA repository"):
+            debs = {wanted.file: build(wanted) for wanted in packages() if wanted.name != KEYRING}
+            return {**debs, "Packages": packages_index(debs).encode()}
+
+    return depot.folder_once(f"cuda-packages-{sources.hexdigest()[:12]}", make)
 
 
 # --- The index and its signature ---
@@ -293,12 +292,14 @@ def control_of(deb: bytes) -> str:
         return run("dpkg-deb", "--field", file.name).decode()
 
 
-def release_file(indexes: Mapping[str, bytes]) -> str:
+def release_file(indexes: Mapping[str, bytes], label: str = "NVIDIA CUDA", **more: str) -> str:
+    """The text of `Release` for these indexes. `more` are further fields, or other values."""
+    fields = {"Origin": "NVIDIA", "Label": label, "Architectures": "amd64", "Date": DATE, **more}
     lines = [
         f" {hashlib.sha256(content).hexdigest()} {len(content)} {name}" for name, content in sorted(indexes.items())
     ]
-    head = f"Origin: NVIDIA\nLabel: NVIDIA CUDA\nArchitectures: amd64\nDate: {DATE}\nSHA256:\n"
-    return head + "\n".join(lines) + "\n"
+    head = "".join(f"{name}: {value}\n" for name, value in fields.items())
+    return head + "SHA256:\n" + "\n".join(lines) + "\n"
 
 
 def repository(distribution: str, key: bytes) -> dict[str, bytes]:

@@ -13,6 +13,7 @@ import argparse
 import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import docker
@@ -31,9 +32,15 @@ COMPILER_CACHE = depot.BUILDS / "ccache"
 
 BOOT = Path(__file__).with_name("host_boot.sh")
 
+# Of imitated GPUs (imitated_gpu_files/boot.py): no driver of the machine has these, so opening one tells what a control group allows.
+IMITATED_GPU_RULES = ["c 60:* rwm", "c 61:* rwm"]
+
 # Block major 7 and the misc device that hands out a free one. They are the machine's, so only a lab that mounts file systems has them.
 LOOP_DEVICE_RULES = ["b 7:* rwm", "c 10:237 rwm"]
 LOOP_NODES = 64  # the kernel hands out the lowest free number, and all hosts of the machine share them
+
+INOTIFY_LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
+INOTIFY_INSTANCES = 1024
 
 # What systemd, sshd, cron, nftables, FUSE and dockerd need in a container. Never --privileged: a sandbox host may not touch this machine.
 CAPABILITIES = [
@@ -48,6 +55,7 @@ def up(wanted: Lab) -> None:
     client = engine.connect()
     engine.check_disk(client)
     engine.ensure_network(client)  # first of all: it may be refused
+    raise_inotify_limit()
     with ThreadPoolExecutor() as pool:
         for task in (
             pool.submit(images.ensure_all, client, {host.image for host in wanted.hosts}),
@@ -63,6 +71,18 @@ def up(wanted: Lab) -> None:
     known_hosts = "".join(f"{host.address} {key}\n" for host, key in zip(wanted.hosts, keys, strict=True))
     (STATE / f"{wanted.name}.known_hosts").write_text(known_hosts)
     (STATE / f"{wanted.name}.ssh_config").write_text(ssh_config(wanted))
+
+
+def raise_inotify_limit() -> None:
+    """Have enough inotify instances until the next boot: all hosts together have those of the machine's root, and a dockerd uses many.
+
+    Where that may not be done, a host that finds none left is refused with the words (`wait_until_ready`).
+    """
+    limit = int(INOTIFY_LIMIT.read_text())
+    if limit < INOTIFY_INSTANCES:
+        with suppress(OSError):
+            INOTIFY_LIMIT.write_text(str(INOTIFY_INSTANCES))
+            say(f"raised fs.inotify.max_user_instances of this machine from {limit} to {INOTIFY_INSTANCES}")
 
 
 def ssh_config(wanted: Lab) -> str:
@@ -115,7 +135,7 @@ def start(client: docker.DockerClient, wanted: Lab, host: Host) -> str:
         environment={"container": "docker"},
         cap_drop=["ALL"],
         cap_add=CAPABILITIES,
-        device_cgroup_rules=LOOP_DEVICE_RULES if wanted.loop_devices else [],
+        device_cgroup_rules=IMITATED_GPU_RULES + (LOOP_DEVICE_RULES if wanted.loop_devices else []),
         security_opt=["seccomp=unconfined", "apparmor=unconfined"],
         cgroupns="private",
         tmpfs={"/run": "", "/run/lock": "", "/tmp": "exec"},  # noqa: S108
@@ -170,10 +190,10 @@ def wait_until_ready(machine: Machine) -> str:
         say(f"{name} runs, but these units failed: {', '.join(line.split()[0] for line in failed.splitlines())}")
         # The limit is of this machine and of root's processes together, in all containers.
         if machine.run("journalctl --boot --quiet --grep 'inotify.*Too many open files'").stdout:
-            limit = Path("/proc/sys/fs/inotify/max_user_instances").read_text().strip()
+            limit = INOTIFY_LIMIT.read_text().strip()
             raise Refusal(
                 f"{name} does not start: this machine has only {limit} inotify instances, and they are used up."
-                " Stop other containers, or raise the limit: sysctl fs.inotify.max_user_instances=1024"
+                f" Stop other containers, or raise the limit: sysctl fs.inotify.max_user_instances={INOTIFY_INSTANCES}"
             )
     return wait_for(host_key, f"sshd on {name}")
 

@@ -218,6 +218,11 @@ def dump(options: t.Mapping[str, t.Any]) -> str:
     return json.dumps(options, indent=4, sort_keys=True) + "\n"
 
 
+def coming_parts(parts: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, str]:
+    """Parts by the name of their role as the files that they will be."""
+    return {f"{PARTS}/{role}.json": dump(options) for role, options in parts.items()}
+
+
 # --- The host ---
 
 

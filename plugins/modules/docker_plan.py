@@ -155,6 +155,12 @@ options:
       - Further options of C(daemon.json).
     type: dict
     default: {}
+  coming_parts:
+    description:
+      - Parts of other roles as this run leaves them, by the name of the role; an empty one goes. Only check mode needs it, since there they
+        are not what lies in C(/var/lib/rigwright_docker/parts).
+    type: dict
+    default: {}
   allow_disruption:
     description:
       - Whether docker may be restarted where containers would end, or lose their GPU, and stored data be left behind.
@@ -275,15 +281,12 @@ options:
   sample: {live-restore: true}
 """
 
-import contextlib
 import dataclasses
 import grp
-import http.client
 import json
 import os
 import pwd
 import re
-import socket
 import tempfile
 import typing as t
 
@@ -296,42 +299,15 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt_sources
     parse,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import STORE, Record, Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker_api import ask, running_containers
 from ansible_collections.rigwright.workstation.plugins.module_utils._openpgp import Invalid, fingerprints
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._units import parse_show, parse_time
 
 ROOT = "/"
-SOCKET = "/run/docker.sock"
 UNIT = "docker.service"
 PACKAGE_SET = "docker_packages"
-# How long docker may take for an answer, in seconds.
-PATIENCE = 10
 NOBODY = "65534"
-
-
-class Connection(http.client.HTTPConnection):
-    """HTTP over a socket of the host, which is how docker's own client talks to it."""
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(PATIENCE)
-        self.sock.connect(SOCKET)
-
-
-def ask(path: str) -> t.Any:
-    """:raises OSError: docker does not answer, or with an error."""
-    connection = Connection("docker")
-    try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        content = answer.read()
-    except http.client.HTTPException as error:
-        raise OSError(str(error)) from error
-    finally:
-        connection.close()
-    if answer.status != 200:
-        raise OSError(f"docker answers {path} with {answer.status}")
-    return json.loads(content)
 
 
 def read_daemon(started: float, names: t.Iterable[str]) -> docker.Daemon:
@@ -341,11 +317,7 @@ def read_daemon(started: float, names: t.Iterable[str]) -> docker.Daemon:
     """
     try:
         info = ask("/info")
-        inspected = []
-        for container in ask("/containers/json"):
-            # One may have ended in between.
-            with contextlib.suppress(OSError):
-                inspected.append(ask(f"/containers/{container['Id']}/json"))
+        inspected = running_containers()
     except (OSError, ValueError):
         return docker.Daemon(answers=False, started=started)
     running, gpu = docker.describe_containers(inspected)
@@ -465,6 +437,11 @@ def original_text(records: t.Mapping[str, Record], path: str) -> str | None:
     return None if content is None else content.decode("utf-8", errors="replace")
 
 
+def read_parts(tree: Tree) -> dict[str, str]:
+    paths = sorted(f"{docker.PARTS}/{name}" for name in tree.names(docker.PARTS))
+    return {path: tree.text(path) for path in paths if path.endswith(".json")}
+
+
 def read_host(params: t.Mapping[str, t.Any], daemon: docker.Daemon | None) -> docker.Host:
     """:raises ValueError: the role's own record is damaged."""
     tree = Tree(ROOT)
@@ -480,11 +457,7 @@ def read_host(params: t.Mapping[str, t.Any], daemon: docker.Daemon | None) -> do
         original=original_text(records, docker.DAEMON_JSON),
         settled=not (there and daemon and os.lstat(tree.at(docker.DAEMON_JSON)).st_ctime >= daemon.started),
         memory=read_memory(tree),
-        parts={
-            path: tree.text(path)
-            for path in sorted(f"{docker.PARTS}/{name}" for name in tree.names(docker.PARTS))
-            if path.endswith(".json")
-        },
+        parts={**read_parts(tree), **docker.coming_parts(params["coming_parts"])},
         containerd_config=tree.text(docker.CONTAINERD_CONFIG) if tree.exists(docker.CONTAINERD_CONFIG) else None,
         containerd_original=original_text(records, docker.CONTAINERD_CONFIG),
         containerd_managed=docker.CONTAINERD_CONFIG in records,
@@ -552,6 +525,7 @@ def main() -> None:
             "registry_mirrors": {"type": "list", "elements": "str", "default": []},
             "shm_size": {"type": "str", "default": "1g"},
             "daemon_options": {"type": "dict", "default": {}},
+            "coming_parts": {"type": "dict", "default": {}},
             "allow_disruption": {"type": "bool", "default": False},
         },
         supports_check_mode=True,

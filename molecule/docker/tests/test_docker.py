@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness import fingerprint
+from harness import docker_repository, fingerprint
 from harness.clients import Machine
 
 Apply = Callable[..., Any]
@@ -39,10 +39,16 @@ def options(target: Machine) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def image(targets: list[Machine]) -> None:
+def image(request: pytest.FixtureRequest, targets: list[Machine]) -> None:
+    if request.node.get_closest_marker("after_contract"):
+        return  # no docker runs
     for target in targets:
-        if target.run("docker image inspect local").rc != 0:
-            target.must(IMAGE)
+        make_image(target)
+
+
+def make_image(target: Machine) -> None:
+    if target.run("docker image inspect local").rc != 0:
+        target.must(IMAGE)
 
 
 @pytest.fixture
@@ -54,7 +60,7 @@ def containers(targets: list[Machine]) -> Any:
 
     yield start
     for target in targets:
-        target.must("docker ps --all --quiet | xargs --no-run-if-empty docker rm --force")
+        target.must("docker ps --all --quiet | xargs --no-run-if-empty docker rm --force; docker network prune --force")
 
 
 @pytest.fixture
@@ -96,23 +102,25 @@ def test_data_lies_on_the_disk(target: Machine, containers: Callable[..., None])
     assert target.run("find /var/lib/docker -type f").stdout == ""
 
 
-@pytest.mark.parametrize("network", ["bridge", "user-defined"])
+@pytest.mark.parametrize("network", ["bridge", "lab"])
 def test_a_published_port_is_for_the_host_alone(
     target: Machine, laptop: Machine, containers: Callable[..., None], network: str
 ) -> None:
     old = info(target)["ServerVersion"].startswith("20.")
-    if network == "user-defined":
-        target.run("docker network create lab")
-    name = "bridge" if network == "bridge" else "lab"
-    containers(target, "web", f"--network {name} --publish 8080:80", SERVER)
-    containers(target, "open", f"--network {name} --publish 0.0.0.0:8081:80", SERVER)
+    if network != "bridge":
+        target.must(f"docker network create {network}")
+    containers(target, "web", f"--network {network} --publish 8080:80", SERVER)
+    containers(target, "open", f"--network {network} --publish 0.0.0.0:8081:80", SERVER)
 
-    target.must("curl --silent --fail --retry 10 --retry-connrefused http://127.0.0.1:8080/ > /dev/null")
-    address = target.host.address
-    assert laptop.run(f"curl --silent --max-time 10 --retry 5 --retry-connrefused http://{address}:8081/").rc == 0
-    reached = laptop.run(f"curl --silent --max-time 3 http://{address}:8080/").rc == 0
+    for port in (8080, 8081):
+        target.must(f"curl --silent --fail --retry 10 --retry-all-errors http://127.0.0.1:{port}/ > /dev/null")
+    assert reaches(laptop, target, 8081)
     # What 20.10 cannot do for networks of its users, the finding docker.ports says.
-    assert reached is (old and network == "user-defined")
+    assert reaches(laptop, target, 8080) is (old and network != "bridge")
+
+
+def reaches(client: Machine, server: Machine, port: int) -> bool:
+    return client.run(f"timeout 10 bash -c '</dev/tcp/{server.host.address}/{port}'").rc == 0
 
 
 def test_addresses_come_from_the_pool(target: Machine) -> None:
@@ -255,6 +263,26 @@ def test_what_cannot_be_is_refused(refused: Callable[..., None], variables: dict
     refused(variables, words)
 
 
+def test_a_run_killed_half_way_is_completed_by_the_next(
+    apply: Apply, applied: Apply, targets: list[Machine], containers: Callable[..., None]
+) -> None:
+    variables = {"docker_shm_size": "3g"}
+    for target in targets:
+        # As soon as the file is written, every module that runs, or comes next, dies.
+        target.start(
+            f"for i in $(seq 600); do grep -q 3g {DAEMON_JSON} && break; sleep 0.1; done;"
+            "for i in $(seq 100); do pkill -9 -x python3 && break; sleep 0.1; done"
+        )
+    assert apply(variables=variables).rc != 0
+
+    applied(variables)
+
+    for target in targets:
+        containers(target, "one")
+        assert target.must("docker inspect --format '{{.HostConfig.ShmSize}}' one").strip() == str(3 << 30)
+    applied()
+
+
 def test_bad_json_of_somebody_else_is_refused_and_kept(apply: Apply, targets: list[Machine]) -> None:
     target = targets[0]
     kept = target.must(f"cat {DAEMON_JSON}")
@@ -266,6 +294,117 @@ def test_bad_json_of_somebody_else_is_refused_and_kept(apply: Apply, targets: li
         assert target.must(f"tail -1 {DAEMON_JSON}") == "{\n"
     finally:
         target.must(f"cat > {DAEMON_JSON} <<'JSON'\n{kept}JSON")
+
+
+# --- Rootless docker ---
+
+
+def test_a_named_user_has_a_docker_of_her_own(applied: Apply, targets: list[Machine]) -> None:
+    variables = {"docker_rootless_users": ["carol"]}
+    applied(variables)
+
+    for target in targets:
+        uid = target.must("id -u carol").strip()
+        assert "name=rootless" in target.must("su - carol -c 'docker info --format {{.SecurityOptions}}'")
+        target.must("docker save local | su - carol -c 'docker load'", seconds=300)
+        target.must("su - carol -c 'docker run --detach --name mine local sleep 600'")
+        assert target.must("ps -o uid= -C sleep").split() == [uid]
+        # Her own, and not the host's.
+        assert target.must("docker ps --quiet") == ""
+        assert "permission denied" in target.run("su - carol -c 'docker -H unix:///run/docker.sock ps'").stderr.lower()
+    again = applied(variables)
+    assert set(again.changed().values()) == {0}
+
+    # Off the list, a docker with running containers stays.
+    waiting = applied()
+    for target in targets:
+        assert waiting.findings(target.host.name)["docker.rootless_pending"] == "warn"
+        target.must("su - carol -c 'docker rm --force mine'")
+    applied()
+    for target in targets:
+        assert target.run("su - carol -c 'docker ps'").rc != 0
+        assert target.run("ls /var/lib/systemd/linger/carol /etc/systemd/user/docker.service").stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"docker_rootless_users": ["nobody-of-that-name"]}, "names no user of this host: nobody-of-that-name"),
+        ({"docker_rootless_users": ["owner"]}, "names who is in docker_users as well"),
+    ],
+)
+def test_who_cannot_have_a_docker_of_their_own_is_refused(
+    refused: Callable[..., None], variables: dict[str, Any], words: str
+) -> None:
+    refused(variables, words)
+
+
+# --- Docker's own packages ---
+
+
+@pytest.fixture
+def bare(targets: list[Machine]) -> None:
+    """Hosts without a docker. What it has stored on the disk stays."""
+    for target in targets:
+        target.must(
+            "systemctl stop docker.socket docker.service containerd.service || true;"
+            "apt-get --yes purge docker.io docker-cli docker-buildx docker-compose containerd runc rootlesskit 2>&1"
+            " || apt-get --yes purge docker.io containerd runc rootlesskit",
+            seconds=300,
+        )
+
+
+def version(target: Machine) -> str:
+    return target.must("dpkg-query --show --showformat '${Version}' docker-ce").partition(":")[2].partition("-")[0]
+
+
+@pytest.mark.after_contract("hosts whose docker is another one")
+def test_dockers_own_packages_are_pinned_held_and_upgraded(
+    apply: Apply, applied: Apply, targets: list[Machine], bare: None, containers: Callable[..., None]
+) -> None:
+    older, newer = ({"debian12": f"20.10.{23 + n}", "debian13": f"26.1.{4 + n}"} for n in (0, 1))
+    by_host = "{{ %s[inventory_hostname] }}"
+    edition = {"docker_edition": "docker-ce"}
+
+    with docker_repository.another_key():
+        refused = apply(variables=edition)
+    for target in targets:
+        assert refused.hosts[target.host.name]["failed"]
+        assert target.run("dpkg-query --show docker-ce; ls /etc/apt/keyrings/rigwright-docker.asc").stdout == ""
+    assert "is not the key that was expected" in refused.text
+
+    applied({**edition, "docker_version": by_host % older, "docker_hold": True})
+    for target in targets:
+        assert version(target) == older[target.host.name]
+        assert {"docker-ce", "docker-ce-cli", "containerd.io"} <= set(target.must("apt-mark showhold").split())
+        assert f"Candidate: 5:{older[target.host.name]}-" in target.must("apt-cache policy docker-ce")
+        make_image(target)
+        target.must("test -e /dev/nvidia0 || mknod /dev/nvidia0 c 1 3")
+        containers(target, "train", "--device /dev/nvidia0")
+    before = [(started(target), target.must("docker inspect --format '{{.State.Pid}}' train")) for target in targets]
+
+    # Docker's packages would restart docker; the role does, when the container has ended.
+    upgraded = applied({**edition, "docker_version": by_host % newer})
+    for target, state in zip(targets, before, strict=True):
+        assert version(target) == newer[target.host.name]
+        assert target.must("apt-mark showhold") == ""
+        assert (started(target), target.must("docker inspect --format '{{.State.Pid}}' train")) == state
+        assert upgraded.findings(target.host.name)["docker.pending"] == "warn"
+        target.must("docker rm --force train; rm -f /dev/nvidia0")
+    done = applied(edition)
+    for target, (start, _pid) in zip(targets, before, strict=True):
+        assert started(target) != start
+        assert done.findings(target.host.name)["docker.pending"] == "pass"
+    assert set(applied(edition).changed().values()) == {0}
+
+    # The other edition would end what runs.
+    other = apply(variables={"docker_edition": "docker.io"})
+    assert other.rc != 0
+    assert "docker-ce is installed, which apt would remove" in other.text
+
+    applied({**edition, "docker_state": "absent"})
+    for target in targets:
+        assert target.run("ls /etc/apt/sources.list.d/rigwright-docker.sources").stdout == ""
 
 
 # --- A proof on a live host ---

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import _docker_api
 from ansible_collections.rigwright.workstation.plugins.module_utils import _docker_plan as docker
 from ansible_collections.rigwright.workstation.plugins.modules import docker_plan
 
@@ -94,7 +95,7 @@ class Host:
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     found = Host(tmp_path)
     monkeypatch.setattr(docker_plan, "ROOT", str(found.root))
-    monkeypatch.setattr(docker_plan, "SOCKET", str(found.socket))
+    monkeypatch.setattr(_docker_api, "SOCKET", str(found.socket))
     monkeypatch.setattr(docker, "PROGRAMS", {"docker.io": str(found.program), "docker-ce": str(found.program)})
     monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, command, **_options: found.run_command(command))
     return found
@@ -165,6 +166,14 @@ def test_a_part_of_another_role_comes_on_top(planned: Run, host: Host) -> None:
     host.write(f"{docker.PARTS}/nvidia_container_toolkit.json", '{"runtimes": {"nvidia": {"path": "x"}}}')
     host.write(f"{docker.PARTS}/.staged", "no part")
     assert planned()["options"]["runtimes"] == {"nvidia": {"path": "x"}}
+
+
+def test_a_part_that_check_mode_has_not_put_in_place_counts(planned: Run, host: Host) -> None:
+    host.write(f"{docker.PARTS}/another.json", '{"debug": true}')
+    coming = {"another": {}, "nvidia_container_toolkit": {"features": {"cdi": True}}}
+    options = planned(coming_parts=coming)["options"]
+    assert "debug" not in options
+    assert options["features"] == {"cdi": True}
 
 
 def test_a_docker_that_runs_tells_its_containers(planned: Run, host: Host, api: dict[str, Any]) -> None:
