@@ -250,6 +250,8 @@ def test_what_others_changed_is_told_exactly_and_mended(applied: Apply, targets:
             f"echo '{record}' > {prefix}/conda-meta/handwritten-1.0-0.json; echo edited >> {prefix}/etc/numbers.conf"
         )
         target.must("rm /opt/conda/envs/research/lib/python3.*/site-packages/plotter.py")
+        # Whole, so it is not told.
+        target.must(f"touch {prefix}/share/numbers/version")
 
     result = applied()
 
