@@ -202,7 +202,7 @@ def test_a_file_and_a_lock_of_the_controller(
         assert target.must("/opt/conda/envs/written/bin/mathkit", user="student") == "mathkit 1.0\n"
 
     lock = tmp_path / "data.lock"
-    lock.write_text(targets[0].must("cat /opt/conda/generations/data/*.lock"))
+    lock.write_text(targets[0].must(f"cat /opt/conda/generations/data/{linked(targets[0])}.lock"))
     applied({"conda_exclusive": True, "conda_environments": [RESEARCH, DATA, {"name": "copy", "lock": str(lock)}]})
     for target in targets:
         assert target.must("cat /opt/conda/envs/copy/share/numbers/version") == "1.1\n"
