@@ -1,7 +1,5 @@
 """A small conda channel: real packages (.conda and .tar.bz2) with an index, which solvers and installers take as any other.
 
-python -m harness.conda_channel    have the depot serve the channel of the table as http://DEPOT/conda/conda-forge
-
 What it holds is data: `depot_files/conda/packages.yml`. Tests make packages of their own with `Package` and `write`. Formats: conda's
 documentation of packages and of repodata.json; CEP 20 has noarch python, and `.conda` is a zip of two tar.zst.
 """
@@ -224,5 +222,6 @@ def write(folder: Path, packages: Iterable[Package]) -> None:
         (folder / subdir / "repodata.json").write_bytes(encode(index))
 
 
-if __name__ == "__main__":
+def put() -> None:
+    """Have the depot serve the channel of the table."""
     write(PLACE, read_table())

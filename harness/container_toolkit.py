@@ -9,19 +9,15 @@ needs it fails here: the runtime in its mode "legacy", and `--gpus` of a docker 
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import json
 import os
-import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from harness import cuda_repository, depot, engine
-from harness.cuda_repository import Package
+from harness import apt_repository, depot
+from harness.apt_repository import Key, Package
 from harness.lab import DEPOT, Refusal
 from harness.progress import step
 
@@ -29,7 +25,7 @@ MODULE = "github.com/NVIDIA/nvidia-container-toolkit"
 FILES = depot.FILES / "nvidia-container-toolkit"
 VERSIONS = tuple(sorted(path.name for path in FILES.iterdir()))
 ROOT = "libnvidia-container"
-FOLDER = f"{ROOT}/stable/deb/amd64"
+FLAT = "stable/deb/amd64"
 ABOUT = depot.STATE / "container_toolkit.json"
 PROGRAMS = {
     "nvidia-container-toolkit-base": ("nvidia-ctk", "nvidia-container-runtime", "nvidia-cdi-hook"),
@@ -133,63 +129,36 @@ def packages(version: str) -> dict[str, bytes]:
             files |= installed(root, name, full)
         elif name == "libnvidia-container-tools":
             files |= {"usr/bin/nvidia-container-cli": CLI.encode()}
-        package = Package(name, full, "nvidia-container-toolkit", "amd64", {}, {"Depends": depends} if depends else {})
-        debs[package.file] = cuda_repository.build(package, files)
+        package = Package(name, full, "nvidia-container-toolkit", relations={"Depends": depends})
+        debs[package.file] = apt_repository.build(package, files)
     return debs
 
 
 def pool(version: str) -> dict[str, bytes]:
     """The packages of a version, built once for the depots of all sandboxes."""
-    recipe = hashlib.sha256(Path(__file__).read_bytes() + Path(cuda_repository.__file__).read_bytes())
-    for path in sorted((FILES / version).iterdir()):
-        recipe.update(path.read_bytes())
-    kept = depot.BUILDS / f"container-toolkit-{version}-{recipe.hexdigest()[:12]}"
-    with engine.making("builds"):
-        if not kept.exists():
-            unfinished = kept.with_suffix(".part")
-            shutil.rmtree(unfinished, ignore_errors=True)
-            unfinished.mkdir(parents=True)
-            for name, content in packages(version).items():
-                (unfinished / name).write_bytes(content)
-            unfinished.rename(kept)
-    return {path.name: path.read_bytes() for path in sorted(kept.iterdir())}
+    recipe = apt_repository.recipe(Path(__file__), FILES / version)
+    return depot.folder_once(f"container-toolkit-{version}-{recipe}", lambda: packages(version))
 
 
 # --- In the depot ---
 
 
-def repository(versions: Iterable[str], key: bytes) -> dict[str, bytes]:
-    """Every file of the flat repository, and the key under the name `gpgkey`."""
+def repository(versions: Iterable[str], key: Key) -> dict[str, bytes]:
+    """Every file of the flat repository."""
     debs = {name: content for version in versions for name, content in pool(version).items()}
-    text = cuda_repository.packages_index(debs).encode()
-    indexes = {"Packages": text, "Packages.gz": gzip.compress(text, mtime=0)}
-    made = cuda_repository.signed(cuda_repository.release_file(indexes, "NVIDIA Container Toolkit"), key)
-    public = next(name for name in made if name.endswith(".pub"))
-    return (
-        debs | indexes | {name: content for name, content in made.items() if name != public} | {"gpgkey": made[public]}
-    )
-
-
-def fingerprint_of(key: bytes) -> str:
-    """The full fingerprint of the one key that this is."""
-    with cuda_repository.gnupg(key) as gpg:
-        listed = gpg("--with-colons", "--list-keys").decode()
-    return next(found[1] for found in re.finditer(r"^fpr:+([0-9A-F]{40}):", listed, re.MULTILINE))
+    indexes = apt_repository.indexes(apt_repository.packages_index(debs))
+    release = apt_repository.release_file(indexes, Origin="NVIDIA", Label="NVIDIA Container Toolkit")
+    return debs | indexes | apt_repository.signed(release, key)
 
 
 def put() -> None:
     """Make sure that the depot has the repository, and that ABOUT has its addresses and the fingerprint of its key."""
-    key = cuda_repository.signing_key()
-    wanted = repository(VERSIONS, key)
-    place = depot.WWW / FOLDER
-    shutil.rmtree(depot.WWW / ROOT, ignore_errors=True)
-    place.mkdir(parents=True)
-    (depot.WWW / ROOT / "gpgkey").write_bytes(wanted.pop("gpgkey"))
-    for name, content in wanted.items():
-        (place / name).write_bytes(content)
+    key = apt_repository.signing_key()
+    files = repository(VERSIONS, key)
+    depot.put(ROOT, {"gpgkey": key.public, **{f"{FLAT}/{name}": content for name, content in files.items()}})
     about = {
         "url": f"http://{DEPOT}/{ROOT}/stable/deb/$(ARCH)",
         "key_url": f"http://{DEPOT}/{ROOT}/gpgkey",
-        "fingerprints": [fingerprint_of(key)],
+        "fingerprints": [key.fingerprint],
     }
     ABOUT.write_text(json.dumps(about, indent=1))

@@ -166,6 +166,15 @@ def pack(files: dict[str, tuple[bytes, int]]) -> bytes:
     return gzip.compress(plain.getvalue(), compresslevel=1, mtime=0)
 
 
+def put(place: str, files: Mapping[str, bytes]) -> None:
+    """Serve these files, and no others, below a place."""
+    shutil.rmtree(WWW / place, ignore_errors=True)
+    for name, content in files.items():
+        path = WWW / place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
 @contextmanager
 def publish(path: str, content: bytes) -> Iterator[None]:
     """Serve `content` at `/<path>` for the time of the block, for example a tampered archive; what was there comes back."""

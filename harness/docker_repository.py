@@ -1,7 +1,5 @@
 """An imitation of Docker's repository for apt, which the depot serves at `/linux/debian/` as download.docker.com does.
 
-    python -m harness.docker_repository      put it in the depot of this sandbox
-
 Its packages have Docker's names, relations and version scheme, and the programs in them are Debian's own docker of the same release:
 `docker-ce` really runs containers. Each release has two versions, so that a pin has something to hold and an upgrade somewhere to go; their
 programs differ by the version at their end, which nobody reads. What Debian 12 does not have (buildx, compose) is an empty package.
@@ -10,12 +8,9 @@ A test breaks it for the time of a `with` block: `another_key`.
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import io
 import json
 import re
-import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,8 +18,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import cuda_repository, depot, engine, images
-from harness.cuda_repository import Package, run
+from harness import apt_repository, depot, engine, images
+from harness.apt_repository import Key, Package, run
 from harness.lab import DEPOT, Refusal
 from harness.progress import step
 
@@ -188,15 +183,11 @@ def packages(distribution: str) -> dict[str, bytes]:
                 "Replaces": contents.conflicts,
                 "Provides": contents.provides,
             }
+            version = f"{'5:' if contents.versioned else ''}{upstream}"
             package = Package(
-                name,
-                f"{'5:' if contents.versioned else ''}{upstream}",
-                name,
-                "amd64",
-                {},
-                {field: tuple(entries) for field, entries in relations.items() if entries},
+                name, version, name, relations={key: tuple(entries) for key, entries in relations.items()}
             )
-            debs[f"{name}_{upstream}_amd64.deb"] = cuda_repository.build(package, carried(contents, files, upstream))
+            debs[package.file] = apt_repository.build(package, carried(contents, files, upstream))
     return debs
 
 
@@ -230,76 +221,48 @@ def carried(contents: Contents, files: Mapping[str, bytes], version: str) -> dic
 
 def pool(distribution: str) -> dict[str, bytes]:
     """The packages of a release, built once for the depots of all sandboxes."""
-    recipe = hashlib.sha256(Path(__file__).read_bytes() + Path(cuda_repository.__file__).read_bytes())
-    recipe.update(images.reference(distribution).encode())
 
     def make() -> dict[str, bytes]:
         with step(f"build the packages of the imitated Docker repository for {distribution}"):
             return packages(distribution)
 
-    return depot.folder_once(f"docker-packages-{distribution}-{recipe.hexdigest()[:12]}", make)
+    image = images.reference(distribution).rpartition(":")[2]
+    return depot.folder_once(f"docker-packages-{distribution}-{image}-{apt_repository.recipe(Path(__file__))}", make)
 
 
 # --- In the depot ---
 
 
-def suite(distribution: str, key: bytes) -> dict[str, bytes]:
+def suite(distribution: str, key: Key) -> dict[str, bytes]:
     """Every file of the suite of a release, relative to the root of the repository."""
     codename = SUITES[distribution][1]
     top = f"dists/{codename}"
     debs = {f"{top}/{POOL}/{name}": content for name, content in pool(distribution).items()}
-    text = cuda_repository.packages_index(debs).encode()
-    place = "stable/binary-amd64"
-    indexes = {f"{place}/Packages": text, f"{place}/Packages.gz": gzip.compress(text, mtime=0)}
-    release = cuda_repository.release_file(
-        indexes, "Docker CE", Origin="Docker", Suite=codename, Codename=codename, Components="stable"
-    )
-    return debs | {f"{top}/{name}": content for name, content in {**indexes, **signed(release, key)[0]}.items()}
-
-
-def signed(release: str, key: bytes) -> tuple[dict[str, bytes], bytes]:
-    """The Release file with its signatures, and the public key."""
-    files = cuda_repository.signed(release, key)
-    public = next(name for name in files if name.endswith(".pub"))
-    return {name: content for name, content in files.items() if name != public}, files[public]
-
-
-def fingerprint_of(key: bytes) -> str:
-    """The full fingerprint of the one key that this is."""
-    with cuda_repository.gnupg(key) as gpg:
-        listed = gpg("--with-colons", "--list-keys").decode()
-    return next(found[1] for found in re.finditer(r"^fpr:+([0-9A-F]{40}):", listed, re.MULTILINE))
+    indexes = apt_repository.indexes(apt_repository.packages_index(debs), "stable/binary-amd64/")
+    named = {"Origin": "Docker", "Label": "Docker CE", "Suite": codename, "Codename": codename, "Components": "stable"}
+    files = indexes | apt_repository.signed(apt_repository.release_file(indexes, **named), key)
+    return debs | {f"{top}/{name}": content for name, content in files.items()}
 
 
 def put() -> None:
     """Make sure that the depot has the repository, and that ABOUT has its address and the fingerprint of its key."""
-    key = cuda_repository.signing_key()
-    place = depot.WWW / ROOT
-    shutil.rmtree(place, ignore_errors=True)
-    wanted = {"gpg": signed("", key)[1]}
+    key = apt_repository.signing_key()
+    wanted = {"gpg": key.public}
     for distribution in SUITES:
         wanted |= suite(distribution, key)
-    for name, content in wanted.items():
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).write_bytes(content)
-    ABOUT.write_text(
-        json.dumps({"url": f"http://{DEPOT}/{ROOT}", "fingerprints": [fingerprint_of(key)]}, indent=1) + "\n"
-    )
+    depot.put(ROOT, wanted)
+    about = {"url": f"http://{DEPOT}/{ROOT}", "fingerprints": [key.fingerprint]}
+    ABOUT.write_text(json.dumps(about, indent=1))
 
 
 @contextmanager
 def another_key() -> Iterator[None]:
     """The repository under somebody else's key, as of a mirror that was broken into: key file and signatures fit each other."""
-    stranger = cuda_repository.signing_key("SHA512")
+    stranger = apt_repository.signing_key("SHA512")
     with ExitStack() as published:
+        published.enter_context(depot.publish(f"{ROOT}/gpg", stranger.public))
         for _number, codename in SUITES.values():
             release = (depot.WWW / ROOT / "dists" / codename / "Release").read_text()
-            files, public = signed(release, stranger)
-            published.enter_context(depot.publish(f"{ROOT}/gpg", public))
-            for name, content in files.items():
+            for name, content in apt_repository.signed(release, stranger).items():
                 published.enter_context(depot.publish(f"{ROOT}/dists/{codename}/{name}", content))
         yield
-
-
-if __name__ == "__main__":
-    put()

@@ -35,8 +35,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness import engine, lab, sandbox
+from harness.apt_repository import run
 from harness.clients import Entry, Machine
-from harness.cuda_repository import run
 from harness.progress import step
 
 FILES = Path(__file__).with_name("imitated_gpu_files")

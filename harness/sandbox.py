@@ -19,7 +19,7 @@ from pathlib import Path
 import docker
 import docker.errors
 
-from harness import cuda_repository, depot, engine, images, lab
+from harness import depot, engine, images, lab, served
 from harness.clients import Entry, Machine
 from harness.engine import NETWORK, wait_for
 from harness.lab import DEPOT, STATE, Host, Lab, Refusal
@@ -63,8 +63,7 @@ def up(wanted: Lab) -> None:
         ):
             task.result()
     depot.up(client)
-    if wanted.cuda_repository:
-        cuda_repository.put()
+    served.put(wanted.serves)
     make_key()
     with step(f"start {', '.join(host.name for host in wanted.hosts)}"), ThreadPoolExecutor(len(wanted.hosts)) as pool:
         keys = list(pool.map(lambda host: start(client, wanted, host), wanted.hosts))
