@@ -335,19 +335,20 @@ def test_bad_input_changes_nothing(apply: Apply, targets: list[Machine], variabl
     assert [line for line in changes if " /opt/conda/cache" not in line] == []
 
 
+@pytest.fixture
+def theirs(targets: list[Machine]) -> Iterator[None]:
+    """What another installer made: a conda of its own, and an environment where the role's would lie."""
+    targets[0].must("mkdir -p /srv/miniforge/conda-meta /opt/conda/envs/mine/conda-meta")
+    yield
+    targets[0].must("rm -r /srv/miniforge /opt/conda/envs/mine")
+
+
 def test_what_another_installer_made_is_left_alone(
-    refused: Callable[[dict[str, Any], str], None], targets: list[Machine]
+    theirs: None, refused: Callable[[dict[str, Any], str], None]
 ) -> None:
-    theirs = "/srv/miniforge/conda-meta"
-    targets[0].must(f"mkdir -p {theirs}; mkdir -p /opt/conda/envs/mine/conda-meta")
-    try:
-        refused(
-            {"conda_prefix": "/srv/miniforge"}, "/srv/miniforge is a conda of its own: it was not made by this module"
-        )
-        mine = {"name": "mine", "packages": ["libnumbers"]}
-        refused({"conda_environments": [RESEARCH, DATA, mine]}, "/opt/conda/envs/mine is in the way")
-    finally:
-        targets[0].must("rm -r /srv/miniforge /opt/conda/envs/mine")
+    refused({"conda_prefix": "/srv/miniforge"}, "/srv/miniforge is a conda of its own: it was not made by this module")
+    mine = {"name": "mine", "packages": ["libnumbers"]}
+    refused({"conda_environments": [RESEARCH, DATA, mine]}, "/opt/conda/envs/mine is in the way")
 
 
 def test_a_full_disk_leaves_the_old_environment_in_use(
