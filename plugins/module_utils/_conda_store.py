@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _conda_plan as conda
@@ -154,11 +155,14 @@ class Store:
         with open(path, encoding="utf-8") as file:
             installed = json.load(file)
         prefix = self.place(name, number)
-        changed = {file: fate for file, state in installed.items() if (fate := _fate(f"{prefix}/{file}", state))}
-        owners = read_owners(prefix) if changed else {}
-        words = [
-            f"{file}{f' of {owners[file]}' if file in owners else ''} was {changed[file]}" for file in sorted(changed)
-        ]
+        others = [file for file, state in installed.items() if _fate(f"{prefix}/{file}", state)]
+        packaged = read_packaged(prefix) if others else {}
+        words = []
+        for file in sorted(others):
+            owner = packaged.get(file, NOBODYS)
+            fate = _fate(f"{prefix}/{file}", installed[file], owner.sha256)
+            if fate:
+                words.append(f"{file}{f' of {owner.package}' if owner.package else ''} was {fate}")
         return [
             *words[:MANY],
             *([f"{len(words) - MANY} more files were changed or removed"] if len(words) > MANY else []),
@@ -313,17 +317,29 @@ def read_record(prefix: str, record: str) -> tuple[str, conda.Package]:
         return record, conda.Package("unreadable")
 
 
-def read_owners(prefix: str) -> dict[str, str]:
-    """The package of each file that conda brought."""
-    owners = {}
+class Packaged(t.NamedTuple):
+    """Of which package a file is, and its SHA-256 as installed; empty for a link."""
+
+    package: str
+    sha256: str
+
+
+NOBODYS = Packaged("", "")
+
+
+def read_packaged(prefix: str) -> dict[str, Packaged]:
+    """The files that conda brought."""
+    files = {}
     for record in read_records(prefix):
         with (
             contextlib.suppress(ValueError, KeyError, TypeError),
             open(os.path.join(prefix, "conda-meta", record), encoding="utf-8") as file,
         ):
             data = json.load(file)
-            owners.update(dict.fromkeys(data["files"], data["name"]))
-    return owners
+            for row in data["paths_data"]["paths"]:
+                digest = row.get("sha256_in_prefix") or row.get("sha256") or ""
+                files[row["_path"]] = Packaged(data["name"], "" if row["path_type"] == "softlink" else digest)
+    return files
 
 
 def site_packages(prefix: str) -> list[str]:
@@ -350,13 +366,21 @@ def read_files(prefix: str) -> dict[str, list[int]]:
     return files
 
 
-def _fate(path: str, state: t.Sequence[int]) -> str:
-    """What has happened to a file since it had this size and time: nothing is empty."""
+def _fate(path: str, state: t.Sequence[int], sha256: str = "") -> str:
+    """What has happened to a file since it had this size and time: nothing is empty.
+
+    With its SHA-256 another time alone says nothing: it was touched, or came back from a backup.
+    """
     try:
         found = os.lstat(path)
     except OSError:
         return "removed"
-    return "" if [found.st_size, found.st_mtime_ns] == state else "changed"
+    if [found.st_size, found.st_mtime_ns] == list(state):
+        return ""
+    is_same = (
+        found.st_size == state[0] and stat.S_ISREG(found.st_mode) and sha256 and _rattler.file_digest(path) == sha256
+    )
+    return "" if is_same else "changed"
 
 
 def open_to_users(prefix: str) -> None:

@@ -13,14 +13,12 @@ the one edits the other; `conda_repodata_records_for_platform` panics for a plat
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
 import pathlib
 import tempfile
 import typing as t
 import urllib.parse
-import urllib.request
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda_plan import CondaError, Package, Spec
 
@@ -29,6 +27,9 @@ try:
     from rattler import exceptions
 except ImportError:
     rattler = None  # type: ignore[assignment]
+else:
+    # Takes a tenth of a second, and is of no use without rattler.
+    import asyncio
 
 ENVIRONMENT = "default"
 
@@ -197,7 +198,7 @@ def check_local_archives(name: str, records: Records) -> None:
     for record in records:
         address = urllib.parse.urlsplit(record.url)
         if address.scheme == "file":
-            path = urllib.request.url2pathname(address.path)
+            path = urllib.parse.unquote(address.path)
             try:
                 found = file_digest(path)
             except OSError as error:

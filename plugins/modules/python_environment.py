@@ -32,10 +32,16 @@ options:
     default: /opt/rigwright/python
   state:
     description:
-      - V(absent) removes the link and every environment beside it, and their directory when it is empty then.
+      - V(absent) removes the link and every environment beside it, and their directory when it is empty then. While somebody else
+        needs the environment, it stays.
     type: str
     choices: [present, absent]
     default: present
+  user:
+    description:
+      - Who needs the environment, usually the name of the role. It is no account of the system.
+    type: str
+    required: true
   requirements:
     description:
       - What to install, as pip's requirements with versions and hashes. Wheels only.
@@ -52,6 +58,7 @@ seealso:
 EXAMPLES = r"""
 - name: Have what modules need
   rigwright.workstation.python_environment:
+    user: conda
     requirements: "{{ lookup('ansible.builtin.file', 'python.txt') }}"
 """
 
@@ -74,6 +81,8 @@ from ansible.module_utils.basic import AnsibleModule
 
 # Written into an environment when it is complete.
 RECEIPT = ".rigwright"
+# Beside the link: the names of who needs it, a line each.
+USERS = ".users"
 
 
 def name_of(path: str, requirements: str) -> str:
@@ -85,6 +94,22 @@ def name_of(path: str, requirements: str) -> str:
 def ours(path: str) -> list[str]:
     """Every environment beside the link, also what a killed run has left."""
     return sorted(glob.glob(f"{glob.escape(path)}-{'[0-9a-f]' * 12}"))
+
+
+def read_names(path: str) -> set[str]:
+    if not os.path.isfile(path):
+        return set()
+    with open(path, encoding="utf-8") as file:
+        return set(file.read().split())
+
+
+def write_names(path: str, names: set[str]) -> None:
+    if not names:
+        os.unlink(path)
+        return
+    with open(f"{path}.rigwright", "w", encoding="utf-8") as file:
+        file.write("".join(f"{name}\n" for name in sorted(names)))
+    os.replace(f"{path}.rigwright", path)
 
 
 def make(module: AnsibleModule, directory: str, requirements: str) -> None:
@@ -142,6 +167,7 @@ def main() -> None:
         argument_spec={
             "path": {"type": "path", "default": "/opt/rigwright/python"},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "user": {"type": "str", "required": True},
             "requirements": {"type": "str"},
             "index_url": {"type": "str", "default": ""},
         },
@@ -154,14 +180,21 @@ def main() -> None:
     current = os.path.join(os.path.dirname(path), target) if target else ""
     if os.path.lexists(path) and current not in (*ours(path), name_of(path, requirements or "")):
         module.fail_json(msg=f"{path} is in the way: it was not made by this module. Move it away, or set `path`.")
-    wanted = name_of(path, requirements) if module.params["state"] == "present" else ""
+    names_path, name = f"{path}{USERS}", {module.params["user"]}
+    is_present = module.params["state"] == "present"
+    known = read_names(names_path)
+    names = known | name if is_present else known - name
+    wanted = name_of(path, requirements) if is_present else current if names else ""
     is_whole = os.path.isfile(os.path.join(wanted, RECEIPT)) and os.path.exists(os.path.join(wanted, "bin", "python3"))
+    must_make = is_present and not is_whole
     surplus = [directory for directory in ours(path) if directory != wanted]
-    changed = bool(current != wanted or surplus or (wanted and not is_whole))
+    changed = bool(current != wanted or surplus or must_make or names != known)
     try:
         if changed and not module.check_mode:
-            if wanted and not is_whole:
+            if must_make:
                 make(module, wanted, requirements)
+            if names != known:
+                write_names(names_path, names)
             if wanted and current != wanted:
                 switch(path, wanted)
             elif not wanted and current:
@@ -173,7 +206,11 @@ def main() -> None:
                 os.rmdir(folder)
     except OSError as error:
         module.fail_json(msg=f"{path} cannot be made: {error}. Free space on its disk, or look at that path.")
-    module.exit_json(changed=changed, directory=wanted, diff={"before": {path: current}, "after": {path: wanted}})
+    diff = {
+        "before": {path: current, "users": sorted(known)},
+        "after": {path: wanted, "users": sorted(names)},
+    }
+    module.exit_json(changed=changed, directory=wanted, diff=diff)
 
 
 if __name__ == "__main__":

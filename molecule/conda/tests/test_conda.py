@@ -202,7 +202,7 @@ def test_a_file_and_a_lock_of_the_controller(
         assert target.must("/opt/conda/envs/written/bin/mathkit", user="student") == "mathkit 1.0\n"
 
     lock = tmp_path / "data.lock"
-    lock.write_text(targets[0].must("cat /opt/conda/generations/data/*.lock"))
+    lock.write_text(targets[0].must(f"cat /opt/conda/generations/data/{linked(targets[0])}.lock"))
     applied({"conda_exclusive": True, "conda_environments": [RESEARCH, DATA, {"name": "copy", "lock": str(lock)}]})
     for target in targets:
         assert target.must("cat /opt/conda/envs/copy/share/numbers/version") == "1.1\n"
@@ -250,6 +250,8 @@ def test_what_others_changed_is_told_exactly_and_mended(applied: Apply, targets:
             f"echo '{record}' > {prefix}/conda-meta/handwritten-1.0-0.json; echo edited >> {prefix}/etc/numbers.conf"
         )
         target.must("rm /opt/conda/envs/research/lib/python3.*/site-packages/plotter.py")
+        # Whole, so it is not told.
+        target.must(f"touch {prefix}/share/numbers/version")
 
     result = applied()
 
@@ -333,19 +335,20 @@ def test_bad_input_changes_nothing(apply: Apply, targets: list[Machine], variabl
     assert [line for line in changes if " /opt/conda/cache" not in line] == []
 
 
+@pytest.fixture
+def theirs(targets: list[Machine]) -> Iterator[None]:
+    """What another installer made: a conda of its own, and an environment where the role's would lie."""
+    targets[0].must("mkdir -p /srv/miniforge/conda-meta /opt/conda/envs/mine/conda-meta")
+    yield
+    targets[0].must("rm -r /srv/miniforge /opt/conda/envs/mine")
+
+
 def test_what_another_installer_made_is_left_alone(
-    refused: Callable[[dict[str, Any], str], None], targets: list[Machine]
+    theirs: None, refused: Callable[[dict[str, Any], str], None]
 ) -> None:
-    theirs = "/srv/miniforge/conda-meta"
-    targets[0].must(f"mkdir -p {theirs}; mkdir -p /opt/conda/envs/mine/conda-meta")
-    try:
-        refused(
-            {"conda_prefix": "/srv/miniforge"}, "/srv/miniforge is a conda of its own: it was not made by this module"
-        )
-        mine = {"name": "mine", "packages": ["libnumbers"]}
-        refused({"conda_environments": [RESEARCH, DATA, mine]}, "/opt/conda/envs/mine is in the way")
-    finally:
-        targets[0].must("rm -r /srv/miniforge /opt/conda/envs/mine")
+    refused({"conda_prefix": "/srv/miniforge"}, "/srv/miniforge is a conda of its own: it was not made by this module")
+    mine = {"name": "mine", "packages": ["libnumbers"]}
+    refused({"conda_environments": [RESEARCH, DATA, mine]}, "/opt/conda/envs/mine is in the way")
 
 
 def test_a_full_disk_leaves_the_old_environment_in_use(

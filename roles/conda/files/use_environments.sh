@@ -11,7 +11,7 @@ use() {
     else
         PATH=$envs/$1/bin:$PATH
     fi
-    if [ -e "$envs/$1/bin/python" ]; then
+    if [ -e "$envs/$1/bin/python" ] || [ -L "$envs/$1/bin/python" ]; then
         python -c 'import sys; print("Python", sys.version.split()[0], "of", sys.prefix)' || return
     fi
     if touch "$envs/$1/rigwright" 2>/dev/null; then

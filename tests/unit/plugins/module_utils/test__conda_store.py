@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -31,7 +32,8 @@ def store(tmp_path: Path) -> Store:
     (prefix / "share").mkdir(parents=True)
     (prefix / "share/a").write_text("a\n")
     (prefix / "conda-meta").mkdir()
-    (prefix / "conda-meta/a-1-0.json").write_text(json.dumps({"name": "a", "files": ["share/a"]}))
+    row = {"_path": "share/a", "path_type": "hardlink", "sha256": hashlib.sha256(b"a\n").hexdigest()}
+    (prefix / "conda-meta/a-1-0.json").write_text(json.dumps({"name": "a", "paths_data": {"paths": [row]}}))
     Path(f"{prefix}.files.json").write_text(json.dumps(read_files(str(prefix))))
     records = _conda_store.read_records(str(prefix))
     store.write_receipt("e", 1, Receipt(SPEC, True, {"a": Package("1", "0")}, records))
@@ -49,7 +51,9 @@ def test_what_is_there_is_read(store):
     ("change", "words"),
     [
         (lambda path: path.write_text("longer\n"), ["share/a of a was changed"]),
-        (lambda path: os.utime(path, ns=(1, 1)), ["share/a of a was changed"]),
+        (lambda path: path.write_text("b\n"), ["share/a of a was changed"]),
+        (lambda path: (path.unlink(), path.symlink_to("a ")), ["share/a of a was changed"]),
+        (lambda path: os.utime(path, ns=(1, 1)), []),
         (lambda path: path.unlink(), ["share/a of a was removed"]),
         (lambda path: path.with_name("notes").touch(), []),
     ],

@@ -44,7 +44,8 @@ class Host:
     def run(self, requirements: str | None, check: bool = False, **params: Any) -> dict[str, Any]:
         index = f"{self.address}/simple"
         given = {"requirements": requirements} if requirements is not None else {}
-        return self._run(python_environment, check=check, path=str(self.path), index_url=index, **given, **params)
+        fixed = {"path": str(self.path), "index_url": index}
+        return self._run(python_environment, check=check, **{**fixed, "user": "conda", **given, **params})
 
     def version(self) -> str:
         command = (self.path / "bin/python3", "-c", "import library; print(library.version)")
@@ -69,7 +70,7 @@ def test_from_nothing_to_another_version_and_back_to_nothing(host, snapshot):
     assert not host.run(old)["changed"] and snapshot(host.path.parent) == before
 
     assert host.run(new)["changed"] and host.version() == "2.0"
-    assert len(list(host.path.parent.iterdir())) == 2, "the link and one environment"
+    assert len(list(host.path.parent.iterdir())) == 3, "the link, one environment, and who needs it"
 
     result = host.run(new.replace("sha256:", "sha256:0"))
     assert "pip did not deliver" in result["msg"] and host.version() == "2.0"
@@ -79,6 +80,19 @@ def test_from_nothing_to_another_version_and_back_to_nothing(host, snapshot):
 
     assert host.run(None, state="absent")["changed"] and not host.path.parent.exists()
     assert not host.run(None, state="absent")["changed"]
+
+
+def test_it_stays_while_somebody_needs_it(host):
+    requirements = host.add("1.0")
+    assert host.run(requirements)["changed"]
+    assert host.run(requirements, user="gpu")["changed"]
+    assert not host.run(requirements, user="conda")["changed"]
+
+    gone = host.run(None, state="absent", user="conda")
+    assert gone["changed"] and gone["diff"]["after"]["users"] == ["gpu"] and host.version() == "1.0"
+    assert not host.run(None, state="absent", user="conda")["changed"]
+
+    assert host.run(None, state="absent", user="gpu")["changed"] and not host.path.parent.exists()
 
 
 def test_without_venv_the_package_is_named(host, monkeypatch):
