@@ -74,7 +74,7 @@ RELOADED = frozenset(
     }
 )
 RELOADED_FEATURES = frozenset({"buildkit"})
-# An option that is gone from the file keeps its value when dockerd reloads, so what the role takes away it sets to this.
+# An option that is gone from the file keeps its value when dockerd reloads, so what the role takes away it sets to this first.
 NEUTRAL: dict[str, t.Any] = {
     "allow-nondistributable-artifacts": [],
     "authorization-plugins": [],
@@ -348,6 +348,7 @@ class Plan:
     repository: dict[str, t.Any] = dataclasses.field(default_factory=dict)
     directories: list[dict[str, str]] = dataclasses.field(default_factory=list)
     files: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
+    files_afterwards: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
     groups: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
     units: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
     options: Options = dataclasses.field(default_factory=dict)
@@ -385,9 +386,13 @@ def wanted_options(host: Host, params: Params) -> Options:
     """
     version = version_of(host, edition_of(host, params))
     parts = [parse_options(text) for _name, text in sorted(host.parts.items())]
-    wanted = merge(own_options(host), default_options(params, version), params["daemon_options"], *parts)
+    return merge(own_options(host), default_options(params, version), params["daemon_options"], *parts)
+
+
+def reset_options(host: Host, wanted: t.Mapping[str, t.Any]) -> Options:
+    """What the role takes away, as it has to stand in daemon.json until docker has read it."""
     written = host.memory.written if host.memory else {}
-    return {**{key: NEUTRAL[key] for key in written if key in NEUTRAL}, **wanted}
+    return {key: NEUTRAL[key] for key in written if key in NEUTRAL and key not in wanted}
 
 
 def roots(params: Params) -> dict[str, str]:
@@ -695,9 +700,11 @@ def plan_members(plan: Plan, host: Host, params: Params) -> None:
 def plan_files(plan: Plan, host: Host, params: Params) -> None:
     now = host.group or ()
     earlier = host.memory.users if host.memory else ()
+    reset = reset_options(host, plan.options)
+    options = {**reset, **plan.options}
     memory = Memory(
         host=own_options(host),
-        written=plan.options,
+        written=options,
         # Whom the role put there, not who was there before.
         users=tuple(user for user in params["users"] if user in earlier or user not in now),
         held=tuple(
@@ -711,10 +718,10 @@ def plan_files(plan: Plan, host: Host, params: Params) -> None:
     plan.files = [
         {
             "path": DAEMON_JSON,
-            "content": dump(plan.options),
+            "content": dump(options),
             **(validate if version_of(host, plan.edition) >= VALIDATE_SINCE else {}),
         },
-        {"path": RESTART, "content": dump(restart_part(plan.options))},
+        {"path": RESTART, "content": dump(restart_part(options))},
         {"path": MEMORY, "content": memory.dump(), "mode": "0600"},
     ]
     found = roots(params)
@@ -729,6 +736,12 @@ def plan_files(plan: Plan, host: Host, params: Params) -> None:
         plan.directories.append({"path": os.path.dirname(DROP_IN)})
         text = f"# {plan.edition}: not before its disks\n[Unit]\nRequiresMountsFor={' '.join(found.values())}\n"
         plan.files.append({"path": DROP_IN, "content": text})
+    if reset:
+        last = {
+            DAEMON_JSON: dump(plan.options),
+            MEMORY: dataclasses.replace(memory, written=plan.options).dump(),
+        }
+        plan.files_afterwards = [{**file, "content": last.get(file["path"], file["content"])} for file in plan.files]
 
 
 def _ours_to_hold(name: str, host: Host) -> bool:

@@ -257,6 +257,14 @@ files:
   type: list
   elements: dict
   sample: [{path: /etc/docker/daemon.json, content: "{...}"}]
+files_afterwards:
+  description:
+    - The same files without options that are gone. In RV(files) these stand as nothing, since dockerd keeps on a reload what it no longer
+      finds. Empty when there are none.
+  returned: success
+  type: list
+  elements: dict
+  sample: []
 groups:
   description: The group docker with its members, as M(rigwright.workstation.group_members) takes it. Empty when it is as it should be.
   returned: success

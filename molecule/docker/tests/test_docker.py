@@ -237,6 +237,7 @@ def test_a_part_of_another_role_is_merged_and_taken_back(applied: Apply, targets
     target.must(f"rm {part}")
     applied()
     assert "slow" not in info(target)["Runtimes"]
+    assert "runtimes" not in options(target)
     assert started(target) == before
 
 

@@ -81,7 +81,8 @@ def asked(**request: Any) -> dict[str, Any]:
 
 
 def content(plan: Plan, path: str) -> Any:
-    found = next(entry["content"] for entry in [*plan.package_files, *plan.files] if entry["path"] == path)
+    files = [*plan.package_files, *(plan.files_afterwards or plan.files)]
+    found = next(entry["content"] for entry in files if entry["path"] == path)
     return json.loads(found) if path.endswith(".json") else found
 
 
@@ -91,7 +92,7 @@ def after(plan: Plan, host: Host, **more: Any) -> Host:
     return dataclasses.replace(
         host,
         packages=host.packages or DEBIAN13,
-        config=next(entry["content"] for entry in plan.files if entry["path"] == docker.DAEMON_JSON),
+        config=json.dumps(content(plan, docker.DAEMON_JSON)),
         original=host.original or host.config,
         memory=Memory(memory["host"], memory["written"], tuple(memory["users"]), tuple(memory["held"])),
         brought=tuple(content(plan, docker.BROUGHT)),
@@ -182,9 +183,22 @@ def test_what_is_added_by_hand_stays_and_what_the_role_stops_writing_goes() -> N
 
     assert plan.options["dns"] == ["192.0.2.1"]
     assert plan.options["dns-search"] == ["lab.example"]
-    assert "mtu" not in plan.options
-    # Gone from the file, a reload would leave it on.
-    assert plan.options["debug"] is False
+    assert plan.options.keys().isdisjoint({"debug", "mtu"})
+    assert plan.files_afterwards == []
+
+
+def test_what_a_reload_would_leave_on_stands_as_nothing_until_docker_has_read_it() -> None:
+    host = after(plan_present(FRESH, asked(daemon_options={"debug": True})), FRESH, daemon=IDLE)
+
+    plan = plan_present(host, PARAMS)
+
+    files = {file["path"]: file["content"] for file in plan.files}
+    last = {file["path"]: file["content"] for file in plan.files_afterwards}
+    assert json.loads(files[docker.DAEMON_JSON])["debug"] is False
+    assert "debug" not in json.loads(last[docker.DAEMON_JSON])
+    # A run that is cut short in between is taken up, and nothing but these two is written twice.
+    assert "debug" in json.loads(files[docker.MEMORY])["written"]
+    assert {path for path in files if files[path] != last[path]} == {docker.DAEMON_JSON, docker.MEMORY}
 
 
 def test_a_second_plan_is_the_same() -> None:
