@@ -21,6 +21,7 @@ SUBCOMMANDS = {
     "up": Subcommand("harness.sandbox", "start the sandbox hosts"),
     "down": Subcommand("harness.sandbox", "remove everything that the sandbox made"),
     "depot": Subcommand("harness.depot", "serve the depot: what roles download"),
+    "serve": Subcommand("harness.served", "put into the depot what roles of a lab download"),
     "demo": Subcommand("harness.demo", "provision a gateway and a workstation, then use them"),
     "bench": Subcommand("harness.bench", "measure a run of the site in which nothing has to change"),
     "test": Subcommand("harness.testing", "run every check"),

@@ -7,15 +7,11 @@ nothing, and says so. A test breaks the repository for the time of a `with` bloc
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
-import os
 import re
-import shutil
-import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,8 +19,9 @@ from typing import Any
 
 import yaml
 
-from harness import depot, engine
-from harness.lab import DEPOT, Refusal
+from harness import apt_repository, depot
+from harness.apt_repository import Key, run, signing_key
+from harness.lab import DEPOT
 from harness.progress import step
 
 FILES = depot.FILES / "nvidia"
@@ -35,47 +32,18 @@ KEYRING = "cuda-keyring"
 KEYRINGS = depot.STATE / "cuda_keyrings.json"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 
-# Packages and indexes carry this date, so the same sources give the same bytes. Seconds since 1970: 2026-01-01.
-EPOCH = 1767225600
-DATE = "Thu, 01 Jan 2026 00:00:00 +0000"
-
 
 # --- Packages ---
 
 
 @dataclass(frozen=True)
-class Package:
+class Package(apt_repository.Package):
     """One line of the table with its values filled in. `links` maps a path to its target; paths are relative to the root."""
 
-    name: str
-    version: str
-    source: str
-    architecture: str
-    values: Mapping[str, str]
-    relations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
     carries: str | None = None
     libraries: tuple[Mapping[str, str], ...] = ()
     links: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def file(self) -> str:
-        return f"{self.name}_{self.version}_{self.architecture}.deb"
-
-    def control(self, size_kib: int) -> str:
-        """The package's control file. `size_kib`: what it takes when installed."""
-        fields = {
-            "Package": self.name,
-            "Source": self.source,
-            "Version": self.version,
-            "Architecture": self.architecture,
-            "Maintainer": "Rigwright's tests <root@localhost>",
-            "Installed-Size": str(size_kib),
-            **{name: ", ".join(entries) for name, entries in self.relations.items()},
-            "Section": "multiverse/devel",
-            "Priority": "optional",
-            "Description": f"imitation of NVIDIA's package {self.name}",
-        }
-        return "".join(f"{name}: {value}\n" for name, value in fields.items())
 
 
 def packages(table: Mapping[str, Any] | None = None) -> list[Package]:
@@ -120,27 +88,16 @@ def build(package: Package, more: Mapping[str, bytes] | None = None) -> bytes:
     """The package as a .deb, with `more` files than its tree has. Raises Refusal when a tool that builds it is missing."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "root")
-        control = root / "DEBIAN"
-        control.mkdir(parents=True)
+        apt_repository.fill(root, more or {})
         if package.carries:
             fill_tree(FILES / package.carries, root, package.values)
-        for name, content in (more or {}).items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_bytes(content)
         for library in package.libraries:
             build_library(library, root, package.values)
-            (control / "triggers").write_text("activate-noawait ldconfig\n")
+            apt_repository.fill(root, {"DEBIAN/triggers": b"activate-noawait ldconfig\n"})
         for link, target in package.links.items():
             (root / link).parent.mkdir(parents=True, exist_ok=True)
             (root / link).symlink_to(target)
-        for path in root.rglob("*"):
-            if not path.is_symlink():  # modes as in git, whatever this user's umask
-                path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
-        root.chmod(0o755)
-        size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file() and not path.is_symlink())
-        (control / "control").write_text(package.control(-(-size // 1024)))
-        run("dpkg-deb", "-Zgzip", "-z1", "--root-owner-group", "--build", str(root), f"{folder}/{package.file}")
-        return Path(folder, package.file).read_bytes()
+        return apt_repository.pack(package, root)
 
 
 def fill_tree(source: Path, target: Path, values: Mapping[str, str]) -> None:
@@ -171,143 +128,34 @@ def build_library(library: Mapping[str, str], root: Path, values: Mapping[str, s
         (folder / library["soname"]).symlink_to(library["name"])
 
 
-def run(*command: str, text: str = "", environment: Mapping[str, str] | None = None) -> bytes:
-    """Run a tool and return its output. Raises Refusal with the way out when it is missing."""
-    try:
-        return subprocess.run(
-            command,
-            check=True,
-            input=text.encode(),
-            stdout=subprocess.PIPE,
-            env={**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C", **(environment or {})},
-        ).stdout
-    except FileNotFoundError:
-        raise Refusal(
-            f"{command[0]} is missing, which the imitated CUDA repository is made with: apt-get install gcc gnupg dpkg"
-        ) from None
-
-
 def pool() -> dict[str, bytes]:
     """Every package but the keyring and the index of them, `{file: content}`; built once for the depots of all sandboxes."""
-    sources = hashlib.sha256(Path(__file__).read_bytes())
-    for path in sorted(FILES.rglob("*")):
-        if path.is_file():
-            sources.update(f"{path.relative_to(FILES)} {path.stat().st_mode}".encode() + path.read_bytes())
-    kept = depot.BUILDS / f"cuda-packages-{sources.hexdigest()[:12]}"
-    with engine.making("builds"):
-        if not kept.exists():
-            with step("build the packages of the imitated CUDA repository"):
-                unfinished = kept.with_suffix(".part")
-                shutil.rmtree(unfinished, ignore_errors=True)
-                unfinished.mkdir(parents=True)
-                debs = {wanted.file: build(wanted) for wanted in packages() if wanted.name != KEYRING}
-                for name, content in {**debs, "Packages": packages_index(debs).encode()}.items():
-                    (unfinished / name).write_bytes(content)
-                unfinished.rename(kept)
-    return {path.name: path.read_bytes() for path in sorted(kept.iterdir())}
+
+    def make() -> dict[str, bytes]:
+        with step("build the packages of the imitated CUDA repository"):
+            debs = {wanted.file: build(wanted) for wanted in packages() if wanted.name != KEYRING}
+            return {**debs, "Packages": apt_repository.packages_index(debs).encode()}
+
+    return depot.folder_once(f"cuda-packages-{apt_repository.recipe(Path(__file__), FILES)}", make)
 
 
-# --- The index and its signature ---
-
-
-@contextmanager
-def gnupg(key: bytes) -> Iterator[Callable[..., bytes]]:
-    """Give `gpg(*arguments, text="")`, which knows this secret key and no other."""
-    with tempfile.TemporaryDirectory() as home:  # its path is short: gpg-agent's socket lies in it
-
-        def gpg(*arguments: str, text: str = "") -> bytes:
-            return run("gpg", "--homedir", home, "--batch", "--quiet", *arguments, text=text)
-
-        try:
-            if key:
-                gpg("--import", text=key.decode())
-            yield gpg
-        finally:
-            run("gpgconf", "--homedir", home, "--kill", "all")
-
-
-def signing_key(digest: str = "SHA256") -> bytes:
-    """The secret key of the repository, made once. `digest` is what the key's signature of itself is made with."""
-
-    def make() -> bytes:
-        with gnupg(b"") as gpg:
-            name = "imitated CUDA repository <root@localhost>"
-            made = (
-                "--passphrase",
-                "",
-                "--cert-digest-algo",
-                digest,
-                "--quick-generate-key",
-                name,
-                "rsa2048",
-                "sign",
-                "never",
-            )
-            gpg(*made)
-            return gpg("--armor", "--export-secret-keys")
-
-    return depot.once(f"cuda-repository-key-{digest.lower()}.asc", make)
-
-
-def signed(release: str, key: bytes) -> dict[str, bytes]:
-    """The Release file with its two signatures, and the public key under the name that NVIDIA's has: the end of its fingerprint."""
-    with gnupg(key) as gpg:
-        fingerprint = re.search(rb"^fpr:+([0-9A-F]{40}):", gpg("--with-colons", "--list-keys"), re.MULTILINE)
-        if fingerprint is None:
-            raise Refusal(f"{depot.BUILDS}/cuda-repository-key-*.asc hold no key: remove them, they are made again")
-        sign = ("--digest-algo", "SHA256", "--armor")
-        return {
-            "Release": release.encode(),
-            "InRelease": gpg(*sign, "--clearsign", text=release),
-            "Release.gpg": gpg(*sign, "--detach-sign", text=release),
-            f"{fingerprint[1].decode()[-8:]}.pub": gpg("--armor", "--export"),
-        }
-
-
-def keyring(distribution: str, key: bytes) -> tuple[str, bytes]:
+def keyring(distribution: str, key: Key) -> tuple[str, bytes]:
     """The package cuda-keyring for a distribution: file and content."""
     table = yaml.safe_load(TABLE.read_text())["keyring"]
     values = {"distribution": distribution, "address": f"http://{DEPOT}/{REPOSITORIES}/{distribution}/x86_64/"}
     described = table["packages"][KEYRING]
     found = package(KEYRING, {**table["each"][0], **values}, {**table, **described})
-    with gnupg(key) as gpg:
-        public = gpg("--export")
-    return found.file, build(found, {"usr/share/keyrings/cuda-archive-keyring.gpg": public})
+    return found.file, build(found, {"usr/share/keyrings/cuda-archive-keyring.gpg": key.keyring})
 
 
-def packages_index(debs: Mapping[str, bytes]) -> str:
-    """The text of `Packages` for these .deb files."""
-    return "".join(
-        control_of(content)
-        + f"Filename: ./{file}\nSize: {len(content)}\n"
-        + "".join(f"{name}: {hashlib.new(name, content).hexdigest()}\n" for name in ("SHA1", "SHA256"))
-        + "\n"
-        for file, content in sorted(debs.items())
-    )
-
-
-def control_of(deb: bytes) -> str:
-    with tempfile.NamedTemporaryFile(suffix=".deb") as file:
-        file.write(deb)
-        file.flush()
-        return run("dpkg-deb", "--field", file.name).decode()
-
-
-def release_file(indexes: Mapping[str, bytes]) -> str:
-    lines = [
-        f" {hashlib.sha256(content).hexdigest()} {len(content)} {name}" for name, content in sorted(indexes.items())
-    ]
-    head = f"Origin: NVIDIA\nLabel: NVIDIA CUDA\nArchitectures: amd64\nDate: {DATE}\nSHA256:\n"
-    return head + "\n".join(lines) + "\n"
-
-
-def repository(distribution: str, key: bytes) -> dict[str, bytes]:
-    """Every file of the flat repository of a distribution."""
+def repository(distribution: str, key: Key) -> dict[str, bytes]:
+    """Every file of the flat repository of a distribution. The public key has the name that NVIDIA's has: the end of its fingerprint."""
     file, content = keyring(distribution, key)
     files = pool()
-    text = files["Packages"] + packages_index({file: content}).encode()
-    indexes = {"Packages": text, "Packages.gz": gzip.compress(text, mtime=0)}
-    return files | {file: content} | indexes | signed(release_file(indexes), key)
+    indexes = apt_repository.indexes(files["Packages"].decode() + apt_repository.packages_index({file: content}))
+    release = apt_repository.release_file(indexes, Origin="NVIDIA", Label="NVIDIA CUDA")
+    public = {f"{key.fingerprint[-8:]}.pub": key.public}
+    return files | {file: content} | indexes | apt_repository.signed(release, key) | public
 
 
 # --- In the depot ---
@@ -322,12 +170,8 @@ def put(distributions: Iterable[str] = DISTRIBUTIONS) -> None:
     """Make sure that the depot has the repositories, and that KEYRINGS has the checksums of their keyring packages."""
     checksums = {}
     for distribution in distributions:
-        place = depot.WWW / folder(distribution)
         wanted = repository(distribution, signing_key())
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir(parents=True)
-        for name, content in wanted.items():
-            (place / name).write_bytes(content)
+        depot.put(folder(distribution), wanted)
         checksums[distribution] = checksum_of_keyring(wanted)
     KEYRINGS.write_text(json.dumps(checksums, indent=1))
 

@@ -18,7 +18,7 @@ import tarfile
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -80,6 +80,20 @@ def once(name: str, make: Callable[[], bytes]) -> bytes:
             kept.with_suffix(".part").write_bytes(make())
             kept.with_suffix(".part").rename(kept)
     return kept.read_bytes()
+
+
+def folder_once(name: str, make: Callable[[], Mapping[str, bytes]]) -> dict[str, bytes]:
+    """The files that `make` returns, kept as those of `once`."""
+    kept = BUILDS / name
+    with engine.making("builds"):
+        if not kept.exists():
+            unfinished = kept.with_suffix(".part")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir(parents=True)
+            for file, content in make().items():
+                (unfinished / file).write_bytes(content)
+            unfinished.rename(kept)
+    return {path.name: path.read_bytes() for path in sorted(kept.iterdir())}
 
 
 def official_frp(version: str) -> bytes | None:
@@ -150,6 +164,15 @@ def pack(files: dict[str, tuple[bytes, int]]) -> bytes:
             entry.size, entry.mode = len(content), mode
             tar.addfile(entry, io.BytesIO(content))
     return gzip.compress(plain.getvalue(), compresslevel=1, mtime=0)
+
+
+def put(place: str, files: Mapping[str, bytes]) -> None:
+    """Serve these files, and no others, below a place."""
+    shutil.rmtree(WWW / place, ignore_errors=True)
+    for name, content in files.items():
+        path = WWW / place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
 
 
 @contextmanager

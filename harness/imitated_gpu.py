@@ -2,6 +2,7 @@
 
     imitate_gpu(machine, device_ids=["2684"])               # an RTX 4090; the host reboots
     imitate_gpu(machine, device_ids=["2684"], refuses={"590.48.01": "NVRM: ... failed"})
+    imitate_driver(machine, gpus(["2684", "2684"]))         # the same with a driver that is there already; no kernel, no DKMS
     python -m harness.imitated_gpu molecule 2684            # the targets of a lab, side by side
 
 A container has the kernel of the machine that it runs on, and loads no module. So at each boot of the host the unit
@@ -17,6 +18,10 @@ can change:
   /proc/driver/nvidia, /sys/module/nvidia, the driver's link of each device and /dev/nvidia* are made from what modinfo says of it. A
   failure stands in the journal with the kernel's words (`journalctl --identifier kernel`). dmesg and /proc/modules are the machine's own.
 
+With `imitate_driver` the driver is there from the beginning, for tests of what comes after it: its version stands in /proc and /sys, the
+device nodes have numbers that no driver of this machine answers, and of its user-space parts there are `libnvidia-ml.so.1`
+(`imitated_gpu_files/nvml.c`, which reads the GPUs from a table), `nvidia-smi -L` on top of it, and an empty libcuda.so.1.
+
 Everything above that is real, and sees no difference.
 """
 
@@ -30,14 +35,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness import engine, lab, sandbox
+from harness.apt_repository import run
 from harness.clients import Entry, Machine
-from harness.cuda_repository import run
 from harness.progress import step
 
 FILES = Path(__file__).with_name("imitated_gpu_files")
 HOME = "/usr/lib/rigwright-imitated-gpu"
 UNIT = "rigwright-imitated-gpu.service"
 VGA = "030000"
+DRIVER = "580.159.04"
+NVML, CUDA = "libnvidia-ml.so.1", "libcuda.so.1"
 SLOW_S = 600  # a kernel is downloaded and its initramfs made
 APT_GET = "DEBIAN_FRONTEND=noninteractive apt-get --yes --no-install-recommends"
 
@@ -54,22 +61,69 @@ def imitate_gpu(
     `device_ids` are PCI ids of NVIDIA's, four hexadecimal digits each; [] takes the GPUs out. `pci_class` is 030000 for a display
     controller and 030200 for a card without outputs. `refuses` names driver versions that do not load, with what the kernel says then.
     """
-    gpus = [
-        {"address": f"0000:{slot:02x}:00.0", "device": device.lower(), "class": pci_class}
+    install_kernel(machine)
+    described = {"gpus": gpus(device_ids, pci_class), "refuses": dict(refuses or {})}
+    boot_as(
+        machine,
+        described,
+        {
+            f"{HOME}/uname.so": Entry(uname_library(), mode=0o755),
+            "/etc/ld.so.preload": Entry(f"{HOME}/uname.so\n".encode()),
+        },
+    )
+
+
+def gpus(device_ids: Sequence[str], pci_class: str = VGA) -> list[dict[str, str]]:
+    """GPUs in slots of their own, each with a UUID that tells its slot."""
+    return [
+        {
+            "address": f"0000:{slot:02x}:00.0",
+            "device": device.lower(),
+            "class": pci_class,
+            "uuid": f"GPU-{slot:08x}-0000-0000-0000-{slot - 0x41:012d}",
+        }
         for slot, device in enumerate(device_ids, start=0x41)
     ]
-    install_kernel(machine)
+
+
+def imitate_driver(machine: Machine, cards: Sequence[Mapping[str, str]], version: str = DRIVER) -> None:
+    """Make a machine with these GPUs of a sandbox host, on which a driver of this version is installed and loaded, and reboot it."""
+    library = f"/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.{version}"
+    files = {
+        library: Entry(
+            compiled("nvml.c", "-shared", "-nostdlib", "-w", f'-DDRIVER="{version}"', soname=NVML), mode=0o755
+        ),
+        library.replace("nvidia-ml", "cuda"): Entry(compiled(None, "-shared", "-nostdlib", soname=CUDA), mode=0o755),
+        "/usr/bin/nvidia-smi": Entry(compiled("nvidia-smi.c", "-w"), mode=0o755),
+        **table(cards, version),
+    }
+    earlier = "/usr/lib/x86_64-linux-gnu/lib{nvidia-ml,cuda}.so.*"
+    machine.must(f"rm -rf {earlier} /usr/lib/firmware/nvidia; mkdir -p /usr/lib/firmware/nvidia/{version}")
+    boot_as(machine, {"gpus": list(cards), "refuses": {}, "driver": version}, files, then="ldconfig")
+
+
+def table(cards: Sequence[Mapping[str, str]], version: str = DRIVER) -> dict[str, Entry]:
+    """The table that the imitated NVML reads (nvml.c), as `Machine.put` takes it: other cards, and NVML has others at once."""
+    lines = (
+        f"{minor} {card['uuid']} {card['address']} {card['device']} {card.get('capability', '89')} {card.get('mig', '0')}"
+        f" NVIDIA imitation {card['device']}\n"
+        for minor, card in enumerate(cards)
+    )
+    return {f"/usr/lib/firmware/nvidia/{version}/gsp_imitated.bin": Entry("".join(lines).encode())}
+
+
+def boot_as(machine: Machine, described: Mapping[str, object], files: Mapping[str, Entry], then: str = "true") -> None:
+    """Have a host boot as what is described, with these files."""
     machine.put(
         {
             HOME: Entry(None, mode=0o755),
             f"{HOME}/boot.py": Entry((FILES / "boot.py").read_bytes()),
-            f"{HOME}/uname.so": Entry(uname_library(), mode=0o755),
-            f"{HOME}/machine.json": Entry(json.dumps({"gpus": gpus, "refuses": dict(refuses or {})}).encode()),
+            f"{HOME}/machine.json": Entry(json.dumps(described).encode()),
             f"/usr/lib/systemd/system/{UNIT}": Entry((FILES / UNIT).read_bytes()),
-            "/etc/ld.so.preload": Entry(f"{HOME}/uname.so\n".encode()),
+            **files,
         }
     )
-    machine.must(f"systemctl daemon-reload && systemctl --quiet enable {UNIT}")
+    machine.must(f"{then} && systemctl daemon-reload && systemctl --quiet enable {UNIT}")
     sandbox.reboot(machine)
 
 
@@ -110,11 +164,28 @@ def share_compiler_cache(machine: Machine) -> None:
 
 
 def uname_library() -> bytes:
+    # Without a library of its own it goes with the libc of any host.
+    return compiled("uname.c", "-shared", "-nostdlib")
+
+
+def compiled(source: str | None, *options: str, soname: str = "") -> bytes:
+    """What the C compiler makes of a file in FILES, or of nothing."""
     with tempfile.TemporaryDirectory() as folder:
-        library = Path(folder, "uname.so")
-        # Without a library of its own it goes with the libc of any host.
-        run("gcc", "-shared", "-fPIC", "-nostdlib", "-O2", "-o", str(library), str(FILES / "uname.c"))
-        return library.read_bytes()
+        made = Path(folder, "made")
+        name = [f"-Wl,-soname,{soname}"] if soname else []
+        run(
+            "gcc",
+            "-fPIC",
+            "-O2",
+            *options,
+            *name,
+            "-o",
+            str(made),
+            "-x",
+            "c",
+            str(FILES / source) if source else "/dev/null",
+        )
+        return made.read_bytes()
 
 
 def main() -> None:

@@ -64,13 +64,17 @@ class Host:
 
 @dataclass(frozen=True)
 class Lab:
-    """The hosts of one inventory, and what the depot has to serve them: versions of frp, the imitated CUDA repository."""
+    """The hosts of one inventory, and what the depot has to serve them: versions of frp, and names of harness/served.py.
+
+    `loop_devices`: the hosts can mount file systems that lie in files.
+    """
 
     name: str
     inventory: Path
     frp_versions: tuple[str, ...]
     hosts: tuple[Host, ...]
-    cuda_repository: bool = False
+    serves: tuple[str, ...] = ()
+    loop_devices: bool = False
 
     def host(self, name: str) -> Host:
         return next(host for host in self.hosts if host.name == name)
@@ -116,7 +120,8 @@ def parse(inventory: Path, listing: dict[str, Any]) -> Lab:
         inventory=inventory,
         frp_versions=tuple(shared["sandbox_frp_versions"]),
         hosts=hosts,
-        cuda_repository=shared.get("sandbox_cuda_repository", False),
+        serves=tuple(shared.get("sandbox_serves", ())),
+        loop_devices=shared.get("sandbox_loop_devices", False),
     )
 
 

@@ -13,12 +13,13 @@ import argparse
 import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import docker
 import docker.errors
 
-from harness import cuda_repository, depot, engine, images, lab
+from harness import depot, engine, images, lab, served
 from harness.clients import Entry, Machine
 from harness.engine import NETWORK, wait_for
 from harness.lab import DEPOT, STATE, Host, Lab, Refusal
@@ -29,20 +30,19 @@ OWNER = 1000  # the user that image_setup.sh makes
 # Of all hosts; nothing uses it on a host that has no ccache (imitated_gpu.share_compiler_cache).
 COMPILER_CACHE = depot.BUILDS / "ccache"
 
-# What a container manager leaves to do before systemd starts:
-# - a booted machine has shared mounts, and without them no unit gets its credentials;
-# - each boot has an identifier of its own, by which `ansible.builtin.reboot` knows that a machine is back (systemd-nspawn does the same);
-# - a container sees the cards of its machine and cannot have them: the site would install a driver for a GPU that is not its own.
-BOOT = [
-    "sh",
-    "-c",
-    "mount --make-rshared / && cat /proc/sys/kernel/random/uuid >/run/boot_id"
-    " && mount --bind /run/boot_id /proc/sys/kernel/random/boot_id && rm /run/boot_id"
-    " && { [ ! -d /sys/bus/pci ] || { mount -t tmpfs -o mode=755 pci /sys/bus/pci && mkdir /sys/bus/pci/devices /sys/bus/pci/drivers; }; }"
-    " && exec /sbin/init",
-]
+BOOT = Path(__file__).with_name("host_boot.sh")
 
-# What systemd, sshd, cron, nftables and FUSE need in a container. Never --privileged: a sandbox host may not touch this machine.
+# Of imitated GPUs (imitated_gpu_files/boot.py): no driver of the machine has these, so opening one tells what a control group allows.
+IMITATED_GPU_RULES = ["c 60:* rwm", "c 61:* rwm"]
+
+# Block major 7 and the misc device that hands out a free one. They are the machine's, so only a lab that mounts file systems has them.
+LOOP_DEVICE_RULES = ["b 7:* rwm", "c 10:237 rwm"]
+LOOP_NODES = 64  # the kernel hands out the lowest free number, and all hosts of the machine share them
+
+INOTIFY_LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
+INOTIFY_INSTANCES = 1024
+
+# What systemd, sshd, cron, nftables, FUSE and dockerd need in a container. Never --privileged: a sandbox host may not touch this machine.
 CAPABILITIES = [
     *("CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "SETFCAP", "MKNOD", "SYS_CHROOT"),
     *("SETUID", "SETGID", "SETPCAP", "KILL", "SYS_NICE", "SYS_PTRACE", "SYS_TIME", "SYS_ADMIN", "IPC_LOCK"),
@@ -55,6 +55,7 @@ def up(wanted: Lab) -> None:
     client = engine.connect()
     engine.check_disk(client)
     engine.ensure_network(client)  # first of all: it may be refused
+    raise_inotify_limit()
     with ThreadPoolExecutor() as pool:
         for task in (
             pool.submit(images.ensure_all, client, {host.image for host in wanted.hosts}),
@@ -62,14 +63,25 @@ def up(wanted: Lab) -> None:
         ):
             task.result()
     depot.up(client)
-    if wanted.cuda_repository:
-        cuda_repository.put()
+    served.put(wanted.serves)
     make_key()
     with step(f"start {', '.join(host.name for host in wanted.hosts)}"), ThreadPoolExecutor(len(wanted.hosts)) as pool:
         keys = list(pool.map(lambda host: start(client, wanted, host), wanted.hosts))
     known_hosts = "".join(f"{host.address} {key}\n" for host, key in zip(wanted.hosts, keys, strict=True))
     (STATE / f"{wanted.name}.known_hosts").write_text(known_hosts)
     (STATE / f"{wanted.name}.ssh_config").write_text(ssh_config(wanted))
+
+
+def raise_inotify_limit() -> None:
+    """Have enough inotify instances until the next boot: all hosts together have those of the machine's root, and a dockerd uses many.
+
+    Where that may not be done, a host that finds none left is refused with the words (`wait_until_ready`).
+    """
+    limit = int(INOTIFY_LIMIT.read_text())
+    if limit < INOTIFY_INSTANCES:
+        with suppress(OSError):
+            INOTIFY_LIMIT.write_text(str(INOTIFY_INSTANCES))
+            say(f"raised fs.inotify.max_user_instances of this machine from {limit} to {INOTIFY_INSTANCES}")
 
 
 def ssh_config(wanted: Lab) -> str:
@@ -115,13 +127,14 @@ def start(client: docker.DockerClient, wanted: Lab, host: Host) -> str:
         container.remove(force=True, v=True)
     container = client.containers.create(
         image,
-        BOOT,
+        ["sh", "-c", BOOT.read_text(), BOOT.name, str(LOOP_NODES if wanted.loop_devices else 0)],
         name=host.container,
         hostname=host.name,
         labels=engine.LABELS | labels,
         environment={"container": "docker"},
         cap_drop=["ALL"],
         cap_add=CAPABILITIES,
+        device_cgroup_rules=IMITATED_GPU_RULES + (LOOP_DEVICE_RULES if wanted.loop_devices else []),
         security_opt=["seccomp=unconfined", "apparmor=unconfined"],
         cgroupns="private",
         tmpfs={"/run": "", "/run/lock": "", "/tmp": "exec"},  # noqa: S108
@@ -176,10 +189,10 @@ def wait_until_ready(machine: Machine) -> str:
         say(f"{name} runs, but these units failed: {', '.join(line.split()[0] for line in failed.splitlines())}")
         # The limit is of this machine and of root's processes together, in all containers.
         if machine.run("journalctl --boot --quiet --grep 'inotify.*Too many open files'").stdout:
-            limit = Path("/proc/sys/fs/inotify/max_user_instances").read_text().strip()
+            limit = INOTIFY_LIMIT.read_text().strip()
             raise Refusal(
                 f"{name} does not start: this machine has only {limit} inotify instances, and they are used up."
-                " Stop other containers, or raise the limit: sysctl fs.inotify.max_user_instances=1024"
+                f" Stop other containers, or raise the limit: sysctl fs.inotify.max_user_instances={INOTIFY_INSTANCES}"
             )
     return wait_for(host_key, f"sshd on {name}")
 

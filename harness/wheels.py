@@ -1,11 +1,13 @@
-"""NVIDIA's wheels in the depot, laid out as a package index is (PEP 503), for roles that install them with pip.
+"""Wheels in the depot, laid out as a package index is (PEP 503), for roles that install them with pip or uv.
 
 python -m harness.wheels nvidia-cudnn-cu13 9.12.0.46 f3befad5...   hand the real wheel on, downloaded once, by its SHA-256
+python -m harness.wheels roles/common/files/python.txt             hand on all that a list with hashes has
 """
 
 from __future__ import annotations
 
 import hashlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,20 +15,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness import depot
+from harness import depot, engine
 from harness.lab import Refusal
 from harness.progress import step
 
 
-def download(project: str, version: str, sha256: str) -> bytes:
-    """The wheel as this machine's own pip gets it. Raises Refusal when it cannot be had or has another SHA-256."""
+def download(requirements: Path, folder: Path) -> None:
+    """Get wheels as this machine's own pip does. Raises Refusal when one cannot be had or has another SHA-256."""
+    options = ("--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", f"--requirement={requirements}")
+    if subprocess.run((sys.executable, "-m", "pip", "download", *options, f"--dest={folder}"), check=False).returncode:
+        raise Refusal("wheels cannot be had: pip says above why")
+
+
+def download_one(project: str, version: str, sha256: str) -> bytes:
+    """A wheel by its SHA-256. Raises Refusal as `download` does."""
     with step(f"download {project} {version}"), tempfile.TemporaryDirectory() as folder:
         wanted = Path(folder, "requirements.txt")
         wanted.write_text(f"{project}=={version} --hash=sha256:{sha256}\n")
-        options = ("--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", f"--requirement={wanted}")
-        command = (sys.executable, "-m", "pip", "download", *options, f"--dest={folder}")
-        if subprocess.run(command, check=False).returncode != 0:
-            raise Refusal(f"{project} {version} cannot be had: pip says above why")
+        download(wanted, Path(folder))
         (wheel,) = Path(folder).glob("*.whl")
         return wheel.read_bytes()
 
@@ -47,11 +53,28 @@ def hand_on(project: str, version: str, sha256: str) -> None:
     name = name_of(project, version)
     folder = depot.WWW / "simple" / project
     folder.mkdir(parents=True, exist_ok=True)
-    content = depot.once(name, lambda: download(project, version, sha256))
+    content = depot.once(name, lambda: download_one(project, version, sha256))
     if hashlib.sha256(content).hexdigest() != sha256:
         raise Refusal(f"{depot.BUILDS / name} is not what was downloaded: remove it")
     (folder / name).write_bytes(content)
     (folder / "index.html").write_text(page(project))
+
+
+def hand_on_list(requirements: Path) -> None:
+    """Have the depot serve what a list of requirements with hashes has for this kind of machine."""
+    kept = depot.BUILDS / f"wheels-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]}"
+    with engine.making("builds"):
+        if not kept.exists():
+            with step(f"download the wheels of {requirements.name}"):
+                staged = kept.with_suffix(".part")
+                download(requirements, staged)
+                staged.rename(kept)
+    for wheel in kept.glob("*.whl"):
+        project = wheel.name.partition("-")[0].replace("_", "-").lower()
+        folder = depot.WWW / "simple" / project
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(wheel, folder)
+        (folder / "index.html").write_text(page(project))
 
 
 @contextmanager
@@ -64,4 +87,7 @@ def publish(project: str, version: str, content: bytes) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    hand_on(*sys.argv[1:])
+    if len(sys.argv) == 2:
+        hand_on_list(Path(sys.argv[1]))
+    else:
+        hand_on(*sys.argv[1:])

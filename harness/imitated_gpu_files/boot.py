@@ -20,6 +20,18 @@ PROC = Path("/proc/driver")
 OPEN = "NVIDIA UNIX Open Kernel Module for x86_64  {}  Release Build  (dvs-builder@imitation)  Thu Jan  1 00:00:00 UTC 2026"
 CLOSED = "NVIDIA UNIX x86_64 Kernel Module  {}  Thu Jan  1 00:00:00 UTC 2026"
 
+# The numbers of /dev/null: with others nobody could hold a device open, since no driver answers.
+NULL = (1, 3)
+# Of a driver that was there before, the devices are told apart, also by control groups. These majors are for local use, so no driver of
+# this machine answers them (Documentation/admin-guide/devices.txt); NVIDIA's own are 195 and one that the kernel chooses.
+MAJORS = {"nvidia": 60, "nvidia-uvm": 61}
+CONTROL = {
+    "nvidiactl": ("nvidia", 255),
+    "nvidia-modeset": ("nvidia", 254),
+    "nvidia-uvm": ("nvidia-uvm", 0),
+    "nvidia-uvm-tools": ("nvidia-uvm", 1),
+}
+
 
 def run(*command: str) -> str:
     return subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True).stdout
@@ -95,7 +107,16 @@ def why_not(kernel: str, about: dict[str, str], refuses: dict[str, str]) -> str 
     return refuses.get(about["version"])
 
 
-def load(gpus: list[dict[str, str]], about: dict[str, str], options: list[str]) -> None:
+def null_nodes(gpus: list[dict[str, str]]) -> dict[str, tuple[int, int]]:
+    return dict.fromkeys(["nvidiactl", *(f"nvidia{minor}" for minor in range(len(gpus)))], NULL)
+
+
+def load(
+    gpus: list[dict[str, str]],
+    about: dict[str, str],
+    options: list[str],
+    nodes: dict[str, tuple[int, int]] | None = None,
+) -> None:
     is_open = about["license"] != "NVIDIA"
     banner = (OPEN if is_open else CLOSED).format(about["version"])
     compiler = "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14) "
@@ -117,7 +138,7 @@ def load(gpus: list[dict[str, str]], about: dict[str, str], options: list[str]) 
         information = {
             "Model": f"NVIDIA imitation {gpu['device']}",
             "IRQ": "  0",
-            "GPU UUID": f"GPU-00000000-0000-0000-0000-{minor:012d}",
+            "GPU UUID": gpu.get("uuid", f"GPU-00000000-0000-0000-0000-{minor:012d}"),
             "Bus Type": "PCIe",
             "Bus Location": gpu["address"],
             "Device Minor": minor,
@@ -127,9 +148,8 @@ def load(gpus: list[dict[str, str]], about: dict[str, str], options: list[str]) 
         lines = (f"{name + ':':16} {value}" for name, value in information.items())
         write(PROC / "nvidia/gpus" / gpu["address"], {"information": "\n".join(lines)})
     os.umask(0)  # everybody may open a GPU
-    for name in ["nvidiactl", *(f"nvidia{minor}" for minor in range(len(gpus)))]:
-        # The numbers of /dev/null: with the real ones (major 195) nobody could hold the device open, since no driver answers.
-        os.mknod(f"/dev/{name}", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    for name, numbers in (nodes or null_nodes(gpus)).items():
+        os.mknod(f"/dev/{name}", stat.S_IFCHR | 0o666, os.makedev(*numbers))
     print(f"NVRM: loading {banner}")
 
 
@@ -138,6 +158,19 @@ def bind(gpus: list[dict[str, str]], driver: str) -> None:
     for gpu in gpus:
         (PCI / "devices" / gpu["address"] / "driver").symlink_to(PCI / "drivers" / driver)
         (PCI / "drivers" / driver / gpu["address"]).symlink_to(PCI / "devices" / gpu["address"])
+
+
+def load_driver(gpus: list[dict[str, str]], version: str) -> None:
+    """Show what a driver shows that came with the machine: nothing was built for it, and its devices have numbers of their own."""
+    devices = Path("/proc/devices").read_text()
+    majors = "".join(f"{major:3} {name}\n" for name, major in MAJORS.items())
+    write(STATE, {"devices": devices.replace("Character devices:\n", f"Character devices:\n{majors}").rstrip("\n")})
+    mount("--bind", str(STATE / "devices"), "/proc/devices")
+    write(Path("/lib/modules") / os.uname().release, {"modules.dep": "updates/dkms/nvidia.ko:"})
+    nodes = {name: (MAJORS[kind], minor) for name, (kind, minor) in CONTROL.items()}
+    nodes |= {f"nvidia{minor}": (MAJORS["nvidia"], minor) for minor in range(len(gpus))}
+    load(gpus, {"version": version, "license": "Dual MIT/GPL", "srcversion": "0" * 24}, [], nodes)
+    bind(gpus, "nvidia")
 
 
 def main() -> None:
@@ -150,6 +183,9 @@ def main() -> None:
     mount("-t", "tmpfs", "tmpfs", str(PROC))
     for gpu in gpus:
         add_device(gpu)
+    if wanted.get("driver"):
+        load_driver(gpus, wanted["driver"])
+        return
     matching = matching_modules(kernel, gpus[0]) if kernel and gpus else {}
     ours = next((name for name in matching if name in ("nvidia", "nvidia-current")), None)
     if "nouveau" in matching:

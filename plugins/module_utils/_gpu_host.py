@@ -160,6 +160,12 @@ def read_driver(tree: Tree) -> Facts:
     }
 
 
+def highest_cuda(driver: str) -> str:
+    """The newest CUDA that a driver of this version supports by itself; empty without a driver, or with one that is older than them."""
+    known = [row.version for row in data.TOOLKITS if driver and version_key(row.driver) <= version_key(driver)]
+    return known[-1] if known else ""
+
+
 def _library_version(tree: Tree, name: str) -> str:
     """The version in the name of the file that a library's link ends in."""
     for directory in _library_directories(tree):

@@ -59,6 +59,13 @@ options:
         type: list
         elements: path
         default: []
+      loaded:
+        description:
+          - Those of O(units[].restart_on) and O(units[].reload_on) that were written after the unit started and say nothing that it does
+            not know. They are noted as loaded.
+        type: list
+        elements: path
+        default: []
       may_restart:
         description: With V(false) a restart that is due is announced by a warning and in RV(pending), not done.
         type: bool
@@ -187,7 +194,8 @@ class Units:
         if unit["state"] == "started" and status.load == "not-found" and not self.module.check_mode:
             self.module.fail_json(msg=f"there is no unit {name}: install what provides it")
         coming = self.module.params["changed_paths"] if self.module.check_mode else []
-        changed = stale(status, watched, self._loaded(name, status), coming)
+        found = stale(status, watched, self._loaded(name, status), coming)
+        changed = [path for path in found if path not in unit["loaded"]]
         restart_for = [path for path in changed if path in unit["restart_on"]]
         reload_for = [path for path in changed if path in unit["reload_on"]]
         if status.running and restart_for and not unit["may_restart"]:
@@ -300,6 +308,7 @@ def main() -> None:
                     "enabled": {"type": "bool"},
                     "restart_on": {"type": "list", "elements": "path", "default": []},
                     "reload_on": {"type": "list", "elements": "path", "default": []},
+                    "loaded": {"type": "list", "elements": "path", "default": []},
                     "may_restart": {"type": "bool", "default": True},
                     "validate": {"type": "str"},
                 },

@@ -31,6 +31,10 @@ ALSO_ALLOWED = re.compile(
     r"tasks/[a-z_]+\.yml|handlers/main\.yml|vars/\w+\.yml|vars/\w+_[\d.]+\.yml|templates/.+|files/.+"
 )
 
+# Roles that prove, and do nothing else: nothing on a host is theirs, so they have no state, and nothing to configure or remove.
+PROOFS = {"smoke_test"}
+OF_STATES = ("tasks/install.yml", "tasks/configure.yml", "tasks/remove.yml")
+
 PREPARE = {"name": f"{COLLECTION}.common", "tasks_from": "prepare"}
 
 MAIN_LINES = 60
@@ -49,6 +53,10 @@ class Role:
     @property
     def name(self) -> str:
         return self.path.name
+
+    @property
+    def only_proves(self) -> bool:
+        return self.name in PROOFS
 
     @property
     def checkout(self) -> Path:
@@ -153,8 +161,10 @@ def files(role: Role) -> Iterator[str]:
     """Exactly the files of the shape."""
     found = {str(file.relative_to(role.path)) for file in role.path.rglob("*") if file.is_file()}
     for name in REQUIRED:
-        if name not in found:
+        if name not in found and not (role.only_proves and name in OF_STATES):
             yield f"{name} is missing"
+    for name in sorted(found.intersection(OF_STATES) if role.only_proves else ()):
+        yield f"{name} has no place in a role that only proves"
     for name in sorted(found - set(REQUIRED)):
         if not ALSO_ALLOWED.fullmatch(name):
             yield f"{name} has no place in a role"
@@ -170,9 +180,9 @@ def handlers(role: Role) -> Iterator[str]:
 
 def variables(role: Role) -> Iterator[str]:
     """Defaults and argument spec say the same, under the role's own names."""
-    if f"{role.name}_state" not in role.defaults:
-        yield f"{role.name}_state is missing"
-    if (role.options.get(f"{role.name}_state") or {}).get("choices") != ["present", "absent"]:
+    if (f"{role.name}_state" in role.defaults) is role.only_proves:
+        yield f"{role.name}_state is {'there, and the role only proves' if role.only_proves else 'missing'}"
+    if not role.only_proves and (role.options.get(f"{role.name}_state") or {}).get("choices") != ["present", "absent"]:
         yield f"{role.name}_state must have the choices present and absent"
     for name in sorted({*role.defaults, *role.options}):
         if not name.startswith(f"{role.name}_"):
@@ -287,7 +297,11 @@ def table_of_contents(role: Role) -> Iterator[str]:
         if task | action != task:
             yield f"tasks/main.yml: {task['name']} does something else than in CONTRIBUTING.md"
         when = task.get("when", "")
-        if state and not str(when[0] if isinstance(when, list) else when).startswith(f'{role.name}_state == "{state}"'):
+        if (
+            state
+            and not role.only_proves
+            and not str(when[0] if isinstance(when, list) else when).startswith(f'{role.name}_state == "{state}"')
+        ):
             yield f"tasks/main.yml: {task['name']} is not tied to {role.name}_state"
 
 

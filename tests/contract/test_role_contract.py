@@ -258,6 +258,14 @@ def test_missing_file_is_found(role, path, check):
     assert check in violations(role)
 
 
+def test_role_that_only_proves_has_no_states(role, monkeypatch):
+    monkeypatch.setattr(role_contract, "PROOFS", {role.name})
+    assert violations(role) == {
+        "files": [f"tasks/{name}.yml has no place in a role that only proves" for name in ("configure", "remove")],
+        "variables": ["web_state is there, and the role only proves"],
+    }
+
+
 def test_scenario_may_not_allow_itself_more_module_runs(role):
     (role.checkout / "molecule/web/molecule.yml").write_text('ansible: {env: {MODULE_RUNS: "5"}}\n')
     assert violations(role)["scenario"] == ["molecule/web allows 5 module runs, more than 4"]

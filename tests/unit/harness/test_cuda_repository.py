@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import cuda_repository, depot, lab
+from harness import apt_repository, cuda_repository, depot, lab
+from harness.apt_repository import Key
 from harness.cuda_repository import Package
 
 
@@ -117,11 +118,11 @@ def test_programs_and_scripts_can_be_run(table, unpack):
 
 
 @pytest.fixture(scope="module")
-def key(tmp_path_factory) -> bytes:
+def key(tmp_path_factory) -> Key:
     """A signing key that is kept nowhere."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(depot, "BUILDS", tmp_path_factory.mktemp("builds"))
-        return cuda_repository.signing_key()
+        return apt_repository.signing_key()
 
 
 @pytest.fixture
@@ -131,7 +132,7 @@ def small(monkeypatch):
     def pool() -> dict[str, bytes]:
         wanted = cuda_repository.packages()[0]
         debs = {wanted.file: cuda_repository.build(wanted)}
-        return {**debs, "Packages": cuda_repository.packages_index(debs).encode()}
+        return {**debs, "Packages": apt_repository.packages_index(debs).encode()}
 
     monkeypatch.setattr(cuda_repository, "pool", pool)
 
@@ -180,7 +181,7 @@ def test_the_weak_key_has_signed_itself_with_sha1(tmp_path, monkeypatch):
     monkeypatch.setattr(depot, "BUILDS", tmp_path)
     packets = {}
     for digest in ("SHA256", "SHA1"):
-        secret = cuda_repository.signing_key(digest)
+        secret = apt_repository.signing_key(digest).secret
         packets[digest] = subprocess.run(
             ["gpg", "--list-packets"], input=secret, capture_output=True, check=True
         ).stdout

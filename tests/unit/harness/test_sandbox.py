@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness import clients, depot, engine, fingerprint, images, lab, sandbox
+from harness import clients, depot, engine, fingerprint, images, lab, sandbox, served
 from harness.lab import Host, Refusal
 
 # ---- The Debian archive among the machine's sources ----------------------------------------------------------------------
@@ -251,3 +251,18 @@ def test_a_version_that_is_not_pinned_is_never_downloaded(monkeypatch):
 def test_hosts_get_no_capability_over_the_machine():
     assert not {"SYS_MODULE", "SYS_RAWIO", "SYS_BOOT", "ALL"}.intersection(sandbox.CAPABILITIES)
     assert len(sandbox.CAPABILITIES) == len(set(sandbox.CAPABILITIES))
+
+
+def test_hosts_get_no_device_of_the_machine_but_loop_devices():
+    loop, loop_control = "b 7:", "c 10:237 "
+    assert all(rule.startswith((loop, loop_control)) for rule in sandbox.LOOP_DEVICE_RULES)
+
+
+def test_a_lab_that_wants_what_the_depot_does_not_serve_is_told_what_there_is():
+    with pytest.raises(Refusal, match="serves no 'cudda': name one of conda, container_toolkit, cuda"):
+        served.put(["cudda"])
+
+
+@pytest.mark.parametrize("name", lab.names())
+def test_the_labs_of_the_checkout_want_what_the_depot_serves(name):
+    assert set(lab.read(name).serves) <= served.SERVED.keys()

@@ -13,7 +13,8 @@ import yaml
 
 CHECKOUT = Path(__file__).parents[3]
 REFUSED = "frp_client_server_host: is one, which has failed earlier in this run"
-GPU_ROLES = ("nvidia_driver", "cuda", "cudnn")
+GPU_ROLES = ("nvidia_driver", "cuda", "cudnn", "nvidia_container_toolkit")
+EVERYWHERE = ("mirrors", "ssh", "frp_server", "frp_client", "docker", "conda", "smoke_test")
 HOSTS = ("one", "two", "tower")
 GROUPS: dict[str, Any] = {"gateways": {"hosts": {"one": {}, "two": {}}}, "workstations": {"hosts": {"tower": {}}}}
 VARIABLES = {
@@ -51,11 +52,11 @@ def site(run_plays, tmp_path):
         "frp_client/vars/main.yml": None,
         "frp_client/tasks/main.yml": GUARD,
     }
-    for role in GPU_ROLES:
+    for role in ("docker", "conda", *GPU_ROLES):
         files[f"{role}/tasks/main.yml"] = (
             f"- ansible.builtin.debug: {{msg: '{role} for {{{{ inventory_hostname }}}}'}}\n"
         )
-    for role in ("mirrors", "ssh", "frp_server", "frp_client", *GPU_ROLES):
+    for role in (*EVERYWHERE, *GPU_ROLES):
         files[f"{role}/tasks/verify.yml"] = f"- ansible.builtin.debug: {{msg: 'proof of {role}'}}\n"
     for name, text in files.items():
         file = collection / "roles" / name
@@ -132,4 +133,11 @@ def test_one_of_the_gpu_roles_alone(site):
 def test_what_is_applied_is_proven(site, gpus):
     words = site("-e", json.dumps({"gpus": gpus}))
     proven = set(re.findall(r"proof of (\w+)", words))
-    assert proven == {"mirrors", "ssh", "frp_server", "frp_client", *(GPU_ROLES if gpus else ())}
+    assert proven == {*EVERYWHERE, *(GPU_ROLES if gpus else ())}
+
+
+def test_without_docker_no_gpu_is_given_to_containers(site):
+    words = site("-e", json.dumps({"gpus": ["0000:01:00.0"], "docker_state": "absent"}))
+    assert "docker for tower" in words
+    assert "nvidia_container_toolkit for tower" not in words
+    assert "proof of docker" not in words

@@ -573,3 +573,18 @@ def test_nvswitch_is_seen_before_any_driver(root: Root) -> None:
         root.write(f"/sys/bus/pci/devices/0000:07:00.0/{name}", f"{value}\n")
     assert host.has_nvswitch(root.tree) is True
     assert host.read_gpus(root.tree) == []
+
+
+@pytest.mark.parametrize(
+    ("driver", "cuda"),
+    [
+        ("", ""),
+        ("390.157", ""),
+        ("535.261.03", "12.2"),
+        ("560.35.03", "12.6"),
+        ("580.65.05", "12.9"),
+        ("580.95.05", "13.0"),
+    ],
+)
+def test_the_newest_cuda_of_a_driver(driver: str, cuda: str) -> None:
+    assert host.highest_cuda(driver) == cuda

@@ -178,3 +178,15 @@ def test_outside_check_mode_only_the_files_count(run, files):
     run()
     os.utime(files[0])
     assert run(changed_paths=[str(files[0])])[1] == []
+
+
+@pytest.mark.parametrize("changed", [0, 1], ids=["restart", "reload"])
+def test_what_a_unit_knows_already_is_noted_and_leads_to_nothing(run, files, systemd, changed):
+    systemd.started = time.time() - 3600
+    files[changed].write_text("2\n")
+    known = [str(file) for file in files]
+    assert run(loaded=known)[1] == []
+    # The next run does not say so any more.
+    assert run()[1] == []
+    files[changed].write_text("3\n")
+    assert run()[1] == [["restart", "reload"][changed]]

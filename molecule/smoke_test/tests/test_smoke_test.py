@@ -1,0 +1,309 @@
+"""Real trainings with Debian 13's PyTorch: by the host's interpreter, by one that lies where conda's would, and in containers.
+
+No GPU computes here. What is told of GPUs goes by an imitated nvidia-smi and an imitated libcuda; tests/hardware has a real one.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import fingerprint
+from harness.clients import Entry, Machine, kept
+
+Apply = Callable[..., Any]
+
+NVIDIA_SMI = "/usr/local/bin/nvidia-smi"
+LIBCUDA = "/usr/local/lib/libcuda.so.1"
+UUID = "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"  # as molecule/smoke_test/imitated_cuda.c has it
+FIGURES = re.compile(
+    r"PyTorch (\S+) on cpu \(.+\) got ([\d.]+) of 359 digits right after 20 epochs of ([\d.]+) s, with (\d+) MiB"
+)
+DEBIAN = {"name": "debian", "python": "/usr/bin/python3"}
+ONLY = {"smoke_test_environments": [], "smoke_test_images": []}
+PROVE = {"apply_tasks_from": "verify"}
+
+
+def told(result: Any, host: str) -> dict[str, dict[str, str]]:
+    """The findings of a host, by id."""
+    return {finding["id"]: finding for finding in result.hosts[host]["findings"]}
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(targets: list[Machine]) -> Iterator[None]:
+    """Whatever a test does: no container, no process and no file of a training stays."""
+    yield
+    for target in targets:
+        assert target.must("docker ps --all --quiet") == ""
+        assert target.run("pgrep --full -- '[-]I -B - --device|^sleep 454545'").stdout == ""
+        assert target.must("find /tmp /var/tmp -user nobody") == ""
+
+
+@pytest.fixture(scope="module")
+def trained(apply: Apply) -> Any:
+    """A run of the role as the scenario has it."""
+    result = apply()
+    assert result.rc == 0, result.output
+    return result
+
+
+@pytest.fixture
+def failed(apply: Apply, machine: Callable[[str], Machine]) -> Callable[..., dict[str, dict[str, str]]]:
+    """Apply the role to a host, which has to fail and to change nothing; gives the findings."""
+
+    def run(host: str, variables: dict[str, Any]) -> dict[str, dict[str, str]]:
+        target = machine(host)
+        before = fingerprint.of(target)
+        result = apply(hosts=host, variables=variables)
+        assert result.rc != 0
+        assert result.changed() == {host: 0}
+        assert fingerprint.difference(before, fingerprint.of(target)) == []
+        findings = told(result, host)
+        for finding in findings.values():
+            if finding["status"] == "fail":
+                assert " ".join(finding["remedy"].split()) in result.text
+        return findings
+
+    return run
+
+
+# --- What works ---
+
+
+def test_the_network_is_trained_everywhere(trained: Any) -> None:
+    assert trained.findings("debian12") == {"smoke_test.image.digits": "pass", "smoke_test.gpus": "skip"}
+    assert trained.findings("debian13") == {
+        "smoke_test.environment.debian": "pass",
+        "smoke_test.environment.torch": "pass",
+        "smoke_test.image.digits": "pass",
+        "smoke_test.gpus": "skip",
+    }
+
+
+def test_figures_are_plausible(trained: Any, machine: Callable[[str], Machine]) -> None:
+    version = machine("debian13").must("dpkg-query --show --showformat '${Version}' python3-torch")
+    accuracies = set()
+    for host in ("debian12", "debian13"):
+        for finding in told(trained, host).values():
+            if figures := FIGURES.search(finding["evidence"]):
+                torch, accuracy, seconds, mebibytes = figures.groups()
+                assert version.startswith(torch.split("+")[0])
+                assert 0.95 <= float(accuracy) <= 1
+                assert 0.001 < float(seconds) < 60
+                assert 100 < int(mebibytes) < 4000
+                accuracies.add(accuracy)
+    # The same packages compute the same, in an environment and in containers of two releases of docker.
+    assert len(accuracies) == 1
+
+
+def test_a_run_changes_nothing(trained: Any) -> None:
+    assert set(trained.changed().values()) == {0}
+
+
+def test_it_runs_as_nobody_without_a_network(apply: Apply, machine: Callable[[str], Machine]) -> None:
+    """An interpreter that tells who it is, instead of training."""
+    target, spy = machine("debian13"), "/opt/spy"
+    with kept([target], spy):
+        target.put({spy: Entry(b"#!/bin/sh\nid --user --name >&2\nid --groups --name >&2\nexit 1\n", mode=0o755)})
+        result = apply(
+            hosts="debian13", variables={**ONLY, "smoke_test_environments": [{"name": "spy", "python": spy}]}
+        )
+    assert told(result, "debian13")["smoke_test.environment.spy"]["evidence"].endswith("exit status 1. nobody nogroup")
+
+
+def test_verify_records_and_does_not_end_the_play(apply: Apply) -> None:
+    result = apply(hosts="debian13", variables={**PROVE, **ONLY, "smoke_test_images": [{"image": "absent"}]})
+    assert result.rc == 0, result.output
+    assert result.findings("debian13")["smoke_test.image.absent"] == "fail"
+
+
+# --- What does not, and what it says then ---
+
+
+@pytest.fixture(scope="module")
+def images(machine: Callable[[str], Machine]) -> None:
+    """Images without PyTorch, without scikit-learn, and without a Python."""
+    target = machine("debian13")
+    for name, what in {
+        "no-torch": "rm -r /usr/lib/python3/dist-packages/torch",
+        "no-sklearn": "rm -r /usr/lib/python3/dist-packages/sklearn",
+        "no-python": "rm /usr/bin/python3",
+    }.items():
+        target.must(
+            f"docker run --name {name} digits {what} && docker commit {name} {name} && docker rm {name}", seconds=120
+        )
+
+
+@pytest.mark.parametrize(
+    ("host", "environment", "evidence", "remedy"),
+    [
+        ("debian12", DEBIAN, "No module named 'torch'", "install PyTorch: apt-get install python3-torch"),
+        (
+            "debian13",
+            {"name": "gone", "python": "/opt/conda/envs/gone/bin/python"},
+            "No such file",
+            "smoke_test_environments",
+        ),
+        ("debian13", {"name": "wrong", "python": "/usr/bin/true"}, "exit status 0", "name a Python of 3.9 or newer"),
+        ("debian13", {"name": "perl", "python": "/usr/bin/perl"}, "exit status", "name a Python of 3.9 or newer"),
+        ("debian13", {**DEBIAN, "device": "cuda"}, "was built without CUDA", "apt-get install python3-torch-cuda"),
+    ],
+    ids=lambda value: value["name"] if isinstance(value, dict) else "",
+)
+def test_a_broken_environment_is_named_with_its_remedy(
+    failed: Any, host: str, environment: dict[str, str], evidence: str, remedy: str
+) -> None:
+    finding = failed(host, {**ONLY, "smoke_test_environments": [environment]})[
+        f"smoke_test.environment.{environment['name']}"
+    ]
+    assert (finding["status"], evidence in finding["evidence"]) == ("fail", True), finding
+    assert remedy in finding["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("image", "evidence", "remedy"),
+    [
+        ("no-torch", "No module named 'torch'", "FROM no-torch, RUN"),
+        ("no-sklearn", "No module named 'sklearn'", "FROM no-sklearn, RUN"),
+        ("no-python", "python3", "say python: for this image"),
+        ("not-pulled", "docker has no image not-pulled", "docker pull not-pulled"),
+    ],
+)
+def test_a_broken_image_is_named_with_its_remedy(
+    failed: Any, images: None, image: str, evidence: str, remedy: str
+) -> None:
+    finding = failed("debian13", {**ONLY, "smoke_test_images": [{"image": image}]})[f"smoke_test.image.{image}"]
+    assert (finding["status"], evidence in finding["evidence"]) == ("fail", True), finding
+    assert remedy in finding["remedy"]
+
+
+def test_an_accuracy_that_is_missed(failed: Any) -> None:
+    findings = failed("debian12", {"smoke_test_accuracy": 1.0, "smoke_test_epochs": 1})
+    evidence = findings["smoke_test.image.digits"]["evidence"]
+    assert re.search(r"0\.\d{4} of the digits are right, and 1\.0 is asked for", evidence)
+
+
+def test_what_is_not_done_in_time_is_ended(failed: Any) -> None:
+    findings = failed("debian13", {"smoke_test_timeout_s": 1})
+    for id_ in ("smoke_test.environment.debian", "smoke_test.image.digits"):
+        assert "not done in time" in findings[id_]["evidence"]
+        assert "smoke_test_timeout_s" in findings[id_]["remedy"]
+
+
+def test_what_does_not_end_itself_is_ended_with_its_children(failed: Any, machine: Callable[[str], Machine]) -> None:
+    """In the place of an interpreter something that minds no limit. It is ended 20 seconds after it."""
+    target, sleeper = machine("debian13"), "/usr/bin/sleeper"
+    script = "#!/bin/sh\\nsleep 454545 & sleep 454545\\n"
+    make = f"printf '{script}' >{sleeper} && chmod 755 {sleeper}"
+    with kept([target], sleeper):
+        target.must(make)
+        target.must(f'docker run --name once digits sh -c "{make}" && docker commit once sleeper && docker rm once')
+        findings = failed(
+            "debian13",
+            {
+                "smoke_test_environments": [{"name": "sleeper", "python": sleeper}],
+                "smoke_test_images": [{"image": "sleeper", "python": sleeper}],
+                "smoke_test_timeout_s": 1,
+            },
+        )
+    for kind in ("environment", "image"):
+        assert findings[f"smoke_test.{kind}.sleeper"]["evidence"] == f"{kind} sleeper: not done in time"
+
+
+def test_without_docker_the_role_is_named(failed: Any, machine: Callable[[str], Machine]) -> None:
+    target = machine("debian13")
+    target.must("systemctl stop docker.socket docker.service")
+    try:
+        found = failed("debian13", {**ONLY, "smoke_test_images": [{"image": "digits"}]})
+    finally:
+        target.must("systemctl start docker.socket docker.service")
+    assert "docker daemon" in found["smoke_test.image.digits"]["evidence"].lower()
+    assert "apply the role docker" in found["smoke_test.image.digits"]["remedy"]
+
+
+# --- GPUs, as far as they can be imitated ---
+
+
+@pytest.fixture
+def gpu(machine: Callable[[str], Machine]) -> Iterator[Machine]:
+    """A host whose nvidia-smi lists a GPU."""
+    target = machine("debian13")
+    with kept([target], NVIDIA_SMI):
+        lines = f"#!/bin/sh\necho 'GPU 0: NVIDIA imitation (UUID: {UUID})'\n"
+        target.put({NVIDIA_SMI: Entry(lines.encode(), mode=0o755)})
+        yield target
+
+
+@pytest.fixture
+def library(gpu: Machine, tmp_path: Path) -> Iterator[None]:
+    """Programs of that host see the GPU; containers do not."""
+    source, built = Path(__file__).parents[1] / "imitated_cuda.c", tmp_path / "libcuda.so.1"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-nostdlib", "-O2", "-o", built, source], check=True)
+    gpu.put({LIBCUDA: Entry(built.read_bytes(), mode=0o755)})
+    gpu.must("ldconfig")
+    yield
+    gpu.must(f"rm {LIBCUDA} && ldconfig")
+
+
+def test_a_training_that_falls_back_on_the_processor_fails(failed: Any, gpu: Machine) -> None:
+    findings = failed("debian13", {**ONLY, "smoke_test_environments": [DEBIAN]})
+    assert {finding["status"] for finding in findings.values()} == {"fail"}
+    assert "was built without CUDA" in findings["smoke_test.environment.debian"]["evidence"]
+    assert f"the host sees {UUID}; environment debian none (libcuda.so.1" in findings["smoke_test.gpus"]["evidence"]
+    assert "nvidia_driver" in findings["smoke_test.gpus"]["remedy"]
+
+
+def test_places_on_the_processor_are_left_in_peace(apply: Apply, gpu: Machine) -> None:
+    result = apply(hosts="debian13", variables={**ONLY, "smoke_test_environments": [{**DEBIAN, "device": "cpu"}]})
+    assert result.rc == 0, result.output
+    assert result.findings("debian13") == {"smoke_test.environment.debian": "pass", "smoke_test.gpus": "skip"}
+
+
+def test_an_image_that_sees_no_gpu_is_told_from_an_environment_that_does(failed: Any, library: None) -> None:
+    """Docker has no such CDI device; without its option the container starts, and sees none."""
+    asked = {"smoke_test_environments": [DEBIAN], "smoke_test_images": [{"image": "digits"}]}
+    refused = failed("debian13", asked)["smoke_test.image.digits"]
+    assert "cdi" in refused["evidence"].lower()
+    assert "nvidia-ctk cdi list" in refused["remedy"]
+
+    findings = failed("debian13", {**asked, "smoke_test_gpu_options": ["--env", "GPUS=all"]})
+    evidence = findings["smoke_test.gpus"]["evidence"]
+    assert f"the host sees {UUID}; image digits none (libcuda.so.1" in evidence
+    assert "environment debian" not in evidence
+    assert "nvidia-cdi-refresh" in findings["smoke_test.gpus"]["remedy"]
+
+
+def test_the_same_gpu_passes(failed: Any, library: None) -> None:
+    findings = failed("debian13", {**ONLY, "smoke_test_environments": [DEBIAN]})
+    assert findings["smoke_test.gpus"]["status"] == "pass"
+    assert findings["smoke_test.gpus"]["evidence"] == f"the host, environment debian see {UUID}"
+
+
+def test_a_gpu_that_is_demanded_and_is_not_there(failed: Any) -> None:
+    findings = failed("debian12", {**ONLY, "smoke_test_device": "cuda"})
+    assert "no NVIDIA GPU on the PCI bus" in findings["smoke_test.gpus"]["evidence"]
+
+
+# --- Bad input ---
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"smoke_test_accuracy": 95}, "smoke_test_accuracy: is no share of the digits"),
+        ({"smoke_test_epochs": 0}, "smoke_test_epochs: is less than 1"),
+        ({"smoke_test_timeout_s": 0}, "smoke_test_timeout_s: is less than 1"),
+        ({"smoke_test_environments": [DEBIAN, DEBIAN]}, "environment debian is there twice"),
+        ({"smoke_test_environments": [{"name": "torch"}]}, "python"),
+        ({"smoke_test_user": "nobody-of-that-name"}, "There is no user nobody-of-that-name"),
+    ],
+)
+def test_bad_input_is_refused(
+    refused: Callable[[dict[str, Any], str], None], variables: dict[str, Any], words: str
+) -> None:
+    refused(variables, words)

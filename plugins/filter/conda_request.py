@@ -1,0 +1,154 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: conda_request
+short_description: The conda environments of a role's user, as the module takes them
+version_added: 0.1.0
+author: The Rigwright engineers (@rigwright)
+description:
+  - Turns the environments of the role P(rigwright.workstation.conda#role) into those of M(rigwright.workstation.conda_environment),
+    and puts the base before them.
+  - What an C(environment.yml) says is added. Conda's older words for versions, such as C(numpy=2.1.*) and C(numpy=2.1.0=py312_0), become
+    those that every tool reads alike.
+positional: _input, files
+options:
+  _input:
+    description: The environments, as in C(conda_environments).
+    type: list
+    elements: dict
+    required: true
+  files:
+    description: The text of every C(file) and C(lock) that they name, by its path.
+    type: dict
+    required: true
+  base:
+    description: Packages of the environment C(base); none leaves it out.
+    type: list
+    elements: str
+    default: []
+  update:
+    description: Take newer packages in all of them.
+    type: bool
+    default: false
+"""
+
+EXAMPLES = r"""
+- name: Show what the module is asked for
+  ansible.builtin.debug:
+    msg: "{{ ([{'name': 'research', 'python': '3.12'}] | rigwright.workstation.conda_request({}, base=['conda'])).environments }}"
+"""
+
+RETURN = r"""
+_value:
+  description: C(environments), and C(requirements) for M(rigwright.workstation.require).
+  type: dict
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+BASE = "base"
+# Anaconda's own channels, by name or address. Organizations pay for them.
+PAID = re.compile(r"defaults|anaconda|main|r|msys2|https?://([\w-]+\.)*anaconda\.com/.*")
+
+
+def conda_request(
+    rows: list[dict[str, Any]], files: Mapping[str, str], base: list[str] | None = None, update: bool = False
+) -> dict[str, Any]:
+    """Environments for the module, and what would have to be so."""
+    environments: list[dict[str, Any]] = []
+    requirements = [_base_is_free(rows, base or [])]
+    if base:
+        # Its own tools need no GPU: a driver is no reason to choose its packages again.
+        environments.append({"name": BASE, "state": "present", "packages": base, "cuda": "", "update": update})
+    for row in rows:
+        written, problem = _read(files[row["file"]]) if row.get("file") else ({}, "")
+        requirements.append(
+            {
+                "ok": not problem,
+                "variable": "conda_environments",
+                "problem": f"has for {row['name']} the file {row.get('file')}, which {problem}",
+                "remedy": "correct the file, or say what it asks for in packages, pip and channels",
+            }
+        )
+        environments.append(_environment(row, written, files, update))
+    paid = sorted({c for row in environments for c in row.get("channels") or [] if PAID.fullmatch(c)})
+    requirements.append(
+        {
+            "ok": not paid,
+            "variable": "conda_environments",
+            "problem": f"names {', '.join(paid)}, Anaconda's own channels, which organizations pay for",
+            "remedy": "name conda-forge, which has the same packages",
+        }
+    )
+    return {"environments": environments, "requirements": requirements}
+
+
+def _base_is_free(rows: list[dict[str, Any]], base: list[str]) -> dict[str, Any]:
+    return {
+        "ok": not base or all(row["name"] != BASE for row in rows),
+        "variable": "conda_environments",
+        "problem": "has an environment by the name of base, which the tools have",
+        "remedy": "name it otherwise, or ask for its packages in conda_base_packages",
+    }
+
+
+def _environment(
+    row: dict[str, Any], written: dict[str, Any], files: Mapping[str, str], update: bool
+) -> dict[str, Any]:
+    python = [f"python {row['python']}.*"] if row.get("python") else []
+    packages = [*python, *map(plain, [*(row.get("packages") or []), *written.get("packages", [])])]
+    channels = row.get("channels") or written.get("channels")
+    return {
+        "name": row["name"],
+        "state": row.get("state") or "present",
+        "packages": packages,
+        "pip": [*(row.get("pip") or []), *written.get("pip", [])],
+        "lock": files[row["lock"]] if row.get("lock") else "",
+        "cuda": "auto" if row.get("cuda") is None else str(row["cuda"]),
+        "generation": int(row.get("generation") or 0),
+        "update": update or bool(row.get("update")),
+        **({"channels": channels} if channels else {}),
+    }
+
+
+def plain(text: str) -> str:
+    """A match spec without conda's older words."""
+    found = re.fullmatch(r"\s*([\w.:-]+)\s*=\s*([^=\s<>!~*,|]+)(\.\*|=[\w*]+)?\s*", text)
+    if not found:
+        return text
+    name, version, rest = found.groups()
+    if rest and rest.startswith("="):
+        return f"{name} =={version} {rest[1:]}"
+    return f"{name} {version}.*"
+
+
+def _read(text: str) -> tuple[dict[str, Any], str]:
+    """What an environment.yml asks for, and what is wrong with it."""
+    try:
+        data = yaml.safe_load(text)
+        rows = data["dependencies"]
+        packages = [row for row in rows if isinstance(row, str)]
+        pip = [line for row in rows if not isinstance(row, str) for line in row["pip"]]
+    except (yaml.YAMLError, KeyError, TypeError):
+        return {}, "is no environment.yml with dependencies"
+    # Name and prefix are the role's business.
+    unknown = data.keys() - {"name", "prefix", "channels", "dependencies"}
+    if unknown:
+        return {}, f"has {', '.join(sorted(unknown))}, which is not known here"
+    channels = [channel for channel in data.get("channels") or [] if channel != "nodefaults"]
+    return {"packages": packages, "pip": pip, "channels": channels}, ""
+
+
+class FilterModule:
+    """Filters of this collection."""
+
+    def filters(self) -> dict[str, Any]:
+        return {"conda_request": conda_request}

@@ -1,0 +1,127 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What a user needs for a docker of their own, and what has to be done for it. Pure: users as they are in, commands out.
+
+The unit itself is a file of the role, the same for all users; here is what is theirs: a range of subordinate ids, a user manager that
+runs without a login, and the docker that this runs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+# The files, and what one range in them has: ids enough for all users of an image (subuid(5); the default of useradd).
+SUBORDINATE = {"--add-subuids": "/etc/subuid", "--add-subgids": "/etc/subgid"}
+REMOVE = {"--add-subuids": "--del-subuids", "--add-subgids": "--del-subgids"}
+COUNT = 65536
+FIRST = 100000
+UNIT = "docker.service"
+
+
+@dataclasses.dataclass(frozen=True)
+class User:
+    """A user of the host. ``active``: the user's docker runs; ``older``: since before its files were written."""
+
+    uid: int
+    lingers: bool = False
+    active: bool = False
+    older: bool = False
+    containers: tuple[str, ...] = ()
+
+
+# What the role has done for a user, so that it takes no more back: the ranges as ``first-last`` by the option that adds them, and
+# whether the user lingers because of it.
+Given = dict[str, t.Any]
+Record = dict[str, Given]
+
+
+@dataclasses.dataclass
+class Plan:
+    record: Record = dataclasses.field(default_factory=dict)
+    commands: list[list[str]] = dataclasses.field(default_factory=list)
+    waiting: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    changes: list[str] = dataclasses.field(default_factory=list)
+
+    def do(self, what: str, *commands: list[str]) -> None:
+        self.changes.append(what)
+        self.commands += commands
+
+
+def parse_ranges(text: str) -> list[tuple[str, int, int]]:
+    """Owner, first and count of the lines of /etc/subuid; a line that is none is passed over, as newuidmap(1) does."""
+    found = []
+    for line in text.splitlines():
+        fields = line.strip().split(":")
+        if len(fields) == 3 and fields[1].isdecimal() and fields[2].isdecimal():
+            found.append((fields[0], int(fields[1]), int(fields[2])))
+    return found
+
+
+def as_user(user: str, uid: int, *command: str) -> list[str]:
+    """A command of the user's own manager, which root may start before the user has ever logged in."""
+    return ["runuser", "-u", user, "--", "env", f"XDG_RUNTIME_DIR=/run/user/{uid}", *command]
+
+
+def systemctl(user: str, uid: int, *arguments: str) -> list[str]:
+    return as_user(user, uid, "systemctl", "--user", *arguments)
+
+
+def plan(
+    users: t.Mapping[str, User],
+    wanted: t.Sequence[str],
+    record: t.Mapping[str, Given],
+    ranges: t.Mapping[str, str],
+    allow_disruption: bool,
+) -> Plan:
+    """What has to be done so that exactly these users have a docker of their own.
+
+    :param users: those who are wanted or in the record, as far as the host knows them.
+    :param ranges: the content of the two files of :data:`SUBORDINATE`, by the option that adds to them.
+    """
+    made = Plan(record={name: dict(given) for name, given in record.items() if name in users})
+    free = {
+        option: max([FIRST, *(first + count for _owner, first, count in parse_ranges(text))])
+        for option, text in ranges.items()
+    }
+    for name in wanted:
+        user, given = users[name], made.record.setdefault(name, {})
+        for option, text in ranges.items():
+            if not any(owner in (name, str(user.uid)) and count >= COUNT for owner, _, count in parse_ranges(text)):
+                given[option] = f"{free[option]}-{free[option] + COUNT - 1}"
+                free[option] += COUNT
+                made.do(f"{name}: {SUBORDINATE[option]} {given[option]}", ["usermod", option, given[option], name])
+        if not user.lingers:
+            given["linger"] = True
+            # logind starts the manager and does not wait for it.
+            manager = ["systemctl", "start", f"user@{user.uid}.service"]
+            made.do(f"{name}: user manager from boot on", ["loginctl", "enable-linger", name], manager)
+        # A manager that was just started is starting docker itself: `start` waits for that, `restart` would end it half-way.
+        reload = systemctl(name, user.uid, "daemon-reload")
+        if not user.active:
+            made.do(f"{name}: docker started", reload, systemctl(name, user.uid, "start", UNIT))
+        elif user.older and user.containers and not allow_disruption:
+            made.waiting[name] = user.containers
+        elif user.older:
+            made.do(f"{name}: docker restarted", reload, systemctl(name, user.uid, "restart", UNIT))
+    for name in sorted(made.record.keys() - set(wanted)):
+        user, given = users[name], made.record[name]
+        if user.containers and not allow_disruption:
+            made.waiting[name] = user.containers
+            continue
+        if user.active:
+            made.do(f"{name}: docker stopped", systemctl(name, user.uid, "stop", UNIT))
+        if given.get("linger"):
+            made.do(f"{name}: user manager from login on", ["loginctl", "disable-linger", name])
+        for option in ranges:
+            if option in given:
+                made.do(
+                    f"{name}: {SUBORDINATE[option]} without {given[option]}",
+                    ["usermod", REMOVE[option], given[option], name],
+                )
+        del made.record[name]
+    return made

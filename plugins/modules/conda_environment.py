@@ -1,0 +1,372 @@
+#!/usr/bin/python
+
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: conda_environment
+short_description: Bring about conda environments, and go back
+description:
+  - An environment is a link, O(root)C(/envs/NAME), to one of its generations. What is asked for is solved once, and the outcome is kept as
+    a lock beside the generation. A change makes a new generation, and the link is switched when all environments of the run are complete.
+    Generations are not changed once they are linked, so there is one to go back to.
+  - A run that fails or is killed leaves every environment as it was. The next run removes what that one left.
+  - What others have done to a generation is found, a package that was added by hand as well as a file that was edited or removed, and
+    mended with a new generation from the same lock. What they did stays in the generation that is kept. (Packages share their files
+    with other environments, so an edit may show in several.)
+  - Generations are marked as frozen (CEP 22), so that C(conda install) says who keeps them.
+  - What this module has not made is left alone, and refused when it is in the way.
+version_added: 0.1.0
+author:
+  - The Rigwright engineers (@rigwright)
+extends_documentation_fragment:
+  - rigwright.workstation.attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Where py-rattler is missing, it is told that environments change, and not which packages.
+  diff_mode:
+    support: full
+requirements:
+  - py-rattler 0.28 or newer, in the Python that runs the module or in O(python). It is not needed where nothing has to change.
+options:
+  environments:
+    description:
+      - The environments. Those that are not named are left alone, unless O(exclusive) is set.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name:
+        description:
+          - Name of the environment.
+        type: str
+        required: true
+      state:
+        description:
+          - V(absent) removes the link and all generations.
+        type: str
+        choices: [present, absent]
+        default: present
+      packages:
+        description:
+          - What to install, as conda's match specs, such as V(python 3.12.*), V(numpy >=2,<3) or V(numpy ==2.1.0 py312_0).
+          - V(numpy 2.1) is refused, since tools disagree on whether that is one version or all that begin so.
+        type: list
+        elements: str
+        default: []
+      channels:
+        description:
+          - Channels of this environment, instead of O(channels).
+        type: list
+        elements: str
+      cuda:
+        description:
+          - Version of CUDA that the driver supports, such as V(12.8). Solving sees it as C(__cuda). Empty keeps to builds without CUDA.
+          - V(auto) is what the host's C(libcuda) supports. A newer driver later changes nothing until O(environments[].update), an
+            older one does, and so does the first.
+        type: str
+        default: auto
+      pip:
+        description:
+          - Requirements for C(uv pip), such as V(einops >=0.8), for what no channel has. Wheels only.
+          - They are locked with hashes once, or taken as they are when each has its V(--hash=).
+          - What conda brought is not replaced. In check mode it is told what is asked for, not what that depends on.
+        type: list
+        elements: str
+        default: []
+      lock:
+        description:
+          - Text of a lock file in rattler's format, which pixi writes too. What it has is installed, and nothing is solved.
+        type: str
+        default: ""
+      generation:
+        description:
+          - Number of a generation to go back to. While it is set, the rest of the request is left out of account.
+          - V(0) means the generation that the request leads to. Asking again for what was asked before an upgrade goes back as well.
+        type: int
+        default: 0
+      update:
+        description:
+          - Solve again, and take newer packages where the channels have them. Without it packages stay as they are.
+        type: bool
+        default: false
+  root:
+    description:
+      - Directory of environments, generations and caches.
+    type: path
+    default: /opt/conda
+  channels:
+    description:
+      - Channels by address, also V(file://), or by name. The first one that has a package is the only one for it.
+    type: list
+    elements: str
+    default: [conda-forge]
+  channel_alias:
+    description:
+      - Address below which a channel has its name. A mirror goes here. Empty means where conda-forge is at home.
+      - Environments that are there stay as they are when it changes.
+    type: str
+    default: ""
+  exclusive:
+    description:
+      - Whether environments that this module has made, and that are not named, are removed.
+    type: bool
+    default: false
+  keep:
+    description:
+      - How many generations to keep for going back, besides the one in use.
+      - One that a process still runs from is kept as well.
+    type: int
+    default: 1
+  index_url:
+    description:
+      - The Python package index for O(environments[].pip). Empty means what uv's own configuration on the host says.
+    type: str
+    default: ""
+  torch_index:
+    description:
+      - Take C(torch) and what belongs to it from PyTorch's own index, in the variant for the environment's CUDA, or for CPUs.
+        It has an effect where O(environments[].pip) leads to these packages.
+    type: bool
+    default: true
+  timeout:
+    description:
+      - Give channels up after so many seconds.
+    type: int
+    default: 600
+  python:
+    description:
+      - A Python that has py-rattler, for use when the module's own has not. Beside it lies C(uv).
+    type: path
+    default: /opt/rigwright/python/bin/python3
+"""
+
+EXAMPLES = r"""
+- name: Bring about two environments
+  rigwright.workstation.conda_environment:
+    environments:
+      - name: research
+        packages: [python 3.12.*, pytorch >=2.8, scikit-learn]
+        cuda: "12.8"
+      - name: plots
+        packages: [python 3.13.*, matplotlib]
+
+- name: Install exactly what a lock says
+  rigwright.workstation.conda_environment:
+    environments:
+      - name: research
+        lock: "{{ lookup('ansible.builtin.file', 'research.lock') }}"
+
+- name: Go back
+  rigwright.workstation.conda_environment:
+    environments:
+      - name: research
+        generation: 3
+"""
+
+RETURN = r"""
+environments:
+  description: What became of each environment; in check mode what would become of it.
+  returned: success
+  type: dict
+  contains:
+    prefix:
+      description: The link, by which users name the environment. Empty when it is absent.
+      type: str
+    generation:
+      description: The generation in use, 0 when there is none.
+      type: int
+    previous:
+      description: The generations that are kept for going back.
+      type: list
+      elements: int
+    added:
+      description: Packages that were not in use before.
+      type: list
+      elements: str
+    removed:
+      description: Packages that are no longer in use.
+      type: list
+      elements: str
+    replaced:
+      description: Packages of which another build is in use.
+      type: list
+      elements: str
+    drift:
+      description: What others had changed since the environment was installed, now mended.
+      type: list
+      elements: str
+  sample:
+    research:
+      prefix: /opt/conda/envs/research
+      generation: 4
+      previous: [3]
+      added: []
+      removed: [handwritten 1.0 0]
+      replaced: [mathkit 1.0 0 -> 2.0 0]
+      drift: [handwritten 1.0 0 was added, share/numbers/version of mathkit was changed]
+drift:
+  description: The same of all environments, with their names.
+  returned: success
+  type: list
+  elements: str
+  sample: ["research: handwritten 1.0 0 was added"]
+"""
+
+import os
+import tempfile
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.common.respawn import has_respawned, respawn_module
+from ansible_collections.rigwright.workstation.plugins.module_utils import _conda_plan as conda
+from ansible_collections.rigwright.workstation.plugins.module_utils import _conda_steps as conda_steps
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_host as gpu
+from ansible_collections.rigwright.workstation.plugins.module_utils import _rattler, _uv
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda_plan import CondaError
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda_store import Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
+
+ENVIRONMENT: dict[str, dict[str, t.Any]] = {
+    "name": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "packages": {"type": "list", "elements": "str", "default": []},
+    "channels": {"type": "list", "elements": "str"},
+    "cuda": {"type": "str", "default": conda.AUTO},
+    "lock": {"type": "str", "default": ""},
+    "pip": {"type": "list", "elements": "str", "default": []},
+    "generation": {"type": "int", "default": 0},
+    "update": {"type": "bool", "default": False},
+}
+
+
+def read_request(params: dict[str, t.Any], store: Store) -> list[conda.Wanted]:
+    driver = gpu.highest_cuda(gpu.read_driver(Tree())["libraries"]["cuda"])
+    named = [wanted(row, params, driver) for row in params["environments"]]
+    others = set(store.names()) - {row.name for row in named} if params["exclusive"] else set()
+    gone = {
+        option: [] if entry["type"] == "list" else entry.get("default", "") for option, entry in ENVIRONMENT.items()
+    }
+    return [*named, *(wanted({**gone, "name": name, "state": "absent"}, params, driver) for name in sorted(others))]
+
+
+def wanted(row: dict[str, t.Any], params: dict[str, t.Any], driver: str) -> conda.Wanted:
+    return conda.Wanted(
+        name=row["name"],
+        spec={
+            "packages": sorted(" ".join(text.split()) for text in row["packages"]),
+            "channels": row["channels"] or params["channels"],
+            "channel_alias": params["channel_alias"],
+            "cuda": row["cuda"],
+            "lock": row["lock"],
+            "pip": row["pip"],
+        },
+        cuda=driver if row["cuda"] == conda.AUTO else row["cuda"],
+        present=row["state"] == "present",
+        generation=row["generation"],
+        update=row["update"],
+        keep=params["keep"],
+    )
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "environments": {"type": "list", "elements": "dict", "required": True, "options": ENVIRONMENT},
+            "exclusive": {"type": "bool", "default": False},
+            "root": {"type": "path", "default": "/opt/conda"},
+            "channels": {"type": "list", "elements": "str", "default": ["conda-forge"]},
+            "channel_alias": {"type": "str", "default": ""},
+            "keep": {"type": "int", "default": 1},
+            "index_url": {"type": "str", "default": ""},
+            "torch_index": {"type": "bool", "default": True},
+            "timeout": {"type": "int", "default": 600},
+            "python": {"type": "path", "default": "/opt/rigwright/python/bin/python3"},
+        },
+        supports_check_mode=True,
+    )
+    os.umask(0o022)
+    try:
+        run(module)
+    except CondaError as error:
+        module.fail_json(msg=f"{_sentence(str(error))} Every environment is as it was.")
+    except OSError as error:
+        module.fail_json(
+            msg=f"The environments below {module.params['root']} cannot be brought about: {error}."
+            " Correct that and run again; what was in use is whole."
+        )
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:].rstrip(".") + "."
+
+
+def run(module: AnsibleModule) -> None:
+    params = module.params
+    store = Store(params["root"], module.run_command)
+    if not _rattler.is_there():
+        # Before anything is locked: who starts again waits for the one that started it.
+        respawn_where_needed(module, store)
+    any_present = any(row["state"] == "present" for row in params["environments"])
+    with store.locked(make=any_present and not module.check_mode):
+        request = read_request(params, store)
+        environments = {row.name: store.read(row) for row in request}
+        conda.check(store.foreign, request, environments)
+        # Not even a cache is written in check mode.
+        with tempfile.TemporaryDirectory() as scratch:
+            cache = (lambda what: os.path.join(scratch, what)) if module.check_mode else store.cache
+            program = os.path.join(os.path.dirname(params["python"]), "uv")
+            uv = _uv.Uv(program, cache("uv"), params["index_url"], params["torch_index"], module.run_command)
+            planner = conda_steps.Planner(store, cache("index"), params["timeout"], uv)
+            steps = [planner.plan(row, environments[row.name]) for row in request]
+            changed = any(step.changes for step in steps)
+            made = conda_steps.apply(store, steps, uv) if changed and not module.check_mode else {}
+        packages = {step.wanted.name: made.get(step.wanted.name, step.packages) for step in steps}
+        outcome = {step.wanted.name: conda_steps.describe(step, store, packages[step.wanted.name]) for step in steps}
+    for step in steps:
+        for number, processes in step.held.items():
+            module.warn(
+                f"{store.place(step.wanted.name, number)} stays for now: processes {', '.join(map(str, processes))} run from it."
+                " A later run removes it."
+            )
+    before = {step.wanted.name: lines(step.environment.in_use, step.environment.packages) for step in steps}
+    after = {step.wanted.name: lines(step.use, packages[step.wanted.name]) for step in steps}
+    drift = [f"{name}: {line}" for name, row in outcome.items() for line in row["drift"]]
+    module.exit_json(changed=changed, environments=outcome, drift=drift, diff={"before": before, "after": after})
+
+
+def lines(generation: int | None, packages: conda.Packages) -> dict[str, t.Any]:
+    """An environment as a diff shows it."""
+    if generation is None:
+        return {}
+    return {"generation": generation, "packages": [f"{name} {packages[name]}" for name in sorted(packages)]}
+
+
+def respawn_where_needed(module: AnsibleModule, store: Store) -> None:
+    """Start again in the Python that has py-rattler, unless nothing has to be solved or installed. Does not return if it does."""
+    request = read_request(module.params, store)
+    environments = {row.name: store.read(row) for row in request}
+    conda.check(store.foreign, request, environments)
+    names = [row.name for row in request if row.present and conda.decide(row, environments[row.name]).use is None]
+    if not names:
+        return
+    python = module.params["python"]
+    if os.path.exists(python) and not has_respawned():
+        respawn_module(python)
+    if module.check_mode:
+        module.warn(
+            f"{python} has no py-rattler yet: which packages {', '.join(names)} will have is known once it is there."
+        )
+        module.exit_json(
+            changed=True, environments={}, drift=[], diff={"before": "", "after": f"environments: {names}\n"}
+        )
+    raise CondaError(f"{python} has no py-rattler: the role conda installs it; or set `python` to one that has")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+#!/usr/bin/python
+
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: docker_rootless
+short_description: Give users a docker of their own, without the rights of root
+description:
+  - Sees to it that exactly the listed users have what rootless docker needs and that it runs - subordinate ids, a user manager that
+    starts with the host, and C(docker.service) of that manager, whose unit lies under C(/etc/systemd/user).
+  - Users who come off the list get back what they had. What was there before this module is never taken away.
+  - A docker whose containers would end is neither restarted nor stopped, unless O(allow_disruption) says so; it is returned as
+    RV(waiting).
+version_added: 0.1.0
+author:
+  - The Rigwright engineers (@rigwright)
+extends_documentation_fragment:
+  - rigwright.workstation.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+options:
+  users:
+    description:
+      - Users of the host. Nobody else has a docker by this module.
+    type: list
+    elements: str
+    required: true
+  files:
+    description:
+      - Files that the users' dockers read when they start. One that is older than these is restarted.
+    type: list
+    elements: path
+    default: []
+  allow_disruption:
+    description:
+      - Whether containers may end.
+    type: bool
+    default: false
+seealso:
+  - name: Rootless mode
+    description: What it can and cannot do.
+    link: https://docs.docker.com/engine/security/rootless/
+"""
+
+EXAMPLES = r"""
+- name: Give Alice a docker of her own
+  rigwright.workstation.docker_rootless:
+    users: [alice]
+    files: [/etc/systemd/user/docker.service, /etc/docker/rootless.json]
+"""
+
+RETURN = r"""
+changes:
+  description: What was done, or would be in check mode.
+  returned: success
+  type: list
+  elements: str
+  sample: ["alice: docker started"]
+waiting:
+  description: The users whose docker was left as it is, with the containers that would have ended.
+  returned: success
+  type: dict
+  sample: {bob: [train]}
+"""
+
+import json
+import os
+import pwd
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import _docker_rootless as rootless
+from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._units import parse_show, parse_time
+
+ROOT = "/"
+RECORD = "/var/lib/rigwright_docker/rootless_users.json"
+
+
+def read_record(tree: Tree) -> rootless.Record:
+    """:raises ValueError: the record is damaged."""
+    found: rootless.Record = json.loads(tree.text(RECORD)) if tree.exists(RECORD) else {}
+    return found
+
+
+def read_user(module: AnsibleModule, name: str, files: t.Iterable[str]) -> rootless.User | None:
+    """The user as the host knows them, with what their docker says."""
+    try:
+        uid = pwd.getpwnam(name).pw_uid
+    except KeyError:
+        return None
+    tree = Tree(ROOT)
+    lingers = tree.exists(f"/var/lib/systemd/linger/{name}")
+    if not tree.exists(f"/run/user/{uid}/systemd/private"):
+        return rootless.User(uid, lingers)
+    show = ["show", "--property=Id,Names,ActiveState,ActiveEnterTimestamp", rootless.UNIT]
+    _rc, out, _err = module.run_command(
+        rootless.systemctl(name, uid, *show), environ_update={"LC_ALL": "C.UTF-8", "TZ": "UTC"}
+    )
+    shown = {key: values[0] for key, values in parse_show(out, [rootless.UNIT])[rootless.UNIT].items()}
+    started = parse_time(shown.get("ActiveEnterTimestamp", ""))
+    _rc, listed, _err = module.run_command(
+        rootless.as_user(
+            name, uid, "env", f"DOCKER_HOST=unix:///run/user/{uid}/docker.sock", "docker", "ps", "--format={{.Names}}"
+        )
+    )
+    return rootless.User(
+        uid,
+        lingers,
+        active=shown.get("ActiveState") == "active",
+        older=any(tree.exists(path) and os.lstat(tree.at(path)).st_ctime > started for path in files),
+        containers=tuple(sorted(listed.split())),
+    )
+
+
+def write_record(tree: Tree, record: rootless.Record) -> None:
+    path = tree.at(RECORD)
+    if not record:
+        if os.path.exists(path):
+            os.unlink(path)
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(f"{path}.new", "w", encoding="utf-8") as file:
+        json.dump(record, file, indent=1, sort_keys=True)
+    os.replace(f"{path}.new", path)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "users": {"type": "list", "elements": "str", "required": True},
+            "files": {"type": "list", "elements": "path", "default": []},
+            "allow_disruption": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    tree = Tree(ROOT)
+    try:
+        record = read_record(tree)
+    except ValueError as error:
+        module.fail_json(msg=f"{RECORD} is damaged ({error}): restore it, or remove it. Nothing was changed.")
+    wanted = list(dict.fromkeys(module.params["users"]))
+    found = {name: read_user(module, name, module.params["files"]) for name in {*wanted, *record}}
+    users = {name: user for name, user in found.items() if user}
+    unknown = [name for name in wanted if name not in users]
+    if unknown:
+        module.fail_json(msg=f"`users` names no user of this host: {', '.join(unknown)}. Nothing was changed.")
+    ranges = {option: tree.text(path) for option, path in rootless.SUBORDINATE.items()}
+    plan = rootless.plan(users, wanted, record, ranges, module.params["allow_disruption"])
+    if not module.check_mode:
+        # First on record: what a run that is cut short has begun is taken back one day.
+        if plan.record.keys() - record.keys():
+            write_record(tree, {**record, **plan.record})
+        for command in plan.commands:
+            module.run_command(command, check_rc=True)
+        if plan.record != record:
+            write_record(tree, plan.record)
+    module.exit_json(
+        changed=bool(plan.changes),
+        changes=plan.changes,
+        waiting=plan.waiting,
+        diff={"before": "", "after": "".join(f"{line}\n" for line in plan.changes)},
+    )
+
+
+if __name__ == "__main__":
+    main()

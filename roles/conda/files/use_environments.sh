@@ -1,0 +1,33 @@
+# bash --login -s DIRECTORY NAME... : use each environment as a user does, by name where there is conda. Told is a line for each.
+envs=$1
+shift
+HOME=$(mktemp -d)
+export HOME
+trap 'rm -rf "$HOME"' EXIT
+
+use() {
+    if command -v conda >/dev/null; then
+        conda activate "$1" || return
+    else
+        PATH=$envs/$1/bin:$PATH
+    fi
+    if [ -e "$envs/$1/bin/python" ] || [ -L "$envs/$1/bin/python" ]; then
+        python -c 'import sys; print("Python", sys.version.split()[0], "of", sys.prefix)' || return
+    fi
+    if touch "$envs/$1/rigwright" 2>/dev/null; then
+        rm "$envs/$1/rigwright"
+        echo "everybody may write there"
+        return 1
+    fi
+}
+
+failed=0
+for name; do
+    if told=$(use "$name" 2>&1); then
+        echo "$name: ${told:-used}"
+    else
+        echo "$name fails: $told"
+        failed=1
+    fi
+done
+exit $failed

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role smoke_test on a real GPU. Needs a Python with PyTorch (CUDA) and scikit-learn: this one, or RIGWRIGHT_TORCH_PYTHON."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.gpu
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "roles/smoke_test/files/train_digits.py"
+PYTHON = os.environ.get("RIGWRIGHT_TORCH_PYTHON", sys.executable)
+ON_GPU = ("--device", "cuda", "--timeout", "240")
+MEBIBYTE = 2**20
+
+
+def train(*options: str, **environment: str) -> tuple[int, dict[str, Any]]:
+    """Run the program as a user does; its exit status and its account."""
+    done = subprocess.run(
+        [PYTHON, PROGRAM, *options], env=os.environ | environment, capture_output=True, text=True, check=False
+    )
+    print(done.stdout, done.stderr)
+    return done.returncode, json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="session")
+def account() -> dict[str, Any]:
+    status, account = train(*ON_GPU)
+    assert status == 0, account
+    return account
+
+
+def test_a_network_is_trained_on_the_gpu(account, nvidia_smi):
+    (first, *_others) = nvidia_smi("name", "memory.total")
+    assert account["device"] == "cuda"
+    assert account["device_name"] in {gpu["name"] for gpu in nvidia_smi("name")}
+    assert account["accuracy"] >= 0.95
+    assert 0 < account["seconds_per_epoch"] < 5
+    assert MEBIBYTE < account["peak_gpu_memory_bytes"] < int(first["memory.total"]) * MEBIBYTE
+    assert account["peak_memory_bytes"] > 50 * MEBIBYTE
+
+
+def test_it_sees_the_gpus_that_nvidia_smi_lists(account, nvidia_smi):
+    assert {gpu["uuid"] for gpu in account["gpus"]} == {gpu["uuid"] for gpu in nvidia_smi("uuid")}
+    assert account["driver"] == "CUDA_SUCCESS"
+
+
+def test_the_same_is_computed_twice(account):
+    _status, again = train(*ON_GPU)
+    assert again["accuracy"] == account["accuracy"]
+
+
+def test_the_processor_gets_as_far(account):
+    status, on_processor = train("--device", "cpu", "--timeout", "240")
+    assert (status, on_processor["device"], on_processor["peak_gpu_memory_bytes"]) == (0, "cpu", 0)
+    assert abs(on_processor["accuracy"] - account["accuracy"]) < 0.02
+
+
+def test_a_gpu_that_is_hidden_is_missed():
+    status, account = train(*ON_GPU, CUDA_VISIBLE_DEVICES="")
+    assert (status, account["reason"]) == (8, "no_gpu")
+    assert (account["gpus"], account["driver"]) == ([], "CUDA_ERROR_NO_DEVICE")
+
+
+def findings(**environment: str) -> dict[str, dict[str, str]]:
+    """What the module finds on this machine, by id."""
+    request = {"program": PROGRAM.read_text(), "environments": [{"name": "here", "python": PYTHON}], "timeout_s": 240}
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "ansible", "adhoc", "localhost", "--one-line"),
+            *("-m", "rigwright.workstation.smoke_test", "-a", json.dumps(request)),
+        ],
+        cwd=ROOT,
+        env=os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    print(done.stdout, done.stderr)
+    assert done.returncode == 0
+    return {finding["id"]: finding for finding in json.loads(done.stdout.partition(" => ")[2])["findings"]}
+
+
+def test_the_module_finds_the_gpu_at_work(nvidia_smi):
+    found = findings()
+    assert {id_: finding["status"] for id_, finding in found.items()} == {
+        "smoke_test.environment.here": "pass",
+        "smoke_test.gpus": "pass",
+    }
+    for gpu in nvidia_smi("uuid"):
+        assert gpu["uuid"] in found["smoke_test.gpus"]["evidence"]
+
+
+def test_the_module_says_that_a_gpu_is_hidden():
+    found = findings(CUDA_VISIBLE_DEVICES="")
+    assert {finding["status"] for finding in found.values()} == {"fail"}
+    assert "CUDA_VISIBLE_DEVICES" in found["smoke_test.gpus"]["remedy"]

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Users as files below a root and their managers tell of them, and what is on record when a command of the module fails."""
+
+from __future__ import annotations
+
+import json
+import pwd
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.modules import docker_rootless
+
+Run = Callable[..., dict[str, Any]]
+
+UIDS = {"alice": 1001, "bob": 1002}
+UNIT = "/etc/systemd/user/docker.service"
+
+
+class Host:
+    """A root directory with users; their managers and dockers are imitated."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.record = root / docker_rootless.RECORD.lstrip("/")
+        self.started = time.time() - 3600
+        self.containers: list[str] = []
+        self.changes: list[list[str]] = []
+        self.failing = ""
+        self.write("/etc/subuid", "alice:100000:65536\n")
+        self.write("/etc/subgid", "alice:100000:65536\n")
+
+    def write(self, path: str, text: str = "") -> None:
+        place = self.root / path.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+
+    def have_docker(self, name: str) -> None:
+        self.write(f"/var/lib/systemd/linger/{name}")
+        self.write(f"/run/user/{UIDS[name]}/systemd/private")
+
+    def recorded(self) -> Any:
+        return json.loads(self.record.read_text()) if self.record.exists() else None
+
+    def run_command(self, command: list[str]) -> tuple[int, str, str]:
+        if "show" in command:
+            stamp = time.strftime("%a %Y-%m-%d %H:%M:%S UTC", time.gmtime(self.started))
+            shown = f"Id=docker.service\nNames=docker.service\nActiveState=active\nActiveEnterTimestamp={stamp}\n"
+            return 0, shown, ""
+        if "ps" in command:
+            return 0, "".join(f"{name}\n" for name in self.containers), ""
+        self.changes.append(command)
+        if command[0] == self.failing:
+            raise OSError("the run is cut short")
+        return 0, "", ""
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    found = Host(tmp_path)
+    by_name = {name: SimpleNamespace(pw_uid=uid) for name, uid in UIDS.items()}
+    monkeypatch.setattr(docker_rootless, "ROOT", str(tmp_path))
+    monkeypatch.setattr(pwd, "getpwnam", by_name.__getitem__)
+    monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, command, **_options: found.run_command(command))
+    return found
+
+
+@pytest.fixture
+def rootless(run_module: Run, host: Host) -> Run:
+    def run(*users: str, **params: Any) -> dict[str, Any]:
+        return run_module(docker_rootless, users=list(users), files=[UNIT], **params)
+
+    return run
+
+
+def test_a_user_without_a_docker_gets_one_and_the_next_run_has_nothing_to_do(rootless: Run, host: Host) -> None:
+    first = rootless("bob")
+    assert [change.partition(": ")[2] for change in first["changes"]] == [
+        "/etc/subuid 165536-231071",
+        "/etc/subgid 165536-231071",
+        "user manager from boot on",
+        "docker started",
+    ]
+    assert host.recorded()["bob"]["linger"] is True
+
+    host.have_docker("bob")
+    for option, path in docker_rootless.rootless.SUBORDINATE.items():
+        host.write(path, f"bob:{host.recorded()['bob'][option].partition('-')[0]}:65536\n")
+    host.changes.clear()
+    assert not rootless("bob")["changed"]
+    assert host.changes == []
+
+
+def test_check_mode_tells_and_does_nothing(rootless: Run, host: Host) -> None:
+    told = rootless("bob", check=True)
+    assert told["changed"]
+    assert (host.changes, host.recorded()) == ([], None)
+    assert rootless("bob")["changes"] == told["changes"]
+
+
+@pytest.mark.parametrize(("seconds", "verbs"), [(-10, []), (10, ["daemon-reload", "restart"])])
+def test_a_docker_older_than_its_files_is_restarted(rootless: Run, host: Host, seconds: int, verbs: list[str]) -> None:
+    host.have_docker("alice")
+    host.write(UNIT)
+    host.started = time.time() - seconds
+    rootless("alice")
+    assert [word for command in host.changes for word in command if word in ("daemon-reload", "restart")] == verbs
+
+
+def test_containers_hold_off_a_restart_and_are_named(rootless: Run, host: Host) -> None:
+    host.have_docker("alice")
+    host.write(UNIT)
+    host.containers = ["train"]
+    assert rootless("alice")["waiting"] == {"alice": ["train"]}
+    assert host.changes == []
+
+
+def test_a_run_that_is_cut_short_leaves_on_record_what_it_began(rootless: Run, host: Host) -> None:
+    host.failing = "loginctl"
+    with pytest.raises(OSError, match="cut short"):
+        rootless("bob")
+    assert host.recorded()["bob"]["linger"] is True
+
+    # What did not come about is asked to go, and nothing of it stays on record.
+    host.failing = ""
+    rootless()
+    assert ["loginctl", "disable-linger", "bob"] in host.changes
+    assert host.recorded() is None
+
+
+@pytest.mark.parametrize("record", ["{", "[1"])
+def test_a_damaged_record_is_refused(rootless: Run, host: Host, record: str) -> None:
+    host.write(docker_rootless.RECORD, record)
+    assert "is damaged" in rootless("alice")["msg"]
+    assert host.changes == []
+
+
+def test_a_user_who_is_not_there_is_refused(rootless: Run, host: Host) -> None:
+    assert "names no user of this host: nobody-of-that-name" in rootless("alice", "nobody-of-that-name")["msg"]
+    assert host.changes == []
+
+
+def test_who_left_the_host_leaves_the_record(rootless: Run, host: Host) -> None:
+    host.write(docker_rootless.RECORD, json.dumps({"gone": {"linger": True}}))
+    rootless()
+    assert host.recorded() is None
