@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,10 +21,12 @@ import pytest
 import testinfra
 from testinfra.host import Host as TestinfraHost
 
-from harness import depot, engine, fingerprint, lab
+from harness import depot, engine, fingerprint, lab, playbook
 from harness.clients import Machine
 
 LAB = lab.read("molecule")
+# Molecule asks for colours, which would stand between the words that a test looks for.
+os.environ |= {"ANSIBLE_CONFIG": str(lab.ROOT / "ansible.cfg"), "ANSIBLE_FORCE_COLOR": "false"}
 
 
 @dataclass(frozen=True)
@@ -118,25 +118,18 @@ def apply(scenario: str) -> Callable[..., Result]:
         with tempfile.TemporaryDirectory() as folder:
             extra, report = Path(folder, "variables.json"), Path(folder, "report.json")
             extra.write_text(json.dumps({"apply_role": role, "apply_hosts": hosts, **(variables or {})}))
-            done = subprocess.run(
+            rc, output = playbook.run(
                 [
-                    *(sys.executable, "-m", "ansible", "playbook", str(lab.ROOT / "molecule/shared/apply.yml")),
-                    *("--inventory", str(LAB.inventory), "--extra-vars", f"@{extra}", *options),
+                    *("molecule/shared/apply.yml", "--inventory", str(LAB.inventory), "--extra-vars", f"@{extra}"),
+                    *options,
                     *(["--check"] if check else []),
                 ],
-                check=False,
-                cwd=lab.ROOT,
-                env=os.environ
-                | {"ANSIBLE_CONFIG": str(lab.ROOT / "ansible.cfg"), "RIGWRIGHT_REPORT_PATH": str(report)}
-                # Molecule asks for colours, which would stand between the words that a test looks for.
-                | {"ANSIBLE_FORCE_COLOR": "false"},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
+                lab.ROOT,
+                os.environ | {"RIGWRIGHT_REPORT_PATH": str(report)},
             )
             # A playbook that cannot be read ends before there is anything to report.
             accounts = json.loads(report.read_text())["hosts"] if report.exists() else {}
-        return Result(done.returncode, done.stdout, accounts)
+        return Result(rc, output, accounts)
 
     return run
 
