@@ -93,19 +93,34 @@ def removed_conffiles(root: Path, package: str, version: str) -> str:
     return "".join(f'dpkg-maintscript-helper {line} -- "$@"\n' for line in lines)
 
 
+UNITS = "nvidia-cdi-refresh.path nvidia-cdi-refresh.service"
+# debhelper's autoscripts: postinst-systemd-enable and postinst-systemd-start; postrm-systemd.
+DEBHELPER = {
+    "postinst": f"""\
+for unit in {UNITS}; do
+    if deb-systemd-helper --quiet was-enabled $unit; then
+        deb-systemd-helper enable $unit >/dev/null || true
+    else
+        deb-systemd-helper update-state $unit >/dev/null || true
+    fi
+done
+if [ -d /run/systemd/system ]; then
+    systemctl --system daemon-reload >/dev/null || true
+    deb-systemd-invoke start {UNITS} >/dev/null || true
+fi
+""",
+    "postrm": f"""\
+if [ "$1" = "purge" ] && [ -x /usr/bin/deb-systemd-helper ]; then
+    deb-systemd-helper purge {UNITS} >/dev/null || true
+fi
+""",
+}
+
+
 def helper(root: Path, script: str) -> str:
     """What debhelper puts in a script's place where `dh --with systemd` finds units in /usr/lib; until 1.19 they are in /etc."""
     rules = (root / "packaging/debian/rules").read_text()
-    if script != "postinst" or "--with systemd" not in rules:
-        return ""
-    units = "nvidia-cdi-refresh.path nvidia-cdi-refresh.service"
-    return (
-        f"for unit in {units}; do deb-systemd-helper enable $unit || true; done\n"
-        "if [ -d /run/systemd/system ]; then\n"
-        "    systemctl --system daemon-reload || true\n"
-        f"    deb-systemd-invoke start {units} || true\n"
-        "fi\n"
-    )
+    return DEBHELPER.get(script, "") if "--with systemd" in rules else ""
 
 
 def packages(version: str) -> dict[str, bytes]:

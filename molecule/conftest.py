@@ -23,6 +23,7 @@ from testinfra.host import Host as TestinfraHost
 
 from harness import depot, engine, fingerprint, lab, playbook
 from harness.clients import Machine
+from tests.contract.role_contract import PROOFS
 
 LAB = lab.read("molecule")
 # Molecule asks for colours, which would stand between the words that a test looks for.
@@ -165,6 +166,10 @@ def refused(apply: Callable[..., Result], targets: list[Machine]) -> Callable[[M
     return prove
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The contract takes the role away in the end: it comes after the role's own tests, but for those that say otherwise."""
     items.sort(key=lambda item: 2 if item.get_closest_marker("after_contract") else "shared" in item.path.parts)
+    if os.environ.get("MOLECULE_SCENARIO_NAME") in PROOFS:
+        of_states = [item for item in items if item.get_closest_marker("of_states")]
+        items[:] = [item for item in items if item not in of_states]
+        config.hook.pytest_deselected(items=of_states)

@@ -34,6 +34,11 @@ options:
     description: Take newer packages in all of them.
     type: bool
     default: false
+  channels:
+    description: Channels of environments that name none.
+    type: list
+    elements: str
+    default: []
 """
 
 EXAMPLES = r"""
@@ -60,7 +65,11 @@ PAID = re.compile(r"defaults|anaconda|main|r|msys2|https?://([\w-]+\.)*anaconda\
 
 
 def conda_request(
-    rows: list[dict[str, Any]], files: Mapping[str, str], base: list[str] | None = None, update: bool = False
+    rows: list[dict[str, Any]],
+    files: Mapping[str, str],
+    base: list[str] | None = None,
+    update: bool = False,
+    channels: list[str] | None = None,
 ) -> dict[str, Any]:
     """Environments for the module, and what would have to be so."""
     environments: list[dict[str, Any]] = []
@@ -79,16 +88,19 @@ def conda_request(
             }
         )
         environments.append(_environment(row, written, files, update))
-    paid = sorted({c for row in environments for c in row.get("channels") or [] if PAID.fullmatch(c)})
-    requirements.append(
-        {
-            "ok": not paid,
-            "variable": "conda_environments",
-            "problem": f"names {', '.join(paid)}, Anaconda's own channels, which organizations pay for",
-            "remedy": "name conda-forge, which has the same packages",
-        }
-    )
+    named = [channel for row in environments for channel in row.get("channels") or []]
+    requirements += [_are_free("conda_channels", channels or []), _are_free("conda_environments", named)]
     return {"environments": environments, "requirements": requirements}
+
+
+def _are_free(variable: str, channels: list[str]) -> dict[str, Any]:
+    paid = sorted({channel for channel in channels if PAID.fullmatch(channel)})
+    return {
+        "ok": not paid,
+        "variable": variable,
+        "problem": f"names {', '.join(paid)}, Anaconda's own channels, which organizations pay for",
+        "remedy": "name conda-forge, which has the same packages",
+    }
 
 
 def _base_is_free(rows: list[dict[str, Any]], base: list[str]) -> dict[str, Any]:

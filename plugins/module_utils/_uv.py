@@ -118,7 +118,12 @@ class Uv:
         rc, out, err = self.run_command(
             [self.program, "pip", command, "--quiet", "--python", python, "--cache-dir", self.cache, *index, *options],
             data=data,
-            environ_update={"UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1"},
+            environ_update={
+                "UV_PYTHON_DOWNLOADS": "never",
+                # Where an index does not answer, uv looks for credentials, and would leave a lock in root's home.
+                "UV_CREDENTIALS_DIR": os.path.join(self.cache, "credentials"),
+                "NO_COLOR": "1",
+            },
         )
         if rc != 0:
             words = " ".join(re.sub(r"[^\x00-\x7f]", " ", err or out).split()).rstrip(".")

@@ -320,7 +320,10 @@ def test_a_run_killed_while_it_links_leaves_the_old_environment_in_use(
             {"conda_environments": [{"name": "base", "packages": ["python"]}]},
             "by the name of base, which the tools have",
         ),
-        ({"conda_environments": [{"name": "x", "pakages": ["python"]}]}, "Unsupported parameters"),
+        (
+            {"conda_environments": [{"name": "x", "pakages": ["python"]}]},
+            "conda_environments.pakages. Supported parameters",
+        ),
         ({"conda_environments": [{"name": "../x", "packages": ["python"]}]}, "is no name of an environment"),
     ],
 )

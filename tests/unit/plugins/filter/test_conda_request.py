@@ -73,6 +73,8 @@ def test_a_file_that_cannot_be_followed_is_refused(text, words):
 def test_channels_that_organizations_pay_for_are_refused(channel):
     (problem,) = problems(conda_request([{"name": "e", "channels": [channel]}], {}))
     assert channel in problem
+    (problem,) = problems(conda_request([{"name": "e"}], {}, channels=[channel]))
+    assert channel in problem
 
 
 def test_the_name_of_the_base_is_taken_where_there_is_one():
