@@ -82,10 +82,15 @@ class Refresh:
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """What was read. ``docker`` is None where none answers; ``available`` are the versions that the repository has, empty if unknown."""
+    """What was read.
+
+    ``docker`` is None where none answers; ``available`` are the versions that the repository has, empty if unknown; ``put_away`` are the
+    sources that an earlier run has taken away, and that come back with `absent`.
+    """
 
     packages: t.Mapping[str, Package] = dataclasses.field(default_factory=dict)
     sources: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    put_away: t.Collection[str] = ()
     available: t.Collection[str] = ()
     driver_loaded: str = ""
     driver_library: str = ""
@@ -96,7 +101,6 @@ class Host:
     service_enabled: bool = False
     settings_there: bool = False
     brought: t.Mapping[str, t.Any] | None = None
-    users: t.Mapping[str, t.Mapping[str, t.Any]] = dataclasses.field(default_factory=dict)
     rehearsal: bool = False
 
 
@@ -163,13 +167,17 @@ def contains(whole: t.Any, part: t.Any) -> bool:
 
 
 def is_in_force(host: Host, mode: str, part: t.Mapping[str, t.Any]) -> bool:
-    """Whether the docker that runs has what the part says, and daemon.json as well. A run may have been cut short in between."""
+    """Whether daemon.json and the docker that runs have what the part says; a run may have been cut short in between.
+
+    CDI is an option that docker reads when it starts: also one that is to end is in force until then.
+    """
     try:
-        written = contains(json.loads(host.daemon_json or "{}"), part)
-    except ValueError:
-        written = False
-    loaded = host.docker is not None and (host.docker.cdi if mode == CDI else "nvidia" in host.docker.runtimes)
-    return written and loaded
+        options = json.loads(host.daemon_json or "{}")
+        cdi = options.get("features", {}).get("cdi", docker_version(host) >= CDI_BY_ITSELF_SINCE)
+    except (ValueError, AttributeError):
+        return False
+    loaded = host.docker is not None and host.docker.cdi == cdi and (mode == CDI or "nvidia" in host.docker.runtimes)
+    return loaded and contains(options, part)
 
 
 # --- Packages ---
@@ -223,8 +231,7 @@ def plan_packages(plan: Plan, host: Host, params: Params) -> None:
         {"path": BROUGHT, "content": json.dumps(memory, sort_keys=True) + "\n"},
         {"path": PREFERENCES, "content": pin},
         {"path": SOURCE, "content": source_text(params["repository"])},
-        # They come back with `absent`.
-        *({"path": path, "state": "absent"} for path in alone),
+        *({"path": path, "state": "absent"} for path in sorted({*alone, *host.put_away})),
     ]
 
 
@@ -291,13 +298,6 @@ def host_faults(host: Host, params: Params, plan: Plan) -> t.Iterator[Fault]:
             "gives apt the toolkit's repository beside other things: with two keys for one repository apt ends",
             "take the lines of nvidia.github.io out of it; the role brings them with the right key",
         )
-    unknown = [user for user in params["rootless_users"] if user not in host.users]
-    if unknown:
-        yield fault(
-            "nvidia_container_toolkit_rootless_users",
-            f"names no user of this host: {', '.join(unknown)}",
-            "make them first, or drop them",
-        )
 
 
 # --- Files and units ---
@@ -322,31 +322,17 @@ ACTION=="add", SUBSYSTEM=="module", KERNEL=="nvidia|nvidia_current", TAG+="syste
 """
 
 # Of a user's own docker, whose runtime may not write to control groups. In /etc this would take the GPUs' limits from everybody.
-ROOTLESS_CONFIG = "[nvidia-container-cli]\nno-cgroups = true\n"
-ROOTLESS_DROP_IN = "[Service]\nEnvironment=XDG_CONFIG_HOME=%h/.config\n"
+# A user's own docker may not write to control groups. In the settings of the host it would end the limits of root's containers, too
+# (nvidia-container-toolkit#85): each user's service manager names another file (api/config/v1/config.go of the toolkit).
+ROOTLESS_CONFIG = f"{RUNTIME_FOLDER}/rigwright-rootless.toml"
+ROOTLESS_DROP_IN = "/etc/systemd/user/docker.service.d/rigwright-nvidia.conf"
+ROOTLESS = [
+    {"path": ROOTLESS_CONFIG, "content": "[nvidia-container-cli]\nno-cgroups = true\n"},
+    {"path": ROOTLESS_DROP_IN, "content": f"[Service]\nEnvironment=NVIDIA_CTK_CONFIG_FILE_PATH={ROOTLESS_CONFIG}\n"},
+]
 
 
-def rootless_files(host: Host, params: Params) -> tuple[list[dict[str, str]], list[dict[str, t.Any]]]:
-    """Directories and files of users with a docker of their own. With CDI they need none."""
-    directories, files = [], []
-    for user in params["rootless_users"]:
-        home, group = host.users[user]["home"], host.users[user]["group"]
-        owned = {"owner": user, "group": group}
-        config = f"{home}/.config"
-        folders = ("", "/nvidia-container-runtime", "/systemd", "/systemd/user", "/systemd/user/docker.service.d")
-        directories += [{"path": f"{config}{name}", **owned} for name in folders]
-        files += [
-            {"path": f"{config}/nvidia-container-runtime/config.toml", "content": ROOTLESS_CONFIG, **owned},
-            {
-                "path": f"{config}/systemd/user/docker.service.d/rigwright-nvidia.conf",
-                "content": ROOTLESS_DROP_IN,
-                **owned,
-            },
-        ]
-    return directories, files
-
-
-def plan_files(plan: Plan, host: Host, params: Params) -> None:
+def plan_files(plan: Plan, host: Host) -> None:
     plan.part = part = part_of(plan.mode, docker_version(host))
     text = json.dumps(part, indent=1, sort_keys=True) + "\n" if part else ""
     plan.directories = [{"path": DROP_IN.rpartition("/")[0]}, {"path": "/etc/udev"}, {"path": "/etc/udev/rules.d"}]
@@ -354,10 +340,9 @@ def plan_files(plan: Plan, host: Host, params: Params) -> None:
     if part:
         plan.directories += [{"path": PART.rsplit("/", 2)[0]}, {"path": PART.rpartition("/")[0]}]
         plan.files.append({"path": PART, "content": text})
-    if plan.mode == LEGACY and params["rootless_users"]:
-        directories, files = rootless_files(host, params)
-        plan.directories += directories
-        plan.files += files
+    if plan.mode == LEGACY:
+        plan.directories += [{"path": RUNTIME_FOLDER}, {"path": ROOTLESS_DROP_IN.rpartition("/")[0]}]
+        plan.files += ROOTLESS
     plan.apply = host.part != text or not is_in_force(host, plan.mode, part)
 
 
@@ -399,7 +384,7 @@ def plan_present(host: Host, params: Params) -> Plan:
     plan_packages(plan, host, params)
     plan.requirements = list(host_faults(host, params, plan))
     if not plan.requirements:
-        plan_files(plan, host, params)
+        plan_files(plan, host)
         plan_units(plan, host)
         plan_findings(plan, host)
     return plan

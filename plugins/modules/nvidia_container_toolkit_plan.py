@@ -73,12 +73,6 @@ options:
     type: str
     choices: [auto, cdi, legacy]
     default: auto
-  rootless_users:
-    description:
-      - Users with a docker of their own.
-    type: list
-    elements: str
-    default: []
   allow_disruption:
     description:
       - Whether the toolkit may be removed under containers that use a GPU.
@@ -208,10 +202,8 @@ devices:
 """
 
 import dataclasses
-import grp
 import json
 import os
-import pwd
 import re
 import shlex
 import stat
@@ -224,7 +216,7 @@ from ansible.module_utils.urls import open_url
 from ansible_collections.rigwright.workstation.plugins.module_utils import _container_toolkit_plan as toolkit
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import STATUS, parse_status
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt_sources import SOURCES_LIST, SOURCES_PARTS
-from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import STORE, Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import STORE, Record, Store
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker_api import ask, running_containers
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker_plan import (
     DAEMON_JSON,
@@ -318,26 +310,25 @@ def read_available(url: str, architecture: str) -> list[str]:
     return sorted(set.intersection(*(versions.get(name, set()) for name in toolkit.PACKAGES)))
 
 
-def read_users(names: t.Iterable[str]) -> dict[str, dict[str, str]]:
-    found = {}
-    for name in names:
-        try:
-            entry = pwd.getpwnam(name)
-        except KeyError:
-            continue
-        found[name] = {"home": entry.pw_dir, "group": grp.getgrgid(entry.pw_gid).gr_name}
-    return found
+def package_records(tree: Tree) -> dict[str, Record]:
+    """What is remembered of each path of the set of files that goes before the packages."""
+    return Store(PACKAGE_SET, tree.at(STORE)).load()
 
 
 def read_host(module: AnsibleModule) -> toolkit.Host:
     """:raises ValueError: the role's own record is damaged."""
-    params, tree = module.params, Tree(ROOT)
+    tree = Tree(ROOT)
     driver = read_driver(tree)
     brought = tree.text(toolkit.BROUGHT)
     paths = [SOURCES_LIST, *(f"{SOURCES_PARTS}/{name}" for name in tree.names(SOURCES_PARTS))]
     return toolkit.Host(
         packages=parse_status(tree.text(STATUS)),
         sources={path: tree.text(path) for path in paths if path.endswith((".list", ".sources"))},
+        put_away=[
+            path
+            for path, record in package_records(tree).items()
+            if path.startswith(SOURCES_PARTS) and not record.written
+        ],
         driver_loaded=driver["loaded"],
         driver_library=driver["library"],
         daemon_json=tree.text(DAEMON_JSON),
@@ -347,7 +338,6 @@ def read_host(module: AnsibleModule) -> toolkit.Host:
         service_enabled=tree.exists(f"/etc/systemd/system/multi-user.target.wants/{toolkit.SERVICE}"),
         settings_there=tree.exists(toolkit.RUNTIME_FOLDER),
         brought=json.loads(brought) if brought else None,
-        users=read_users(params["rootless_users"]),
         rehearsal=module.check_mode,
     )
 
@@ -367,7 +357,7 @@ def package_files_due(plan: toolkit.Plan, key: str) -> bool:
     tree = Tree(ROOT)
     wanted = {entry["path"]: entry["content"] for entry in plan.package_files if "content" in entry}
     gone = [entry["path"] for entry in plan.package_files if "content" not in entry]
-    files = {path for path, record in Store(PACKAGE_SET, tree.at(STORE)).load().items() if record.written}
+    files = {path for path, record in package_records(tree).items() if record.written}
     return (
         not key
         or files != {*wanted, toolkit.KEY}
@@ -394,7 +384,6 @@ def main() -> None:
                 "choices": [toolkit.AUTO, toolkit.CDI, toolkit.LEGACY],
                 "default": toolkit.AUTO,
             },
-            "rootless_users": {"type": "list", "elements": "str", "default": []},
             "allow_disruption": {"type": "bool", "default": False},
         },
         supports_check_mode=True,

@@ -33,7 +33,6 @@ PARAMS: dict[str, Any] = {
     "hold": False,
     "repository": {"url": URL, "key_url": "https://repo.example/gpgkey", "fingerprints": ["A" * 40]},
     "mode": "auto",
-    "rootless_users": [],
     "allow_disruption": False,
 }
 CDI_PART = json.dumps({"features": {"cdi": True}}, indent=1) + "\n"
@@ -250,20 +249,27 @@ def test_in_check_mode_earlier_roles_may_bring_them():
 # --- A user's own docker ---
 
 
-def test_no_cgroups_is_for_the_user_alone():
-    users = {"alice": {"home": "/home/alice", "group": "alice"}}
-    plan = plan_present(host(users=users), params(mode="legacy", rootless_users=["alice"]))
-    (config,) = [entry for entry in plan.files if "no-cgroups = true" in entry["content"]]
-    assert (config["path"], config["owner"]) == ("/home/alice/.config/nvidia-container-runtime/config.toml", "alice")
-    assert "no-cgroups" not in json.dumps(plan_present(host(users=users), params(rootless_users=["alice"])).files), (
-        "with CDI nothing is needed"
+def test_no_cgroups_is_for_a_docker_of_ones_own_alone():
+    plan = plan_present(host(), params(mode="legacy"))
+    (config,) = [entry["path"] for entry in plan.files if "no-cgroups = true" in entry["content"]]
+    assert config != f"{toolkit.RUNTIME_FOLDER}/config.toml"
+    (drop_in,) = [entry["path"] for entry in plan.files if config in entry["content"]]
+    assert drop_in.startswith("/etc/systemd/user/")
+    assert "no-cgroups" not in json.dumps(plan_present(host(), params()).files), "with CDI nothing is needed"
+
+
+def test_cdi_is_left_when_docker_has_started_anew():
+    waiting = host(
+        DONE, daemon_json=json.dumps(toolkit.RUNTIME), part=json.dumps(toolkit.RUNTIME, indent=1, sort_keys=True) + "\n"
     )
+    for cdi in (True, False):
+        docker = Docker(("runc", "nvidia"), cdi=cdi)
+        assert plan_present(dataclasses.replace(waiting, docker=docker), params(mode="legacy")).apply is cdi
 
 
-def test_an_unknown_user_is_refused():
-    assert problems(plan_present(host(), params(mode="legacy", rootless_users=["bob"]))) == [
-        "nvidia_container_toolkit_rootless_users names no user of this host: bob"
-    ]
+def test_what_was_put_away_stays_so():
+    plan = plan_present(host(DONE, put_away=["/etc/apt/sources.list.d/old.list"]), params(version="1.19.1"))
+    assert {"path": "/etc/apt/sources.list.d/old.list", "state": "absent"} in plan.package_files
 
 
 # --- Away again ---
