@@ -308,6 +308,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt_sources
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import STORE, Record, Store
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker_api import ask, running_containers
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker_options import dump
 from ansible_collections.rigwright.workstation.plugins.module_utils._openpgp import Invalid, fingerprints
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._units import parse_show, parse_time
@@ -562,7 +563,7 @@ def main() -> None:
     plan = docker.plan_present(host, params) if params["state"] == "present" else docker.plan_absent(host, params)
     program = docker.PROGRAMS[plan.edition]
     if plan.options and not plan.requirements and os.path.exists(program):
-        words = refusal(module, program, docker.version_of(host, plan.edition), arguments, docker.dump(plan.options))
+        words = refusal(module, program, docker.version_of(host, plan.edition), arguments, dump(plan.options))
         plan.requirements += docker.refusal_faults(words, params)
     key = read_key(plan.repository["fingerprints"]) if plan.repository else ""
     module.exit_json(

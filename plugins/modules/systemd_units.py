@@ -223,6 +223,9 @@ class Units:
 
     def _act(self, name: str, verbs: list[str]) -> None:
         for verb in verbs:
+            if verb in ("start", "restart"):
+                # A run is no loop: without this systemd refuses the fourth start of docker within a minute (StartLimitBurst=).
+                self._call("reset-failed", name)
             code, _out, err = self._call(verb, name)
             if code != 0:
                 self._fail(name, f"`systemctl {verb} {name}` failed: {err.strip()}")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _docker_plan as docker
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import Package
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker_options import restart_part
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker_plan import (
     Daemon,
     Host,
@@ -18,14 +19,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker_plan
     Plan,
     containerd_root_of,
     disruption,
-    merge,
-    own_part,
     parse_routes,
     place_of,
     plan_absent,
     plan_present,
     refusal_faults,
-    restart_part,
     with_containerd_root,
 )
 
@@ -141,34 +139,6 @@ def test_host_defaults_options_and_parts_are_merged_in_this_order() -> None:
     assert options["default-shm-size"] == "1g"
     assert options["debug"] is True
     assert sorted(options["runtimes"]) == ["crun", "kata", "nvidia"]
-
-
-def test_options_of_another_log_driver_are_not_mixed_in() -> None:
-    assert merge(
-        {"log-driver": "json-file", "log-opts": {"labels": "a"}}, {"log-driver": "local", "log-opts": {"max-file": "5"}}
-    ) == {
-        "log-driver": "local",
-        "log-opts": {"max-file": "5"},
-    }
-    assert merge({"log-driver": "local", "log-opts": {"max-file": "5"}}, {"log-driver": "journald"}) == {
-        "log-driver": "journald"
-    }
-
-
-@pytest.mark.parametrize(
-    ("now", "own"),
-    [
-        ({"a": 1, "x": {"role": 1}}, {"a": 1}),
-        ({"a": 1, "x": {"role": 1}, "hand": True}, {"a": 1, "hand": True}),
-        ({"a": 2, "x": {"role": 1}}, {"a": 2}),
-        ({"x": {"role": 1}}, {}),
-        ({"a": 1, "x": {"role": 1, "hand": 2}}, {"a": 1, "x": {"hand": 2}}),
-        ({}, {}),
-    ],
-    ids=["untouched", "added", "changed", "removed", "added inside", "file gone"],
-)
-def test_what_others_change_later_is_the_hosts_own(now: dict[str, Any], own: dict[str, Any]) -> None:
-    assert own_part({"a": 1}, {"a": 1, "x": {"role": 1}}, now) == own
 
 
 def test_what_is_added_by_hand_stays_and_what_the_role_stops_writing_goes() -> None:
