@@ -17,7 +17,7 @@ from harness.stage import OUTPUT, ROOT, Log, Outcome, Stage, StageFailed, Tally,
 COLLECTION = "rigwright.workstation"
 COLLECTION_PATH = Path("ansible_collections", *COLLECTION.split("."))
 # They begin first, so that in the end no lane waits for one of them.
-SLOW_SCENARIOS = ("nvidia_driver", "cuda")
+SLOW_SCENARIOS = ("nvidia_driver", "cuda", "docker")
 GPU_DEVICE = Path("/dev/nvidiactl")
 SHELL_SCRIPTS = ("script/*", ".ci/run", "requirements/lock", "harness/*.sh")
 # What the archive may hold at its top; build_ignore of galaxy.yml leaves the rest out.
