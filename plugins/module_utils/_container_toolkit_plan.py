@@ -341,7 +341,9 @@ def plan_files(plan: Plan, host: Host) -> None:
         plan.directories += [{"path": PART.rsplit("/", 2)[0]}, {"path": PART.rpartition("/")[0]}]
         plan.files.append({"path": PART, "content": text})
     if plan.mode == LEGACY:
-        plan.directories += [{"path": RUNTIME_FOLDER}, {"path": ROOTLESS_DROP_IN.rpartition("/")[0]}]
+        # The package brings the folder of the runtime's settings; it may have been removed since.
+        folders = [RUNTIME_FOLDER] if PACKAGES[1] in host.packages else []
+        plan.directories += [{"path": path} for path in (*folders, ROOTLESS_DROP_IN.rpartition("/")[0])]
         plan.files += ROOTLESS
     plan.apply = host.part != text or not is_in_force(host, plan.mode, part)
 
