@@ -175,7 +175,7 @@ def imitated_conda() -> dict[str, Mapping[str, str]]:
     source = TABLE.parent / "imitation"
     return {
         "files": {
-            "bin/conda": (source / "conda").read_text(),
+            "bin/conda": "#!@prefix@/bin/python\n" + (source / "conda").read_text(),
             "etc/profile.d/conda.sh": (source / "conda.sh").read_text(),
         }
     }

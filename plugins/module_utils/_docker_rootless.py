@@ -91,7 +91,9 @@ def plan(
     for name in wanted:
         user, given = users[name], made.record.setdefault(name, {})
         for option, text in ranges.items():
-            if not any(owner in (name, str(user.uid)) and count >= COUNT for owner, _, count in parse_ranges(text)):
+            if not any(
+                owner in (name, str(user.uid)) and count >= COUNT for owner, _start, count in parse_ranges(text)
+            ):
                 given[option] = f"{free[option]}-{free[option] + COUNT - 1}"
                 free[option] += COUNT
                 made.do(f"{name}: {SUBORDINATE[option]} {given[option]}", ["usermod", option, given[option], name])

@@ -70,7 +70,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
 from ansible_collections.rigwright.workstation.plugins.module_utils._openpgp import Invalid, fingerprints
 
-TRIES, PAUSE = 3, 2
+TRIES = 3
+PAUSE = 2
 # A key file has a few thousand characters; nothing that is larger is one.
 LIMIT = 1 << 20
 

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # bash --login -s DIRECTORY NAME... : use each environment as a user does, by name where there is conda. Told is a line for each.
 envs=$1
 shift

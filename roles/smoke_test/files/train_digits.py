@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Train a small network on handwritten digits, on the GPU or on the processor, and say in one line of JSON how it went.
 

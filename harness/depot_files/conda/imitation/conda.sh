@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # As conda's own: the function that `conda activate` needs, since a program cannot change its shell.
 export CONDA_EXE='@prefix@/bin/conda'
 conda() {

@@ -20,7 +20,7 @@ PART = "MIG-11111111-2222-3333-4444-555555555555"
 TORCH = smoke.Place(smoke.ENVIRONMENT, "torch", "/opt/conda/envs/torch/bin/python")
 LAB = smoke.Place(smoke.IMAGE, "lab/pytorch:2.9", "python3", "lab/pytorch:2.9")
 WITH_GPU = smoke.Host(1, (ONE,))
-ALL = ["--device", "nvidia.com/gpu=all"]
+ALL = ("--device", "nvidia.com/gpu=all")
 
 # As the program said it on an H100.
 WELL = {
