@@ -76,13 +76,15 @@ def count_findings() -> str:
     return ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
 
 
-DOWN = "`script/demo --down` removes them"
+# A sandbox of another number than the usual one has to be named in every command.
+SANDBOX = f"RIGWRIGHT_SANDBOX={lab.NUMBER} " if "RIGWRIGHT_SANDBOX" in os.environ else ""
+DOWN = f"`{SANDBOX}script/demo --down` removes them"
 LOOK_AROUND = f"""
     Look around:
       ssh -F {(lab.STATE / "demo.ssh_config").relative_to(ROOT)} workstation     (or gateway, laptop)
       ssh -F {(lab.STATE / "demo.ssh_config").relative_to(ROOT)} -t laptop sudo ssh -p {TUNNEL_PORT} owner@127.0.0.1
     Change {lab.LABS.relative_to(ROOT)}/demo.yml and run this again:
-      .venv/bin/{" ".join(site_command())}
+      {SANDBOX}.venv/bin/{" ".join(site_command())}
     The whole report: {REPORT.relative_to(ROOT)}. Done with the hosts? {DOWN}.
 """
 

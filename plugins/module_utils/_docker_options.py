@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 import typing as t
 
 # "Configuration reload behavior" of the reference page of dockerd: what is read again on SIGHUP. Of `features` dockerd
@@ -43,6 +44,7 @@ NEUTRAL: dict[str, t.Any] = {
     "live-restore": False,
     "registry-mirrors": [],
     "runtimes": {},
+    "shutdown-timeout": 15,
 }
 # What containers do not survive also with live-restore: "Restrictions" of its page, and storage, which they would be parted from.
 ENDS_CONTAINERS = frozenset(
@@ -74,10 +76,11 @@ class Unreadable(ValueError):
 
 def parse_options(text: str | None) -> Options:
     """:raises Unreadable: the text is no JSON object. A file that is empty has no options, as for dockerd."""
-    if not (text or "").strip():
+    text = (text or "").lstrip("\ufeff")
+    if not text.strip():
         return {}
     try:
-        options = json.loads(text or "")
+        options = json.loads(text)
     except ValueError as error:
         raise Unreadable(f"is not JSON: {error}") from error
     if not isinstance(options, dict):
@@ -99,6 +102,7 @@ def merge(*layers: t.Mapping[str, t.Any]) -> Options:
 
 
 _MISSING: t.Any = object()
+_CREDENTIALS = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 
 
 def own_part(own: t.Mapping[str, t.Any], written: t.Mapping[str, t.Any], now: t.Mapping[str, t.Any]) -> Options:
@@ -109,7 +113,8 @@ def own_part(own: t.Mapping[str, t.Any], written: t.Mapping[str, t.Any], now: t.
         if is_now == ours:
             value = had
         elif isinstance(is_now, dict) and isinstance(ours, dict):
-            value = own_part(had if isinstance(had, dict) else {}, ours, is_now) or had
+            # Nothing left in it: whoever changed the file has taken away what the host had there.
+            value = own_part(had if isinstance(had, dict) else {}, ours, is_now) or _MISSING
         else:
             value = is_now
         if value is not _MISSING:
@@ -126,6 +131,15 @@ def restart_part(options: t.Mapping[str, t.Any]) -> Options:
     return {**part, **({"features": features} if features else {})}
 
 
+def has_credentials(options: t.Any) -> bool:
+    """Whether an address in there has a password, as that of a proxy or a mirror may."""
+    if isinstance(options, dict):
+        return any(has_credentials(value) for value in options.values())
+    if isinstance(options, list):
+        return any(has_credentials(value) for value in options)
+    return isinstance(options, str) and bool(_CREDENTIALS.search(options))
+
+
 def changed_options(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> frozenset[str]:
     return frozenset(key for key in {**before, **after} if before.get(key, _MISSING) != after.get(key, _MISSING))
 
@@ -135,7 +149,8 @@ def default_options(params: Params, version: tuple[int, ...]) -> Options:
 
     :param version: of the docker that will read them; empty where it is not known yet.
     """
-    address = params["bind_ip"]
+    # Asked for by name or among the options, it counts for every network.
+    address = params["daemon_options"].get("ip", params["bind_ip"])
     options: Options = {
         "data-root": params["data_root"],
         "default-address-pools": [dict(pool) for pool in params["address_pools"]],

@@ -31,6 +31,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker_opti
     changed_options,
     default_options,
     dump,
+    has_credentials,
     merge,
     own_part,
     parse_options,
@@ -117,6 +118,15 @@ class Daemon:
     started: float = 0.0
 
 
+@dataclasses.dataclass(frozen=True)
+class Left:
+    """What a docker that does not run has left behind: containers and images in its data root, and containers that run on without it."""
+
+    root: str = DATA_ROOT
+    stored: int = 0
+    running: int = 0
+
+
 def place_of(path: str, mounts: str, **found: t.Any) -> Place:
     """The file system of a path by /proc/self/mountinfo (proc(5)); *found* is what the file system says of itself."""
     best = ("/", "")
@@ -175,7 +185,9 @@ class Host:
 
     ``idle`` are units of docker that neither run nor start with the host: `absent` leaves those of the role so, with their packages.
     ``settled`` says that nobody has written to daemon.json since dockerd started; ``refusal`` are dockerd's words about the
-    options as they would be; ``sources`` are the files that already give apt Docker's repository.
+    options as they would be; ``sources`` are the files that already give apt Docker's repository. ``left`` is there where a docker
+    is installed and does not run; ``config_kind`` says what lies at daemon.json that is no file; ``available`` are the versions
+    that apt knows of the package that is asked for in a version, empty where it was not asked.
     """
 
     packages: t.Mapping[str, Package]
@@ -194,6 +206,10 @@ class Host:
     idle: t.Sequence[str] = ()
     group: tuple[str, ...] | None = None
     daemon: Daemon | None = None
+    left: Left | None = None
+    config_mode: int | None = None
+    config_kind: str = ""
+    available: t.Collection[str] = ()
     sources: t.Sequence[str] = ()
 
 
@@ -216,6 +232,7 @@ class Plan:
     units: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
     options: Options = dataclasses.field(default_factory=dict)
     restart_waits: str = ""
+    secret: bool = False
 
 
 def edition_of(host: Host, params: Params) -> str:
@@ -358,6 +375,12 @@ def _pool_faults(pools: t.Sequence[t.Mapping[str, t.Any]]) -> t.Iterator[Fault]:
 
 def host_faults(host: Host, params: Params, plan: Plan) -> t.Iterator[Fault]:
     """What speaks against the request on this host."""
+    if host.config_kind:
+        yield fault(
+            DAEMON_JSON,
+            f"is a {host.config_kind}, and the role writes a file of its own",
+            "put what it says into docker_daemon_options, or a file in its place",
+        )
     for conflict in CONFLICTS[plan.edition]:
         if conflict in host.packages:
             yield fault(
@@ -371,6 +394,12 @@ def host_faults(host: Host, params: Params, plan: Plan) -> t.Iterator[Fault]:
     if foreign:
         yield fault(
             "docker_version", f"asks for another version of {', '.join(foreign)}, on hold", "`apt-mark unhold` first"
+        )
+    if host.available and not fnmatch.filter(host.available, glob_of(params, plan.edition)):
+        yield fault(
+            "docker_version",
+            f"is {params['version']}, which apt does not have of {plan.edition}",
+            f"choose among {', '.join(host.available)}, or `apt-get update` first",
         )
     for network, interface in host.networks.items():
         for pool in params["address_pools"]:
@@ -397,11 +426,12 @@ def host_faults(host: Host, params: Params, plan: Plan) -> t.Iterator[Fault]:
 
 
 def current_roots(host: Host) -> dict[str, str]:
-    """Where the data of a running docker lies, by the variables that can say so."""
-    if host.daemon is None:
+    """Where the data of docker lies, by the variables that can say so."""
+    docker = host.daemon or host.left
+    if docker is None:
         return {}
     return {
-        "docker_data_root": host.daemon.root,
+        "docker_data_root": docker.root,
         "docker_containerd_root": containerd_root_of(host.containerd_config),
     }
 
@@ -440,11 +470,12 @@ def _move_faults(
         "docker_data_root": options.get("data-root", DATA_ROOT),
         "docker_containerd_root": given.get("docker_containerd_root", containerd_root_of(unmanaged)),
     }
+    stored = (host.daemon or host.left or Left()).stored
     for variable, now in current_roots(host).items():
-        if host.daemon and host.daemon.stored and now != coming[variable] and not params["allow_disruption"]:
+        if stored and now != coming[variable] and not params["allow_disruption"]:
             yield fault(
                 variable,
-                f"comes to {coming[variable]}, and docker has {host.daemon.stored} containers and images in {now},"
+                f"comes to {coming[variable]}, and docker has {stored} containers and images in {now},"
                 " which it would no longer see",
                 "move them first (docs/docker.md), or set docker_allow_disruption to leave them behind",
             )
@@ -489,7 +520,9 @@ def held_with(names: t.Iterable[str]) -> list[str]:
 
 def glob_of(params: Params, edition: str) -> str:
     version = params["version"]
-    return f"{'' if ':' in version else EPOCHS[edition]}{version}*"
+    # 28.5 stands for 28.5.1 and 28.5-1, not for 28.50.
+    rest = "*" if "-" in version else "[!0-9]*"
+    return f"{'' if ':' in version else EPOCHS[edition]}{version}{rest}"
 
 
 def pinned(host: Host, params: Params, edition: str) -> list[str]:
@@ -560,6 +593,16 @@ def plan_members(plan: Plan, host: Host, params: Params) -> None:
     )
 
 
+def is_secret(host: Host, options: t.Mapping[str, t.Any]) -> bool:
+    """Whether daemon.json is for root alone: others may not read it as it is, or it has the password of a proxy or a mirror."""
+    return (host.config_mode is not None and not host.config_mode & 0o004) or has_credentials(options)
+
+
+def restricted(host: Host) -> dict[str, t.Any]:
+    narrow = host.config_mode is not None and not host.config_mode & 0o004
+    return {"mode": f"{host.config_mode:04o}" if narrow else "0600", "secret": True}
+
+
 def plan_files(plan: Plan, host: Host, params: Params) -> None:
     now = host.group or ()
     earlier = host.memory.users if host.memory else ()
@@ -578,14 +621,17 @@ def plan_files(plan: Plan, host: Host, params: Params) -> None:
     plan.directories = [{"path": "/etc/docker"}, {"path": PARTS}]
     # Of an older docker the words on the options are asked for before anything changes.
     validate = {"validate": f"{PROGRAMS[plan.edition]} --validate --config-file=%s"}
+    plan.secret = is_secret(host, options)
+    kept = restricted(host) if plan.secret else {}
     plan.files = [
         {
             "path": DAEMON_JSON,
             "content": dump(options),
+            **kept,
             **(validate if version_of(host, plan.edition) >= VALIDATE_SINCE else {}),
         },
-        {"path": RESTART, "content": dump(restart_part(options))},
-        {"path": MEMORY, "content": memory.dump(), "mode": "0600"},
+        {"path": RESTART, "content": dump(restart_part(options)), "mode": "0600", "secret": plan.secret},
+        {"path": MEMORY, "content": memory.dump(), "mode": "0600", "secret": plan.secret},
     ]
     found = roots(params)
     if "docker_containerd_root" in found:
@@ -714,6 +760,8 @@ def plan_absent(host: Host, params: Params) -> Plan:
         plan.requirements = list(unreadable_faults(host))
         return plan
     reason = disruption(host, restart_part(memory.written), restart_part(plan.options))
+    if host.left and host.left.running:
+        reason = f"{host.left.running} containers run on without docker: start it, and look at `docker ps`"
     if brought and host.daemon and host.daemon.running:
         reason = (
             reason or f"docker came with the role, and these containers would end: {', '.join(host.daemon.running)}"
@@ -729,7 +777,8 @@ def plan_absent(host: Host, params: Params) -> Plan:
     except Unreadable:
         untouched = False
     if not untouched:
-        plan.files = [{"path": DAEMON_JSON, "content": dump(plan.options), "state": "released"}]
+        kept = restricted(host) if is_secret(host, plan.options) else {}
+        plan.files = [{"path": DAEMON_JSON, "content": dump(plan.options), "state": "released", **kept}]
     plan.unhold = [name for name in memory.held if name in host.packages and host.packages[name].hold]
     leaving = {*memory.users} & {*(host.group or ())}
     if leaving:

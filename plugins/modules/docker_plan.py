@@ -277,6 +277,10 @@ units:
   type: list
   elements: dict
   sample: [{name: docker.service, restart_on: [/var/lib/rigwright_docker/restart.json], reload_on: [/etc/docker/daemon.json]}]
+secret:
+  description: Whether daemon.json is for root alone, because it is so already or has a password.
+  returned: always
+  type: bool
 restart_waits:
   description: Why a restart, if one is due, is not done. Empty when it may be done.
   returned: success
@@ -289,12 +293,14 @@ options:
   sample: {live-restore: true}
 """
 
+import contextlib
 import dataclasses
 import grp
 import json
 import os
 import pwd
 import re
+import stat
 import tempfile
 import typing as t
 
@@ -308,7 +314,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt_sources
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import STORE, Record, Store
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker_api import ask, running_containers
-from ansible_collections.rigwright.workstation.plugins.module_utils._docker_options import dump
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker_options import (
+    Unreadable,
+    dump,
+    parse_options,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._openpgp import Invalid, fingerprints
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._units import parse_show, parse_time
@@ -340,6 +350,42 @@ def read_daemon(started: float, names: t.Iterable[str]) -> docker.Daemon:
         gpu=gpu,
         started=started,
     )
+
+
+def read_left(tree: Tree, packages: t.Iterable[str], config: str | None) -> docker.Left | None:
+    """What a docker that is installed and does not run has left behind."""
+    if not {docker.ARCHIVE, docker.DOCKER_CE} & set(packages):
+        return None
+    try:
+        root = parse_options(config).get("data-root", docker.DATA_ROOT)
+    except Unreadable:  # refused by itself
+        root = docker.DATA_ROOT
+    images = (f"{root}/image/{driver}/imagedb/content/sha256" for driver in tree.names(f"{root}/image"))
+    stored = sum(len(tree.names(folder)) for folder in (f"{root}/containers", *images))
+    return docker.Left(root, stored, count_shims())
+
+
+def count_shims() -> int:
+    """How many containers of root's docker run, by the processes that containerd keeps beside them."""
+    found = 0
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        # A process may have ended in between.
+        with contextlib.suppress(OSError):
+            words = Tree("/").text(f"/proc/{pid}/cmdline").split("\0")
+            shim = "containerd-shim" in words[0] and "moby" in words
+            found += shim and os.stat(f"/proc/{pid}").st_uid == 0
+    return found
+
+
+def read_available(module: AnsibleModule, package: str) -> list[str]:
+    """The versions that apt knows of a package."""
+    _rc, out, _err = module.run_command(["apt-cache", "madison", package])
+    return [line.split("|")[1].strip() for line in out.splitlines() if line.count("|") == 2]
+
+
+def kind_of(path: str) -> str:
+    """What lies there, if it is no file."""
+    return "link" if os.path.islink(path) else "directory" if os.path.isdir(path) else ""
 
 
 def read_units(module: AnsibleModule) -> dict[str, dict[str, str]]:
@@ -463,14 +509,19 @@ def read_host(
     """:raises ValueError: the role's own record is damaged."""
     tree = Tree(ROOT)
     records = Store("docker", tree.at(STORE)).load()
-    there = tree.exists(docker.DAEMON_JSON)
+    kind = kind_of(tree.at(docker.DAEMON_JSON))
+    there = tree.exists(docker.DAEMON_JSON) and not kind
+    config = tree.text(docker.DAEMON_JSON) if there else None
+    packages = parse_status(tree.text(STATUS))
     mounts = Tree("/").text("/proc/self/mountinfo")
     brought = read_json(tree, docker.BROUGHT)
     # A path that is none is refused by itself.
     paths = [path for path in docker.roots(params).values() if path.startswith("/")]
     return docker.Host(
-        packages=parse_status(tree.text(STATUS)),
-        config=tree.text(docker.DAEMON_JSON) if there else None,
+        packages=packages,
+        config=config,
+        config_mode=stat.S_IMODE(os.stat(tree.at(docker.DAEMON_JSON)).st_mode) if there else None,
+        config_kind=kind,
         original=original_text(records, docker.DAEMON_JSON),
         settled=not (there and daemon and os.lstat(tree.at(docker.DAEMON_JSON)).st_ctime >= daemon.started),
         memory=read_memory(tree),
@@ -483,6 +534,7 @@ def read_host(
         unknown_users=[user for user in params["users"] if not is_user(user)],
         group=read_group(),
         daemon=daemon,
+        left=None if daemon else read_left(tree, packages, config),
         sources=read_sources(tree, params["repository"].get("url") or ""),
         brought=None if brought is None else tuple(brought),
         idle=[
@@ -559,8 +611,13 @@ def main() -> None:
     try:
         host = read_host(params, read_daemon(started, names) if active else None, units)
     except (ValueError, KeyError, TypeError) as error:
-        module.fail_json(msg=f"{error}. Nothing was changed.")
+        # The task does not show what fails in it (no_log), and the role says what is refused.
+        damaged = docker.Plan(requirements=[docker.fault(docker.FOLDER, "is damaged", str(error))])
+        module.exit_json(changed=False, **dataclasses.asdict(damaged), installed=False, key="", package_files_due=False)
     plan = docker.plan_present(host, params) if params["state"] == "present" else docker.plan_absent(host, params)
+    if any("=" in name for name in plan.install) and not plan.requirements:
+        available = read_available(module, plan.edition)
+        plan = docker.plan_present(dataclasses.replace(host, available=available), params)
     program = docker.PROGRAMS[plan.edition]
     if plan.options and not plan.requirements and os.path.exists(program):
         words = refusal(module, program, docker.version_of(host, plan.edition), arguments, dump(plan.options))

@@ -226,6 +226,16 @@ def test_what_is_added_by_hand_stays_and_goes_with_the_hand(applied: Apply, targ
             assert options(target) == {**before, **by_hand}
 
 
+def test_what_root_alone_may_read_is_for_root_alone(applied: Apply, targets: list[Machine]) -> None:
+    target = targets[0]
+    target.must(f"chmod 0600 {DAEMON_JSON}")
+    applied(hosts=target.host.name)
+    assert target.must(f"stat --format %a {DAEMON_JSON}") == "600\n"
+    files = target.must("find /var/lib/rigwright_docker -type f -perm /o+r")
+    assert not {"memory.json", "restart.json"} & {line.rpartition("/")[2] for line in files.splitlines()}
+    target.must(f"chmod 0644 {DAEMON_JSON}")
+
+
 def test_a_part_of_another_role_is_merged_and_taken_back(applied: Apply, targets: list[Machine]) -> None:
     target = targets[0]
     part = "/var/lib/rigwright_docker/parts/another.json"
@@ -262,6 +272,17 @@ def test_a_part_of_another_role_is_merged_and_taken_back(applied: Apply, targets
 )
 def test_what_cannot_be_is_refused(refused: Callable[..., None], variables: dict[str, Any], words: str) -> None:
     refused(variables, words)
+
+
+def test_data_of_a_docker_that_does_not_run_is_not_left_behind(
+    refused: Callable[..., None], targets: list[Machine]
+) -> None:
+    target = targets[0]
+    target.must("systemctl stop docker.socket docker.service")
+    try:
+        refused({"docker_data_root": "/var/lib/elsewhere"}, "which it would no longer see")
+    finally:
+        target.must("systemctl start docker.service")
 
 
 def test_a_run_killed_half_way_is_completed_by_the_next(
@@ -379,8 +400,19 @@ def test_dockers_own_packages_are_pinned_held_and_upgraded(
         assert target.run("dpkg-query --show docker-ce; ls /etc/apt/keyrings/rigwright-docker.asc").stdout == ""
     assert "is not the key that was expected" in refused.text
 
+    # Killed while packages may start nothing: the next run ends that.
+    for target in targets:
+        target.must("touch /run/killing")
+        target.start(
+            "while test -e /run/killing; do test -e /usr/sbin/policy-rc.d && pkill -9 -x python3; sleep 0.1; done"
+        )
+    assert apply(variables={**edition, "docker_version": by_host % older}).rc != 0
+    for target in targets:
+        target.must("rm /run/killing; test -e /usr/sbin/policy-rc.d")
+
     applied({**edition, "docker_version": by_host % older, "docker_hold": True})
     for target in targets:
+        assert target.run("test -e /usr/sbin/policy-rc.d").rc != 0
         assert version(target) == older[target.host.name]
         assert {"docker-ce", "docker-ce-cli", "containerd.io"} <= set(target.must("apt-mark showhold").split())
         assert f"Candidate: 5:{older[target.host.name]}-" in target.must("apt-cache policy docker-ce")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import json
 from typing import Any
 
@@ -318,6 +319,43 @@ def test_stored_data_is_not_left_behind_unasked() -> None:
     assert faults(host, data_root="/data/docker", allow_disruption=True) == []
 
 
+def test_data_of_a_docker_that_does_not_run_is_not_left_behind_either() -> None:
+    places = {"/data/docker": Place("/data"), "/data/containerd": Place("/data")}
+    host = Host(packages=DEBIAN13, places=places, left=docker.Left("/var/lib/docker", stored=2))
+    problems = dict(faults(host, data_root="/data/docker"))
+    assert "2 containers and images in /var/lib/docker" in problems["docker_data_root"]
+    there = dataclasses.replace(host, left=docker.Left("/data/docker", stored=2))
+    assert "docker_data_root" not in dict(faults(there, data_root="/data/docker"))
+
+
+def test_absent_is_refused_while_containers_run_on_without_docker() -> None:
+    host = after(plan_present(Host(packages=DEBIAN13), PARAMS), Host(packages=DEBIAN13), left=docker.Left(running=1))
+    (refused,) = plan_absent(host, PARAMS).requirements
+    assert "1 containers run on without docker" in refused["problem"]
+
+
+# --- Secrets ---
+
+
+@pytest.mark.parametrize(
+    ("request_", "mode", "expected"),
+    [
+        ({}, None, None),
+        ({}, 0o644, None),
+        ({}, 0o600, "0600"),
+        ({}, 0o640, "0640"),
+        ({"daemon_options": {"proxies": {"https-proxy": "http://alice:s3cret@proxy.example:3128"}}}, 0o644, "0600"),
+    ],
+)
+def test_what_others_may_not_read_stays_so(request_: dict[str, Any], mode: int | None, expected: str | None) -> None:
+    plan = plan_present(Host(packages=DEBIAN13, config="{}", config_mode=mode), asked(**request_))
+    files = {file["path"]: file for file in plan.files}
+    assert files[docker.DAEMON_JSON].get("mode") == expected
+    assert files[docker.DAEMON_JSON].get("secret", False) is plan.secret is (expected is not None)
+    for path in (docker.RESTART, docker.MEMORY):
+        assert (files[path]["mode"], files[path]["secret"]) == ("0600", plan.secret)
+
+
 def test_stored_data_is_not_left_behind_where_the_directory_is_no_longer_named() -> None:
     places = {"/data/docker": Place("/data"), "/data/containerd": Place("/data")}
     host = Host(packages=DEBIAN13, places=places)
@@ -414,7 +452,14 @@ def test_bad_json_on_the_host_is_refused_with_its_place(text: str, words: str) -
     assert words in problem
 
 
-@pytest.mark.parametrize("text", [None, "", " \n"])
+@pytest.mark.parametrize("kind", ["link", "directory"])
+def test_what_is_no_file_is_refused_before_anything_is_installed(kind: str) -> None:
+    ((variable, problem),) = faults(Host(packages={}, config_kind=kind))
+    assert variable == "/etc/docker/daemon.json"
+    assert f"is a {kind}" in problem
+
+
+@pytest.mark.parametrize("text", [None, "", " \n", "\ufeff", "\ufeff{}"])
 def test_an_empty_file_has_no_options(text: str | None) -> None:
     assert faults(Host(packages=DEBIAN13, config=text)) == []
 
@@ -476,9 +521,14 @@ def test_docker_ce_comes_with_its_repository_unless_the_host_has_it() -> None:
 
 def test_a_version_is_pinned_installed_and_left_alone() -> None:
     plan = plan_present(FRESH, asked(edition="docker-ce", version="28.5"))
-    assert plan.install == ["docker-ce=5:28.5*", "docker-ce-cli=5:28.5*", "containerd.io", "ca-certificates"]
+    assert plan.install == [
+        "docker-ce=5:28.5[!0-9]*",
+        "docker-ce-cli=5:28.5[!0-9]*",
+        "containerd.io",
+        "ca-certificates",
+    ]
     assert content(plan, docker.PREFERENCES) == (
-        "Package: docker-ce docker-ce-cli\nPin: version 5:28.5*\nPin-Priority: 1001\n"
+        "Package: docker-ce docker-ce-cli\nPin: version 5:28.5[!0-9]*\nPin-Priority: 1001\n"
     )
 
     there = {
@@ -488,6 +538,29 @@ def test_a_version_is_pinned_installed_and_left_alone() -> None:
     plan = plan_present(Host(packages=there), asked(version="28.5", hold=True))
     assert plan.install == []
     assert plan.hold == ["docker-ce", "docker-ce-cli", "containerd.io"]
+
+
+@pytest.mark.parametrize(
+    ("version", "there", "meant"),
+    [
+        ("28.5", "5:28.5.1-1~debian.13~trixie", True),
+        ("28.5", "5:28.50.0-1~debian.13~trixie", False),
+        ("28", "5:28.5.1-1~debian.13~trixie", True),
+        ("2", "5:28.5.1-1~debian.13~trixie", False),
+        ("28.5.1-1~debian.13~trixie", "5:28.5.1-1~debian.13~trixie", True),
+    ],
+)
+def test_a_version_means_whole_numbers(version: str, there: str, meant: bool) -> None:
+    request = asked(edition="docker-ce", version=version)
+    assert fnmatch.fnmatchcase(there, docker.glob_of(request, "docker-ce")) is meant
+
+
+def test_a_version_that_apt_does_not_have_is_refused_with_those_that_it_has() -> None:
+    host = dataclasses.replace(FRESH, available=["26.1.5+dfsg1-9"])
+    ((variable, problem),) = faults(host, version="99")
+    assert variable == "docker_version"
+    assert "is 99, which apt does not have of docker.io" in problem
+    assert faults(host, version="26.1") == []
 
 
 def test_a_hold_of_somebody_else_is_not_broken_and_not_taken() -> None:

@@ -236,9 +236,23 @@ def test_a_read_only_disk_is_refused(planned: Run, host: Host, tmp_path: Path, m
 @pytest.mark.parametrize("path", [docker.MEMORY, docker.BROUGHT])
 def test_a_damaged_record_is_named(planned: Run, host: Host, path: str) -> None:
     host.write(path, "{")
-    result = planned()
-    assert result["failed"]
-    assert path in result["msg"]
+    (refused,) = planned()["requirements"]
+    assert path in refused["remedy"]
+
+
+def test_what_a_docker_that_does_not_run_has_stored_is_counted(planned: Run, host: Host, tmp_path: Path) -> None:
+    host.install("26.1.5")
+    host.write("/var/lib/docker/containers/c0ffee/config.v2.json", "{}")
+    host.write("/var/lib/docker/image/overlay2/imagedb/content/sha256/c0ffee", "{}")
+    refused = planned(data_root=f"{tmp_path}/docker", free_bytes=0)["requirements"][0]
+    assert refused["variable"] == "docker_data_root"
+    assert "2 containers and images in /var/lib/docker" in refused["problem"]
+
+
+def test_a_link_in_the_place_of_daemon_json_is_refused(planned: Run, host: Host) -> None:
+    host.write("/etc/docker/mine.json", "{}")
+    (host.root / "etc/docker/daemon.json").symlink_to("mine.json")
+    assert variables(planned()) == ["/etc/docker/daemon.json"]
 
 
 def test_users_that_are_not_there_are_named(planned: Run, host: Host) -> None:
