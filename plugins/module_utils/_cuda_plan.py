@@ -371,7 +371,8 @@ def unset_environment(text: str, root: str, before: str) -> str:
     for name, old, new in _rewrite(before, root):
         if new == old:
             continue
-        start, intact, end = f"\n{text}".partition(f"\n{new}")
+        # The last one: somebody may have the same line further up.
+        start, intact, end = f"\n{text}".rpartition(f"\n{new}")
         changed = [_without(line, name, old, root) for line in _read_lines(text)]
         text = f"{start}\n{old}{end}"[1:] if intact else "".join(changed)
     return text

@@ -17,7 +17,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_plan i
     set_environment,
     unset_environment,
 )
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 GIB = 1024**3
@@ -397,6 +397,7 @@ def test_whatever_the_environment_says_sessions_find_the_toolkit_and_lose_nothin
 
 
 @given(TEXTS)
+@example('export CUDA_HOME="/usr/local/cuda"\nexport CUDA_HOME=/opt/cuda\n')
 def test_the_toolkit_leaves_the_environment_as_it_came(before):
     after = set_environment(before, "/usr/local/cuda")
     assert unset_environment(after, "/usr/local/cuda", before) == before
