@@ -215,6 +215,15 @@ class Wanted:
     cuda: str = ""
 
 
+def check_place(open_to_others: t.Sequence[str]) -> None:
+    """Refuse a place in which others may exchange the programs that root runs."""
+    if open_to_others:
+        raise CondaError(
+            f"others than root may write in {', '.join(open_to_others)}, and could exchange what everybody runs."
+            " Have root own that, and take the right from others (`chmod go-w`), or set `root` to another directory"
+        )
+
+
 def check(root: str, wanted: t.Sequence[Wanted], environments: t.Mapping[str, Environment]) -> None:
     """Refuse what cannot be meant. *root* is a conda of somebody else that lies where the environments would, or empty."""
     if root and any(row.present for row in wanted):

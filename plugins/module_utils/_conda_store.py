@@ -19,7 +19,7 @@ import stat
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _conda_plan as conda
-from ansible_collections.rigwright.workstation.plugins.module_utils import _rattler, _uv
+from ansible_collections.rigwright.workstation.plugins.module_utils import _rattler, _uv, _writable
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda_plan import CondaError
 
 RECEIPT = ".json"
@@ -84,6 +84,11 @@ class Store:
     def names(self) -> list[str]:
         """The environments of which there is anything."""
         return _names(os.path.join(self.root, "generations"))
+
+    def open_to_others(self) -> list[str]:
+        """The directories down to the links and generations in which others than root may write."""
+        places = (os.path.dirname(self.link("")), *map(self.place, ("", *self.names())))
+        return sorted({directory for place in places for directory in _writable.open_to_others(place)})
 
     def read(self, wanted: conda.Wanted) -> conda.Environment:
         name = wanted.name

@@ -97,7 +97,7 @@ options:
         default: false
   root:
     description:
-      - Directory of environments, generations and caches.
+      - Directory of environments, generations and caches. It is refused where others than root may write in it, or in a directory above.
     type: path
     default: /opt/conda
   channels:
@@ -309,10 +309,13 @@ def _sentence(text: str) -> str:
 def run(module: AnsibleModule) -> None:
     params = module.params
     store = Store(params["root"], module.run_command)
+    any_present = any(row["state"] == "present" for row in params["environments"])
+    if any_present:
+        # Before anything is made, be it the root.
+        conda.check_place(store.open_to_others())
     if not _rattler.is_there():
         # Before anything is locked: who starts again waits for the one that started it.
         respawn_where_needed(module, store)
-    any_present = any(row["state"] == "present" for row in params["environments"])
     with store.locked(make=any_present and not module.check_mode):
         request = read_request(params, store)
         environments = {row.name: store.read(row) for row in request}

@@ -354,6 +354,23 @@ def test_what_another_installer_made_is_left_alone(
     refused({"conda_environments": [RESEARCH, DATA, mine]}, "/opt/conda/envs/mine is in the way")
 
 
+def test_a_place_in_which_a_user_may_write_is_refused(
+    targets: list[Machine], refused: Callable[[dict[str, Any], str], None]
+) -> None:
+    target = targets[0]
+    target.must("mkdir ~/c && chmod 777 ~/c && ln -s ~/c ~/link", user="owner")
+    try:
+        refused(
+            {"conda_prefix": "/home/owner/c"}, "others than root may write in /home/owner, /home/owner/c, and could"
+        )
+        refused(
+            {"conda_prefix": "/home/owner/link/conda"}, "others than root may write in /home/owner, /home/owner/c, and"
+        )
+        refused({"conda_prefix": "/tmp/new/conda"}, "others than root may write in /tmp, and could")
+    finally:
+        target.must("rm -r ~owner/c ~owner/link")
+
+
 def test_a_full_disk_leaves_the_old_environment_in_use(
     apply: Apply, applied: Apply, as_before: None, targets: list[Machine], channel: Callable[..., None]
 ) -> None:

@@ -293,6 +293,21 @@ def test_a_conda_that_somebody_installed_is_left_alone(host):
     assert not host.ask(state="absent")["changed"]
 
 
+@pytest.mark.parametrize("directory", ["", "conda", "conda/envs", "conda/generations/research"])
+@pytest.mark.parametrize("check", [False, True], ids=["applied", "check mode"])
+def test_a_place_in_which_others_may_write_is_refused_and_may_be_left(host, snapshot, directory, check):
+    if directory:
+        host.ask("libnumbers ==1.0")
+    place = host.root.parent / directory
+    place.chmod(0o777)
+    before = snapshot(host.root.parent)
+    message = refused(host.ask("libnumbers", check=check))
+    assert message.startswith(f"Others than root may write in {place}, and could exchange what everybody runs.")
+    assert snapshot(host.root.parent) == before
+    assert not host.ask(state="absent").get("failed")
+    assert not host.root.exists()
+
+
 def test_several_environments_in_one_run(host):
     result = host.run(
         {"name": "one", "packages": ["libnumbers <2"]},
