@@ -694,6 +694,15 @@ def test_what_was_taken_away_with_pip_comes_back_as_it_was(host, index):
     assert result["drift"] == ["einops (pip) 0.8 was removed"] and result["added"] == ["einops (pip) 0.8"]
 
 
+def test_what_was_edited_in_a_package_of_pips_comes_back_as_it_was(host, index):
+    ask_index(host, index, "layers")
+    with (host.prefix() / SITE_PACKAGES / "einops.py").open("a") as file:
+        file.write("edited = True\n")
+    assert ask_index(host, index, "layers")["drift"] == [f"{SITE_PACKAGES}/einops.py was changed"]
+    assert host.read(f"{SITE_PACKAGES}/einops.py") == "version = '0.8'\n"
+    assert not ask_index(host, index, "layers")["changed"]
+
+
 def test_what_conda_brought_is_not_replaced(host, index):
     info = "site-packages/einops-0.7.dist-info/METADATA"
     meta = {info: "Metadata-Version: 2.1\nName: einops\nVersion: 0.7\n", "site-packages/einops.py": "version = '0.7'\n"}
