@@ -49,6 +49,11 @@ class Package(t.NamedTuple):
 Packages = t.Mapping[str, Package]
 
 
+def archive(name: str, package: Package) -> str:
+    """The name of a package's archive, less its ending."""
+    return f"{name}-{package.version}-{package.build}"
+
+
 class Difference(t.NamedTuple):
     """From one set of packages to another, a line for each."""
 
@@ -115,7 +120,7 @@ def unknown_records(receipt: Receipt, records: t.Mapping[str, str]) -> list[str]
 
 def present_packages(receipt: Receipt, found: Found) -> dict[str, Package]:
     """What is in the prefix now: what was installed and is still there, and what came by other hands."""
-    named = {f"{name}-{package.version}-{package.build}.json": name for name, package in receipt.packages.items()}
+    named = {f"{archive(name, package)}.json": name for name, package in receipt.packages.items()}
     packages = {
         named[record]: receipt.packages[named[record]]
         for record in receipt.records
@@ -146,13 +151,17 @@ def from_channels(packages: Packages) -> Packages:
 
 @dataclasses.dataclass(frozen=True)
 class Generation:
-    """One that was completed. *present* is what is in it now, *lost* what Python no longer finds, *changed* the files in words."""
+    """One that was completed. *present* is what is in it now, *lost* what Python no longer finds, *changed* the files in words.
+
+    *spoiled* are the archives whose files those are: unpacked in the cache they are the same files.
+    """
 
     number: int
     receipt: Receipt
     present: Packages
     lost: t.Sequence[str] = ()
     changed: t.Sequence[str] = ()
+    spoiled: t.Sequence[str] = ()
     has_lock: bool = True
 
     @property
@@ -190,6 +199,10 @@ class Environment:
     @property
     def current(self) -> Generation | None:
         return self.generations.get(self.in_use) if self.in_use is not None else None
+
+    @property
+    def spoiled(self) -> set[str]:
+        return {archive for generation in self.generations.values() for archive in generation.spoiled}
 
     @property
     def packages(self) -> Packages:

@@ -113,6 +113,9 @@ def apply(store: Store, steps: t.Sequence[Step], uv: _uv.Uv) -> dict[str, conda.
     for step in steps:
         for number in step.environment.leftovers:
             store.discard(step.wanted.name, number)
+    if any(step.make is not None for step in steps):
+        for archive in {archive for step in steps for archive in step.environment.spoiled}:
+            store.forget(archive)
     for step in steps:
         name, spec = step.wanted.name, step.wanted.spec
         if step.make is not None and step.use is not None:

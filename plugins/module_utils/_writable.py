@@ -15,7 +15,7 @@ import typing as t
 
 def is_roots(found: os.stat_result) -> bool:
     """Whether nobody but root may write, and who runs this, which is root on a host."""
-    return found.st_uid in (0, os.geteuid()) and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return not found.st_mode & 0o022 and (found.st_uid == 0 or found.st_uid == os.geteuid())
 
 
 def open_to_others(path: str) -> list[str]:

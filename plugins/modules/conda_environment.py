@@ -14,9 +14,9 @@ description:
     a lock beside the generation. A change makes a new generation, and the link is switched when all environments of the run are complete.
     Generations are not changed once they are linked, so there is one to go back to.
   - A run that fails or is killed leaves every environment as it was. The next run removes what that one left.
-  - What others have done to a generation is found, a package that was added by hand as well as a file that was edited or removed, and
-    mended with a new generation from the same lock. What they did stays in the generation that is kept. (Packages share their files
-    with other environments, so an edit may show in several.)
+  - What others have done to a generation is found, a package that was added by hand as well as a file that was edited or removed, or that
+    others than root may write, and mended with a new generation from the same lock. What they did stays in the generation that is kept.
+    (Packages share their files with other environments, so an edit may show in several.)
   - Generations are marked as frozen (CEP 22), so that C(conda install) says who keeps them.
   - What this module has not made is left alone, and refused when it is in the way.
 version_added: 0.1.0

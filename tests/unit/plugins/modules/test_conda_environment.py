@@ -466,6 +466,35 @@ def test_a_file_that_was_edited_or_removed_is_found_by_its_name_and_package(host
     assert not host.ask("plotter", PYTHON)["changed"]
 
 
+def test_what_others_may_write_is_found_and_no_generation_to_come_inherits_it(host):
+    host.ask("plotter", PYTHON)
+    (host.prefix() / "share/numbers/version").chmod(0o777)
+    (host.prefix() / "bin").chmod(0o777)
+    for check in (True, False):
+        result = host.ask("plotter", PYTHON, check=check)
+        assert result["changed"]
+        assert result["drift"] == [
+            "bin may be written by others",
+            "share/numbers/version of libnumbers may be written by others",
+        ]
+    assert (host.prefix() / "share/numbers/version").stat().st_mode & 0o777 == 0o644
+    assert (host.prefix() / "bin").stat().st_mode & 0o777 == 0o755
+    assert not host.ask("plotter", PYTHON)["changed"]
+    # One that nobody looked at has spoiled the cache again.
+    (host.prefix() / "share/numbers/version").chmod(0o777)
+    host.run({"name": "other", "packages": ["libnumbers <2"]})
+    assert (host.prefix("other") / "share/numbers/version").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_mark_of_being_kept_that_was_removed_comes_back(host):
+    host.ask("libnumbers")
+    (host.prefix() / "conda-meta/frozen").unlink()
+    assert host.ask("libnumbers")["drift"] == ["conda-meta/frozen was removed"]
+    assert (host.prefix() / "conda-meta/frozen").exists()
+    (host.prefix() / "conda-meta/frozen").touch()
+    assert not host.ask("libnumbers")["changed"]
+
+
 def test_files_that_nobody_installed_are_no_drift(host):
     host.ask("plotter", PYTHON)
     subprocess.run((host.prefix() / "bin/mathkit",), stdout=subprocess.DEVNULL, check=True)  # may compile
