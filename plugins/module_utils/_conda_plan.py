@@ -185,6 +185,8 @@ class Generation:
 class Environment:
     """What there is of one environment. *in_use* is the generation that its link leads to, None without one.
 
+    One that is none of *generations* has lost its receipt: it is ours, and nobody goes back to it.
+
     *foreign* is what has the place of the link and is not ours, *leftovers* are prefixes of a run that was cut short.
     *highest* is the highest number that anything has.
     """
@@ -199,6 +201,17 @@ class Environment:
     @property
     def current(self) -> Generation | None:
         return self.generations.get(self.in_use) if self.in_use is not None else None
+
+    @property
+    def lost(self) -> int | None:
+        return self.in_use if self.in_use not in self.generations else None
+
+    @property
+    def drift(self) -> list[str]:
+        """What others did to what is in use, in words."""
+        if self.lost is not None:
+            return [f"the receipt of generation {self.lost} was removed"]
+        return self.current.drift if self.current else []
 
     @property
     def spoiled(self) -> set[str]:
@@ -354,8 +367,9 @@ def settle(wanted: Wanted, solved: Packages, environment: Environment) -> Decisi
 
 def surplus(environment: Environment, use: int | None, keep: int) -> list[int]:
     """The generations that nobody goes back to. *use* None: the environment goes as a whole."""
+    lost = [environment.lost] if environment.lost is not None else []
     if use is None:
-        return sorted(environment.generations)
+        return sorted([*environment.generations, *lost])
     # The one that was in use up to now is what somebody would go back to first.
     others = [row.number for row in by_preference(environment) if row.number != use]
-    return sorted(others[keep:])
+    return sorted([*others[keep:], *lost])

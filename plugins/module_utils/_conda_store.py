@@ -96,7 +96,8 @@ class Store:
 
     def names(self) -> list[str]:
         """The environments of which there is anything."""
-        return _names(os.path.join(self.root, "generations"))
+        linked = {name for name in _names(os.path.dirname(self.link(""))) if self._read_link(name)[0] is not None}
+        return sorted({*_names(self.place("")), *linked})
 
     def open_to_others(self) -> list[str]:
         """The directories down to the links and generations in which others than root may write."""
@@ -105,29 +106,26 @@ class Store:
 
     def read(self, wanted: conda.Wanted) -> conda.Environment:
         name = wanted.name
-        numbers = {
-            int(stem): os.path.exists(self.place(name, stem + RECEIPT))
-            for stem in {entry.partition(".")[0] for entry in _names(self.place(name))}
-            if stem.isdigit()
-        }
+        stems = {entry.partition(".")[0] for entry in _names(self.place(name))}
         in_use, foreign = self._read_link(name)
+        # What is linked is ours, also when its receipt is gone: nobody else makes such a link.
+        linked = {in_use} if in_use is not None else set()
+        receipts = set(_numbers(_names(self.place(name)), RECEIPT))
         generations, leftovers = {}, []
-        for number in sorted(number for number, ours in numbers.items() if ours):
+        for number in sorted(receipts | linked):
             receipt = self._read_receipt(name, number)
-            # What the link leads to is used, whatever has become of it.
-            if number == in_use or (receipt.complete and os.path.isdir(self.place(name, number))):
+            # What the link leads to is used, whatever has become of it, as long as it is known what it was.
+            if receipt.complete and (number == in_use or os.path.isdir(self.place(name, number))):
                 may_be_used = number in (in_use, wanted.generation) or conda.leads_to(wanted, receipt)
                 generations[number] = self._read_generation(name, number, receipt, may_be_used)
-            else:
+            elif number != in_use:
                 leftovers.append(number)
-        if in_use is not None and in_use not in generations:
-            in_use, foreign = None, foreign or (self.link(name) if os.path.exists(self.link(name)) else "")
         return conda.Environment(
             name=name,
             in_use=in_use,
             generations=generations,
             leftovers=leftovers,
-            highest=max(numbers, default=0),
+            highest=max({*linked, *(int(stem) for stem in stems if stem.isdigit())}, default=0),
             foreign=foreign,
         )
 
@@ -147,6 +145,8 @@ class Store:
         try:
             with open(path, encoding="utf-8") as file:
                 return conda.Receipt.from_json(json.load(file))
+        except FileNotFoundError:
+            return conda.Receipt({})
         except (ValueError, TypeError, KeyError) as error:
             raise CondaError(f"{path} cannot be read: {error}. Move it and {self.place(name, number)} away") from error
 

@@ -526,6 +526,62 @@ def test_a_file_that_was_edited_does_not_come_into_a_new_environment(host):
     assert (host.prefix("other") / "share/numbers/version").read_text() == "2.0\n"
 
 
+def lose(host: Host, pattern: str) -> None:
+    subprocess.run(("rm", "-r", *host.generation(1).parent.glob(pattern)), check=True)
+
+
+@pytest.mark.parametrize("lost", ["1.json", "1", "1*"])
+def test_what_is_linked_is_ours_whatever_of_it_is_gone(host, lost):
+    host.ask("libnumbers")
+    lose(host, lost)
+    rehearsal = host.ask("libnumbers", check=True)
+    assert (rehearsal["generation"], rehearsal["previous"]) == (2, [1] if lost == "1" else [])
+    result = host.ask("libnumbers", keep=0)
+    assert result["generation"] == 2 and host.read("share/numbers/version") == "2.0\n"
+    assert result["drift"] == rehearsal["drift"] != []
+    assert sorted(path.name for path in host.generation(1).parent.iterdir()) == [
+        "2",
+        "2.files.json",
+        "2.json",
+        "2.lock",
+    ]
+    assert not host.ask("libnumbers")["changed"]
+
+
+@pytest.mark.parametrize("lost", ["1.json", "1", "1*"])
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_absent_takes_away_what_is_linked_whatever_of_it_is_gone(host, lost, exclusive):
+    host.ask("libnumbers")
+    lose(host, lost)
+    named = [] if exclusive else [{"name": "research", "state": "absent"}]
+    assert host.run(*named, exclusive=exclusive)["changed"]
+    assert not host.root.exists()
+
+
+def test_what_lost_its_receipt_is_in_use_until_another_one_is_and_then_goes(host):
+    host.ask("libnumbers ==1.0")
+    Path(f"{host.generation(1)}.json").unlink()
+    refused(host.ask("nosuch"))
+    refused(host.ask("tampered"))
+    assert host.read("share/numbers/version") == "1.0\n"
+    assert host.ask("libnumbers ==1.1")["generation"] == 2
+    assert not host.generation(1).exists() and not Path(f"{host.generation(1)}.json").exists()
+
+
+def test_what_lost_its_receipt_and_has_a_process_stays_until_that_ends(host):
+    host.ask("libnumbers ==1.0")
+    program = host.generation(1) / "program"
+    program.symlink_to("/bin/sleep")
+    with subprocess.Popen((program, "60")) as running:
+        Path(f"{host.generation(1)}.json").unlink()
+        assert host.ask("libnumbers ==1.1")["changed"]
+        assert not host.ask("libnumbers ==1.1")["changed"]
+        assert host.generation(1).exists()
+        running.kill()
+    assert host.ask("libnumbers ==1.1")["changed"]
+    assert not host.generation(1).exists()
+
+
 @pytest.mark.parametrize("kind", ["directory", "link", "file"])
 def test_what_is_not_ours_is_left_alone(host, kind, snapshot, tmp_path):
     path = host.prefix()
