@@ -4,6 +4,8 @@ envs=$1
 shift
 HOME=$(mktemp -d)
 export HOME
+# Whoever called may be where nobody may look, and find would have to go back there.
+cd / || exit
 trap 'rm -rf "$HOME"' EXIT
 
 use() {
