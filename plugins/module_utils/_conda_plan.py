@@ -84,7 +84,7 @@ def _hint(before: Package, after: Package) -> str:
 @dataclasses.dataclass(frozen=True)
 class Receipt:
     """What was installed. *records* are the files in conda-meta with their SHA-256, *distributions* what Python finds in site-packages.
-    *cuda* is the version that it was solved for.
+    *cuda* is the version that it was solved for, *beside* are the files beside the prefix by their endings, with their SHA-256.
 
     Before a prefix is linked it has a receipt that is not *complete*: whatever lies there then is ours, and of no use.
     """
@@ -95,6 +95,7 @@ class Receipt:
     records: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     distributions: t.Sequence[str] = ()
     cuda: str = ""
+    beside: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def to_json(self) -> dict[str, t.Any]:
         packages = {name: list(package) for name, package in self.packages.items()}

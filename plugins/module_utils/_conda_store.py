@@ -26,6 +26,8 @@ RECEIPT = ".json"
 LOCK = ".lock"
 PIP_LOCK = ".pip.txt"
 FILES = ".files.json"
+# What lies beside a prefix, but for its receipt, which has their SHA-256.
+BESIDE = (FILES, PIP_LOCK, LOCK)
 
 # As many files are told by name.
 MANY = 20
@@ -33,6 +35,7 @@ MANY = 20
 # Ends the names of directories whose files are looked at otherwise: by digest, by name, or never, since Python writes them again.
 ELSEWHERE = ("__pycache__", "conda-meta", ".dist-info")
 CHANGED = "was changed"
+REMOVED = "was removed"
 
 # CEP 22: conda and mamba change no environment that has this file, and show its message.
 KEPT = "conda-meta/frozen"
@@ -156,24 +159,32 @@ class Store:
         records = read_records(prefix)
         strange = {record: read_record(prefix, record) for record in conda.unknown_records(receipt, records)}
         distributions = read_distributions(prefix)
-        changed = self._read_changed(name, number) if files else []
+        damaged = self._read_damaged(name, number, receipt)
+        # Without the record of its files nobody knows what became of them.
+        changed = self._read_changed(name, number) if files and FILES not in damaged else []
         shared = {row.package for row in changed} & set(receipt.packages)
         return conda.Generation(
             number=number,
             receipt=receipt,
             present=conda.present_packages(receipt, conda.Found(records, distributions, strange)),
             lost=sorted(set(receipt.distributions) - set(distributions)),
-            changed=words(prefix, changed),
+            changed=[*(f"{number}{ending} {fate}" for ending, fate in damaged.items()), *words(prefix, changed)],
             spoiled=[conda.archive(package, receipt.packages[package]) for package in sorted(shared)],
-            has_lock=os.path.isfile(self.place(name, f"{number}{LOCK}")),
+            has_lock=not {LOCK, PIP_LOCK} & set(damaged),
         )
+
+    def _read_damaged(self, name: str, number: int, receipt: conda.Receipt) -> dict[str, str]:
+        """The endings of the files beside a prefix that are not as they were written, with what became of them."""
+        found = self.read_beside(name, number)
+        return {
+            ending: CHANGED if ending in found else REMOVED
+            for ending in BESIDE
+            if found.get(ending) != receipt.beside.get(ending)
+        }
 
     def _read_changed(self, name: str, number: int) -> list[Changed]:
         """What is not as it was installed."""
-        path = self.place(name, f"{number}{FILES}")
-        if not os.path.isfile(path):
-            return []
-        with open(path, encoding="utf-8") as file:
+        with open(self.place(name, f"{number}{FILES}"), encoding="utf-8") as file:
             installed = json.load(file)
         prefix = self.place(name, number)
         fates = {path: _fate(f"{prefix}/{path}", row) for path, row in installed.items()}
@@ -194,6 +205,11 @@ class Store:
         with open(staged, "w", encoding="utf-8") as file:
             json.dump(receipt.to_json(), file, indent=1, sort_keys=True)
         os.replace(staged, path)
+
+    def read_beside(self, name: str, number: int) -> dict[str, str]:
+        """The files beside a prefix by their endings, with their SHA-256."""
+        digests = {ending: _digest(self.place(name, f"{number}{ending}")) for ending in BESIDE}
+        return {ending: digest for ending, digest in digests.items() if digest}
 
     def read_pip_lock(self, name: str, number: int) -> str:
         path = self.place(name, f"{number}{PIP_LOCK}")
@@ -231,6 +247,7 @@ class Store:
             packages=packages,
             records=read_records(prefix),
             distributions=distributions,
+            beside=self.read_beside(name, number),
         )
         # A power cut may not leave a receipt of files that never reached the disk.
         os.sync()
@@ -267,7 +284,7 @@ class Store:
             self.write_receipt(name, number, conda.Receipt(receipt.spec))
         if os.path.lexists(path):
             shutil.rmtree(path)
-        for ending in (FILES, PIP_LOCK, LOCK, RECEIPT):
+        for ending in (*BESIDE, RECEIPT):
             if os.path.exists(path + ending):
                 os.unlink(path + ending)
 
@@ -307,6 +324,11 @@ class Store:
 
 def _names(directory: str) -> list[str]:
     return sorted(os.listdir(directory)) if os.path.isdir(directory) else []
+
+
+def _digest(path: str) -> str:
+    """SHA-256 of a file, empty for none."""
+    return _rattler.file_digest(path) if os.path.isfile(path) else ""
 
 
 def _numbers(names: t.Iterable[str], ending: str) -> list[int]:
@@ -417,7 +439,7 @@ def _fate(path: str, row: list[int]) -> str:
         found = os.lstat(path)
     except OSError:
         # A directory is no more than the files in it.
-        return "" if stat.S_ISDIR(row[0]) else "was removed"
+        return "" if stat.S_ISDIR(row[0]) else REMOVED
     state = _state(found)[: len(row)]
     if state == row:
         return ""

@@ -36,10 +36,17 @@ def store(tmp_path: Path) -> Store:
     row = {"_path": "share/a", "path_type": "hardlink", "sha256": hashlib.sha256(b"a\n").hexdigest()}
     (prefix / "conda-meta/a-1-0.json").write_text(json.dumps({"name": "a", "paths_data": {"paths": [row]}}))
     Path(f"{prefix}.files.json").write_text(json.dumps(read_files(str(prefix))))
-    records = _conda_store.read_records(str(prefix))
-    store.write_receipt("e", 1, Receipt(SPEC, True, {"a": Package("1", "0")}, records))
+    Path(f"{prefix}.lock").write_text("a lock\n")
+    write_receipt(store)
     store.switch("e", 1)
     return store
+
+
+def write_receipt(store: Store) -> None:
+    """The receipt of what lies there now."""
+    records = _conda_store.read_records(store.place("e", 1))
+    packages = {"a": Package("1", "0")}
+    store.write_receipt("e", 1, Receipt(SPEC, True, packages, records, beside=store.read_beside("e", 1)))
 
 
 def test_what_is_there_is_read(store):
@@ -74,6 +81,7 @@ def test_what_was_given_away_may_be_written_by_others_and_a_link_may_not(store):
     prefix = Path(store.place("e", 1))
     (prefix / "link").symlink_to("share/a")
     Path(f"{prefix}.files.json").write_text(json.dumps(read_files(str(prefix))))
+    write_receipt(store)
     for path in (prefix, prefix / "share/a", prefix / "link"):
         os.chown(path, NOBODY, -1, follow_symlinks=False)
     assert store.read(WANTED).current.drift == [
@@ -101,11 +109,27 @@ def test_what_an_archive_lets_others_write_is_closed_to_them(tmp_path):
     assert (tmp_path / "open/program").stat().st_mode & 0o7777 == 0o755
 
 
+@pytest.mark.parametrize(
+    ("ending", "has_lock", "words"),
+    [(".files.json", True, "1.files.json was"), (".lock", False, "1.lock was"), (".pip.txt", False, "1.pip.txt was")],
+)
+def test_a_generation_is_not_intact_when_what_lies_beside_it_is_not(store, ending, has_lock, words):
+    path = Path(store.place("e", 1) + ending)
+    path.write_text("[")
+    write_receipt(store)
+    path.write_text("{")
+    seen = store.read(WANTED).current
+    assert (seen.intact, seen.has_lock, seen.drift) == (False, has_lock, [f"{words} changed"])
+    path.unlink()
+    assert store.read(WANTED).current.drift == [f"{words} removed"]
+
+
 def test_of_many_files_some_are_named(store):
     prefix = Path(store.place("e", 1))
     for number in range(50):
         (prefix / f"share/{number}").touch()
     Path(f"{prefix}.files.json").write_text(json.dumps(read_files(str(prefix))))
+    write_receipt(store)
     subprocess.run(("rm", "-r", prefix / "share"), check=True)
     drift = store.read(WANTED).current.drift
     assert len(drift) == _conda_store.MANY + 1 and drift[-1] == "31 more files are not as they were installed"
@@ -115,6 +139,7 @@ def test_files_of_a_generation_that_cannot_come_into_use_are_not_looked_at(store
     Path(store.place("e", 1), "share/a").unlink()
     store.write_receipt("e", 2, Receipt({**SPEC, "packages": ["b"]}, complete=True))
     os.makedirs(store.place("e", 2))
+    Path(store.place("e", 2) + ".files.json").write_text("{}")
     store.switch("e", 2)
     assert store.read(Wanted("e", {**SPEC, "packages": ["b"]})).generations[1].changed == []
     assert store.read(WANTED).generations[1].changed == ["share/a of a was removed"]

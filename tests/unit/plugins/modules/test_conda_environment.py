@@ -502,6 +502,27 @@ def test_files_that_nobody_installed_are_no_drift(host):
     assert not host.ask("plotter", PYTHON)["changed"]
 
 
+@pytest.mark.parametrize("ending", ["files.json", "lock"])
+@pytest.mark.parametrize("is_gone", [False, True], ids=["truncated", "removed"])
+def test_a_generation_whose_records_are_damaged_is_made_again(host, ending, is_gone):
+    host.ask("plotter", PYTHON)
+    (host.prefix() / "share/numbers/version").write_text("edited\n")
+    record = Path(f"{host.generation(1)}.{ending}")
+    record.unlink() if is_gone else os.truncate(record, 20)
+    for check in (True, False):
+        result = host.ask("plotter", PYTHON, check=check)
+        assert result["changed"] and result["generation"] == 2
+        assert result["drift"][0] == f"1.{ending} was {'removed' if is_gone else 'changed'}"
+    assert host.read("share/numbers/version") == "1.1\n"
+    assert not host.ask("plotter", PYTHON)["changed"]
+
+
+def test_a_lock_that_is_damaged_is_solved_anew_also_for_another_request(host):
+    host.ask("libnumbers <2")
+    os.truncate(f"{host.generation(1)}.lock", 20)
+    assert host.ask("libnumbers <2", "handwritten")["added"] == ["handwritten 1.0 0"]
+
+
 def test_going_back_to_a_generation_that_was_edited_mends_it(host):
     host.ask("libnumbers <2")
     host.ask("libnumbers >=2")
