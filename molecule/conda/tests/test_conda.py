@@ -365,12 +365,10 @@ def test_a_place_in_which_a_user_may_write_is_refused(
     target.must("mkdir ~/c && chmod 777 ~/c && ln -s ~/c ~/link", user="owner")
     try:
         refused(
-            {"conda_prefix": "/home/owner/c"}, "others than root may write in /home/owner, /home/owner/c, and could"
+            {"conda_prefix": "/home/owner/c"}, "Others than root may write in /home/owner, /home/owner/c, and could"
         )
-        refused(
-            {"conda_prefix": "/home/owner/link/conda"}, "others than root may write in /home/owner, /home/owner/c, and"
-        )
-        refused({"conda_prefix": "/tmp/new/conda"}, "others than root may write in /tmp, and could")
+        refused({"conda_prefix": "/home/owner/link/conda"}, "write in /home/owner, /home/owner/link, and")
+        refused({"conda_prefix": "/tmp/new/conda"}, "Others than root may write in /tmp, and could")
     finally:
         target.must("rm -r ~owner/c ~owner/link")
 
