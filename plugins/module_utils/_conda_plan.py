@@ -49,6 +49,11 @@ class Package(t.NamedTuple):
 Packages = t.Mapping[str, Package]
 
 
+def archive(name: str, package: Package) -> str:
+    """The name of a package's archive, less its ending."""
+    return f"{name}-{package.version}-{package.build}"
+
+
 class Difference(t.NamedTuple):
     """From one set of packages to another, a line for each."""
 
@@ -79,7 +84,7 @@ def _hint(before: Package, after: Package) -> str:
 @dataclasses.dataclass(frozen=True)
 class Receipt:
     """What was installed. *records* are the files in conda-meta with their SHA-256, *distributions* what Python finds in site-packages.
-    *cuda* is the version that it was solved for.
+    *cuda* is the version that it was solved for, *beside* are the files beside the prefix by their endings, with their SHA-256.
 
     Before a prefix is linked it has a receipt that is not *complete*: whatever lies there then is ours, and of no use.
     """
@@ -90,6 +95,7 @@ class Receipt:
     records: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     distributions: t.Sequence[str] = ()
     cuda: str = ""
+    beside: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def to_json(self) -> dict[str, t.Any]:
         packages = {name: list(package) for name, package in self.packages.items()}
@@ -115,7 +121,7 @@ def unknown_records(receipt: Receipt, records: t.Mapping[str, str]) -> list[str]
 
 def present_packages(receipt: Receipt, found: Found) -> dict[str, Package]:
     """What is in the prefix now: what was installed and is still there, and what came by other hands."""
-    named = {f"{name}-{package.version}-{package.build}.json": name for name, package in receipt.packages.items()}
+    named = {f"{archive(name, package)}.json": name for name, package in receipt.packages.items()}
     packages = {
         named[record]: receipt.packages[named[record]]
         for record in receipt.records
@@ -146,13 +152,17 @@ def from_channels(packages: Packages) -> Packages:
 
 @dataclasses.dataclass(frozen=True)
 class Generation:
-    """One that was completed. *present* is what is in it now, *lost* what Python no longer finds, *changed* the files in words."""
+    """One that was completed. *present* is what is in it now, *lost* what Python no longer finds, *changed* the files in words.
+
+    *spoiled* are the archives whose files those are: unpacked in the cache they are the same files.
+    """
 
     number: int
     receipt: Receipt
     present: Packages
     lost: t.Sequence[str] = ()
     changed: t.Sequence[str] = ()
+    spoiled: t.Sequence[str] = ()
     has_lock: bool = True
 
     @property
@@ -176,6 +186,8 @@ class Generation:
 class Environment:
     """What there is of one environment. *in_use* is the generation that its link leads to, None without one.
 
+    One that is none of *generations* has lost its receipt: it is ours, and nobody goes back to it.
+
     *foreign* is what has the place of the link and is not ours, *leftovers* are prefixes of a run that was cut short.
     *highest* is the highest number that anything has.
     """
@@ -190,6 +202,21 @@ class Environment:
     @property
     def current(self) -> Generation | None:
         return self.generations.get(self.in_use) if self.in_use is not None else None
+
+    @property
+    def lost(self) -> int | None:
+        return self.in_use if self.in_use not in self.generations else None
+
+    @property
+    def drift(self) -> list[str]:
+        """What others did to what is in use, in words."""
+        if self.lost is not None:
+            return [f"the receipt of generation {self.lost} was removed"]
+        return self.current.drift if self.current else []
+
+    @property
+    def spoiled(self) -> set[str]:
+        return {archive for generation in self.generations.values() for archive in generation.spoiled}
 
     @property
     def packages(self) -> Packages:
@@ -213,6 +240,15 @@ class Wanted:
     update: bool = False
     keep: int = 1
     cuda: str = ""
+
+
+def check_place(open_to_others: t.Sequence[str]) -> None:
+    """Refuse a place in which others may exchange the programs that root runs."""
+    if open_to_others:
+        raise CondaError(
+            f"others than root may write in {', '.join(open_to_others)}, and could exchange what everybody runs."
+            " Have root own that, and take the right from others (`chmod go-w`), or set `root` to another directory"
+        )
 
 
 def check(root: str, wanted: t.Sequence[Wanted], environments: t.Mapping[str, Environment]) -> None:
@@ -332,8 +368,9 @@ def settle(wanted: Wanted, solved: Packages, environment: Environment) -> Decisi
 
 def surplus(environment: Environment, use: int | None, keep: int) -> list[int]:
     """The generations that nobody goes back to. *use* None: the environment goes as a whole."""
+    lost = [environment.lost] if environment.lost is not None else []
     if use is None:
-        return sorted(environment.generations)
+        return sorted([*environment.generations, *lost])
     # The one that was in use up to now is what somebody would go back to first.
     others = [row.number for row in by_preference(environment) if row.number != use]
-    return sorted(others[keep:])
+    return sorted([*others[keep:], *lost])

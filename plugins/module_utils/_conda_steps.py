@@ -47,10 +47,14 @@ class Step(t.NamedTuple):
         return [number for number in conda.surplus(self.environment, self.use, keep) if number not in self.held]
 
     @property
+    def leftovers(self) -> list[int]:
+        return [number for number in self.environment.leftovers if number not in self.held]
+
+    @property
     def changes(self) -> bool:
         environment = self.environment
         switched = self.use != environment.in_use
-        return bool(switched or self.adopt or environment.leftovers or self.surplus)
+        return bool(switched or self.adopt or self.leftovers or self.surplus)
 
 
 class Planner:
@@ -61,7 +65,9 @@ class Planner:
 
     def plan(self, wanted: conda.Wanted, environment: conda.Environment) -> Step:
         step = self.decide(wanted, environment)
-        running = {number: processes_in(self.store.place(wanted.name, number)) for number in step.surplus}
+        running = {
+            number: processes_in(self.store.place(wanted.name, number)) for number in (*step.surplus, *step.leftovers)
+        }
         return step._replace(held={number: processes for number, processes in running.items() if processes})
 
     def decide(self, wanted: conda.Wanted, environment: conda.Environment) -> Step:
@@ -111,8 +117,14 @@ def apply(store: Store, steps: t.Sequence[Step], uv: _uv.Uv) -> dict[str, conda.
     """First every new generation, then the links, then what nobody goes back to. Tells the packages of what was made."""
     made = {}
     for step in steps:
-        for number in step.environment.leftovers:
+        for number in step.leftovers:
             store.discard(step.wanted.name, number)
+        if step.environment.lost is not None:
+            # From here on it is a leftover, which a later run finds, however this one ends.
+            store.write_receipt(step.wanted.name, step.environment.lost, conda.Receipt({}))
+    if any(step.make is not None for step in steps):
+        for archive in {archive for step in steps for archive in step.environment.spoiled}:
+            store.forget(archive)
     for step in steps:
         name, spec = step.wanted.name, step.wanted.spec
         if step.make is not None and step.use is not None:
@@ -146,7 +158,7 @@ def describe(step: Step, store: Store, packages: conda.Packages) -> dict[str, t.
         "prefix": store.link(step.wanted.name) if step.use is not None else "",
         "generation": step.use or 0,
         "previous": sorted(set(environment.generations) - surplus - {step.use}),
-        "drift": environment.current.drift if environment.current else [],
+        "drift": environment.drift,
         **conda.difference(environment.packages, packages)._asdict(),
     }
 

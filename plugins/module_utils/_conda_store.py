@@ -19,22 +19,38 @@ import stat
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _conda_plan as conda
-from ansible_collections.rigwright.workstation.plugins.module_utils import _rattler, _uv
+from ansible_collections.rigwright.workstation.plugins.module_utils import _rattler, _uv, _writable
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda_plan import CondaError
 
 RECEIPT = ".json"
 LOCK = ".lock"
 PIP_LOCK = ".pip.txt"
 FILES = ".files.json"
+# What lies beside a prefix, but for its receipt, which has their SHA-256.
+BESIDE = (FILES, PIP_LOCK, LOCK)
 
 # As many files are told by name.
 MANY = 20
 
+# Ends the names of directories whose files are looked at otherwise: by digest, by name, or never, since Python writes them again.
+ELSEWHERE = ("__pycache__", "conda-meta", ".dist-info")
+CHANGED = "was changed"
+REMOVED = "was removed"
+
 # CEP 22: conda and mamba change no environment that has this file, and show its message.
+KEPT = "conda-meta/frozen"
 FROZEN = {
     "message": "Ansible keeps this environment and undoes changes by hand. Ask for packages in conda_environments,"
     " or make an environment of your own: conda create --name NAME --clone THIS"
 }
+
+
+class Changed(t.NamedTuple):
+    """A file or directory by its path below the prefix, the package that brought it if one did, and what became of it in words."""
+
+    path: str
+    package: str
+    fate: str
 
 
 class Store:
@@ -43,7 +59,7 @@ class Store:
     envs/NAME                          link to a generation, relative
     generations/NAME/N                 its prefix
     generations/NAME/N.json, N.lock    its receipt and its lock; N.pip.txt where it has something from an index
-    generations/NAME/N.files.json      its files with size and time, as they were installed
+    generations/NAME/N.files.json      its files with mode, owner, size and time, as they were installed
     cache/packages, index, uv          what was downloaded
     """
 
@@ -83,33 +99,36 @@ class Store:
 
     def names(self) -> list[str]:
         """The environments of which there is anything."""
-        return _names(os.path.join(self.root, "generations"))
+        linked = {name for name in _names(os.path.dirname(self.link(""))) if self._read_link(name)[0] is not None}
+        return sorted({*_names(self.place("")), *linked})
+
+    def open_to_others(self) -> list[str]:
+        """The directories down to the links and generations in which others than root may write."""
+        places = (os.path.dirname(self.link("")), *map(self.place, ("", *self.names())))
+        return sorted({directory for place in places for directory in _writable.open_to_others(place)})
 
     def read(self, wanted: conda.Wanted) -> conda.Environment:
         name = wanted.name
-        numbers = {
-            int(stem): os.path.exists(self.place(name, stem + RECEIPT))
-            for stem in {entry.partition(".")[0] for entry in _names(self.place(name))}
-            if stem.isdigit()
-        }
+        stems = {entry.partition(".")[0] for entry in _names(self.place(name))}
         in_use, foreign = self._read_link(name)
+        # What is linked is ours, also when its receipt is gone: nobody else makes such a link.
+        linked = {in_use} if in_use is not None else set()
+        receipts = set(_numbers(_names(self.place(name)), RECEIPT))
         generations, leftovers = {}, []
-        for number in sorted(number for number, ours in numbers.items() if ours):
+        for number in sorted(receipts | linked):
             receipt = self._read_receipt(name, number)
-            # What the link leads to is used, whatever has become of it.
-            if number == in_use or (receipt.complete and os.path.isdir(self.place(name, number))):
+            # What the link leads to is used, whatever has become of it, as long as it is known what it was.
+            if receipt.complete and (number == in_use or os.path.isdir(self.place(name, number))):
                 may_be_used = number in (in_use, wanted.generation) or conda.leads_to(wanted, receipt)
                 generations[number] = self._read_generation(name, number, receipt, may_be_used)
-            else:
+            elif number != in_use:
                 leftovers.append(number)
-        if in_use is not None and in_use not in generations:
-            in_use, foreign = None, foreign or (self.link(name) if os.path.exists(self.link(name)) else "")
         return conda.Environment(
             name=name,
             in_use=in_use,
             generations=generations,
             leftovers=leftovers,
-            highest=max(numbers, default=0),
+            highest=max({*linked, *(int(stem) for stem in stems if stem.isdigit())}, default=0),
             foreign=foreign,
         )
 
@@ -129,6 +148,8 @@ class Store:
         try:
             with open(path, encoding="utf-8") as file:
                 return conda.Receipt.from_json(json.load(file))
+        except FileNotFoundError:
+            return conda.Receipt({})
         except (ValueError, TypeError, KeyError) as error:
             raise CondaError(f"{path} cannot be read: {error}. Move it and {self.place(name, number)} away") from error
 
@@ -138,34 +159,41 @@ class Store:
         records = read_records(prefix)
         strange = {record: read_record(prefix, record) for record in conda.unknown_records(receipt, records)}
         distributions = read_distributions(prefix)
+        damaged = self._read_damaged(name, number, receipt)
+        # Without the record of its files nobody knows what became of them.
+        changed = self._read_changed(name, number) if files and FILES not in damaged else []
+        shared = {row.package for row in changed} & set(receipt.packages)
         return conda.Generation(
             number=number,
             receipt=receipt,
             present=conda.present_packages(receipt, conda.Found(records, distributions, strange)),
             lost=sorted(set(receipt.distributions) - set(distributions)),
-            changed=self._read_changed(name, number) if files else [],
-            has_lock=os.path.isfile(self.place(name, f"{number}{LOCK}")),
+            changed=[*(f"{number}{ending} {fate}" for ending, fate in damaged.items()), *words(prefix, changed)],
+            spoiled=[conda.archive(package, receipt.packages[package]) for package in sorted(shared)],
+            has_lock=not {LOCK, PIP_LOCK} & set(damaged),
         )
 
-    def _read_changed(self, name: str, number: int) -> list[str]:
-        """The files of packages that are not as they were installed, in words."""
-        path = self.place(name, f"{number}{FILES}")
-        if not os.path.isfile(path):
-            return []
-        with open(path, encoding="utf-8") as file:
+    def _read_damaged(self, name: str, number: int, receipt: conda.Receipt) -> dict[str, str]:
+        """The endings of the files beside a prefix that are not as they were written, with what became of them."""
+        found = self.read_beside(name, number)
+        return {
+            ending: CHANGED if ending in found else REMOVED
+            for ending in BESIDE
+            if found.get(ending) != receipt.beside.get(ending)
+        }
+
+    def _read_changed(self, name: str, number: int) -> list[Changed]:
+        """What is not as it was installed."""
+        with open(self.place(name, f"{number}{FILES}"), encoding="utf-8") as file:
             installed = json.load(file)
         prefix = self.place(name, number)
-        others = [file for file, state in installed.items() if _fate(f"{prefix}/{file}", state)]
-        packaged = read_packaged(prefix) if others else {}
-        words = []
-        for file in sorted(others):
-            owner = packaged.get(file, NOBODYS)
-            fate = _fate(f"{prefix}/{file}", installed[file], owner.sha256)
-            if fate:
-                words.append(f"{file}{f' of {owner.package}' if owner.package else ''} was {fate}")
+        fates = {path: _fate(f"{prefix}/{path}", row) for path, row in installed.items()}
+        found = {path: fate for path, fate in fates.items() if fate}
+        packaged = read_packaged(prefix) if found else {}
         return [
-            *words[:MANY],
-            *([f"{len(words) - MANY} more files were changed or removed"] if len(words) > MANY else []),
+            Changed(path, packaged.get(path, NOBODYS).package, found[path])
+            for path in sorted(found)
+            if found[path] != CHANGED or not _is_whole(f"{prefix}/{path}", installed[path], packaged.get(path, NOBODYS))
         ]
 
     # Writing
@@ -177,6 +205,11 @@ class Store:
         with open(staged, "w", encoding="utf-8") as file:
             json.dump(receipt.to_json(), file, indent=1, sort_keys=True)
         os.replace(staged, path)
+
+    def read_beside(self, name: str, number: int) -> dict[str, str]:
+        """The files beside a prefix by their endings, with their SHA-256."""
+        digests = {ending: _digest(self.place(name, f"{number}{ending}")) for ending in BESIDE}
+        return {ending: digest for ending, digest in digests.items() if digest}
 
     def read_pip_lock(self, name: str, number: int) -> str:
         path = self.place(name, f"{number}{PIP_LOCK}")
@@ -214,6 +247,7 @@ class Store:
             packages=packages,
             records=read_records(prefix),
             distributions=distributions,
+            beside=self.read_beside(name, number),
         )
         # A power cut may not leave a receipt of files that never reached the disk.
         os.sync()
@@ -250,7 +284,7 @@ class Store:
             self.write_receipt(name, number, conda.Receipt(receipt.spec))
         if os.path.lexists(path):
             shutil.rmtree(path)
-        for ending in (FILES, PIP_LOCK, LOCK, RECEIPT):
+        for ending in (*BESIDE, RECEIPT):
             if os.path.exists(path + ending):
                 os.unlink(path + ending)
 
@@ -264,19 +298,24 @@ class Store:
             if os.path.isdir(path) and not os.listdir(path):
                 os.rmdir(path)
 
+    def forget(self, archive: str) -> None:
+        """Have a package fetched again when it is installed the next time."""
+        path = os.path.join(self.cache("packages"), archive)
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+            if os.path.exists(f"{path}.lock"):
+                os.unlink(f"{path}.lock")
+
     def prune_cache(self) -> None:
         """Keep what a generation has: that takes no room, since its files are the same ones. Without generations, keep nothing."""
         receipts = [(name, number) for name in self.names() for number in _numbers(_names(self.place(name)), RECEIPT)]
         kept: set[str] = set()
         for name, number in receipts:
             packages = self._read_receipt(name, number).packages
-            kept.update(f"{package}-{build.version}-{build.build}" for package, build in packages.items())
+            kept.update(conda.archive(package, build) for package, build in packages.items())
         for entry in _names(self.cache("packages")):
-            path = os.path.join(self.cache("packages"), entry)
-            if os.path.isdir(path) and entry not in kept:
-                shutil.rmtree(path)
-                if os.path.exists(f"{path}.lock"):
-                    os.unlink(f"{path}.lock")
+            if entry not in kept:
+                self.forget(entry)
         if not receipts:
             shutil.rmtree(self.cache(""), ignore_errors=True)
             if not os.listdir(self.root):
@@ -285,6 +324,11 @@ class Store:
 
 def _names(directory: str) -> list[str]:
     return sorted(os.listdir(directory)) if os.path.isdir(directory) else []
+
+
+def _digest(path: str) -> str:
+    """SHA-256 of a file, empty for none."""
+    return _rattler.file_digest(path) if os.path.isfile(path) else ""
 
 
 def _numbers(names: t.Iterable[str], ending: str) -> list[int]:
@@ -342,6 +386,13 @@ def read_packaged(prefix: str) -> dict[str, Packaged]:
     return files
 
 
+def words(prefix: str, changed: t.Sequence[Changed]) -> list[str]:
+    """What became of files, a line for each of the first."""
+    told = [f"{path or prefix}{f' of {package}' if package else ''} {fate}" for path, package, fate in changed]
+    rest = [f"{len(told) - MANY} more files are not as they were installed"] if len(told) > MANY else []
+    return [*told[:MANY], *rest]
+
+
 def site_packages(prefix: str) -> list[str]:
     return glob.glob(os.path.join(glob.escape(prefix), "lib", "python3*", "site-packages"))
 
@@ -354,45 +405,73 @@ def read_distributions(prefix: str) -> list[str]:
     return sorted(names)
 
 
-def read_files(prefix: str) -> dict[str, list[int]]:
-    """Size and time of change of every file and link, but for what is looked at otherwise, and what Python compiles and writes again."""
-    files = {}
+def scan(prefix: str) -> t.Iterator[tuple[str, os.stat_result]]:
+    """Everything in a prefix by its path below it, the prefix itself as an empty one."""
+    yield "", os.lstat(prefix)
     for folder, folders, names in os.walk(prefix):
-        folders[:] = [name for name in folders if not name.endswith(("__pycache__", "conda-meta", ".dist-info"))]
-        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
-        for path in (os.path.join(folder, name) for name in (*names, *links)):
-            state = os.lstat(path)
-            files[os.path.relpath(path, prefix)] = [state.st_size, state.st_mtime_ns]
+        for path in (os.path.join(folder, name) for name in (*folders, *names)):
+            yield os.path.relpath(path, prefix), os.lstat(path)
+
+
+def read_files(prefix: str) -> dict[str, list[int]]:
+    """Mode, owner, size and time of change of every file and link, but for what is looked at otherwise.
+
+    Of a directory mode and owner, of what marks the prefix as kept no time, since no package has its SHA-256.
+    """
+    files = {}
+    for path, found in scan(prefix):
+        if stat.S_ISDIR(found.st_mode):
+            files[path] = _state(found)[:2]
+        elif path == KEPT:
+            files[path] = _state(found)[:3]
+        elif not any(folder.endswith(ELSEWHERE) for folder in path.split("/")[:-1]):
+            files[path] = _state(found)
     return files
 
 
-def _fate(path: str, state: t.Sequence[int], sha256: str = "") -> str:
-    """What has happened to a file since it had this size and time: nothing is empty.
+def _state(found: os.stat_result) -> list[int]:
+    return [found.st_mode, found.st_uid, found.st_size, found.st_mtime_ns]
 
-    With its SHA-256 another time alone says nothing: it was touched, or came back from a backup.
-    """
+
+def _fate(path: str, row: list[int]) -> str:
+    """What has happened to a file or a directory since it was recorded: nothing is empty."""
     try:
         found = os.lstat(path)
     except OSError:
-        return "removed"
-    if [found.st_size, found.st_mtime_ns] == list(state):
+        # A directory is no more than the files in it.
+        return "" if stat.S_ISDIR(row[0]) else REMOVED
+    state = _state(found)[: len(row)]
+    if state == row:
         return ""
-    is_same = (
-        found.st_size == state[0] and stat.S_ISREG(found.st_mode) and sha256 and _rattler.file_digest(path) == sha256
-    )
-    return "" if is_same else "changed"
+    if not (_writable.is_roots(found) or stat.S_ISLNK(found.st_mode)):
+        return "may be written by others"
+    is_same = state[2:] == row[2:] and stat.S_IFMT(state[0]) == stat.S_IFMT(row[0])
+    return "has another mode or owner" if is_same else CHANGED
+
+
+def _is_whole(path: str, row: list[int], packaged: Packaged) -> bool:
+    """Whether a file was only touched, or came back from a backup."""
+    found = os.lstat(path)
+    is_same = stat.S_ISREG(found.st_mode) and _state(found)[:3] == row[:3] and packaged.sha256
+    return bool(is_same) and _rattler.file_digest(path) == packaged.sha256
 
 
 def open_to_users(prefix: str) -> None:
-    """Have everybody read conda's records, which py-rattler keeps to itself, and nobody write uv's lock. Mark the prefix as kept."""
+    """Have everybody read conda's records, which py-rattler keeps to itself, and nobody write anything. Mark the prefix as kept."""
     lock = os.path.join(prefix, ".lock")
     if os.path.lexists(lock):
         os.unlink(lock)
     folder = os.path.join(prefix, "conda-meta")
     for name in _names(folder):
         os.chmod(os.path.join(folder, name), 0o644)
-    with open(os.path.join(folder, "frozen"), "w", encoding="utf-8") as file:
+    with open(os.path.join(prefix, KEPT), "w", encoding="utf-8") as file:
         json.dump(FROZEN, file)
+    # An archive may have files that a group may write, and the cache one that somebody gave away: both are the same file.
+    for name, found in scan(prefix):
+        if not (_writable.is_roots(found) or stat.S_ISLNK(found.st_mode)):
+            path = os.path.join(prefix, name)
+            os.chown(path, os.geteuid(), os.getegid())
+            os.chmod(path, stat.S_IMODE(found.st_mode) & ~0o022)
 
 
 def processes_in(prefix: str) -> list[int]:

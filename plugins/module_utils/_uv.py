@@ -103,6 +103,8 @@ class Uv:
 
     def install(self, wanted: Wanted, lock: str, prefix: str) -> None:
         options = ["--require-hashes", "--no-deps", "--only-binary", ":all:", "--requirements", "-"]
+        # uv does not look again at what lies unpacked in its cache: who edits a link to that edits every environment to come.
+        options += ["--link-mode", "copy"]
         self._run(wanted, prefix, "install", *options, data=lock)
 
     def _run(self, wanted: Wanted, prefix: str, command: str, *options: str, data: str) -> str:

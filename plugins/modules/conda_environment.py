@@ -14,9 +14,9 @@ description:
     a lock beside the generation. A change makes a new generation, and the link is switched when all environments of the run are complete.
     Generations are not changed once they are linked, so there is one to go back to.
   - A run that fails or is killed leaves every environment as it was. The next run removes what that one left.
-  - What others have done to a generation is found, a package that was added by hand as well as a file that was edited or removed, and
-    mended with a new generation from the same lock. What they did stays in the generation that is kept. (Packages share their files
-    with other environments, so an edit may show in several.)
+  - What others have done to a generation is found, a package that was added by hand as well as a file that was edited or removed, or that
+    others than root may write, and mended with a new generation from the same lock. What they did stays in the generation that is kept.
+    (Packages share their files with other environments, so an edit may show in several.)
   - Generations are marked as frozen (CEP 22), so that C(conda install) says who keeps them.
   - What this module has not made is left alone, and refused when it is in the way.
 version_added: 0.1.0
@@ -97,7 +97,7 @@ options:
         default: false
   root:
     description:
-      - Directory of environments, generations and caches.
+      - Directory of environments, generations and caches. It is refused where others than root may write in it, or in a directory above.
     type: path
     default: /opt/conda
   channels:
@@ -309,10 +309,13 @@ def _sentence(text: str) -> str:
 def run(module: AnsibleModule) -> None:
     params = module.params
     store = Store(params["root"], module.run_command)
+    any_present = any(row["state"] == "present" for row in params["environments"])
+    if any_present:
+        # Before anything is made, be it the root.
+        conda.check_place(store.open_to_others())
     if not _rattler.is_there():
         # Before anything is locked: who starts again waits for the one that started it.
         respawn_where_needed(module, store)
-    any_present = any(row["state"] == "present" for row in params["environments"])
     with store.locked(make=any_present and not module.check_mode):
         request = read_request(params, store)
         environments = {row.name: store.read(row) for row in request}

@@ -66,7 +66,6 @@ import re
 import shlex
 import shutil
 import signal
-import stat
 import tempfile
 import typing as t
 
@@ -84,6 +83,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._config_file
     new_name,
     write_durably,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._writable import is_roots
 
 
 class CheckFailed(Exception):
@@ -165,7 +165,7 @@ class ConfigFiles:
         transaction = Transaction(self.store, self.wanted)
         made = {step.path for step in transaction.steps if step.after.kind == "directory"}
         parents = {os.path.dirname(step.path) for step in transaction.steps if step.after.kind != "missing"}
-        open_to_others = sorted(path for path in parents - made if os.path.isdir(path) and not _is_roots(path))
+        open_to_others = sorted(path for path in parents - made if os.path.isdir(path) and not is_roots(os.stat(path)))
         if open_to_others:
             raise Refused(f"others than root may write in {', '.join(open_to_others)}, and could put a link in the way")
         lost = sorted(path for path in parents - made if not os.path.isdir(path))
@@ -258,11 +258,6 @@ _signals: list[int] = []
 def _interrupt(number: int, _frame: object) -> t.NoReturn:
     _signals.append(number)
     raise CheckFailed(f"ended by signal {number}")
-
-
-def _is_roots(directory: str) -> bool:
-    found = os.stat(directory)
-    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _diff(step: Step) -> dict[str, str]:

@@ -130,14 +130,15 @@ def test_the_proof_fails_where_an_environment_is_broken_or_another(
 ) -> None:
     for target in targets:
         target.must("rm /opt/conda/envs/research/bin/python3")
-        target.must("chmod o+w /opt/conda/envs/data")
+        target.must("chmod o+w /opt/conda/envs/data/share/numbers")
     proof = apply(variables=PROVE)
     for target in targets:
         assert proof.findings(target.host.name) == {"conda.environments": "fail", "conda.users": "fail"}
         (found, users) = (row["evidence"] for row in proof.hosts[target.host.name]["findings"])
         assert "research: bin/python3 of python was removed" in found
-        assert "research fails" in users and "data fails: everybody may write there" in users
-        target.must("chmod o-w /opt/conda/envs/data")
+        assert "data: share/numbers may be written by others" in found
+        assert "research fails" in users
+        assert "data fails: others than root may write /opt/conda/envs/data/share/numbers" in users
 
 
 # --- Another request, and back ---
@@ -252,6 +253,7 @@ def test_what_others_changed_is_told_exactly_and_mended(applied: Apply, targets:
         target.must("rm /opt/conda/envs/research/lib/python3.*/site-packages/plotter.py")
         # Whole, so it is not told.
         target.must(f"touch {prefix}/share/numbers/version")
+        target.must(f"chmod 777 {prefix}/share && rm {prefix}/conda-meta/frozen")
 
     result = applied()
 
@@ -262,7 +264,9 @@ def test_what_others_changed_is_told_exactly_and_mended(applied: Apply, targets:
         assert finding["evidence"].split("; ") == [
             f"research: {plotter} of plotter was removed",
             "data: handwritten 1.0 0 was added",
+            "data: conda-meta/frozen was removed",
             "data: etc/numbers.conf of libnumbers was changed",
+            "data: share may be written by others",
         ]
         assert target.run("ls /opt/conda/envs/data/conda-meta/handwritten-1.0-0.json").rc != 0
         assert "edited" not in target.must("cat /opt/conda/envs/data/etc/numbers.conf")
@@ -352,6 +356,21 @@ def test_what_another_installer_made_is_left_alone(
     refused({"conda_prefix": "/srv/miniforge"}, "/srv/miniforge is a conda of its own: it was not made by this module")
     mine = {"name": "mine", "packages": ["libnumbers"]}
     refused({"conda_environments": [RESEARCH, DATA, mine]}, "/opt/conda/envs/mine is in the way")
+
+
+def test_a_place_in_which_a_user_may_write_is_refused(
+    targets: list[Machine], refused: Callable[[dict[str, Any], str], None]
+) -> None:
+    target = targets[0]
+    target.must("mkdir ~/c && chmod 777 ~/c && ln -s ~/c ~/link", user="owner")
+    try:
+        refused(
+            {"conda_prefix": "/home/owner/c"}, "Others than root may write in /home/owner, /home/owner/c, and could"
+        )
+        refused({"conda_prefix": "/home/owner/link/conda"}, "write in /home/owner, /home/owner/link, and")
+        refused({"conda_prefix": "/tmp/new/conda"}, "Others than root may write in /tmp, and could")
+    finally:
+        target.must("rm -r ~owner/c ~owner/link")
 
 
 def test_a_full_disk_leaves_the_old_environment_in_use(

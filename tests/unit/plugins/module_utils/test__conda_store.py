@@ -20,6 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda_plan 
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda_store import Store, processes_in, read_files
 
+NOBODY = 65534
 SPEC: dict[str, Any] = {"packages": ["a"], "channels": ["c"], "channel_alias": "", "cuda": "", "lock": "", "pip": []}
 WANTED = Wanted("e", SPEC)
 
@@ -35,10 +36,17 @@ def store(tmp_path: Path) -> Store:
     row = {"_path": "share/a", "path_type": "hardlink", "sha256": hashlib.sha256(b"a\n").hexdigest()}
     (prefix / "conda-meta/a-1-0.json").write_text(json.dumps({"name": "a", "paths_data": {"paths": [row]}}))
     Path(f"{prefix}.files.json").write_text(json.dumps(read_files(str(prefix))))
-    records = _conda_store.read_records(str(prefix))
-    store.write_receipt("e", 1, Receipt(SPEC, True, {"a": Package("1", "0")}, records))
+    Path(f"{prefix}.lock").write_text("a lock\n")
+    write_receipt(store)
     store.switch("e", 1)
     return store
+
+
+def write_receipt(store: Store) -> None:
+    """The receipt of what lies there now."""
+    records = _conda_store.read_records(store.place("e", 1))
+    packages = {"a": Package("1", "0")}
+    store.write_receipt("e", 1, Receipt(SPEC, True, packages, records, beside=store.read_beside("e", 1)))
 
 
 def test_what_is_there_is_read(store):
@@ -56,6 +64,11 @@ def test_what_is_there_is_read(store):
         (lambda path: os.utime(path, ns=(1, 1)), []),
         (lambda path: path.unlink(), ["share/a of a was removed"]),
         (lambda path: path.with_name("notes").touch(), []),
+        (lambda path: path.chmod(0o646), ["share/a of a may be written by others"]),
+        (lambda path: path.chmod(0o664), ["share/a of a may be written by others"]),
+        (lambda path: path.chmod(0o600), ["share/a of a has another mode or owner"]),
+        (lambda path: path.parent.chmod(0o777), ["share may be written by others"]),
+        (lambda path: path.parent.chmod(0o700), ["share has another mode or owner"]),
     ],
 )
 def test_what_became_of_files_is_told(store, change, words):
@@ -63,20 +76,70 @@ def test_what_became_of_files_is_told(store, change, words):
     assert store.read(WANTED).current.drift == words
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files away")
+def test_what_was_given_away_may_be_written_by_others_and_a_link_may_not(store):
+    prefix = Path(store.place("e", 1))
+    (prefix / "link").symlink_to("share/a")
+    Path(f"{prefix}.files.json").write_text(json.dumps(read_files(str(prefix))))
+    write_receipt(store)
+    for path in (prefix, prefix / "share/a", prefix / "link"):
+        os.chown(path, NOBODY, -1, follow_symlinks=False)
+    assert store.read(WANTED).current.drift == [
+        f"{prefix} may be written by others",
+        "link has another mode or owner",
+        "share/a of a may be written by others",
+    ]
+
+
+def test_the_archives_of_files_that_are_not_as_they_were_are_told(store):
+    assert store.read(WANTED).spoiled == set()
+    Path(store.place("e", 1), "share/a").chmod(0o666)
+    assert store.read(WANTED).spoiled == {"a-1-0"}
+
+
+def test_what_an_archive_lets_others_write_is_closed_to_them(tmp_path):
+    (tmp_path / "conda-meta").mkdir()
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open/program").touch()
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    for path, mode in (("open", 0o2775), ("open/program", 0o777)):
+        (tmp_path / path).chmod(mode)
+    _conda_store.open_to_users(str(tmp_path))
+    assert (tmp_path / "open").stat().st_mode & 0o7777 == 0o2755
+    assert (tmp_path / "open/program").stat().st_mode & 0o7777 == 0o755
+
+
+@pytest.mark.parametrize(
+    ("ending", "has_lock", "words"),
+    [(".files.json", True, "1.files.json was"), (".lock", False, "1.lock was"), (".pip.txt", False, "1.pip.txt was")],
+)
+def test_a_generation_is_not_intact_when_what_lies_beside_it_is_not(store, ending, has_lock, words):
+    path = Path(store.place("e", 1) + ending)
+    path.write_text("[")
+    write_receipt(store)
+    path.write_text("{")
+    seen = store.read(WANTED).current
+    assert (seen.intact, seen.has_lock, seen.drift) == (False, has_lock, [f"{words} changed"])
+    path.unlink()
+    assert store.read(WANTED).current.drift == [f"{words} removed"]
+
+
 def test_of_many_files_some_are_named(store):
     prefix = Path(store.place("e", 1))
     for number in range(50):
         (prefix / f"share/{number}").touch()
     Path(f"{prefix}.files.json").write_text(json.dumps(read_files(str(prefix))))
+    write_receipt(store)
     subprocess.run(("rm", "-r", prefix / "share"), check=True)
     drift = store.read(WANTED).current.drift
-    assert len(drift) == _conda_store.MANY + 1 and drift[-1] == "31 more files were changed or removed"
+    assert len(drift) == _conda_store.MANY + 1 and drift[-1] == "31 more files are not as they were installed"
 
 
 def test_files_of_a_generation_that_cannot_come_into_use_are_not_looked_at(store):
     Path(store.place("e", 1), "share/a").unlink()
     store.write_receipt("e", 2, Receipt({**SPEC, "packages": ["b"]}, complete=True))
     os.makedirs(store.place("e", 2))
+    Path(store.place("e", 2) + ".files.json").write_text("{}")
     store.switch("e", 2)
     assert store.read(Wanted("e", {**SPEC, "packages": ["b"]})).generations[1].changed == []
     assert store.read(WANTED).generations[1].changed == ["share/a of a was removed"]
@@ -89,7 +152,10 @@ def test_compiled_files_records_and_distributions_are_looked_at_otherwise(tmp_pa
         (tmp_path / path).touch()
     (tmp_path / "lib64").symlink_to("lib")
     (tmp_path / "broken").symlink_to("nowhere")
-    assert sorted(read_files(str(tmp_path))) == ["broken", "lib/a.py", "lib64"]
+    (tmp_path / "conda-meta/frozen").touch()
+    files = {path: len(row) for path, row in read_files(str(tmp_path)).items()}
+    directories = dict.fromkeys(("", "lib", "lib/__pycache__", "conda-meta", "a-1.dist-info"), 2)
+    assert files == {"broken": 4, "lib/a.py": 4, "lib64": 4, "conda-meta/frozen": 3, **directories}
 
 
 def test_a_receipt_that_cannot_be_read_is_named(store):

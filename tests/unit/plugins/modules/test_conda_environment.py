@@ -293,6 +293,21 @@ def test_a_conda_that_somebody_installed_is_left_alone(host):
     assert not host.ask(state="absent")["changed"]
 
 
+@pytest.mark.parametrize("directory", ["", "conda", "conda/envs", "conda/generations/research"])
+@pytest.mark.parametrize("check", [False, True], ids=["applied", "check mode"])
+def test_a_place_in_which_others_may_write_is_refused_and_may_be_left(host, snapshot, directory, check):
+    if directory:
+        host.ask("libnumbers ==1.0")
+    place = host.root.parent / directory
+    place.chmod(0o777)
+    before = snapshot(host.root.parent)
+    message = refused(host.ask("libnumbers", check=check))
+    assert message.startswith(f"Others than root may write in {place}, and could exchange what everybody runs.")
+    assert snapshot(host.root.parent) == before
+    assert not host.ask(state="absent").get("failed")
+    assert not host.root.exists()
+
+
 def test_several_environments_in_one_run(host):
     result = host.run(
         {"name": "one", "packages": ["libnumbers <2"]},
@@ -451,11 +466,61 @@ def test_a_file_that_was_edited_or_removed_is_found_by_its_name_and_package(host
     assert not host.ask("plotter", PYTHON)["changed"]
 
 
+def test_what_others_may_write_is_found_and_no_generation_to_come_inherits_it(host):
+    host.ask("plotter", PYTHON)
+    (host.prefix() / "share/numbers/version").chmod(0o777)
+    (host.prefix() / "bin").chmod(0o777)
+    for check in (True, False):
+        result = host.ask("plotter", PYTHON, check=check)
+        assert result["changed"]
+        assert result["drift"] == [
+            "bin may be written by others",
+            "share/numbers/version of libnumbers may be written by others",
+        ]
+    assert (host.prefix() / "share/numbers/version").stat().st_mode & 0o777 == 0o644
+    assert (host.prefix() / "bin").stat().st_mode & 0o777 == 0o755
+    assert not host.ask("plotter", PYTHON)["changed"]
+    # One that nobody looked at has spoiled the cache again.
+    (host.prefix() / "share/numbers/version").chmod(0o777)
+    host.run({"name": "other", "packages": ["libnumbers <2"]})
+    assert (host.prefix("other") / "share/numbers/version").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_mark_of_being_kept_that_was_removed_comes_back(host):
+    host.ask("libnumbers")
+    (host.prefix() / "conda-meta/frozen").unlink()
+    assert host.ask("libnumbers")["drift"] == ["conda-meta/frozen was removed"]
+    assert (host.prefix() / "conda-meta/frozen").exists()
+    (host.prefix() / "conda-meta/frozen").touch()
+    assert not host.ask("libnumbers")["changed"]
+
+
 def test_files_that_nobody_installed_are_no_drift(host):
     host.ask("plotter", PYTHON)
     subprocess.run((host.prefix() / "bin/mathkit",), stdout=subprocess.DEVNULL, check=True)  # may compile
     (host.prefix() / "share/notes").write_text("mine\n")
     assert not host.ask("plotter", PYTHON)["changed"]
+
+
+@pytest.mark.parametrize("ending", ["files.json", "lock"])
+@pytest.mark.parametrize("is_gone", [False, True], ids=["truncated", "removed"])
+def test_a_generation_whose_records_are_damaged_is_made_again(host, ending, is_gone):
+    host.ask("plotter", PYTHON)
+    (host.prefix() / "share/numbers/version").write_text("edited\n")
+    record = Path(f"{host.generation(1)}.{ending}")
+    record.unlink() if is_gone else os.truncate(record, 20)
+    for check in (True, False):
+        result = host.ask("plotter", PYTHON, check=check)
+        assert result["changed"] and result["generation"] == 2
+        assert result["drift"][0] == f"1.{ending} was {'removed' if is_gone else 'changed'}"
+    assert host.read("share/numbers/version") == "1.1\n"
+    assert not host.ask("plotter", PYTHON)["changed"]
+
+
+def test_a_lock_that_is_damaged_is_solved_anew_also_for_another_request(host):
+    host.ask("libnumbers <2")
+    os.truncate(f"{host.generation(1)}.lock", 20)
+    assert host.ask("libnumbers <2", "handwritten")["added"] == ["handwritten 1.0 0"]
 
 
 def test_going_back_to_a_generation_that_was_edited_mends_it(host):
@@ -480,6 +545,62 @@ def test_a_file_that_was_edited_does_not_come_into_a_new_environment(host):
         file.write("edited\n")
     host.run({"name": "other", "packages": ["libnumbers"]})
     assert (host.prefix("other") / "share/numbers/version").read_text() == "2.0\n"
+
+
+def lose(host: Host, pattern: str) -> None:
+    subprocess.run(("rm", "-r", *host.generation(1).parent.glob(pattern)), check=True)
+
+
+@pytest.mark.parametrize("lost", ["1.json", "1", "1*"])
+def test_what_is_linked_is_ours_whatever_of_it_is_gone(host, lost):
+    host.ask("libnumbers")
+    lose(host, lost)
+    rehearsal = host.ask("libnumbers", check=True)
+    assert (rehearsal["generation"], rehearsal["previous"]) == (2, [1] if lost == "1" else [])
+    result = host.ask("libnumbers", keep=0)
+    assert result["generation"] == 2 and host.read("share/numbers/version") == "2.0\n"
+    assert result["drift"] == rehearsal["drift"] != []
+    assert sorted(path.name for path in host.generation(1).parent.iterdir()) == [
+        "2",
+        "2.files.json",
+        "2.json",
+        "2.lock",
+    ]
+    assert not host.ask("libnumbers")["changed"]
+
+
+@pytest.mark.parametrize("lost", ["1.json", "1", "1*"])
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_absent_takes_away_what_is_linked_whatever_of_it_is_gone(host, lost, exclusive):
+    host.ask("libnumbers")
+    lose(host, lost)
+    named = [] if exclusive else [{"name": "research", "state": "absent"}]
+    assert host.run(*named, exclusive=exclusive)["changed"]
+    assert not host.root.exists()
+
+
+def test_what_lost_its_receipt_is_in_use_until_another_one_is_and_then_goes(host):
+    host.ask("libnumbers ==1.0")
+    Path(f"{host.generation(1)}.json").unlink()
+    refused(host.ask("nosuch"))
+    refused(host.ask("tampered"))
+    assert host.read("share/numbers/version") == "1.0\n"
+    assert host.ask("libnumbers ==1.1")["generation"] == 2
+    assert not host.generation(1).exists() and not Path(f"{host.generation(1)}.json").exists()
+
+
+def test_what_lost_its_receipt_and_has_a_process_stays_until_that_ends(host):
+    host.ask("libnumbers ==1.0")
+    program = host.generation(1) / "program"
+    program.symlink_to("/bin/sleep")
+    with subprocess.Popen((program, "60")) as running:
+        Path(f"{host.generation(1)}.json").unlink()
+        assert host.ask("libnumbers ==1.1")["changed"]
+        assert not host.ask("libnumbers ==1.1")["changed"]
+        assert host.generation(1).exists()
+        running.kill()
+    assert host.ask("libnumbers ==1.1")["changed"]
+    assert not host.generation(1).exists()
 
 
 @pytest.mark.parametrize("kind", ["directory", "link", "file"])
@@ -677,6 +798,15 @@ def test_what_was_taken_away_with_pip_comes_back_as_it_was(host, index):
     subprocess.run(("rm", "-r", host.prefix() / SITE_PACKAGES / "einops-0.8.dist-info"), check=True)
     result = ask_index(host, index, "layers")
     assert result["drift"] == ["einops (pip) 0.8 was removed"] and result["added"] == ["einops (pip) 0.8"]
+
+
+def test_what_was_edited_in_a_package_of_pips_comes_back_as_it_was(host, index):
+    ask_index(host, index, "layers")
+    with (host.prefix() / SITE_PACKAGES / "einops.py").open("a") as file:
+        file.write("edited = True\n")
+    assert ask_index(host, index, "layers")["drift"] == [f"{SITE_PACKAGES}/einops.py was changed"]
+    assert host.read(f"{SITE_PACKAGES}/einops.py") == "version = '0.8'\n"
+    assert not ask_index(host, index, "layers")["changed"]
 
 
 def test_what_conda_brought_is_not_replaced(host, index):
