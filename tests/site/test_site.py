@@ -180,6 +180,10 @@ def test_the_example_inventory_needs_no_secret(machine, tmp_path):
         "ansible_user": "owner",
         "ansible_ssh_private_key_file": str(sandbox.KEY),
         "ansible_ssh_args": f"-o UserKnownHostsFile={known_hosts}",
+        # What the internet has for another machine.
+        "conda_channel_alias": f"http://{lab.DEPOT}/conda",
+        "conda_index_url": f"http://{lab.DEPOT}/simple/",
+        "conda_base_packages": ["conda"],
     }
     (tmp_path / "connection.json").write_text(json.dumps(connection))
     done = subprocess.run(
