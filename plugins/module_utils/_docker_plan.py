@@ -520,8 +520,8 @@ def held_with(names: t.Iterable[str]) -> list[str]:
 
 def glob_of(params: Params, edition: str) -> str:
     version = params["version"]
-    # 28.5 stands for 28.5.1 and 28.5-1, not for 28.50.
-    rest = "*" if "-" in version else "[!0-9]*"
+    # 28.5 stands for 28.5.1 and 28.5-1, not for 28.50. A star at the end apt takes by itself, for whatever begins so.
+    rest = "*" if "-" in version else "[!0-9]*[0-9A-Za-z]"
     return f"{'' if ':' in version else EPOCHS[edition]}{version}{rest}"
 
 

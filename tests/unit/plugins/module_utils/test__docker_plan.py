@@ -522,13 +522,13 @@ def test_docker_ce_comes_with_its_repository_unless_the_host_has_it() -> None:
 def test_a_version_is_pinned_installed_and_left_alone() -> None:
     plan = plan_present(FRESH, asked(edition="docker-ce", version="28.5"))
     assert plan.install == [
-        "docker-ce=5:28.5[!0-9]*",
-        "docker-ce-cli=5:28.5[!0-9]*",
+        "docker-ce=5:28.5[!0-9]*[0-9A-Za-z]",
+        "docker-ce-cli=5:28.5[!0-9]*[0-9A-Za-z]",
         "containerd.io",
         "ca-certificates",
     ]
     assert content(plan, docker.PREFERENCES) == (
-        "Package: docker-ce docker-ce-cli\nPin: version 5:28.5[!0-9]*\nPin-Priority: 1001\n"
+        "Package: docker-ce docker-ce-cli\nPin: version 5:28.5[!0-9]*[0-9A-Za-z]\nPin-Priority: 1001\n"
     )
 
     there = {
