@@ -321,7 +321,6 @@ UDEV_TEXT = f"""\
 ACTION=="add", SUBSYSTEM=="module", KERNEL=="nvidia|nvidia_current", TAG+="systemd", ENV{{SYSTEMD_WANTS}}+="{SERVICE}"
 """
 
-# Of a user's own docker, whose runtime may not write to control groups. In /etc this would take the GPUs' limits from everybody.
 # A user's own docker may not write to control groups. In the settings of the host it would end the limits of root's containers, too
 # (nvidia-container-toolkit#85): each user's service manager names another file (api/config/v1/config.go of the toolkit).
 ROOTLESS_CONFIG = f"{RUNTIME_FOLDER}/rigwright-rootless.toml"

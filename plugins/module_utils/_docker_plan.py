@@ -593,14 +593,11 @@ def plan_members(plan: Plan, host: Host, params: Params) -> None:
     )
 
 
-def is_secret(host: Host, options: t.Mapping[str, t.Any]) -> bool:
-    """Whether daemon.json is for root alone: others may not read it as it is, or it has the password of a proxy or a mirror."""
-    return (host.config_mode is not None and not host.config_mode & 0o004) or has_credentials(options)
-
-
-def restricted(host: Host) -> dict[str, t.Any]:
-    narrow = host.config_mode is not None and not host.config_mode & 0o004
-    return {"mode": f"{host.config_mode:04o}" if narrow else "0600", "secret": True}
+def protection(host: Host, options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """What daemon.json gets where it is for root alone: others may not read it as it is, or it has the password of a proxy or a mirror."""
+    if host.config_mode is not None and not host.config_mode & 0o004:
+        return {"mode": f"{host.config_mode:04o}", "secret": True}
+    return {"mode": "0600", "secret": True} if has_credentials(options) else {}
 
 
 def plan_files(plan: Plan, host: Host, params: Params) -> None:
@@ -621,13 +618,13 @@ def plan_files(plan: Plan, host: Host, params: Params) -> None:
     plan.directories = [{"path": "/etc/docker"}, {"path": PARTS}]
     # Of an older docker the words on the options are asked for before anything changes.
     validate = {"validate": f"{PROGRAMS[plan.edition]} --validate --config-file=%s"}
-    plan.secret = is_secret(host, options)
-    kept = restricted(host) if plan.secret else {}
+    protected = protection(host, options)
+    plan.secret = bool(protected)
     plan.files = [
         {
             "path": DAEMON_JSON,
             "content": dump(options),
-            **kept,
+            **protected,
             **(validate if version_of(host, plan.edition) >= VALIDATE_SINCE else {}),
         },
         {"path": RESTART, "content": dump(restart_part(options)), "mode": "0600", "secret": plan.secret},
@@ -777,8 +774,8 @@ def plan_absent(host: Host, params: Params) -> Plan:
     except Unreadable:
         untouched = False
     if not untouched:
-        kept = restricted(host) if is_secret(host, plan.options) else {}
-        plan.files = [{"path": DAEMON_JSON, "content": dump(plan.options), "state": "released", **kept}]
+        released = {"path": DAEMON_JSON, "content": dump(plan.options), "state": "released"}
+        plan.files = [{**released, **protection(host, plan.options)}]
     plan.unhold = [name for name in memory.held if name in host.packages and host.packages[name].hold]
     leaving = {*memory.users} & {*(host.group or ())}
     if leaving:

@@ -300,7 +300,6 @@ import json
 import os
 import pwd
 import re
-import stat
 import tempfile
 import typing as t
 
@@ -312,7 +311,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt_sources
     SOURCES_PARTS,
     parse,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import STORE, Record, Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import (
+    STORE,
+    Record,
+    Store,
+    read_state,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker_api import ask, running_containers
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker_options import (
     Unreadable,
@@ -381,11 +385,6 @@ def read_available(module: AnsibleModule, package: str) -> list[str]:
     """The versions that apt knows of a package."""
     _rc, out, _err = module.run_command(["apt-cache", "madison", package])
     return [line.split("|")[1].strip() for line in out.splitlines() if line.count("|") == 2]
-
-
-def kind_of(path: str) -> str:
-    """What lies there, if it is no file."""
-    return "link" if os.path.islink(path) else "directory" if os.path.isdir(path) else ""
 
 
 def read_units(module: AnsibleModule) -> dict[str, dict[str, str]]:
@@ -509,8 +508,8 @@ def read_host(
     """:raises ValueError: the role's own record is damaged."""
     tree = Tree(ROOT)
     records = Store("docker", tree.at(STORE)).load()
-    kind = kind_of(tree.at(docker.DAEMON_JSON))
-    there = tree.exists(docker.DAEMON_JSON) and not kind
+    state = read_state(tree.at(docker.DAEMON_JSON))
+    there = state.kind == "file"
     config = tree.text(docker.DAEMON_JSON) if there else None
     packages = parse_status(tree.text(STATUS))
     mounts = Tree("/").text("/proc/self/mountinfo")
@@ -520,8 +519,8 @@ def read_host(
     return docker.Host(
         packages=packages,
         config=config,
-        config_mode=stat.S_IMODE(os.stat(tree.at(docker.DAEMON_JSON)).st_mode) if there else None,
-        config_kind=kind,
+        config_mode=state.mode if there else None,
+        config_kind="" if state.kind in ("file", "missing") else state.kind,
         original=original_text(records, docker.DAEMON_JSON),
         settled=not (there and daemon and os.lstat(tree.at(docker.DAEMON_JSON)).st_ctime >= daemon.started),
         memory=read_memory(tree),
