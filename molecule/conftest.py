@@ -135,6 +135,36 @@ def apply(scenario: str) -> Callable[..., Result]:
     return run
 
 
+@pytest.fixture(scope="session")
+def applied(apply: Callable[..., Result], scenario: str) -> Callable[..., Result]:
+    """Apply a role, which has to succeed."""
+
+    def run(
+        variables: Mapping[str, Any] | None = None,
+        *options: str,
+        role: str = scenario,
+        hosts: str = "targets",
+        check: bool = False,
+    ) -> Result:
+        result = apply(role, hosts, variables, *options, check=check)
+        assert result.rc == 0, result.output
+        return result
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def verified(apply: Callable[..., Result]) -> Callable[..., dict[str, dict[str, str]]]:
+    """Run the proofs of the role, as `playbooks/verify.yml` does, and give what they find: `{host: {id: status}}`."""
+
+    def run(variables: Mapping[str, Any] | None = None) -> dict[str, dict[str, str]]:
+        result = apply(variables={**(variables or {}), "apply_tasks_from": "verify"})
+        assert result.rc == 0, result.output
+        return {name: result.findings(name) for name in result.hosts}
+
+    return run
+
+
 def look_at(target: Machine) -> Callable[[], None]:
     """Look at a host now; calling what this returns proves that nothing there has changed or restarted since."""
     state, starts = fingerprint.of(target), fingerprint.service_starts(target)

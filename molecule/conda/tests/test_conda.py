@@ -41,18 +41,6 @@ def linked(target: Machine, name: str = "data") -> str:
 
 
 @pytest.fixture
-def applied(apply: Apply) -> Apply:
-    """Apply the role, which has to succeed."""
-
-    def run(variables: dict[str, Any] | None = None, *options: str, hosts: str = "targets", check: bool = False) -> Any:
-        result = apply("conda", hosts, variables, *options, check=check)
-        assert result.rc == 0, result.output
-        return result
-
-    return run
-
-
-@pytest.fixture
 def as_before(applied: Apply, targets: list[Machine]) -> Iterator[None]:
     """Leave the environments as the scenario has them: a generation of their own, whatever the test has done."""
     yield

@@ -66,18 +66,6 @@ def containers(targets: list[Machine]) -> Any:
         )
 
 
-@pytest.fixture
-def applied(apply: Apply) -> Apply:
-    """Apply the role, which has to succeed."""
-
-    def run(variables: dict[str, Any] | None = None, hosts: str = "targets") -> Any:
-        result = apply(hosts=hosts, variables=variables)
-        assert result.rc == 0, result.output
-        return result
-
-    return run
-
-
 # --- What it is like ---
 
 

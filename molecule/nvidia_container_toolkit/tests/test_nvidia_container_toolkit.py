@@ -89,15 +89,13 @@ def containers() -> Iterator[Callable[..., None]]:
 
 
 @pytest.fixture
-def applied(apply: Apply) -> Apply:
-    """Apply a role, which has to succeed."""
+def applied(applied: Apply) -> Apply:
+    """Apply a role with variables named without the prefix of this one, which has to succeed."""
 
     def run(role: str = "nvidia_container_toolkit", hosts: str = "targets", **variables: Any) -> Any:
         named = {f"nvidia_container_toolkit_{name}": value for name, value in variables.items()}
         scenario_vars = str(lab.ROOT / "molecule/nvidia_container_toolkit/vars.yml")
-        result = apply(role, hosts, {"scenario_vars": scenario_vars, **named})
-        assert result.rc == 0, result.output
-        return result
+        return applied({"scenario_vars": scenario_vars, **named}, role=role, hosts=hosts)
 
     return run
 

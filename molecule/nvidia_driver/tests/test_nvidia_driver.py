@@ -47,15 +47,9 @@ def has_driver(target: Machine, version: str, *, loaded: bool = False) -> None:
 
 
 @pytest.fixture
-def applied(apply: Apply) -> Apply:
-    """Apply the role, which has to succeed."""
-
-    def run(**variables: Any) -> Any:
-        result = apply(variables={f"nvidia_driver_{name}": value for name, value in variables.items()})
-        assert result.rc == 0, result.output
-        return result
-
-    return run
+def applied(applied: Apply) -> Apply:
+    """Apply the role with variables named without their prefix, which has to succeed."""
+    return lambda **variables: applied({f"nvidia_driver_{name}": value for name, value in variables.items()})
 
 
 @pytest.fixture

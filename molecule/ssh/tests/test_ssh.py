@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,42 +33,6 @@ def through(port: int) -> dict[str, Any]:
 def state(targets: list[Machine]) -> list[Any]:
     """Files, packages and units of the targets, and when each service was started."""
     return [(fingerprint.of(target), fingerprint.service_starts(target)) for target in targets]
-
-
-@pytest.fixture
-def applied(apply: Apply) -> Apply:
-    """Apply the role, which has to succeed."""
-
-    def run(variables: dict[str, Any] | None = None) -> Any:
-        result = apply(variables=variables)
-        assert result.rc == 0, result.output
-        return result
-
-    return run
-
-
-@pytest.fixture
-def verified(tmp_path: Path) -> Callable[..., dict[str, dict[str, str]]]:
-    """What the playbook verify finds, by host: `{id: status}`."""
-
-    def run(variables: dict[str, Any] | None = None) -> dict[str, dict[str, str]]:
-        options, report = tmp_path / "verify.json", tmp_path / "verify-report.json"
-        options.write_text(json.dumps({"workstation_roles": [{"role": "ssh", "applies": True}], **(variables or {})}))
-        subprocess.run(
-            [
-                *(sys.executable, "-m", "ansible", "playbook", "playbooks/verify.yml", "--limit=targets"),
-                *("--inventory", str(LAB.inventory), "--extra-vars", f"@{options}"),
-            ],
-            check=False,  # it ends with an error when a finding failed
-            cwd=lab.ROOT,
-            env=os.environ | {"ANSIBLE_CONFIG": str(lab.ROOT / "ansible.cfg"), "RIGWRIGHT_REPORT_PATH": str(report)},
-        )
-        hosts = json.loads(report.read_text())["hosts"]
-        return {
-            name: {finding["id"]: finding["status"] for finding in host["findings"]} for name, host in hosts.items()
-        }
-
-    return run
 
 
 @pytest.fixture
