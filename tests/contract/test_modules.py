@@ -17,7 +17,7 @@ MODULES = sorted((CHECKOUT / "plugins/modules").glob("*.py"))
 PYTHON = sorted((CHECKOUT / "plugins").rglob("*.py"))
 UTILS = sorted((CHECKOUT / "plugins/module_utils").glob("*.py"))
 # What has to be installed for a part of a module's work, and the one file that uses it: design.md, section 7.
-LIBRARIES = {"_rattler.py": "rattler"}
+LIBRARIES = {"_nvml.py": "pynvml", "_rattler.py": "rattler"}
 OURS = "ansible_collections.rigwright.workstation.plugins.module_utils."
 
 
