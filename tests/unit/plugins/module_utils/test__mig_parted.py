@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Configurations of nvidia-mig-parted, read and written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.rigwright.workstation.plugins.module_utils import _mig_parted as parted
+from ansible_collections.rigwright.workstation.plugins.module_utils._mig_layout import Compute, Instance, expand
+from ansible_collections.rigwright.workstation.plugins.module_utils._mig_plan import plan_layout
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import Refusal
+
+from tests.unit.mig_cards import CARDS
+
+# As its own examples are written (examples/config.yaml).
+CONFIG = yaml.safe_load("""
+version: v1
+mig-configs:
+  all-disabled:
+    - devices: all
+      mig-enabled: false
+  all-1g.10gb:
+    - device-filter: ["0x233010DE", "0x232210DE"]
+      devices: all
+      mig-enabled: true
+      mig-devices:
+        "1g.10gb": 7
+  custom:
+    - devices: [0]
+      mig-enabled: false
+    - devices: [1, 2]
+      mig-enabled: true
+      mig-devices:
+        "1c.3g.40gb": 2
+        "2g.20gb": 1
+        "1g.10gb+me": 0
+""")
+H100S = {0: "0x233010de", 1: "0x233010de", 2: "0x233010de"}
+
+
+def test_each_gpu_gets_what_the_selected_configuration_says() -> None:
+    found = parted.read(CONFIG, "custom", H100S)
+    assert found == {
+        0: parted.Request("disabled"),
+        1: parted.Request("enabled", ({"profile": "1c.3g.40gb", "count": 2}, {"profile": "2g.20gb", "count": 1})),
+        2: found[1],
+    }
+
+
+def test_a_filter_keeps_to_cards_of_its_ids() -> None:
+    assert list(parted.read(CONFIG, "all-1g.10gb", {0: "0x20B010DE", 1: "0x233010DE"})) == [1]
+    assert parted.read(CONFIG, "all-disabled", {0: "0x1"}) == {0: parted.Request("disabled")}
+
+
+def change(**spec: Any) -> dict[str, Any]:
+    return {"version": "v1", "mig-configs": {"x": [{"devices": "all", "mig-enabled": True, **spec}]}}
+
+
+@pytest.mark.parametrize(
+    ("config", "selected", "words"),
+    [
+        ({"version": "v2"}, "x", "version is 'v2'; only v1"),
+        ({"version": "v1"}, "x", "`mig-configs` has to be"),
+        (CONFIG, "all-2g.20gb", "there is no 'all-2g.20gb'; there are all-1g.10gb, all-disabled, custom"),
+        ({"version": "v1", "mig-configs": {"x": ["all"]}}, "x", "has to be a list of mappings"),
+        (change(devices=[7]), "x", "no GPU 7; there are 0, 1, 2"),
+        (change(devices="0"), "x", "has to be `all` or a list"),
+        (change(**{"mig-devices": {"seven": 1}}), "x", "is no name of a MIG profile"),
+        (change(**{"mig-devices": {"1g.10gb": "7"}}), "x", "'7' is no count"),
+        (change(**{"mig-devices": ["1g.10gb"]}), "x", "has to be a mapping"),
+        (change(**{"mig-enabled": "yes"}), "x", "has to be true or false"),
+        (change(**{"mig-enabled": False, "mig-devices": {"1g.10gb": 1}}), "x", "mig-devices without mig-enabled"),
+        (change(**{"device-filter": "H100"}), "x", "ids are written as"),
+        (change(**{"mig-device": {}}), "x", "unknown mig-device; known are"),
+    ],
+)
+def test_what_is_no_configuration_is_refused_by_name(config: dict[str, Any], selected: str, words: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        parted.read(config, selected, H100S)
+    assert words in str(refused.value)
+
+
+def test_a_gpu_that_is_asked_for_two_things_is_refused() -> None:
+    twice = {
+        "version": "v1",
+        "mig-configs": {"x": [{"devices": "all", "mig-enabled": False}, {"devices": [1], "mig-enabled": True}]},
+    }
+    with pytest.raises(Refusal, match="GPU 1 is asked for something else"):
+        parted.read(twice, "x", H100S)
+
+
+def test_what_is_written_can_be_read_and_leads_to_the_same() -> None:
+    cards = CARDS["H200"]
+    layout = (
+        Instance("3g.71gb", 4, (Compute(1, 0), Compute(1, 1))),
+        Instance("1g.18gb", 0, (Compute(1, 0),)),
+        Instance("1g.18gb", 2, (Compute(1, 0),)),
+    )
+    slices = {name: one.slices for name, one in cards.items()}
+    gpus = {0: ("enabled", layout, slices), 1: ("disabled", (), {}), 2: ("enabled", layout, slices)}
+    config = parted.write(gpus)
+    assert config["mig-configs"]["current"] == [
+        {"devices": [0, 2], "mig-enabled": True, "mig-devices": {"1c.3g.71gb": 2, "1g.18gb": 2}},
+        {"devices": [1], "mig-enabled": False},
+    ]
+    read = parted.read(yaml.safe_load(yaml.safe_dump(config)), "current", {0: "0x1", 1: "0x1", 2: "0x1"})
+    assert plan_layout(cards, layout, expand(read[0].layout, cards)) == []
+    assert read[1] == parted.Request("disabled")
+
+
+def test_gpus_that_are_all_alike_share_one_entry() -> None:
+    assert parted.write({0: ("disabled", (), {}), 1: ("disabled", (), {})})["mig-configs"] == {
+        "current": [{"devices": "all", "mig-enabled": False}]
+    }
+
+
+def test_deepops_duplicate_key_leaves_what_yaml_makes_of_it() -> None:
+    """The second of two equal keys wins in YAML, before anything of ours sees it; two 7g are then refused by the card."""
+    text = 'version: v1\nmig-configs: {x: [{devices: all, mig-enabled: true, mig-devices: {"7g.141gb": 1, "7g.141gb": 2}}]}'
+    request = parted.read(yaml.safe_load(text), "x", {0: "0x1"})[0]
+    with pytest.raises(Refusal, match="2x 7g.141gb does not fit"):
+        plan_layout(CARDS["H200"], (), expand(request.layout, CARDS["H200"]))
