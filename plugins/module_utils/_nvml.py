@@ -52,6 +52,8 @@ class Card:
     uuid: str = ""
     pci_address: str = ""
     name: str = ""
+    # NVML's PCI ids: device and subsystem, each with the vendor in its lower half.
+    pci_ids: tuple[int, int] | None = None
     problem: NvmlError | None = None
 
 
@@ -60,6 +62,7 @@ class Nvml:
 
     def __init__(self) -> None:
         self._cards: list[Card] | None = None
+        self._driver: str | None = None
 
     def __enter__(self) -> Nvml:
         self.call("nvmlInit")
@@ -94,6 +97,26 @@ class Nvml:
                 return None
             raise
 
+    def call_library(self, function: str, *arguments: t.Any) -> None:
+        """A function of the driver's library itself, for where the binding has another structure than the library.
+
+        :raises NvmlError: whatever the failure.
+        """
+        if pynvml is None:
+            raise NvmlError(NO_BINDING, function)
+        try:
+            code = pynvml._nvmlGetFunctionPointer(function)(*arguments)
+        except pynvml.NVMLError as error:
+            raise NvmlError(error.value, function) from error
+        if code:
+            raise NvmlError(code, function)
+
+    def driver_version(self) -> str:
+        """Empty where it is not told. It is asked for once."""
+        if self._driver is None:
+            self._driver = self.ask("nvmlSystemGetDriverVersion") or ""
+        return self._driver
+
     def fields(self, handle: t.Any, wanted: t.Sequence[int | tuple[int, int]]) -> list[t.Any | None]:
         """Values of fields, given as ids or (id, scope), with one call; None for each that the card or the driver does not have.
 
@@ -115,8 +138,9 @@ class Nvml:
         card = Card(None, index)
         try:
             card = dataclasses.replace(card, handle=self.call("nvmlDeviceGetHandleByIndex", index))
-            address = pci_address(self.call("nvmlDeviceGetPciInfo", card.handle).busId)
-            card = dataclasses.replace(card, pci_address=address)
+            pci = self.call("nvmlDeviceGetPciInfo", card.handle)
+            ids = (pci.pciDeviceId, pci.pciSubSystemId)
+            card = dataclasses.replace(card, pci_address=pci_address(pci.busId), pci_ids=ids)
             card = dataclasses.replace(card, uuid=self.call("nvmlDeviceGetUUID", card.handle))
             return dataclasses.replace(card, name=self.call("nvmlDeviceGetName", card.handle))
         except NvmlError as error:

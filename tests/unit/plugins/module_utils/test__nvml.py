@@ -123,7 +123,10 @@ def test_a_lost_gpu_hides_none_of_the_others_and_gpus_are_enumerated_once(answer
 
     answers("nvmlDeviceGetCount", lambda: 3)
     answers("nvmlDeviceGetHandleByIndex", handle)
-    answers("nvmlDeviceGetPciInfo", lambda _handle: SimpleNamespace(busId=b"00000000:C1:00.0"))
+    answers(
+        "nvmlDeviceGetPciInfo",
+        lambda _handle: SimpleNamespace(busId=b"00000000:C1:00.0", pciDeviceId=0x233510DE, pciSubSystemId=0),
+    )
     answers("nvmlDeviceGetUUID", lambda _handle: "GPU-aaaa")
     answers("nvmlDeviceGetName", lambda _handle: "NVIDIA H200")
     nvml = Nvml()
