@@ -17,7 +17,6 @@ import os
 import re
 import typing as t
 
-from ansible.module_utils.common.respawn import has_respawned, respawn_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import (
     CODES,
     NO_BINDING,
@@ -30,6 +29,12 @@ try:
     import pynvml
 except ImportError:
     pynvml = None
+
+try:
+    from ansible.module_utils.common.respawn import has_respawned, respawn_module
+except ImportError:
+    # The check that the role gpu_health has on a host: a program without Ansible, started by the right Python.
+    has_respawned = respawn_module = None
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
