@@ -22,8 +22,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors
 # The names that NVML gives (MIG user guide, "Device names"): C compute slices of a GPU instance of G slices and M GB.
 _NAME = re.compile(r"(?:MIG )?(?:(\d+)c\.)?((\d+)g\.\d+gb(?:[+-][a-z0-9]+(?:\.[a-z0-9]+)*)?)", re.IGNORECASE)
 _COMPUTE = re.compile(r"(\d+)c?")
-# Sizes of compute instances that nvml.h has a profile for (NVML_COMPUTE_INSTANCE_PROFILE_*).
-COMPUTE_SIZES = (1, 2, 3, 4, 6, 7, 8)
+# Compute instances that GPU instances of so many slices can have (MIG user guide, "Compute instances").
+COMPUTE_SIZES = {1: (1,), 2: (1, 2), 3: (1, 2, 3), 4: (1, 2, 4), 7: (1, 2, 3, 4, 7)}
+# NVML_COMPUTE_INSTANCE_PROFILE_* of nvml.h, for cards that are to come.
+_EVERY_SIZE = (1, 2, 3, 4, 6, 7, 8)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +99,8 @@ class Profiles(dict[str, Profile]):
 
     @property
     def slices(self) -> int:
-        return max((one.slices for one in self.values()), default=0)
+        """Of the whole card: what the most instances of any one profile take is there."""
+        return max((one.slices * one.maximum for one in self.values()), default=0)
 
     @property
     def slots(self) -> int:
@@ -105,8 +108,9 @@ class Profiles(dict[str, Profile]):
 
     @property
     def engines(self) -> tuple[int, ...]:
-        """Of the whole card: the largest profile has them all (MIG user guide, tables of profiles)."""
-        return tuple(max(kind) for kind in zip(*(one.engines for one in self.values() if one.engines)))
+        """Of the whole card, in the same way."""
+        rows = [[kind * one.maximum for kind in one.engines] for one in self.values() if one.engines]
+        return tuple(max(kind) for kind in zip(*rows))
 
     def told(self) -> str:
         return ", ".join(
@@ -173,10 +177,11 @@ def expand(layout: t.Sequence[t.Mapping[str, t.Any]], profiles: Profiles) -> tup
 
 
 def _sizes(sizes: t.Sequence[int], profile: Profile, where: str) -> list[int]:
+    possible = COMPUTE_SIZES.get(profile.slices, _EVERY_SIZE)
     for size in sizes:
-        if size not in COMPUTE_SIZES or size > profile.slices:
-            possible = ", ".join(f"{one}c" for one in COMPUTE_SIZES if one <= profile.slices)
-            raise Refusal(f"{where}: {profile.name} has no compute instance of {size}c; possible are {possible}")
+        if size not in possible or size > profile.slices:
+            names = ", ".join(f"{one}c" for one in possible if one <= profile.slices)
+            raise Refusal(f"{where}: {profile.name} has no compute instance of {size}c; possible are {names}")
     return list(sizes)
 
 

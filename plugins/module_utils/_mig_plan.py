@@ -172,6 +172,24 @@ def rollback(now: Layout, before: Layout) -> list[Step]:
     return destroyed + created
 
 
+def predict(layout: Layout, steps: t.Sequence[Step]) -> Layout:
+    """What the instances will be, for check mode; those to come have no ids."""
+    there = {one.place: one for one in layout}
+    for step in steps:
+        place = (step.profile, step.start)
+        if step.action == CREATE:
+            there[place] = Instance(*place)
+        elif step.action == DESTROY:
+            del there[place]
+        elif step.compute:
+            held = there[place].compute
+            left = tuple(one for one in held if one.place != step.compute.place)
+            there[place] = dataclasses.replace(
+                there[place], compute=left if step.action == DESTROY_COMPUTE else (*held, step.compute)
+            )
+    return tuple(sorted(there.values(), key=lambda one: one.start))
+
+
 def same_places(one: Layout, other: Layout) -> bool:
     """Whether the same instances stand in the same places, whatever their ids."""
 

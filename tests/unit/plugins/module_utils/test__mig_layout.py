@@ -67,7 +67,7 @@ def test_an_entry_that_cannot_be_met_is_refused_with_what_is_possible(entry: dic
 
 
 def test_a_gpu_instance_gets_one_compute_instance_with_all_of_it_unless_something_is_said() -> None:
-    entries = [
+    entries: list[dict[str, Any]] = [
         {"profile": "3g.71gb"},
         {"profile": "2g.35gb", "compute_instances": ["1c", "1c.2g.35gb"]},
         {"profile": "1g.18gb", "compute_instances": []},

@@ -1,0 +1,90 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""The parameters of gpu_mig become a request for each GPU, and back into parameters that name it by its UUID. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils import _mig_parted as parted
+from ansible_collections.rigwright.workstation.plugins.module_utils._mig_apply import UNCHANGED, Request
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Card, find_card
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import Refusal
+
+ALL = "all"
+
+
+@dataclasses.dataclass
+class Requests:
+    """What is asked of which GPU, in NVML's order."""
+
+    cards: list[tuple[Card, Request]]
+    warnings: list[str] = dataclasses.field(default_factory=list)
+
+
+def resolve(cards: t.Sequence[Card], params: t.Mapping[str, t.Any]) -> Requests:
+    """:raises Refusal: a device is none, or parameters contradict each other.
+    :raises NvmlError: a GPU that is asked for does not answer.
+    """
+    warnings: list[str] = []
+    chosen = _chosen(cards, params["devices"] or [ALL], warnings)
+    common = {"keep": params["keep_instances"], "allow_reset": params["allow_reset"] == "gpu"}
+    found: list[tuple[Card, Request]] = []
+    if params["mig_parted"]:
+        if params["mode"] != UNCHANGED or params["layout"] is not None:
+            raise Refusal("mig_parted: its configuration says mode and layout; leave `mode` and `layout` out")
+        asked = parted.read(params["mig_parted"]["config"], params["mig_parted"]["selected"], _ids(cards))
+        for card in chosen:
+            if card.index in asked:
+                one = asked[card.index]
+                found.append((card, Request(one.mode, one.layout if one.mode == "enabled" else None, **common)))
+    else:
+        layout = None if params["layout"] is None else tuple(params["layout"])
+        found = [(card, Request(params["mode"], layout, **common)) for card in chosen]
+    for card, _request in found:
+        if card.problem:
+            raise card.problem
+    return Requests(found, warnings)
+
+
+def _ids(cards: t.Sequence[Card]) -> dict[int, str]:
+    return {card.index: f"0x{card.pci_ids[0]:08x}" if card.pci_ids else "0x0" for card in cards}
+
+
+def _chosen(cards: t.Sequence[Card], devices: t.Sequence[str], warnings: list[str]) -> list[Card]:
+    if ALL in devices:
+        if not cards:
+            raise Refusal("devices: NVML shows no GPU; gpu_host_info tells what PCI shows")
+        return list(cards)
+    found: dict[int, Card] = {}
+    for device in devices:
+        try:
+            card = find_card(cards, device)
+        except Refusal as refusal:
+            raise Refusal(f"devices: {refusal}") from None
+        if device.strip().isdecimal():
+            better = card.uuid or card.pci_address
+            warnings.append(f"devices: index {device} may be another GPU after a change of hardware; write {better}")
+        found[card.index] = card
+    return [found[index] for index in sorted(found)]
+
+
+def parameters(uuid: str, request: Request, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """What the module needs to bring about the same request for this GPU at boot, when nobody waits and containers start later."""
+    return {
+        "devices": [uuid],
+        "mode": request.mode,
+        "layout": None if request.layout is None else [dict(entry) for entry in request.layout],
+        "when_busy": params["when_busy"],
+        "busy_timeout": params["busy_timeout"],
+        "allow_reset": params["allow_reset"],
+        "stop_services": params["stop_services"],
+        "keep_instances": request.keep,
+        "persist": "none",
+        "refresh_cdi": "never",
+    }
