@@ -1,0 +1,201 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What a reboot takes away from GPUs is brought back: a unit runs the same module again, with what was declared.
+
+A module that calls :func:`declare` leaves below ``/var/lib/rigwright/gpu_boot/<module>``
+
+* ``module.zip``: itself with all that it imports, as Ansible sent it, so that boot and playbook cannot disagree;
+* ``declared.json``: its parameters by UUID of the GPU, so that tasks for different GPUs do not undo each other;
+
+and the unit ``rigwright-<module>.service``, which runs the one with the other.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+import sys
+import typing as t
+import zipfile
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import Refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+DIRECTORY = "/var/lib/rigwright/gpu_boot"
+UNITS = "/etc/systemd/system"
+COLLECTION = "ansible_collections.rigwright.workstation"
+# The oldest time that a zip file can say: two archives of the same files are the same.
+_TIME = (1980, 1, 1, 0, 0, 0)
+# Who needs the GPUs as they are declared. What is not installed does not matter to systemd.
+_BEFORE = "nvidia-cdi-refresh.service docker.service containerd.service slurmd.service"
+_AFTER = "systemd-modules-load.service nvidia-persistenced.service nvidia-fabricmanager.service"
+
+Declared = dict[str, dict[str, t.Any]]
+
+# Each GPU in a process of its own: one that fails must not keep the others from their state.
+_MAIN = '''\
+"""Runs a module for each GPU with the parameters that were declared for it."""
+import json
+import runpy
+import subprocess
+import sys
+
+MODULE = {module!r}
+
+
+def run(parameters):
+    from ansible.module_utils import basic
+
+    basic._ANSIBLE_ARGS = json.dumps({{"ANSIBLE_MODULE_ARGS": parameters}}).encode()
+    basic._ANSIBLE_PROFILE = "legacy"
+    runpy.run_module(MODULE, run_name="__main__", alter_sys=True)
+
+
+with open(sys.argv[1], encoding="utf-8") as file:
+    declared = json.load(file)
+if len(sys.argv) > 2:
+    run(declared[sys.argv[2]])
+sys.exit(max(subprocess.call([sys.executable, *sys.argv, key]) for key in declared) if declared else 0)
+'''
+
+
+def unit_name(module: str) -> str:
+    return f"rigwright-{module.replace('_', '-')}.service"
+
+
+def unit_text(module: str, python: str, after: t.Sequence[str] = ()) -> str:
+    """:param after: other modules whose units come first."""
+    place = f"{DIRECTORY}/{module}"
+    others = " ".join(unit_name(one) for one in after)
+    # TimeoutStartSec is that of NVIDIA's own nvidia-mig-manager.service.
+    return f"""\
+# Written by {COLLECTION}.{module}; `persist: none` takes it away.
+[Unit]
+Description=State of the GPUs as {COLLECTION}.{module} declares it
+After={_AFTER}{" " + others if others else ""}
+Before={_BEFORE}
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart={python} {place}/module.zip {place}/declared.json
+TimeoutStartSec=480
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def archive(module: str) -> bytes:
+    """The module, as Ansible has sent it, as a program of its own.
+
+    :raises Refusal: Ansible has sent it in another way.
+    """
+    files = _sent()
+    files["__main__.py"] = _MAIN.format(module=f"{COLLECTION}.plugins.modules.{module}").encode()
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as made:
+        for name in sorted(files):
+            made.writestr(zipfile.ZipInfo(name, _TIME), files[name], zipfile.ZIP_DEFLATED)
+    return target.getvalue()
+
+
+def _sent() -> dict[str, bytes]:
+    path = getattr(sys.modules["__main__"], "_modlib_path", "")
+    if not (path and os.path.isfile(path)):
+        raise Refusal(
+            "persist: this module did not come as the archive that Ansible sends (ANSIBLE_KEEP_REMOTE_FILES?), so that boot has nothing "
+            "to run; use persist: none"
+        )
+    with zipfile.ZipFile(path) as sent:
+        return {name: sent.read(name) for name in sent.namelist() if not name.endswith("/")}
+
+
+def merge(declared: t.Mapping[str, dict[str, t.Any]], changes: t.Mapping[str, dict[str, t.Any] | None]) -> Declared:
+    """Pure: what is declared after this run. None takes a GPU's away; GPUs that this run does not name keep theirs."""
+    merged = {**declared, **changes}
+    return {key: merged[key] for key in sorted(merged) if merged[key] is not None}  # type: ignore[misc]
+
+
+def declare(
+    module: AnsibleModule,
+    name: str,
+    changes: t.Mapping[str, dict[str, t.Any] | None],
+    after: t.Sequence[str] = (),
+    root: str = "/",
+) -> list[str]:
+    """Have these parameters applied at every boot, for each GPU by UUID; None for what shall no longer be.
+
+    With nothing left to declare, unit and files go.
+
+    :param name: of the calling module, such as gpu_mig.
+    :returns: paths that changed, or would in check mode.
+    :raises Refusal: boot would have nothing to run.
+    """
+    tree = Tree(root)
+    place = f"{DIRECTORY}/{name}"
+    unit = f"{UNITS}/{unit_name(name)}"
+    link = f"{UNITS}/multi-user.target.wants/{unit_name(name)}"
+    try:
+        known = json.loads(tree.text(f"{place}/declared.json") or "{}")
+    except ValueError:
+        # Cut off while it was written: what this run declares is all that is known.
+        known = {}
+    declared = merge(known, changes)
+    wanted: dict[str, bytes | None] = {
+        f"{place}/declared.json": None,
+        f"{place}/module.zip": None,
+        unit: None,
+    }
+    if declared:
+        wanted[f"{place}/declared.json"] = f"{json.dumps(declared, indent=1, sort_keys=True)}\n".encode()
+        wanted[f"{place}/module.zip"] = archive(name)
+        wanted[unit] = unit_text(name, sys.executable, after).encode()
+    changed = [path for path, content in wanted.items() if not _is(tree, path, content)]
+    if tree.exists(link) != bool(declared):
+        changed.append(link)
+    if changed and not module.check_mode:
+        _write(tree, {path: wanted[path] for path in changed if path in wanted})
+        _enable(tree, link, unit if declared else None)
+        # A container or an image that is being made has the files and no systemd to tell.
+        if unit in changed and os.path.isdir(tree.at("/run/systemd/system")) and root == "/":
+            module.run_command(["systemctl", "daemon-reload"], check_rc=True)
+    return changed
+
+
+def _is(tree: Tree, path: str, content: bytes | None) -> bool:
+    return not tree.exists(path) if content is None else tree.exists(path) and tree.bytes(path) == content
+
+
+def _write(tree: Tree, files: t.Mapping[str, bytes | None]) -> None:
+    for path, content in files.items():
+        place = tree.at(path)
+        if content is None:
+            if os.path.lexists(place):
+                os.unlink(place)
+            continue
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        with open(f"{place}.new", "wb") as file:
+            file.write(content)
+        os.chmod(f"{place}.new", stat.S_IRUSR | stat.S_IWUSR | stat.S_IRGRP | stat.S_IROTH)
+        os.replace(f"{place}.new", place)
+
+
+def _enable(tree: Tree, link: str, unit: str | None) -> None:
+    """As `systemctl enable` does, which needs no running systemd either, but its program."""
+    place = tree.at(link)
+    if unit is None:
+        if os.path.lexists(place):
+            os.unlink(place)
+    elif not os.path.lexists(place):
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        os.symlink(unit, place)
