@@ -24,60 +24,35 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._mig_plan im
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._mig_search import place_compute
 
+from harness.imitated_nvml import file_of, read_model
+
 # How many cases the property tests try; the issue's figure is made with 10000.
 CASES = int(os.environ.get("RIGWRIGHT_CASES", "150"))
 
-# Slices, slots, starts, maximum, and decoders, JPEG and optical flow engines (MIG user guide r620, tables of profiles and placements).
-_SEVEN = range(7)
-_ROWS: dict[str, dict[str, tuple[int, int, Sequence[int], int, tuple[int, ...]]]] = {
-    "A100 40GB": {
-        "1g.5gb": (1, 1, _SEVEN, 7, (0, 0, 0)),
-        "1g.5gb+me": (1, 1, _SEVEN, 1, (1, 1, 1)),
-        "1g.10gb": (1, 2, (0, 2, 4, 6), 4, (1, 0, 0)),
-        "2g.10gb": (2, 2, (0, 2, 4), 3, (1, 0, 0)),
-        "3g.20gb": (3, 4, (0, 4), 2, (2, 0, 0)),
-        "4g.20gb": (4, 4, (0,), 1, (2, 0, 0)),
-        "7g.40gb": (7, 8, (0,), 1, (5, 1, 1)),
-    },
-    "H200": {
-        "1g.18gb": (1, 1, _SEVEN, 7, (1, 1, 0)),
-        "1g.18gb+me": (1, 1, _SEVEN, 1, (1, 1, 1)),
-        "1g.35gb": (1, 2, (0, 2, 4, 6), 4, (1, 1, 0)),
-        "2g.35gb": (2, 2, (0, 2, 4), 3, (2, 2, 0)),
-        "3g.71gb": (3, 4, (0, 4), 2, (3, 3, 0)),
-        "4g.71gb": (4, 4, (0,), 1, (4, 4, 0)),
-        "7g.141gb": (7, 8, (0,), 1, (7, 7, 1)),
-    },
-    "A30": {
-        "1g.6gb": (1, 1, range(4), 4, (0, 0, 0)),
-        "1g.6gb+me": (1, 1, range(4), 1, (1, 1, 1)),
-        "2g.12gb": (2, 2, (0, 2), 2, (2, 0, 0)),
-        "2g.12gb+me": (2, 2, (0, 2), 1, (2, 1, 1)),
-        "4g.24gb": (4, 4, (0,), 1, (4, 1, 1)),
-    },
-    "RTX PRO 6000": {
-        "1g.24gb": (1, 3, (0, 3, 6, 9), 4, (1, 1, 0)),
-        "1g.24gb+me": (1, 3, (0, 3, 6, 9), 1, (1, 1, 1)),
-        "1g.24gb+gfx": (1, 3, (0, 3, 6, 9), 4, (1, 1, 0)),
-        "1g.24gb+me.all": (1, 3, (0, 3, 6, 9), 1, (4, 4, 1)),
-        "1g.24gb-me": (1, 3, (0, 3, 6, 9), 4, (0, 0, 0)),
-        "2g.48gb": (2, 6, (0, 6), 2, (2, 2, 0)),
-        "2g.48gb+gfx": (2, 6, (0, 6), 2, (2, 2, 0)),
-        "2g.48gb-me": (2, 6, (0, 6), 2, (0, 0, 0)),
-        "4g.96gb": (4, 12, (0,), 1, (4, 4, 1)),
-        "4g.96gb+gfx": (4, 12, (0,), 1, (4, 4, 1)),
-    },
-}
+# The models that have MIG.
+_MODELS = ("A100 40GB", "A100 80GB", "A30", "B200", "H100", "H200", "RTX PRO 6000")
+_ENGINES = ("decoders", "encoders", "jpegs", "ofas")
 
-CARDS = {
-    model: Profiles(
-        {
-            name: Profile(name, number, slices, size, tuple(starts), maximum, engines=engines)
-            for number, (name, (slices, size, starts, maximum, engines)) in enumerate(rows.items())
-        }
-    )
-    for model, rows in _ROWS.items()
-}
+
+def _profiles(model: str) -> Profiles:
+    """As the model's file of the imitated NVML has them."""
+    found = Profiles()
+    for row in read_model(file_of(model)[1])["mig"]["profile"].values():
+        places = [[int(number) for number in place.split(":")] for place in row["placements"]]
+        name = row["name"].removeprefix("MIG ")
+        found[name] = Profile(
+            name,
+            row["id"],
+            row["slices"],
+            places[0][1],
+            tuple(start for start, _size in places),
+            row["instances"],
+            engines=tuple(row.get(engine, 0) for engine in _ENGINES),
+        )
+    return found
+
+
+CARDS = {model: _profiles(model) for model in _MODELS}
 
 # Where compute instances start on GPU instances of so many slices (nvidia-smi mig -lcipp).
 _COMPUTE_STARTS: dict[int, dict[int, tuple[int, ...]]] = {

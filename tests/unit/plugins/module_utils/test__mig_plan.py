@@ -20,12 +20,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._mig_plan im
     rollback,
     same_places,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._mig_search import fits
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import Refusal
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.mig_cards import CARDS, CASES, CardInMemory, compute_starts
+from tests.unit.mig_requests import layouts
 
 H200 = CARDS["H200"]
 
@@ -49,25 +49,6 @@ def wanted(*entries: Any, model: str = "H200") -> Any:
 
 def actions(steps: Any, action: str) -> list[tuple[str, int]]:
     return [(step.profile, step.start) for step in steps if step.action == action]
-
-
-@st.composite
-def layouts(draw: st.DrawFn, model: str) -> list[dict[str, Any]]:
-    """A request that the card can meet: entries are added while it still fits."""
-    profiles = CARDS[model]
-    entries: list[dict[str, Any]] = []
-    for name in draw(st.lists(st.sampled_from(sorted(profiles)), max_size=8)):
-        entry: dict[str, Any] = {"profile": name}
-        if draw(st.integers(0, 5)) == 0:
-            entry["start"] = draw(st.sampled_from(profiles[name].starts))
-        if profiles[name].slices > 1 and draw(st.booleans()):
-            options: dict[int, list[list[int]]] = {2: [[1], [1, 1], []], 3: [[1, 1], [2, 1], [1, 1, 1]]}
-            entry["compute_instances"] = draw(
-                st.sampled_from(options.get(profiles[name].slices, [[1, 1, 1], [2, 2], [2, 1], []]))
-            )
-        if fits(profiles, expand([*entries, entry], profiles)):
-            entries.append(entry)
-    return entries
 
 
 @st.composite
