@@ -7,9 +7,9 @@
         machine.reboot()
         assert machine.writes == 0
 
-The library is C (`harness/nvml`, built with gcc alone, kept under .cache by its content). What it answers stands in one file, which processes
-share: `harness/nvml/state.c` says how. What the models have stands in `harness/nvml/models`, a TOML each; a fact that a model lacks is one
-that the card does not support. `machine.set(0, **{"temperature.gpu": 90})` changes any of them.
+The library is C (`harness/nvml`, built with gcc alone, kept under .cache by its content). What it answers stands in one file, which
+processes share: `harness/nvml/state.c` says how. What the models have stands in `harness/nvml/models`, a TOML each; a fact that a model
+lacks is one that the card does not support. `machine.set(0, **{"temperature.gpu": 90})` changes any of them.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ BUILDS = ROOT / ".cache/nvml"
 SONAME = "libnvidia-ml.so.1"
 DRIVER = "580.159.04"
 STATE = "RIGWRIGHT_NVML_STATE"
+MEMORY = "/dev/shm"  # noqa: S108  each machine has a folder of its own in it
 # Without a library of its own it goes with the libc of any host; some compilers would ask for names that only theirs has.
 FLAGS = ("-std=gnu17", "-O2", "-fPIC", "-fno-stack-protector", "-U_FORTIFY_SOURCE", "-Wall", "-Wextra", "-Werror")
 NOT_AVAILABLE = 2**64 - 1  # NVML_VALUE_NOT_AVAILABLE
@@ -45,16 +46,13 @@ NO_INSTANCE = 2**32 - 1
 KINDS = ("compute", "graphics", "mps")
 BOOKKEEPING = re.compile(r"!serial|~end|writes|last_write|fail\..*")
 # NVML's results by their names, without NVML_ERROR_ (nvmlReturn_t).
-RESULTS = {
-    name: code
-    for code, name in enumerate(
-        "SUCCESS UNINITIALIZED INVALID_ARGUMENT NOT_SUPPORTED NO_PERMISSION ALREADY_INITIALIZED NOT_FOUND INSUFFICIENT_SIZE "
-        "INSUFFICIENT_POWER DRIVER_NOT_LOADED TIMEOUT IRQ_ISSUE LIBRARY_NOT_FOUND FUNCTION_NOT_FOUND CORRUPTED_INFOROM "
-        "GPU_IS_LOST RESET_REQUIRED OPERATING_SYSTEM LIB_RM_VERSION_MISMATCH IN_USE MEMORY NO_DATA VGPU_ECC_NOT_SUPPORTED "
-        "INSUFFICIENT_RESOURCES FREQ_NOT_SUPPORTED ARGUMENT_VERSION_MISMATCH DEPRECATED NOT_READY GPU_NOT_FOUND INVALID_STATE "
-        "RESET_TYPE_NOT_SUPPORTED".split()
-    )
-} | {"UNKNOWN": 999}
+NAMES = """
+SUCCESS UNINITIALIZED INVALID_ARGUMENT NOT_SUPPORTED NO_PERMISSION ALREADY_INITIALIZED NOT_FOUND INSUFFICIENT_SIZE INSUFFICIENT_POWER
+DRIVER_NOT_LOADED TIMEOUT IRQ_ISSUE LIBRARY_NOT_FOUND FUNCTION_NOT_FOUND CORRUPTED_INFOROM GPU_IS_LOST RESET_REQUIRED OPERATING_SYSTEM
+LIB_RM_VERSION_MISMATCH IN_USE MEMORY NO_DATA VGPU_ECC_NOT_SUPPORTED INSUFFICIENT_RESOURCES FREQ_NOT_SUPPORTED ARGUMENT_VERSION_MISMATCH
+DEPRECATED NOT_READY GPU_NOT_FOUND INVALID_STATE RESET_TYPE_NOT_SUPPORTED
+"""
+RESULTS = {name: code for code, name in enumerate(NAMES.split())} | {"UNKNOWN": 999}
 # Facts that no model has from the beginning.
 OTHERS = {"power.cap", "unprivileged", "topology", "numa_node", "irq", "lost"}
 
@@ -353,7 +351,7 @@ def fake(names: Sequence[str], *, driver: str = DRIVER) -> Iterator[Machine]:
     """A machine with GPUs of these models. NVIDIA's binding finds it in this process, and in children that get `machine.env`."""
     # A library that is loaded is found by its SONAME: pynvml's CDLL("libnvidia-ml.so.1") gets this one.
     ctypes.CDLL(str(library()))
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # every writing call writes the file
+    memory = MEMORY if os.access(MEMORY, os.W_OK) else None  # every writing call writes the file
     with tempfile.TemporaryDirectory(prefix="nvml-", dir=memory) as folder:
         path = Path(folder, "state")
         with environment({STATE: str(path)}):
