@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import itertools
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from ctypes import c_char, c_int, c_longlong, c_ubyte, c_uint, c_ulong, c_ulonglong
+from functools import partial
 from typing import Any
 
 import pynvml as nvml
@@ -121,6 +123,22 @@ SRAM = versioned(
     ("exceeded", c_uint),
 )
 FABRIC = [("clusterUuid", c_ubyte * 16), *numbers("status cliqueId"), ("state", c_ubyte), ("healthMask", c_uint)]
+PROFILES: dict[str, Callable[[], Any]] = {
+    "nvmlDeviceGetGpuInstanceProfileInfo({})": PROFILE,
+    "nvmlDeviceGetGpuInstanceProfileInfoV({})": PROFILE2,
+    "nvmlDeviceGetGpuInstanceProfileInfoV({}, 3)": PROFILE3,
+}
+PLACEMENT = plain(*numbers("start size"))
+PROCESS = plain(("pid", c_uint), ("memory", c_ulonglong))
+PROCESS2 = plain(("pid", c_uint), ("memory", c_ulonglong), ("gi", c_uint), ("ci", c_uint))
+BRANCH = versioned(1, ("branch", c_char * 80))
+FIELD = plain(
+    *numbers("id scope"),
+    *numbers("time latency", c_longlong),
+    ("type", c_uint),
+    ("result", c_int),
+    ("value", c_ulonglong),
+)
 STRUCTURES: dict[str, Callable[[], Any]] = {
     "BAR1MemoryInfo": MEMORY,
     "MemoryInfo": MEMORY,
@@ -195,9 +213,9 @@ def simple(value: Any) -> Any:
     return value.value if hasattr(value, "value") else value
 
 
-def answer(function: str, before: Sequence[Any], *out: Any) -> Any:
-    """Call a function whose last parameters are pointers to what it answers."""
-    call(function, *before, *(ctypes.byref(one) for one in out))
+def answer(function: str, before: Sequence[Any], *out: Any, after: Sequence[Any] = ()) -> Any:
+    """Call a function some parameters of which are pointers to what it answers."""
+    call(function, *before, *(ctypes.byref(one) for one in out), *after)
     values = [simple(one) for one in out]
     return values[0] if len(values) == 1 else values
 
@@ -208,45 +226,46 @@ def text(function: str, *before: Any, size: int = 96) -> str:
     return buffer.value.decode()
 
 
-def counted(function: str, *before: Any, kind: Any = c_uint, extra: int = 0, most: int = 1024) -> list[Any]:
+def counted(function: str, *before: Any, kind: Any = c_uint) -> list[Any]:
     """A list for which the library takes room and tells how much of it is used."""
-    found, room = c_uint(most), (kind * most)()
-    call(function, *before, ctypes.byref(found), room, *[None] * extra)
+    found, room = c_uint(1024), (kind * 1024)()
+    call(function, *before, ctypes.byref(found), room)
     return [simple(room[index]) for index in range(found.value)]
 
 
-# --- What is asked ---
+# --- What is asked. Each query is made before the next one is named ---
+
+
+def number_queries(gpu: Any, function: str, *counts: int, kind: Any = c_uint) -> Iterator[Query]:
+    """A function that answers with a number for each of so many things, and for one more than there are."""
+    for which in itertools.product(*(range(count + 1) for count in counts)):
+        before = (gpu, *(c_uint(one) for one in which))
+        yield f"{function}({', '.join(map(str, which))})", partial(answer, function, before, kind())
 
 
 def device_queries(gpu: Any) -> Iterator[Query]:
     for name in NUMBERS.split():
-        yield f"nvmlDeviceGet{name}", lambda name=name: answer(f"nvmlDeviceGet{name}", (gpu,), c_uint())
+        yield f"nvmlDeviceGet{name}", partial(answer, f"nvmlDeviceGet{name}", (gpu,), c_uint())
     for name in NUMBERS64.split():
-        yield f"nvmlDeviceGet{name}", lambda name=name: answer(f"nvmlDeviceGet{name}", (gpu,), c_ulonglong())
+        yield f"nvmlDeviceGet{name}", partial(answer, f"nvmlDeviceGet{name}", (gpu,), c_ulonglong())
     for name in PAIRS.split():
-        yield f"nvmlDeviceGet{name}", lambda name=name: answer(f"nvmlDeviceGet{name}", (gpu,), c_uint(), c_uint())
+        yield f"nvmlDeviceGet{name}", partial(answer, f"nvmlDeviceGet{name}", (gpu,), c_uint(), c_uint())
     for name in TEXTS.split():
-        yield f"nvmlDeviceGet{name}", lambda name=name: text(f"nvmlDeviceGet{name}", gpu)
+        yield f"nvmlDeviceGet{name}", partial(text, f"nvmlDeviceGet{name}", gpu)
     for name, count in NUMBERS_OF.items():
-        for which in range(count + 1):  # one more than there are
-            yield (
-                f"nvmlDeviceGet{name}({which})",
-                lambda name=name, which=which: answer(f"nvmlDeviceGet{name}", (gpu, c_uint(which)), c_uint()),
-            )
+        yield from number_queries(gpu, f"nvmlDeviceGet{name}", count)
     for name, make in STRUCTURES.items():
-        yield f"nvmlDeviceGet{name}", lambda name=name, make=make: answer(f"nvmlDeviceGet{name}", (gpu,), make())
+        yield f"nvmlDeviceGet{name}", partial(answer, f"nvmlDeviceGet{name}", (gpu,), make())
     for name in WRONG_VERSIONS:
-        yield (
-            f"nvmlDeviceGet{name}(version 0)",
-            lambda name=name: answer(f"nvmlDeviceGet{name}", (gpu,), unversioned(name)),
-        )
-    yield "nvmlDeviceGetFanSpeed(no fan)", lambda: answer("nvmlDeviceGetFanSpeed_v2", (gpu, c_uint(99)), c_uint())
-    yield "nvmlDeviceGetGspFirmwareVersion", lambda: gsp_version(gpu)
-    yield "nvmlDeviceIsMigDeviceHandle", lambda: answer("nvmlDeviceIsMigDeviceHandle", (gpu,), c_uint())
+        made = STRUCTURES[name]()
+        made.version = 0
+        yield f"nvmlDeviceGet{name}(version 0)", partial(answer, f"nvmlDeviceGet{name}", (gpu,), made)
+    yield "nvmlDeviceGetGspFirmwareVersion", partial(gsp_version, gpu)
+    yield "nvmlDeviceIsMigDeviceHandle", partial(answer, "nvmlDeviceIsMigDeviceHandle", (gpu,), c_uint())
     for which in range(4):
         yield (
             f"nvmlDeviceGetInforomVersion({which})",
-            lambda which=which: text("nvmlDeviceGetInforomVersion", gpu, c_uint(which), size=16),
+            partial(text, "nvmlDeviceGetInforomVersion", gpu, c_uint(which), size=16),
         )
     yield from affinity_queries(gpu)
     yield from clock_queries(gpu)
@@ -255,13 +274,7 @@ def device_queries(gpu: Any) -> Iterator[Query]:
     yield from link_queries(gpu)
     yield from mig_queries(gpu)
     for number in FIELDS:
-        yield f"field {number}", lambda number=number: field(gpu, number)
-
-
-def unversioned(name: str) -> Any:
-    made = STRUCTURES[name]()
-    made.version = 0
-    return made
+        yield f"field {number}", partial(field, gpu, number)
 
 
 def gsp_version(gpu: Any) -> str:
@@ -271,68 +284,47 @@ def gsp_version(gpu: Any) -> str:
 
 
 def affinity_queries(gpu: Any) -> Iterator[Query]:
-    def ask(function: str, *scope: c_uint) -> list[int]:
-        words = (c_ulong * 16)()
-        call(function, gpu, c_uint(16), words, *scope)
-        return list(words)
-
-    yield "nvmlDeviceGetCpuAffinity", lambda: ask("nvmlDeviceGetCpuAffinity")
+    yield "nvmlDeviceGetCpuAffinity", partial(affinity, gpu, "nvmlDeviceGetCpuAffinity")
     for scope in range(2):
-        for name in ("CpuAffinityWithinScope", "MemoryAffinity"):
-            function = f"nvmlDeviceGet{name}"
-            yield f"{function}({scope})", lambda function=function, scope=scope: ask(function, c_uint(scope))
+        for function in ("nvmlDeviceGetCpuAffinityWithinScope", "nvmlDeviceGetMemoryAffinity"):
+            yield f"{function}({scope})", partial(affinity, gpu, function, c_uint(scope))
+
+
+def affinity(gpu: Any, function: str, *scope: c_uint) -> list[int]:
+    words = (c_ulong * 16)()
+    call(function, gpu, c_uint(16), words, *scope)
+    return list(words)
 
 
 def clock_queries(gpu: Any) -> Iterator[Query]:
-    for kind in range(4):
-        for which in range(4):
-            yield (
-                f"nvmlDeviceGetClock({kind}, {which})",
-                lambda kind=kind, which=which: answer(
-                    "nvmlDeviceGetClock", (gpu, c_uint(kind), c_uint(which)), c_uint()
-                ),
-            )
-    yield "nvmlDeviceGetSupportedMemoryClocks", lambda: counted("nvmlDeviceGetSupportedMemoryClocks", gpu)
+    yield from number_queries(gpu, "nvmlDeviceGetClock", 4, 4)
+    yield "nvmlDeviceGetSupportedMemoryClocks", partial(counted, "nvmlDeviceGetSupportedMemoryClocks", gpu)
+    yield "nvmlDeviceGetSupportedGraphicsClocks", partial(graphics_clocks, gpu)
+    for clock in (0, 1):  # which no memory has
+        yield (
+            f"nvmlDeviceGetSupportedGraphicsClocks({clock})",
+            partial(counted, "nvmlDeviceGetSupportedGraphicsClocks", gpu, c_uint(clock)),
+        )
 
-    def graphics_clocks() -> dict[str, list[int]]:
-        memory = counted("nvmlDeviceGetSupportedMemoryClocks", gpu)
-        return {str(one): counted("nvmlDeviceGetSupportedGraphicsClocks", gpu, c_uint(one)) for one in memory}
 
-    yield "nvmlDeviceGetSupportedGraphicsClocks", graphics_clocks
-    yield (
-        "nvmlDeviceGetSupportedGraphicsClocks(1)",
-        lambda: counted("nvmlDeviceGetSupportedGraphicsClocks", gpu, c_uint(1)),
-    )
+def graphics_clocks(gpu: Any) -> dict[str, list[int]]:
+    memory = counted("nvmlDeviceGetSupportedMemoryClocks", gpu)
+    return {str(one): counted("nvmlDeviceGetSupportedGraphicsClocks", gpu, c_uint(one)) for one in memory}
 
 
 def health_queries(gpu: Any) -> Iterator[Query]:
     yield (
         "nvmlDeviceGetRemappedRows",
-        lambda: answer("nvmlDeviceGetRemappedRows", (gpu,), *(c_uint() for _ in range(4))),
+        partial(answer, "nvmlDeviceGetRemappedRows", (gpu,), *(c_uint() for _ in range(4))),
     )
     for cause in range(3):
         yield (
             f"nvmlDeviceGetRetiredPages({cause})",
-            lambda cause=cause: counted("nvmlDeviceGetRetiredPages", gpu, c_uint(cause), kind=c_ulonglong),
+            partial(counted, "nvmlDeviceGetRetiredPages", gpu, c_uint(cause), kind=c_ulonglong),
         )
-        yield (
-            f"nvmlDeviceGetRetiredPages_v2({cause})",
-            lambda cause=cause: retired_pages(gpu, cause),
-        )
-    for kind in range(2):
-        for counter in range(2):
-            before = (gpu, c_uint(kind), c_uint(counter))
-            yield (
-                f"nvmlDeviceGetTotalEccErrors({kind}, {counter})",
-                lambda before=before: answer("nvmlDeviceGetTotalEccErrors", before, c_ulonglong()),
-            )
-            for place in range(9):
-                yield (
-                    f"nvmlDeviceGetMemoryErrorCounter({kind}, {counter}, {place})",
-                    lambda before=before, place=place: answer(
-                        "nvmlDeviceGetMemoryErrorCounter", (*before, c_uint(place)), c_ulonglong()
-                    ),
-                )
+        yield f"nvmlDeviceGetRetiredPages_v2({cause})", partial(retired_pages, gpu, cause)
+    yield from number_queries(gpu, "nvmlDeviceGetTotalEccErrors", 2, 2, kind=c_ulonglong)
+    yield from number_queries(gpu, "nvmlDeviceGetMemoryErrorCounter", 2, 2, 8, kind=c_ulonglong)
 
 
 def retired_pages(gpu: Any, cause: int) -> list[int]:
@@ -342,113 +334,81 @@ def retired_pages(gpu: Any, cause: int) -> list[int]:
 
 
 def process_queries(gpu: Any) -> Iterator[Query]:
-    second = plain(("pid", c_uint), ("memory", c_ulonglong), ("gi", c_uint), ("ci", c_uint))
-    first = plain(("pid", c_uint), ("memory", c_ulonglong))
     for kind in ("Compute", "Graphics", "MPSCompute"):
-        for version in ("", "_v2", "_v3"):
-            function = f"nvmlDeviceGet{kind}RunningProcesses{version}"
-            layout = second if version else first
-            yield function, lambda function=function, layout=layout: len(counted(function, gpu, kind=layout))
+        for version, layout in (("", PROCESS), ("_v2", PROCESS2), ("_v3", PROCESS2)):
+            yield (
+                f"nvmlDeviceGet{kind}RunningProcesses{version}",
+                partial(count_processes, gpu, kind + "RunningProcesses" + version, layout),
+            )
+
+
+def count_processes(gpu: Any, name: str, layout: Any) -> int:
+    return len(counted(f"nvmlDeviceGet{name}", gpu, kind=layout))
 
 
 def link_queries(gpu: Any) -> Iterator[Query]:
-    for link in range(LINKS + 1):
-        for name in LINK_NUMBERS:
-            function = f"nvmlDeviceGetNvLink{name}"
-            yield (
-                f"{function}({link})",
-                lambda function=function, link=link: answer(function, (gpu, c_uint(link)), c_uint()),
-            )
+    for name in LINK_NUMBERS:
+        yield from number_queries(gpu, f"nvmlDeviceGetNvLink{name}", LINKS)
+    yield from number_queries(gpu, "nvmlDeviceGetNvLinkCapability", 0, 6)
+    yield from number_queries(gpu, "nvmlDeviceGetNvLinkErrorCounter", 0, 5, kind=c_ulonglong)
     for link in (0, LINKS):
-        for which in range(7):
-            yield (
-                f"nvmlDeviceGetNvLinkCapability({link}, {which})",
-                lambda link=link, which=which: answer(
-                    "nvmlDeviceGetNvLinkCapability", (gpu, c_uint(link), c_uint(which)), c_uint()
-                ),
-            )
-        for which in range(6):
-            yield (
-                f"nvmlDeviceGetNvLinkErrorCounter({link}, {which})",
-                lambda link=link, which=which: answer(
-                    "nvmlDeviceGetNvLinkErrorCounter", (gpu, c_uint(link), c_uint(which)), c_ulonglong()
-                ),
-            )
         yield (
             f"nvmlDeviceGetNvLinkRemotePciInfo_v2({link})",
-            lambda link=link: answer("nvmlDeviceGetNvLinkRemotePciInfo_v2", (gpu, c_uint(link)), Pci()),
+            partial(answer, "nvmlDeviceGetNvLinkRemotePciInfo_v2", (gpu, c_uint(link)), Pci()),
         )
 
 
 def mig_queries(gpu: Any) -> Iterator[Query]:
-    placement = plain(*numbers("start size"))
-    kinds: dict[str, Callable[[], Any]] = {
-        "nvmlDeviceGetGpuInstanceProfileInfo({})": PROFILE,
-        "nvmlDeviceGetGpuInstanceProfileInfoV({})": PROFILE2,
-        "nvmlDeviceGetGpuInstanceProfileInfoV({}, 3)": PROFILE3,
-    }
     for profile in GPU_INSTANCE_PROFILES:
-        for name, make in kinds.items():
-            function = name.split("(")[0]
-            yield (
-                name.format(profile),
-                lambda function=function, profile=profile, make=make: answer(function, (gpu, c_uint(profile)), make()),
-            )
-
-        def ids_of(profile: int = profile) -> Any:
-            info = PROFILE()
-            call("nvmlDeviceGetGpuInstanceProfileInfo", gpu, c_uint(profile), ctypes.byref(info))
-            return c_uint(info.id)
-
+        for name, make in PROFILES.items():
+            yield name.format(profile), partial(answer, name.split("(", maxsplit=1)[0], (gpu, c_uint(profile)), make())
+        for name, query in QUERIES_BY_ID.items():
+            yield f"{name}({profile})", partial(by_id, gpu, profile, query)
+    for name, query in QUERIES_BY_ID.items():
+        yield f"{name}(no such id)", partial(query, gpu, c_uint(999))
+    yield "nvmlDeviceGetGpuInstanceById(0)", partial(handle, "nvmlDeviceGetGpuInstanceById", gpu, c_uint(0))
+    for index in (0, 99):
         yield (
-            f"nvmlDeviceGetGpuInstanceProfileInfoByIdV({profile})",
-            lambda ids_of=ids_of: answer("nvmlDeviceGetGpuInstanceProfileInfoByIdV", (gpu, ids_of()), PROFILE2()),
+            f"nvmlDeviceGetMigDeviceHandleByIndex({index})",
+            partial(handle, "nvmlDeviceGetMigDeviceHandleByIndex", gpu, c_uint(index)),
         )
-        yield (
-            f"nvmlDeviceGetGpuInstancePossiblePlacements_v2({profile})",
-            lambda ids_of=ids_of: possible_placements(gpu, ids_of(), placement),
-        )
-        yield (
-            f"nvmlDeviceGetGpuInstanceRemainingCapacity({profile})",
-            lambda ids_of=ids_of: answer("nvmlDeviceGetGpuInstanceRemainingCapacity", (gpu, ids_of()), c_uint()),
-        )
-    yield (
-        "nvmlDeviceGetGpuInstanceProfileInfoByIdV(no such id)",
-        lambda: answer("nvmlDeviceGetGpuInstanceProfileInfoByIdV", (gpu, c_uint(999)), PROFILE2()),
-    )
-    yield (
-        "nvmlDeviceGetGpuInstancePossiblePlacements_v2(no such id)",
-        lambda: possible_placements(gpu, c_uint(999), placement),
-    )
-    yield (
-        "nvmlDeviceGetGpuInstanceById(0)",
-        lambda: answer("nvmlDeviceGetGpuInstanceById", (gpu, c_uint(0)), ctypes.c_void_p()) and None,
-    )
-    yield (
-        "nvmlDeviceGetMigDeviceHandleByIndex(0)",
-        lambda: answer("nvmlDeviceGetMigDeviceHandleByIndex", (gpu, c_uint(0)), ctypes.c_void_p()) and None,
-    )
-    yield (
-        "nvmlDeviceGetMigDeviceHandleByIndex(99)",
-        lambda: answer("nvmlDeviceGetMigDeviceHandleByIndex", (gpu, c_uint(99)), ctypes.c_void_p()) and None,
-    )
 
 
-def possible_placements(gpu: Any, profile: c_uint, kind: Any) -> Any:
-    found, room = c_uint(32), (kind * 32)()
-    call("nvmlDeviceGetGpuInstancePossiblePlacements_v2", gpu, profile, room, ctypes.byref(found))
+def handle(function: str, *before: Any) -> None:
+    """Only whether there is one."""
+    call(function, *before, ctypes.byref(ctypes.c_void_p()))
+
+
+def by_id(gpu: Any, profile: int, query: Callable[[Any, c_uint], Any]) -> Any:
+    """A query that wants the id of a profile, which is another number than the profile's."""
+    info = PROFILE()
+    call("nvmlDeviceGetGpuInstanceProfileInfo", gpu, c_uint(profile), ctypes.byref(info))
+    return query(gpu, c_uint(info.id))
+
+
+def profile_by_id(gpu: Any, number: c_uint) -> Any:
+    return answer("nvmlDeviceGetGpuInstanceProfileInfoByIdV", (gpu, number), PROFILE2())
+
+
+def remaining_capacity(gpu: Any, number: c_uint) -> Any:
+    return answer("nvmlDeviceGetGpuInstanceRemainingCapacity", (gpu, number), c_uint())
+
+
+def possible_placements(gpu: Any, number: c_uint) -> list[list[int]]:
+    found, room = c_uint(32), (PLACEMENT * 32)()
+    call("nvmlDeviceGetGpuInstancePossiblePlacements_v2", gpu, number, room, ctypes.byref(found))
     return [[room[index].start, room[index].size] for index in range(found.value)]
 
 
+QUERIES_BY_ID: dict[str, Callable[[Any, c_uint], Any]] = {
+    "nvmlDeviceGetGpuInstanceProfileInfoByIdV": profile_by_id,
+    "nvmlDeviceGetGpuInstanceRemainingCapacity": remaining_capacity,
+    "nvmlDeviceGetGpuInstancePossiblePlacements_v2": possible_placements,
+}
+
+
 def field(gpu: Any, number: int) -> dict[str, Any]:
-    kind = plain(
-        *numbers("id scope"),
-        *numbers("time latency", c_longlong),
-        ("type", c_uint),
-        ("result", c_int),
-        ("value", c_ulonglong),
-    )
-    one = kind(id=number)
+    one = FIELD(id=number)
     call("nvmlDeviceGetFieldValues", gpu, c_int(1), ctypes.byref(one))
     if one.result != nvml.NVML_SUCCESS:
         raise Refused(result_name(one.result))
@@ -457,44 +417,45 @@ def field(gpu: Any, number: int) -> dict[str, Any]:
 
 def system_queries() -> Iterator[Query]:
     for name in ("DriverVersion", "NVMLVersion"):
-        yield f"nvmlSystemGet{name}", lambda name=name: text(f"nvmlSystemGet{name}")
+        yield f"nvmlSystemGet{name}", partial(text, f"nvmlSystemGet{name}")
     for name in ("CudaDriverVersion", "CudaDriverVersion_v2"):
-        yield f"nvmlSystemGet{name}", lambda name=name: answer(f"nvmlSystemGet{name}", (), c_int())
-    yield "nvmlSystemGetDriverBranch", lambda: str(simple(nvml.nvmlSystemGetDriverBranch().branch))
-    yield "nvmlDeviceGetHandleByIndex(99)", lambda: nvml.nvmlDeviceGetHandleByIndex(99) and None
-    yield "nvmlDeviceGetHandleByUUID(no such)", lambda: nvml.nvmlDeviceGetHandleByUUID("GPU-1") and None
-    yield "nvmlDeviceGetHandleByPciBusId(no such)", lambda: nvml.nvmlDeviceGetHandleByPciBusId("0000:fe:1f.0") and None
-    yield "nvmlDeviceGetHandleByPciBusId(none at all)", lambda: nvml.nvmlDeviceGetHandleByPciBusId("nonsense") and None
-    yield "nvmlDeviceGetHandleBySerial(no such)", lambda: nvml.nvmlDeviceGetHandleBySerial("1") and None
+        yield f"nvmlSystemGet{name}", partial(answer, f"nvmlSystemGet{name}", (), c_int())
+    yield "nvmlSystemGetDriverBranch", partial(answer, "nvmlSystemGetDriverBranch", (), BRANCH(), after=(c_uint(80),))
+    yield "nvmlDeviceGetHandleByIndex(99)", partial(handle, "nvmlDeviceGetHandleByIndex_v2", c_uint(99))
+    yield "nvmlDeviceGetHandleByUUID(no such)", partial(handle, "nvmlDeviceGetHandleByUUID", b"GPU-1")
+    yield "nvmlDeviceGetHandleBySerial(no such)", partial(handle, "nvmlDeviceGetHandleBySerial", b"1")
+    for form in (b"0000:fe:1f.0", b"nonsense"):
+        yield (
+            f"nvmlDeviceGetHandleByPciBusId({form.decode()})",
+            partial(handle, "nvmlDeviceGetHandleByPciBusId_v2", form),
+        )
 
 
 def address_queries(gpu: Any) -> Iterator[Query]:
     """In which forms an address is understood."""
-    own = nvml.nvmlDeviceGetPciInfo(gpu)
+    own = Pci()
+    call("nvmlDeviceGetPciInfo_v3", gpu, ctypes.byref(own))
     forms = {
         "eight digits": own.busId,
         "four digits": own.busIdLegacy,
-        "lower case": str(own.busIdLegacy).lower(),
-        "no domain": str(own.busIdLegacy).split(":", 1)[1],
-        "no function": str(own.busIdLegacy).split(".", maxsplit=1)[0],
+        "lower case": own.busIdLegacy.lower(),
+        "no domain": own.busIdLegacy.split(b":", 1)[1],
+        "no function": own.busIdLegacy.split(b".")[0],
     }
     for name, form in forms.items():
-        yield (
-            f"nvmlDeviceGetHandleByPciBusId({name})",
-            lambda form=form: nvml.nvmlDeviceGetHandleByPciBusId(form) and None,
-        )
+        yield f"nvmlDeviceGetHandleByPciBusId({name})", partial(handle, "nvmlDeviceGetHandleByPciBusId_v2", form)
 
 
 def pair_queries(gpu: Any, other: Any) -> Iterator[Query]:
     yield (
         "nvmlDeviceGetTopologyCommonAncestor",
-        lambda: answer("nvmlDeviceGetTopologyCommonAncestor", (gpu, other), c_uint()),
+        partial(answer, "nvmlDeviceGetTopologyCommonAncestor", (gpu, other), c_uint()),
     )
-    yield "nvmlDeviceOnSameBoard", lambda: answer("nvmlDeviceOnSameBoard", (gpu, other), c_int())
+    yield "nvmlDeviceOnSameBoard", partial(answer, "nvmlDeviceOnSameBoard", (gpu, other), c_int())
     for which in range(6):
         yield (
             f"nvmlDeviceGetP2PStatus({which})",
-            lambda which=which: answer("nvmlDeviceGetP2PStatus", (gpu, other, c_uint(which)), c_uint()),
+            partial(answer, "nvmlDeviceGetP2PStatus", (gpu, other, c_uint(which)), c_uint()),
         )
 
 
