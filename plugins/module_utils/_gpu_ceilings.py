@@ -92,11 +92,11 @@ def peak_tflops(
     rate = operations(capability, brand, dtype, name)
     if not (rate and sm and clock_mhz):
         return None
-    return rate * sm * clock_mhz / 1e6
+    return round(rate * sm * clock_mhz / 1e6, 2)
 
 
 def bandwidth_gb_s(clock_mhz: float | None, bus_bits: int | None) -> float | None:
     """Of the memory, at its highest clock. NVML's clock is that of a bus which transfers twice a clock, whatever the memory is."""
     if not (clock_mhz and bus_bits):
         return None
-    return 2 * clock_mhz * bus_bits / 8 / 1000
+    return round(2 * clock_mhz * bus_bits / 8 / 1000, 1)

@@ -13,6 +13,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_ceilings as ceilings
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_counters as counters
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_mode_record as record
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_processes as processes
 from ansible_collections.rigwright.workstation.plugins.module_utils import _pci as pci
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_reader import (
@@ -24,6 +25,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_reader 
     scaled,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Card, Nvml, pci_address
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 Facts = dict[str, t.Any]
@@ -116,7 +118,7 @@ def read_card(nvml: Nvml | None, card: Card, tree: Tree | None = None) -> Facts:
         "modes": modes,
         "mig_devices": _mig_devices(reader) if first_of(modes["mig"], "current") else [],
         "power": _power(reader),
-        "clocks": _clocks(reader, max_mhz),
+        "clocks": {**_clocks(reader, max_mhz), "locked_mhz": _locked(tree, card.uuid)},
         "temperature": _temperature(reader),
         "fans_percent": _fans(reader),
         "utilization": _utilization(reader),
@@ -236,13 +238,18 @@ def _nvlink(reader: Reader) -> Facts | None:
             {
                 "link": link,
                 "active": active,
-                "version": reader.ask("nvmlDeviceGetNvLinkVersion", link) if active else None,
                 "speed_gb_s": scaled(speed, 1000) if active else None,
                 "remote": named(target, LINK_TARGETS),
                 "remote_pci_address": (remote and pci_address(remote.busId)) or None,
             }
         )
-    return {"count": count, "active": sum(state is True for state in states), "links": links}
+    return {
+        "count": count,
+        "active": states.count(True),
+        # The links of a card are of one version.
+        "version": reader.ask("nvmlDeviceGetNvLinkVersion", states.index(True)) if True in states else None,
+        "links": links,
+    }
 
 
 def _modes(reader: Reader) -> Facts:
@@ -318,6 +325,15 @@ def _clocks(reader: Reader, max_mhz: Facts) -> Facts:
         "performance_state": None if performance in (None, 32) else f"P{performance}",
         "event_reasons": bits(reasons, EVENT_REASONS),
     }
+
+
+def _locked(tree: Tree, uuid: str) -> Facts | None:
+    """What gpu_mode has locked: NVML does not tell. A damaged record is gpu_mode's to refuse, and tells nothing here."""
+    try:
+        locked = record.read_locked(tree).get(uuid, {})
+    except Refusal:
+        locked = {}
+    return {name: locked.get(f"locked_{name}_clocks") for name in ("gpu", "memory")} if locked else None
 
 
 def _temperature(reader: Reader) -> Facts:

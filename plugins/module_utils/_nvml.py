@@ -86,9 +86,11 @@ class Nvml:
         if known is None:
             raise NvmlError(CODES["FUNCTION_NOT_FOUND"], function)
         try:
-            return known(*arguments)
+            answer = known(*arguments)
         except pynvml.NVMLError as error:
             raise NvmlError(error.value, function) from error
+        # Most texts of the binding are str, and a few are bytes: that of nvmlDeviceGetGspFirmwareVersion.
+        return answer.decode() if isinstance(answer, bytes) else answer
 
     def ask(self, function: str, *arguments: t.Any) -> t.Any | None:
         """None where there is nothing to tell: the card or the driver does not have it. Never 0 for that.

@@ -1,0 +1,302 @@
+#!/usr/bin/python
+
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gpu_info
+short_description: Tell everything about the GPUs of a host, their modes and who uses them
+description:
+  - Reads all GPUs through NVML, by NVIDIA's own binding, and what surrounds them from C(/proc), C(/sys) and CDI specs. Nothing is changed.
+  - What a card does not support is null, never 0. A unit is the end of a name, as in C(limit_w).
+  - A driver that is missing, is not loaded or was upgraded under a running one does not fail the module, nor does a lost GPU. They are
+    told in RV(driver.problem) and RV(gpus[].problem), with a stable name and a next step. GPUs are then told as PCI shows them,
+    with the same keys.
+version_added: 0.1.0
+author:
+  - The Rigwright engineers (@rigwright)
+extends_documentation_fragment:
+  - rigwright.workstation.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+    details:
+      - Nothing is ever changed.
+requirements:
+  - nvidia-ml-py, in the Python that runs the module or in C(/opt/rigwright/python). Without it, RV(driver.problem) says so.
+notes:
+  - Run it as root. Another user cannot see who owns processes, nor the environment of MPS.
+  - In a container NVML does not know processes outside of it, see RV(sees_all_processes).
+seealso:
+  - module: rigwright.workstation.gpu_host_info
+  - module: rigwright.workstation.gpu_mode
+"""
+
+EXAMPLES = r"""
+- name: Look at the GPUs
+  rigwright.workstation.gpu_info:
+  register: gpu
+
+- name: Say why NVML cannot be asked
+  ansible.builtin.debug:
+    msg: "{{ gpu.driver.problem.nvml_error }}: {{ gpu.driver.problem.next_step }}"
+  when: gpu.driver.problem is not none
+
+- name: List what runs on the GPUs
+  ansible.builtin.debug:
+    msg: "{{ gpu.gpus | map(attribute='processes') | select | flatten }}"
+"""
+
+RETURN = r"""
+gpus:
+  description:
+    - The GPUs in NVML's order, then those that only PCI shows, whose C(index) is null.
+    - A value is null where the card or its driver does not have it.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    index:
+      description: NVML's number. It may be another one after a reboot.
+      type: int
+    uuid:
+      description: Name of the card that stays.
+      type: str
+    name:
+      description: The driver's name for the model, or that of PCI.
+      type: str
+    pci_address:
+      description: As the kernel writes it. Of a lost GPU it is found where only one is lost.
+      type: str
+    problem:
+      description: Why the GPU does not answer, with C(nvml_error), C(function) and C(next_step). Null where it does.
+      type: dict
+    unreadable:
+      description: Single questions that failed otherwise than by not being supported.
+      type: list
+      elements: dict
+    kernel_driver:
+      description: The kernel driver that is bound, such as V(nvidia) or V(vfio-pci).
+      type: str
+    serial:
+      description: Serial number of the board.
+      type: str
+    brand:
+      description: NVML's brand, such as V(geforce), V(nvidia_rtx) or V(nvidia).
+      type: str
+    architecture:
+      description: Such as V(ampere).
+      type: str
+    compute_capability:
+      description: Such as V(9.0).
+      type: str
+    pci_device_id:
+      description: Vendor and device, as in V(10de:2335).
+      type: str
+    pci_subsystem_id:
+      description: Vendor and device of the board.
+      type: str
+    minor:
+      description: The number in C(/dev/nvidia0).
+      type: int
+    numa_node:
+      description: Node of the memory that is near. Null on a machine without nodes.
+      type: int
+    cpu_affinity:
+      description: The processors that are near, as a list of the kernel.
+      type: str
+    board_part:
+      description: Part number of the board.
+      type: str
+    vbios:
+      description: Version of the VBIOS.
+      type: str
+    inforom:
+      description: Versions of the InfoROM and of its parts V(oem), V(ecc) and V(power).
+      type: dict
+    gsp_firmware:
+      description: Version of the firmware of the GPU's own processor.
+      type: str
+    memory:
+      description:
+        - Bytes in total, reserved, used and free; used ones are told without reserved ones where C(reserved_bytes) is not null.
+        - Also the highest clock, the width of the bus, and the bandwidth that follows from both.
+      type: dict
+    compute:
+      description: >-
+        Cores, SMs, the highest clock, and the dense peak by type of number (in C(peak_tflops)) that follows from them. Data sheets often
+        state it at a lower clock, one that the card holds under load.
+      type: dict
+    pcie:
+      description: >-
+        Generation and width; C(gpu_max_generation) is the card's own, C(max_generation) that of card and slot. Current ones are lower
+        while the card is idle, which is no fault.
+      type: dict
+    nvlink:
+      description: Count of links, active ones, their version, and each link's state, speed and other end. Null for a card without them.
+      type: dict
+    modes:
+      description:
+        - C(persistence), C(compute_mode) (V(default), V(exclusive_process), V(prohibited)), C(accounting) and C(display_active).
+        - C(ecc) and C(mig) have C(current) and C(pending), and are null where the card has no such mode.
+          C(mig.resetless) tells whether MIG is switched without a reset.
+      type: dict
+    mig_devices:
+      description: The compute instances of MIG with uuid, profile, ids, placement in slices of memory, SMs and memory.
+      type: list
+      elements: dict
+    power:
+      description: Draw and limits in watts. C(limit_w) is what was set, C(enforced_limit_w) what holds.
+      type: dict
+    clocks:
+      description: >-
+        Current and highest clocks, the performance state, and the reasons why clocks are not higher, such as V(idle), V(sw_power_cap),
+        V(sw_thermal) or V(power_brake). NVML does not tell locked clocks; C(locked_mhz) is what M(rigwright.workstation.gpu_mode) has
+        locked since the driver was loaded, and null where that is nothing.
+      type: dict
+    temperature:
+      description: >-
+        Degrees of GPU and memory, thresholds, and on newer cards the margin up to the slowdown with limits for it. A margin may be 0 or
+        less.
+      type: dict
+    fans_percent:
+      description: Speed of each fan. Null for a card without fans of its own.
+      type: list
+      elements: int
+    utilization:
+      description: Share of the time in which GPU and memory were busy. Null within MIG.
+      type: dict
+    counters:
+      description:
+        - C(recovery_action) is the driver's own advice, such as V(none), V(reset) or V(reboot).
+        - Remapped rows, retired pages, errors of ECC, SRAM, PCIe and NVLink, pending repairs, and nanoseconds of throttling.
+      type: dict
+    processes:
+      description:
+        - Who uses the GPU. C(kind) is V(compute), V(graphics), V(mps_server) or V(mps_client).
+        - C(user) and C(command) are null for a process that is not to be seen from here.
+      type: list
+      elements: dict
+    sharing:
+      description: >-
+        How programs share the GPU. C(mode) is V(time_slicing), V(mps), V(mig), V(exclusive) or V(prohibited); C(mps_servers) are
+        process ids; C(slices) is the number of MIG devices.
+      type: dict
+  sample:
+    - index: 0
+      uuid: GPU-5a4bb6c2-8a6c-11ee-b9d1-0242ac120002
+      name: NVIDIA H200
+      pci_address: "0000:41:00.0"
+      compute_capability: "9.0"
+      memory: {total_bytes: 150754820096, reserved_bytes: 626847744, used_bytes: 0, free_bytes: 150127972352}
+      modes: {persistence: true, compute_mode: default, ecc: {current: true, pending: true}}
+      power: {draw_w: 76.2, limit_w: 700.0, min_limit_w: 200.0, max_limit_w: 700.0}
+      processes: [{pid: 4242, kind: compute, memory_bytes: 536870912, user: alice, command: python3 train.py}]
+      sharing: {mode: time_slicing, mps_servers: [], slices: 0}
+      problem: null
+topology:
+  description: Each two GPUs (by their C(index)), what lies between them, and whether one reaches the memory of the other.
+  returned: always
+  type: list
+  elements: dict
+  sample: [{gpus: [0, 1], level: numa_node, p2p_read: ok, p2p_nvlink: ok}]
+driver:
+  description: The driver that is loaded and the libraries that are installed.
+  returned: always
+  type: dict
+  contains:
+    loaded:
+      description: Version of the loaded module, or empty.
+      type: str
+    modules:
+      description: V(open) or V(closed), or empty when none is loaded.
+      type: str
+    libraries:
+      description: Versions of C(libcuda) and C(libnvidia-ml).
+      type: dict
+    library:
+      description: The version of C(libnvidia-ml), otherwise that of C(libcuda).
+      type: str
+    matches:
+      description: Whether module and library are of one version, null where one of them is missing.
+      type: bool
+    nouveau:
+      description: Whether nouveau is loaded.
+      type: bool
+    nvml:
+      description: Version of NVML, null where it cannot be asked.
+      type: str
+    cuda:
+      description: The newest CUDA that the driver supports by itself.
+      type: str
+    problem:
+      description: >-
+        Why NVML cannot be asked; C(nvml_error) is for example V(LIB_RM_VERSION_MISMATCH) after an upgrade without a reboot,
+        V(DRIVER_NOT_LOADED), V(LIBRARY_NOT_FOUND) or V(BINDING_NOT_FOUND). Null where it can.
+      type: dict
+  sample:
+    loaded: 580.95.05
+    modules: open
+    libraries: {cuda: 590.48.01, nvidia-ml: 590.48.01}
+    library: 590.48.01
+    matches: false
+    nouveau: false
+    nvml: null
+    cuda: null
+    problem:
+      nvml_error: LIB_RM_VERSION_MISMATCH
+      function: nvmlInit
+      next_step: >-
+        the driver was upgraded while the old one is loaded: reboot, or end what uses the GPUs and load the module anew
+secure_boot:
+  description: V(enabled), V(disabled), V(unsupported) without EFI, or V(unknown).
+  returned: always
+  type: str
+  sample: disabled
+services:
+  description: Whether NVIDIA's daemons run.
+  returned: always
+  type: dict
+  sample: {persistenced: true, fabricmanager: false, dcgm: false}
+mps_daemons:
+  description: Control daemons of MPS, with the directory of their pipes where it can be seen and is not the default.
+  returned: always
+  type: list
+  elements: dict
+  sample: [{pid: 911, user: root, pipe_directory: /run/nvidia-mps/vision}]
+container_toolkit:
+  description: >-
+    Whether NVIDIA's Container Toolkit is installed, and the CDI specs for this driver with their age. C(matches) tells whether one is for
+    the driver that is loaded.
+  returned: always
+  type: dict
+  sample:
+    installed: true
+    cdi_specs: [{path: /var/run/cdi/nvidia.yaml, age_seconds: 86400, driver: 580.95.05, matches: true}]
+sees_all_processes:
+  description: Whether process ids are the host's own, so that RV(gpus[].processes) has all of them.
+  returned: always
+  type: bool
+  sample: true
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_inventory, _nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
+
+ROOT = "/"
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    _nvml.respawn_where_possible()
+    module.exit_json(changed=False, **_gpu_inventory.gather(Tree(ROOT)))
+
+
+if __name__ == "__main__":
+    main()

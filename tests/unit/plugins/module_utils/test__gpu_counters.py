@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a GPU remembers of its troubles, and what its driver advises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_counters as counters
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_reader import Reader
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Nvml
+
+from harness import imitated_nvml
+
+
+def read() -> dict[str, Any]:
+    with Nvml() as nvml:
+        reader = Reader(nvml, nvml.cards()[0])
+        reader.load(counters.FIELDS)
+        return counters.read(reader)
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), [(0, "none"), (1, "reset"), (2, "reboot"), (4, "drain_and_reset"), (42, "unknown (42)")]
+)
+def test_the_advice_of_the_driver_has_a_name(number: int, name: str) -> None:
+    with imitated_nvml.fake(["H100"]) as machine:
+        machine.set(0, recovery_action=number)
+        assert read()["recovery_action"] == name
+
+
+def test_remapped_rows_are_counts_and_two_flags() -> None:
+    with imitated_nvml.fake(["H100"]) as machine:
+        machine.set(0, remapped__uncorrectable=3, remapped__pending=1)
+        assert read()["remapped_rows"] == {"correctable": 0, "uncorrectable": 3, "pending": True, "failure": False}
+
+
+def test_a_card_before_ampere_retires_pages_and_remaps_no_rows() -> None:
+    with imitated_nvml.fake(["V100"]):
+        found = read()
+    assert found["retired_pages"] == {"single_bit": 0, "double_bit": 0, "pending": False}
+    assert found["remapped_rows"] is None
+
+
+@pytest.mark.parametrize("is_set", [0, 1])
+def test_unrepairable_memory_is_read_where_the_driver_writes_it(is_set: int) -> None:
+    """The structure of nvidia-ml-py 13.615 has a version in that place, and its function returns what lies behind."""
+    with imitated_nvml.fake(["B200"]) as machine:
+        machine.set(0, unrepairable=is_set)
+        assert read()["unrepairable_memory"] is bool(is_set)
+
+
+def test_ecc_errors_are_told_since_boot_and_over_the_cards_life() -> None:
+    with imitated_nvml.fake(["H100"]):
+        assert read()["ecc_errors"] == {
+            "volatile": {"corrected": 0, "uncorrected": 0},
+            "aggregate": {"corrected": 0, "uncorrected": 0},
+        }
