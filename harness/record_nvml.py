@@ -4,7 +4,7 @@
 
 Needs NVIDIA's binding (nvidia-ml-py) and nothing else of this repository: copy this file to the machine. A recording goes to
 tests/unit/fixtures/nvml/<model>.json. Serial numbers, UUIDs and what else names one machine are replaced, of processes only their number is
-kept. Each query has the result by NVML's name, and the value when it is SUCCESS.
+kept. Each query has the result by NVML's name, and the value when it is SUCCESS. What nvidia-smi prints of the same stands beside it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ import argparse
 import ctypes
 import itertools
 import json
+import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from ctypes import c_char, c_int, c_longlong, c_ubyte, c_uint, c_ulong, c_ulonglong
@@ -459,6 +462,31 @@ def pair_queries(gpu: Any, other: Any) -> Iterator[Query]:
         )
 
 
+# --- nvidia-smi, where there is one ---
+
+SMI_COMMANDS = ("-L", "-q -x -i {}", "compute-policy -l", "mig -lgip")
+SMI_NAMES_ONE = (
+    (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "00000000-0000-0000-0000-000000000000"),
+    (r"(?s)<process_info>.*?</process_info>\s*", ""),
+    (r"<(serial|board_id|timestamp|chassis_serial_number|gpu_fabric_guid|pdi|clusterUuid)>(?!N/A)[^<]*<", r"<\1>0<"),
+)
+
+
+def nvidia_smi(index: int) -> dict[str, dict[str, Any]]:
+    program = shutil.which("nvidia-smi")
+    if not program:
+        return {}
+    printed = {}
+    for arguments in SMI_COMMANDS:
+        command = [program, *arguments.format(index).split()]
+        ended = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        output = ended.stdout
+        for pattern, replacement in SMI_NAMES_ONE:
+            output = re.sub(pattern, replacement, output)
+        printed[arguments] = {"rc": ended.returncode, "output": output}
+    return printed
+
+
 def ask(queries: Iterator[Query]) -> dict[str, dict[str, Any]]:
     answers: dict[str, dict[str, Any]] = {}
     for name, query in queries:
@@ -484,6 +512,7 @@ def record(index: int = 0) -> dict[str, Any]:
             "system": ask(system_queries()),
             "device": ask(device_queries(gpu)) | ask(address_queries(gpu)),
             "pair": ask(pair_queries(gpu, other)),
+            "nvidia-smi": nvidia_smi(index),
         }
     finally:
         nvml.nvmlShutdown()
