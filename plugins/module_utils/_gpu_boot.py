@@ -6,7 +6,7 @@
 
 """What a reboot takes away from GPUs is brought back: a unit runs the same module again, with what was declared.
 
-A module that calls :func:`declare` leaves below ``/var/lib/rigwright/gpu_boot/<module>``
+A module that calls :func:`prepare`, and then writes what that gives, leaves below ``/var/lib/rigwright/gpu_boot/<module>``
 
 * ``module.zip``: itself with all that it imports, as Ansible sent it, so that boot and playbook cannot disagree;
 * ``declared.json``: its parameters by UUID of the GPU, so that tasks for different GPUs do not undo each other;
@@ -16,6 +16,7 @@ and the unit ``rigwright-<module>.service``, which runs the one with the other.
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import os
@@ -103,9 +104,10 @@ def archive(module: str) -> bytes:
     files = _sent()
     files["__main__.py"] = _MAIN.format(module=f"{COLLECTION}.plugins.modules.{module}").encode()
     target = io.BytesIO()
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as made:
+    # Not compressed: every run compares it, and that has to be quick.
+    with zipfile.ZipFile(target, "w") as made:
         for name in sorted(files):
-            made.writestr(zipfile.ZipInfo(name, _TIME), files[name], zipfile.ZIP_DEFLATED)
+            made.writestr(zipfile.ZipInfo(name, _TIME), files[name])
     return target.getvalue()
 
 
@@ -126,50 +128,65 @@ def merge(declared: t.Mapping[str, dict[str, t.Any]], changes: t.Mapping[str, di
     return {key: merged[key] for key in sorted(merged) if merged[key] is not None}  # type: ignore[misc]
 
 
-def declare(
-    module: AnsibleModule,
-    name: str,
-    changes: t.Mapping[str, dict[str, t.Any] | None],
-    after: t.Sequence[str] = (),
-    root: str = "/",
-) -> list[str]:
-    """Have these parameters applied at every boot, for each GPU by UUID; None for what shall no longer be.
+@dataclasses.dataclass
+class Declaration:
+    """What boot is to do, and the files for it. ``before`` and ``after``: parameters by UUID. ``changed``: paths that are to change."""
+
+    tree: Tree
+    name: str
+    before: Declared
+    after: Declared
+    files: dict[str, bytes | None]
+
+    @property
+    def link(self) -> str:
+        return f"{UNITS}/multi-user.target.wants/{unit_name(self.name)}"
+
+    @property
+    def changed(self) -> list[str]:
+        paths = [path for path, content in self.files.items() if not _is(self.tree, path, content)]
+        return paths + ([self.link] if self.tree.exists(self.link) != bool(self.after) else [])
+
+    def write(self, module: AnsibleModule) -> None:
+        """Put what has changed in place."""
+        changed = self.changed
+        unit = f"{UNITS}/{unit_name(self.name)}"
+        _write(self.tree, {path: self.files[path] for path in changed if path in self.files})
+        if self.link in changed:
+            _enable(self.tree, self.link, unit if self.after else None)
+        # A container, or an image that is being made, has the files and no systemd to tell.
+        if {unit, self.link} & set(changed) and self.tree.exists("/run/systemd/system"):
+            module.run_command(["systemctl", "daemon-reload"], check_rc=True)
+
+
+def prepare(
+    name: str, changes: t.Mapping[str, dict[str, t.Any] | None], after: t.Sequence[str] = (), root: str = "/"
+) -> Declaration:
+    """Have these parameters applied at every boot, for each GPU by UUID; None for what shall no longer be. Writes nothing yet.
 
     With nothing left to declare, unit and files go.
 
     :param name: of the calling module, such as gpu_mig.
-    :returns: paths that changed, or would in check mode.
+    :param after: modules whose units come first.
     :raises Refusal: boot would have nothing to run.
     """
     tree = Tree(root)
     place = f"{DIRECTORY}/{name}"
     unit = f"{UNITS}/{unit_name(name)}"
-    link = f"{UNITS}/multi-user.target.wants/{unit_name(name)}"
     try:
-        known = json.loads(tree.text(f"{place}/declared.json") or "{}")
+        known: Declared = json.loads(tree.text(f"{place}/declared.json") or "{}")
     except ValueError:
         # Cut off while it was written: what this run declares is all that is known.
         known = {}
     declared = merge(known, changes)
-    wanted: dict[str, bytes | None] = {
-        f"{place}/declared.json": None,
-        f"{place}/module.zip": None,
-        unit: None,
-    }
+    files: dict[str, bytes | None] = {f"{place}/module.zip": None, f"{place}/declared.json": None, unit: None}
     if declared:
-        wanted[f"{place}/declared.json"] = f"{json.dumps(declared, indent=1, sort_keys=True)}\n".encode()
-        wanted[f"{place}/module.zip"] = archive(name)
-        wanted[unit] = unit_text(name, sys.executable, after).encode()
-    changed = [path for path, content in wanted.items() if not _is(tree, path, content)]
-    if tree.exists(link) != bool(declared):
-        changed.append(link)
-    if changed and not module.check_mode:
-        _write(tree, {path: wanted[path] for path in changed if path in wanted})
-        _enable(tree, link, unit if declared else None)
-        # A container or an image that is being made has the files and no systemd to tell.
-        if unit in changed and os.path.isdir(tree.at("/run/systemd/system")) and root == "/":
-            module.run_command(["systemctl", "daemon-reload"], check_rc=True)
-    return changed
+        files = {
+            f"{place}/module.zip": archive(name),
+            f"{place}/declared.json": f"{json.dumps(declared, indent=1, sort_keys=True)}\n".encode(),
+            unit: unit_text(name, sys.executable, after).encode(),
+        }
+    return Declaration(tree, name, known, declared, files)
 
 
 def _is(tree: Tree, path: str, content: bytes | None) -> bool:

@@ -131,7 +131,8 @@ def choose(
     if not within_limits(profiles, wanted):
         return None
     kinds = _kinds(profiles, wanted, busy)
-    names = list(dict.fromkeys([*(one.profile for one in wanted), *(one.profile for one in busy)]))
+    # A busy one of a profile that is not wanted has no placement at all.
+    names = list(dict.fromkeys(one.profile for one in wanted))
     best: tuple[tuple[t.Any, ...], list[Choice]] | None = None
     for chosen in placements(kinds):
         choices: list[Choice] = []

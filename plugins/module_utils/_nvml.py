@@ -63,7 +63,7 @@ class Card:
 
 
 class Nvml:
-    """NVML, open within a ``with``. GPUs are enumerated once: after a reset, open it anew."""
+    """NVML, open within a ``with``. GPUs are enumerated once: for a reset it is closed, and opened anew."""
 
     def __init__(self) -> None:
         self._cards: list[Card] | None = None
@@ -71,6 +71,7 @@ class Nvml:
 
     def __enter__(self) -> Nvml:
         self.call("nvmlInit")
+        self._cards = None
         return self
 
     def __exit__(self, *_error: object) -> None:

@@ -50,12 +50,12 @@ def sent(payload: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["__main__"], "_modlib_path", str(payload), raising=False)
 
 
-def module(check: bool = False) -> AnsibleModule:
-    return cast("AnsibleModule", SimpleNamespace(check_mode=check))
-
-
 def declare(root: Path, changes: dict[str, Any], check: bool = False) -> list[str]:
-    return boot.declare(module(check), "host_facts", changes, root=str(root))
+    prepared = boot.prepare("host_facts", changes, root=str(root))
+    changed = prepared.changed
+    if not check:
+        prepared.write(cast("AnsibleModule", SimpleNamespace()))
+    return changed
 
 
 def declared(root: Path) -> Any:
@@ -65,8 +65,8 @@ def declared(root: Path) -> Any:
 def test_what_is_declared_is_there_once_and_the_second_time_changes_nothing(tmp_path: Path) -> None:
     changed = declare(tmp_path, {"GPU-1": ONE})
     assert [Path(path).name for path in changed] == [
-        "declared.json",
         "module.zip",
+        "declared.json",
         "rigwright-host-facts.service",
         "rigwright-host-facts.service",
     ]

@@ -29,7 +29,16 @@ from tests.unit.mig_requests import layouts
 
 # Of each generation, and that with twelve slots. A100 and A30 change their mode by a reset.
 MODELS = ("H200", "A100 40GB", "A30", "RTX PRO 6000")
-ERRORS = ("UNKNOWN", "IN_USE", "GPU_IS_LOST", "NO_PERMISSION", "INSUFFICIENT_RESOURCES", "TIMEOUT", "NOT_FOUND", "NOT_SUPPORTED")
+ERRORS = (
+    "UNKNOWN",
+    "IN_USE",
+    "GPU_IS_LOST",
+    "NO_PERMISSION",
+    "INSUFFICIENT_RESOURCES",
+    "TIMEOUT",
+    "NOT_FOUND",
+    "NOT_SUPPORTED",
+)
 
 
 @contextmanager
@@ -99,9 +108,11 @@ def test_a_failure_at_any_single_call_leaves_what_was_or_what_was_asked(case: An
     with fake([model]) as machine:
         before = bring(machine, request_of(first))
         compute = [(one.id, inner.id) for one in before.layout for inner in one.compute]
+        busy = set()
         if compute:
-            machine.run_process(gpu=0, pid=4242, instance=compute[pick % len(compute)])
-        busy = facts(machine) if not compute else {f"gpu.0.ci.{gi}.{ci}" for gi, ci in [compute[pick % len(compute)]]}
+            gi, ci = compute[pick % len(compute)]
+            machine.run_process(gpu=0, pid=4242, instance=(gi, ci))
+            busy = {f"gpu.0.ci.{gi}.{ci}"}
         was, writes = places(machine), machine.writes
         machine.fail(where, error, skip=skip)
         try:
@@ -121,8 +132,7 @@ def test_a_failure_at_any_single_call_leaves_what_was_or_what_was_asked(case: An
                 assert stopped.restored, stopped
             else:
                 assert machine.writes == writes, "it was found out too late"
-        if compute:
-            assert busy <= facts(machine).keys()
+        assert busy <= facts(machine).keys()
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -188,6 +198,19 @@ def test_migparted_g_profiles_that_share_a_name_are_told_apart_by_their_number()
         machine.set(0, **{"mig.profile.8.name": "MIG 2g.12gb"})
         with opened(machine) as device:
             assert {"2g.12gb", "2g.12gb+me"} <= device.read().profiles.keys()
+
+
+def test_calls_that_all_succeed_and_lead_elsewhere_are_no_success(
+    h200: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """nvidia-mig-parted #18: "applied successfully", with nothing applied."""
+    was = facts(h200)
+    with opened(h200) as device:
+        made = plan(device.read(), on("3g.71gb"))
+        monkeypatch.setattr(device, "take", lambda step: None)
+        with pytest.raises(Failed, match="the instances are not those asked for: slot 0: free"):
+            apply(device, made)
+    assert facts(h200) == was
 
 
 def test_when_the_way_back_fails_too_the_report_says_what_is_there(h200: Machine) -> None:
