@@ -1,0 +1,179 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""Proof that a program really runs under a daemon of MPS, and what it gets: asked of the CUDA driver by a process of its own.
+
+In compute mode DEFAULT a client that does not find its daemon runs beside it, unlimited and without a word. The driver alone tells:
+device attribute 133, and the number of multiprocessors that it shows.
+
+This file is the probe's program as well: :func:`source` is run by ``python -c``, so it imports nothing of the collection.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+import typing as t
+
+# cuda.h
+MULTIPROCESSOR_COUNT, MPS_ENABLED = 16, 133
+OUT_OF_MEMORY = 2
+MIB = 2**20
+TIMEOUT_S = 60
+# A streaming multiprocessor is given out with its neighbour (a TPC has two); some chips round to larger groups.
+SM_SLACK = 2
+# What the context itself takes of a limit; a limit below it leaves nothing.
+ABOVE_LIMIT_MIB = 64
+
+
+class Failed(Exception):
+    """A function of the driver did not return 0."""
+
+    def __init__(self, function: str, code: int) -> None:
+        self.function, self.code = function, code
+        super().__init__(f"{function}: {code}")
+
+
+def source() -> str:
+    """The text of this file, also where Ansible has packed it into an archive."""
+    loader = t.cast("t.Any", __spec__).loader
+    return t.cast(str, loader.get_source(__name__))
+
+
+def request(limits_mib: t.Mapping[str, int], contexts: bool) -> str:
+    """What the program reads from standard input. *contexts*: open one on each device, and try the limit of memory."""
+    limits = {plain_uuid(uuid): mib for uuid, mib in limits_mib.items()}
+    return json.dumps({"limits_mib": limits, "contexts": contexts})
+
+
+def look(wanted: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """What a program sees that starts now. ``error``: where it ended, with the driver's code."""
+    seen: dict[str, t.Any] = {"devices": [], "error": None}
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        seen["error"] = {"function": "libcuda.so.1", "code": -1, "words": str(error)}
+        return seen
+
+    def call(function: str, *arguments: t.Any) -> None:
+        code = getattr(cuda, function)(*arguments)
+        if code:
+            raise Failed(function, code)
+
+    try:
+        call("cuInit", 0)
+        count = ctypes.c_int()
+        call("cuDeviceGetCount", ctypes.byref(count))
+        for ordinal in range(count.value):
+            seen["devices"].append(look_at(call, ordinal, wanted))
+    except Failed as error:
+        seen["error"] = {"function": error.function, "code": error.code, "words": ""}
+    return seen
+
+
+def look_at(call: t.Callable[..., None], ordinal: int, wanted: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    device, number = ctypes.c_int(), ctypes.c_int()
+    call("cuDeviceGet", ctypes.byref(device), ordinal)
+    found: dict[str, t.Any] = {"ordinal": ordinal, "uuid": uuid_of(call, device)}
+    for key, attribute in (("multiprocessors", MULTIPROCESSOR_COUNT), ("mps", MPS_ENABLED)):
+        try:
+            call("cuDeviceGetAttribute", ctypes.byref(number), attribute, device)
+            found[key] = number.value
+        except Failed:
+            # A driver older than the attribute.
+            found[key] = None
+    total, free = ctypes.c_size_t(), ctypes.c_size_t()
+    call("cuDeviceTotalMem_v2", ctypes.byref(total), device)
+    found["memory_total_mib"] = total.value // MIB
+    if wanted["contexts"]:
+        context = ctypes.c_void_p()
+        call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        try:
+            call("cuCtxSetCurrent", context)
+            call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+            found["memory_free_mib"] = free.value // MIB
+            limit = wanted["limits_mib"].get(plain_uuid(found["uuid"]))
+            if limit:
+                found["beyond_limit"] = allocate(call, (limit + ABOVE_LIMIT_MIB) * MIB)
+        finally:
+            call("cuCtxSetCurrent", None)
+            call("cuDevicePrimaryCtxRelease_v2", device)
+    return found
+
+
+def allocate(call: t.Callable[..., None], size: int) -> int:
+    """The driver's code for an allocation of so many bytes, which is given back at once: 2 is out of memory."""
+    at = ctypes.c_uint64()
+    try:
+        call("cuMemAlloc_v2", ctypes.byref(at), ctypes.c_size_t(size))
+    except Failed as error:
+        return error.code
+    call("cuMemFree_v2", at)
+    return 0
+
+
+def uuid_of(call: t.Callable[..., None], device: ctypes.c_int) -> str:
+    """As NVML writes it. Of a MIG instance `cuDeviceGetUuid_v2` gives the instance's own."""
+    raw = (ctypes.c_ubyte * 16)()
+    call("cuDeviceGetUuid_v2", raw, device)
+    text = bytes(raw).hex()
+    return "-".join(["GPU", text[:8], text[8:12], text[12:16], text[16:20], text[20:]])
+
+
+def read(text: str) -> dict[str, t.Any]:
+    """:raises ValueError: the program left no account."""
+    lines = [line for line in text.splitlines() if line.startswith('{"devices"')]
+    if not lines:
+        raise ValueError(text.strip())
+    return t.cast("dict[str, t.Any]", json.loads(lines[-1]))
+
+
+def most_multiprocessors(total: int, percentage: int) -> int:
+    """A client may see its share, rounded up to whole groups."""
+    return min(total, -(-total * percentage // 100) + SM_SLACK)
+
+
+def plain_uuid(uuid: str) -> str:
+    """Without what it is of: the driver tells instances like GPUs."""
+    return uuid.partition("-")[2].lower()
+
+
+def judge(
+    seen: t.Mapping[str, t.Any],
+    outside: t.Mapping[str, t.Any] | None,
+    percentage: int | None,
+    limits_mib: t.Mapping[str, int],
+    devices: t.Sequence[str],
+) -> list[str]:
+    """What is wrong with what a client got; nothing where it is proven.
+
+    :param outside: what a program sees that does not run under MPS, for the number of multiprocessors; None where nobody could ask.
+    """
+    problems = []
+    found = {plain_uuid(one["uuid"]): one for one in seen["devices"]}
+    whole = {plain_uuid(one["uuid"]): one["multiprocessors"] for one in (outside or {"devices": []})["devices"]}
+    if len(found) < len(devices):
+        problems.append(f"a client sees {len(found)} of the daemon's {len(devices)} devices")
+    for one in seen["devices"]:
+        if one["mps"] != 1:
+            problems.append(
+                f"a client on {one['uuid']} runs outside MPS and without limits (device attribute {MPS_ENABLED} is {one['mps']})"
+            )
+        total = whole.get(plain_uuid(one["uuid"]))
+        if percentage and total and one["multiprocessors"] > most_multiprocessors(total, percentage):
+            problems.append(
+                f"a client on {one['uuid']} has {one['multiprocessors']} of {total} multiprocessors, more than {percentage} %"
+            )
+    for uuid, limit in limits_mib.items():
+        one = found.get(plain_uuid(uuid))
+        if one and "memory_free_mib" in one and one["memory_free_mib"] > limit and not one.get("beyond_limit"):
+            problems.append(f"a client on {uuid} was given more memory than its limit of {limit} MiB")
+    return problems
+
+
+if __name__ == "__main__":
+    print(json.dumps(look(json.loads(sys.stdin.read()))))

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Processes as /proc tells them, files, and who a command is run as. Daemons live in the tests of gpu_mps."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils import _mps_apply as mps
+
+
+def process(proc: Path, words: list[str], **environment: str) -> Path:
+    folder = proc / "4711"
+    folder.mkdir(parents=True)
+    (folder / "cmdline").write_bytes(b"".join(word.encode() + b"\0" for word in words))
+    (folder / "environ").write_bytes(b"".join(f"{key}={value}\0".encode() for key, value in environment.items()))
+    return proc
+
+
+def test_a_daemon_is_known_by_its_program(tmp_path: Path) -> None:
+    proc = process(tmp_path, ["/usr/bin/nvidia-cuda-mps-control", "-f"], RIGWRIGHT_MPS="none:team", X="a=b")
+    found = mps.read_process(4711, str(proc))
+    assert found == (("-f",), {"RIGWRIGHT_MPS": "none:team", "X": "a=b"}, os.getuid())
+
+
+def test_another_program_that_got_its_number_is_none(tmp_path: Path) -> None:
+    assert mps.read_process(4711, str(process(tmp_path, ["sleep", "60"]))) is None
+    assert mps.read_process(4712, str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("text", ["", "x", "0", "-1"])
+def test_a_half_written_pid_file_names_nobody(tmp_path: Path, text: str) -> None:
+    (tmp_path / "pid").write_text(text)
+    assert mps.read_pid(f"{tmp_path}/pid") is None
+
+
+def test_a_file_is_written_whole_and_taken_back(tmp_path: Path) -> None:
+    path = f"{tmp_path}/etc/team.sh"
+    mps.write(path, "x\n")
+    assert (mps.read_text(path), os.listdir(tmp_path / "etc")) == ("x\n", ["team.sh"])
+    mps.write(path, None)
+    assert mps.read_text(path) is None
+
+
+def test_commands_of_a_user_have_none_of_the_variables_that_would_set_limits() -> None:
+    ran: list[list[str]] = []
+
+    def execute(command: Sequence[str], environment: Mapping[str, str], text: str) -> tuple[int, str, str]:
+        ran.append(list(command))
+        return 0, "", ""
+
+    host = mps.Host(execute, "none", "program", "/etc/nvidia-mps")
+    host.run_as("")(["x"], {}, "")
+    host.run_as("nobody", unset=["A"])(["x"], {}, "")
+    assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" in ran[0] and ran[0][0] == "env"
+    as_root = ["runuser", "-u", "nobody", "--"] if os.geteuid() == 0 else []
+    assert ran[1] == [*as_root, "env", "-u", "A", "x"]
+
+
+def test_the_probe_runs_in_the_python_of_the_module() -> None:
+    ran: list[list[str]] = []
+
+    def execute(command: Sequence[str], environment: Mapping[str, str], text: str) -> tuple[int, str, str]:
+        ran.append(list(command))
+        return 137, "", ""
+
+    told = mps.ask_probe(mps.Host(execute, "none", "program", "/etc"), "", {}, "{}")
+    assert sys.executable in ran[0] and "CUDA_VISIBLE_DEVICES" in ran[0]
+    assert told["error"] == {"function": "the probe", "code": 807, "words": "no answer in 60 s"}
