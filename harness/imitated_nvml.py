@@ -39,7 +39,7 @@ SONAME = "libnvidia-ml.so.1"
 DRIVER = "580.159.04"
 STATE = "RIGWRIGHT_NVML_STATE"
 MEMORY = "/dev/shm"  # noqa: S108  each machine has a folder of its own in it
-# Without a library of its own it goes with the libc of any host; some compilers would ask for names that only theirs has.
+# Some compilers would ask for names that only their own libc has.
 FLAGS = ("-std=gnu17", "-O2", "-fPIC", "-fno-stack-protector", "-U_FORTIFY_SOURCE", "-Wall", "-Wextra", "-Werror")
 NOT_AVAILABLE = 2**64 - 1  # NVML_VALUE_NOT_AVAILABLE
 NO_INSTANCE = 2**32 - 1
@@ -63,16 +63,25 @@ OTHERS = {"power.cap", "unprivileged", "topology", "numa_node", "irq", "lost"}
 @functools.cache
 def library(driver: str = DRIVER) -> Path:
     """libnvidia-ml.so.1, compiled unless it lies there. `driver` is only of use where no variable names the state."""
-    sources = sorted(SOURCES.glob("*.[ch]"))
-    content = b"".join(path.read_bytes() for path in sources) + repr((FLAGS, driver)).encode()
-    made = BUILDS / hashlib.sha256(content).hexdigest()[:16] / SONAME
+    # Without a library of its own it goes with the libc of any host.
+    options = ("-shared", "-nostdlib", f'-DDRIVER="{driver}"', f"-Wl,-soname,{SONAME}")
+    return compiled(SONAME, ("state.c", "nvml.c", "mig.c"), options)
+
+
+@functools.cache
+def nvidia_smi() -> Path:
+    """The program nvidia-smi, compiled unless it lies there."""
+    return compiled("nvidia-smi", ("nvidia-smi.c",), ())
+
+
+def compiled(name: str, files: Sequence[str], options: Sequence[str]) -> Path:
+    content = b"".join((SOURCES / file).read_bytes() for file in (*files, "state.h")) + repr((FLAGS, options)).encode()
+    made = BUILDS / hashlib.sha256(content).hexdigest()[:16] / name
     if not made.exists():
         made.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=made.parent) as folder:
-            half = Path(folder, SONAME)
-            files = [str(path) for path in sources if path.suffix == ".c" and path.stem != "nvidia-smi"]
-            options = ("-shared", "-nostdlib", f'-DDRIVER="{driver}"', f"-Wl,-soname,{SONAME}")
-            run("gcc", *FLAGS, *options, "-o", str(half), *files)
+            half = Path(folder, name)
+            run("gcc", *FLAGS, *options, "-o", str(half), *(str(SOURCES / file) for file in files))
             half.rename(made)
     return made
 
@@ -211,9 +220,11 @@ class Machine:
     @property
     def env(self) -> dict[str, str]:
         """What a child process needs in its environment to see this machine."""
-        earlier = os.environ.get("LD_LIBRARY_PATH")
-        folders = [str(library().parent), *([earlier] if earlier else [])]
-        return {"LD_LIBRARY_PATH": os.pathsep.join(folders), STATE: str(self.path)}
+        return {
+            "LD_LIBRARY_PATH": before("LD_LIBRARY_PATH", library().parent),
+            "PATH": before("PATH", nvidia_smi().parent),
+            STATE: str(self.path),
+        }
 
     @property
     def writes(self) -> int:
@@ -331,6 +342,12 @@ class Machine:
             raise RuntimeError(f"{function}: {next(name for name, code in RESULTS.items() if code == result)}")
 
 
+def before(variable: str, folder: Path) -> str:
+    """A variable of folders with this one first."""
+    others = [one for one in os.environ.get(variable, "").split(os.pathsep) if one not in ("", str(folder))]
+    return os.pathsep.join([str(folder), *others])
+
+
 @contextmanager
 def environment(values: Mapping[str, str]) -> Iterator[None]:
     """Set variables of this process, and put back what they were."""
@@ -348,11 +365,11 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def fake(names: Sequence[str], *, driver: str = DRIVER) -> Iterator[Machine]:
-    """A machine with GPUs of these models. NVIDIA's binding finds it in this process, and in children that get `machine.env`."""
+    """A machine with GPUs of these models. NVIDIA's binding finds it in this process and in its children, and so does nvidia-smi."""
     # A library that is loaded is found by its SONAME: pynvml's CDLL("libnvidia-ml.so.1") gets this one.
     ctypes.CDLL(str(library()))
     memory = MEMORY if os.access(MEMORY, os.W_OK) else None  # every writing call writes the file
     with tempfile.TemporaryDirectory(prefix="nvml-", dir=memory) as folder:
-        path = Path(folder, "state")
-        with environment({STATE: str(path)}):
-            yield Machine(path, cards(names), driver)
+        machine = Machine(Path(folder, "state"), cards(names), driver)
+        with environment(machine.env):
+            yield machine

@@ -701,6 +701,10 @@ int nvmlDeviceSetComputeMode(Device device, unsigned mode)
 	return set_mode(device->gpu, "compute_mode", "0 2 3", mode);
 }
 
+/* The time slice, which nvidia-smi sets without NVML. */
+NUMBER(rigwright_get_timeslice, "timeslice")
+SETTER(rigwright_set_timeslice, "timeslice", "0 1 2 3")
+
 /* Drained GPUs take no new clients. NVML names them by their address, since a handle would be a client. */
 static int drain(const Pci *pci, unsigned *answer, int *gpu)
 {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -306,3 +307,65 @@ def test_processes_are_listed_by_their_kind(machine: Machine, h200: Handle) -> N
     assert [one.pid for one in nvml.nvmlDeviceGetComputeRunningProcesses(h200)] == [1]
     assert [(one.pid, one.usedGpuMemory) for one in nvml.nvmlDeviceGetGraphicsRunningProcesses(h200)] == [(2, None)]
     assert [one.pid for one in nvml.nvmlDeviceGetMPSComputeRunningProcesses(h200)] == [3]
+
+
+# --- nvidia-smi ---
+
+
+def smi(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["nvidia-smi", *arguments], check=False, stdout=subprocess.PIPE, text=True)
+
+
+def test_nvidia_smi_lists_gpus_and_what_they_are_divided_into(machine: Machine, h200: Handle) -> None:
+    divide(h200)
+    mig = nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetMigDeviceHandleByIndex(h200, 0))
+    assert smi("-L").stdout == (
+        f"GPU 0: NVIDIA H200 (UUID: {machine.gpus[0].uuid})\n"
+        f"  MIG 1g.18gb     Device  0: (UUID: {mig})\n"
+        f"GPU 1: NVIDIA GeForce RTX 4090 (UUID: {machine.gpus[1].uuid})\n"
+    )
+
+
+def test_nvidia_smi_tells_as_xml_what_nvml_answers(machine: Machine, h200: Handle) -> None:
+    machine.run_process(gpu=1, pid=4242, kind="graphics", memory_mib=64, name="/usr/bin/Xorg & <co>")
+    log = ET.fromstring(smi("-q", "-x").stdout)
+    first, second = log.iter("gpu")
+    assert first.get("id") == "00000000:41:00.0"
+    assert [
+        first.findtext(path) for path in ("uuid", "ecc_mode/current_ecc", "remapped_rows/remapped_row_pending")
+    ] == [
+        machine.gpus[0].uuid,
+        "Enabled",
+        "No",
+    ]
+    assert [second.findtext(path) for path in ("ecc_mode/current_ecc", "remapped_rows", "serial")] == ["N/A"] * 3
+    assert [process.findtext("process_name") for process in second.iter("process_info")] == ["/usr/bin/Xorg & <co>"]
+    assert [gpu.findtext("uuid") for gpu in ET.fromstring(smi("-q", "-x", "-i", "1").stdout).iter("gpu")] == [
+        machine.gpus[1].uuid
+    ]
+
+
+def test_nvidia_smi_resets_a_gpu_that_nobody_uses(machine: Machine, h200: Handle) -> None:
+    nvml.nvmlDeviceSetEccMode(h200, 0)
+    machine.run_process(gpu=0, pid=1)
+    assert smi("--gpu-reset", "-i", "0").returncode == 3
+    machine.end_process(gpu=0, pid=1)
+    assert smi("--gpu-reset", "-i", machine.gpus[0].uuid).returncode == 0
+    assert nvml.nvmlDeviceGetEccMode(h200) == [0, 0]
+
+
+def test_the_time_slice_is_set_for_a_gpu_and_lost_at_a_reboot(machine: Machine) -> None:
+    assert smi("compute-policy", "--set-timeslice=2", "-i", "1").returncode == 0
+    assert [line.split()[1:4] for line in smi("compute-policy", "-l").stdout.splitlines() if "Timeslice" in line] == [
+        ["0", "Timeslice", "Default"],
+        ["1", "Timeslice", "Medium"],
+    ]
+    assert smi("compute-policy", "--set-timeslice=4").returncode != 0
+    machine.reboot()
+    assert "Medium" not in smi("compute-policy", "-l").stdout
+
+
+def test_nvidia_smi_says_that_library_and_module_differ(machine: Machine) -> None:
+    machine.upgrade_library("590.48.01")
+    ended = smi("-L")
+    assert (ended.returncode, ended.stdout) == (18, "Failed to initialize NVML: Driver/library version mismatch\n")
