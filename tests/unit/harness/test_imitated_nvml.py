@@ -316,6 +316,10 @@ def smi(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["nvidia-smi", *arguments], check=False, stdout=subprocess.PIPE, text=True)
 
 
+def xml(*arguments: str) -> ET.Element:
+    return ET.fromstring(smi(*arguments).stdout)  # noqa: S314  our own program's
+
+
 def test_nvidia_smi_lists_gpus_and_what_they_are_divided_into(machine: Machine, h200: Handle) -> None:
     divide(h200)
     mig = nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetMigDeviceHandleByIndex(h200, 0))
@@ -328,7 +332,7 @@ def test_nvidia_smi_lists_gpus_and_what_they_are_divided_into(machine: Machine, 
 
 def test_nvidia_smi_tells_as_xml_what_nvml_answers(machine: Machine, h200: Handle) -> None:
     machine.run_process(gpu=1, pid=4242, kind="graphics", memory_mib=64, name="/usr/bin/Xorg & <co>")
-    log = ET.fromstring(smi("-q", "-x").stdout)
+    log = xml("-q", "-x")
     first, second = log.iter("gpu")
     assert first.get("id") == "00000000:41:00.0"
     assert [
@@ -340,9 +344,7 @@ def test_nvidia_smi_tells_as_xml_what_nvml_answers(machine: Machine, h200: Handl
     ]
     assert [second.findtext(path) for path in ("ecc_mode/current_ecc", "remapped_rows", "serial")] == ["N/A"] * 3
     assert [process.findtext("process_name") for process in second.iter("process_info")] == ["/usr/bin/Xorg & <co>"]
-    assert [gpu.findtext("uuid") for gpu in ET.fromstring(smi("-q", "-x", "-i", "1").stdout).iter("gpu")] == [
-        machine.gpus[1].uuid
-    ]
+    assert [gpu.findtext("uuid") for gpu in xml("-q", "-x", "-i", "1").iter("gpu")] == [machine.gpus[1].uuid]
 
 
 def test_nvidia_smi_resets_a_gpu_that_nobody_uses(machine: Machine, h200: Handle) -> None:
