@@ -1,0 +1,279 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""Modes of GPUs: what a request means for a card as it is, what stands against it, and what has to be written. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+# Settings in the order in which they are written: without persistence the driver forgets the others when the last program closes
+# the GPU, so it goes first where it is turned on, and last where it is turned off.
+SETTINGS = (
+    "persistence",
+    "compute_mode",
+    "power_limit",
+    "locked_gpu_clocks",
+    "locked_memory_clocks",
+    "accounting",
+    "ecc",
+    "time_slice",
+)
+COMPUTE_MODES = {"default": 0, "prohibited": 2, "exclusive_process": 3}
+# nvidia-smi compute-policy --help of driver 580.
+TIME_SLICES = {"default": 0, "short": 1, "medium": 2, "long": 3}
+UNLOCKED = "unlocked"
+# What the driver begins with, so that nothing has to be done for it at boot. Whether persistence is on by then depends on
+# nvidia-persistenced, so it is always seen to.
+AT_BOOT: dict[str, t.Any] = {
+    "compute_mode": "default",
+    "power_limit": "default",
+    "locked_gpu_clocks": UNLOCKED,
+    "locked_memory_clocks": UNLOCKED,
+    "accounting": False,
+    "time_slice": "default",
+}
+# Kept by the card itself, in the InfoROM.
+KEPT_BY_CARD = frozenset({"ecc"})
+# Worst last.
+NEEDS = ("none", "driver_reload", "gpu_reset", "reboot")
+
+_POWER = re.compile(r"(\d+(?:\.\d+)?)\s*(W|%|)", re.IGNORECASE)
+_CLOCKS = ("locked_gpu_clocks", "locked_memory_clocks")
+_WORDS = {
+    "persistence": "persistence mode",
+    "compute_mode": "compute modes",
+    "power_limit": "power limit to set",
+    "locked_gpu_clocks": "clocks of the GPU to lock, which begin with Volta",
+    "locked_memory_clocks": "memory clocks to lock",
+    "accounting": "accounting",
+    "ecc": "ECC to switch",
+    "time_slice": "time slices to set",
+}
+
+Wanted = dict[str, t.Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """A card as it is. A setting that it does not have is None.
+
+    Power is in milliwatts, as NVML has it. *ecc* is what comes after the next reset, *ecc_current* what holds until then. Locked
+    clocks are those that were written since the driver was loaded: NVML tells none.
+    """
+
+    uuid: str
+    name: str
+    index: int
+    pci_address: str = ""
+    persistence: bool | None = None
+    compute_mode: str | None = None
+    power_limit: int | None = None
+    power_default: int | None = None
+    power_range: tuple[int, int] | None = None
+    power_enforced: int | None = None
+    gpu_clocks: tuple[int, int] | None = None
+    memory_clocks: tuple[int, int] | None = None
+    locked_gpu_clocks: t.Any = None
+    locked_memory_clocks: t.Any = None
+    accounting: bool | None = None
+    ecc: bool | None = None
+    ecc_current: bool | None = None
+    mig: bool = False
+    display: bool = False
+    time_slice: str | None = None
+
+    @property
+    def called(self) -> str:
+        return f"{self.name} ({self.uuid})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    setting: str
+    before: t.Any
+    after: t.Any
+
+
+@dataclasses.dataclass
+class Plan:
+    """What has to be done to one card, or in ``problems`` why it cannot be."""
+
+    state: State
+    wanted: Wanted
+    changes: list[Change] = dataclasses.field(default_factory=list)
+    problems: list[str] = dataclasses.field(default_factory=list)
+    warnings: list[str] = dataclasses.field(default_factory=list)
+    needs: str = NEEDS[0]
+
+
+def meant(value: t.Any, setting: str, state: State) -> t.Any:
+    """A value in NVML's own terms: milliwatts, a pair of clocks.
+
+    :raises ValueError: it has no such meaning for this card; the text says what is possible.
+    """
+    if setting == "power_limit":
+        return _power(str(value), state)
+    if setting in _CLOCKS:
+        return _clocks(value, state.gpu_clocks if setting == _CLOCKS[0] else state.memory_clocks)
+    return value
+
+
+def _power(text: str, state: State) -> int:
+    low, high = state.power_range or (0, 0)
+    default = state.power_default
+    possible = f"{state.name} takes {_watts(low)} to {_watts(high)}" + (
+        f", by default {_watts(default)}" if default else ""
+    )
+    match = _POWER.fullmatch(text.strip())
+    if text.strip().lower() == "default" or (match and match.group(2) == "%"):
+        if not default:
+            raise ValueError(f"is {text!r}, but the card does not tell its default: state watts; {possible}")
+        # Whole watts, as nvidia-smi sets them.
+        value = default if match is None else round(default * float(match.group(1)) / 100 / 1000) * 1000
+    elif match:
+        value = round(float(match.group(1)) * 1000)
+    else:
+        raise ValueError(f"is {text!r}: write `300 W`, `80 %` of the default, or `default`; {possible}")
+    if not low <= value <= high:
+        raise ValueError(f"is {text!r}{f' = {_watts(value)}' if '%' in text else ''}: {possible}")
+    return value
+
+
+def _watts(milliwatts: int) -> str:
+    return f"{milliwatts / 1000:g} W"
+
+
+def _clocks(value: t.Any, possible: tuple[int, int] | None) -> t.Any:
+    if value == UNLOCKED:
+        return UNLOCKED
+    low, high = possible or (0, 0)
+    words = f"write `[lowest, highest]` in MHz, from {low} to {high}, or `{UNLOCKED}`"
+    pair = value if isinstance(value, (list, tuple)) else []
+    numbers = [int(word) for word in pair if str(word).isdecimal()]
+    if len(pair) != 2 or len(numbers) != 2:
+        raise ValueError(f"is {value!r}: {words}")
+    if numbers[0] > numbers[1]:
+        raise ValueError(f"is {value!r}, which begins above its end: {words}")
+    if numbers[0] < low or numbers[1] > high:
+        raise ValueError(f"is {value!r}, beyond what the card does: {words}")
+    return numbers
+
+
+def supports(state: State, setting: str) -> bool:
+    if setting == "power_limit":
+        return state.power_limit is not None and state.power_range is not None
+    if setting in _CLOCKS:
+        return (state.gpu_clocks if setting == _CLOCKS[0] else state.memory_clocks) is not None
+    return getattr(state, setting) is not None
+
+
+def plan(state: State, wanted: Wanted, where: str) -> Plan:
+    """What has to be done to one card.
+
+    :param wanted: settings by name; one that is None is left alone.
+    :param where: how the user calls this entry, such as ``gpus[0]``.
+    """
+    made = Plan(state, {})
+    for setting in SETTINGS:
+        value = wanted.get(setting)
+        if value is None:
+            continue
+        if not supports(state, setting):
+            made.problems.append(
+                f"`{where}.{setting}`: {state.called} has no {_WORDS[setting]}: leave it out for this card"
+            )
+            continue
+        try:
+            made.wanted[setting] = meant(value, setting, state)
+        except ValueError as error:
+            made.problems.append(f"`{where}.{setting}` {error}; the card is {state.called}")
+    _check_together(made, where)
+    if made.problems:
+        return made
+    made.changes = _changes(state, made.wanted)
+    if state.ecc_current is not None and made.wanted.get("ecc", state.ecc) != state.ecc_current:
+        # A card that drives a display cannot be reset.
+        made.needs = "reboot" if state.display else "gpu_reset"
+    volatile = [change.setting for change in made.changes if change.setting in AT_BOOT]
+    if volatile and made.wanted.get("persistence", state.persistence) is False:
+        made.warnings.append(
+            f"{state.called} has no persistence: the driver forgets {', '.join(volatile)} when the last program closes the GPU."
+            " Set `persistence: true`."
+        )
+    return made
+
+
+def _check_together(made: Plan, where: str) -> None:
+    """What each on its own could be had."""
+    state, wanted = made.state, made.wanted
+    mode = wanted.get("compute_mode", state.compute_mode)
+    if state.mig and wanted.get("compute_mode") == "exclusive_process":
+        made.problems.append(
+            f"`{where}.compute_mode` is exclusive_process, and {state.called} is in MIG mode (or will be after a reset), which does not"
+            " go with it: use `default`, or turn MIG off first"
+        )
+    if wanted.get("time_slice", "default") != "default" and mode != "default":
+        made.problems.append(
+            f"`{where}.time_slice` is for programs that share a GPU, and the compute mode of {state.called} is {mode}: set"
+            " `compute_mode: default` as well"
+        )
+
+
+def _changes(state: State, wanted: Wanted) -> list[Change]:
+    changes = [
+        Change(setting, getattr(state, setting), wanted[setting])
+        for setting in SETTINGS
+        if setting in wanted and getattr(state, setting) != wanted[setting]
+    ]
+    last = [change for change in changes if change.setting == "persistence" and not change.after]
+    return [change for change in changes if change not in last] + last
+
+
+def worst(needs: t.Iterable[str]) -> str:
+    return max(needs, key=NEEDS.index, default=NEEDS[0])
+
+
+def shown(setting: str, value: t.Any) -> t.Any:
+    """As a person writes it."""
+    return _watts(value) if setting == "power_limit" and isinstance(value, int) else value
+
+
+def to_declare(wanted: Wanted) -> Wanted:
+    """Of a request, what a boot would undo: as the user wrote it, so that 80 % stays 80 % on another card."""
+    return {
+        setting: wanted[setting]
+        for setting in SETTINGS
+        if wanted.get(setting) is not None
+        and setting not in KEPT_BY_CARD
+        and (setting not in AT_BOOT or wanted[setting] != AT_BOOT[setting])
+    }
+
+
+class Entry(t.NamedTuple):
+    """What the user wrote for a card. *where* is how the user finds it again; *for_all*: the entry names all cards."""
+
+    where: str
+    uuid: str
+    wanted: Wanted
+    for_all: bool = False
+
+
+def merge_requests(entries: t.Iterable[Entry]) -> dict[str, Entry]:
+    """One request a card. What names a card goes before what is for all.
+
+    :raises ValueError: two entries name one card.
+    """
+    merged: dict[str, Entry] = {}
+    for entry in sorted(entries, key=lambda entry: not entry.for_all):
+        given = {setting: value for setting, value in entry.wanted.items() if value is not None}
+        before = merged.get(entry.uuid)
+        if before and before.for_all == entry.for_all:
+            raise ValueError(f"`{before.where}` and `{entry.where}` name one card, {entry.uuid}: keep one of them")
+        merged[entry.uuid] = entry._replace(wanted={**(before.wanted if before else {}), **given})
+    return merged

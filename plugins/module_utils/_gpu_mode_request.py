@@ -1,0 +1,177 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""A request for modes of several GPUs: prepared without a write, refused as a whole, then carried out. ``gpu_mode`` is no more."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_mode as modes
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_mode_boot as boot
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_mode_record as record
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode import Entry, Plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_apply import Host, Run
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Card, Nvml, find_card
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
+
+ALL = "all"
+_NOT_READ_BACK = ("locked_gpu_clocks", "locked_memory_clocks")
+
+Facts = dict[str, t.Any]
+
+
+def is_root() -> bool:
+    return os.geteuid() == 0
+
+
+def requests_of(rows: t.Sequence[t.Mapping[str, t.Any]], cards: t.Sequence[Card]) -> dict[str, Entry]:
+    """Rows of the user, each with ``device`` and settings, by the UUID of the card that is meant.
+
+    :raises Refusal: a row names no card, a lost one, or one that another row names.
+    """
+    entries = []
+    problems = []
+    for number, row in enumerate(rows):
+        where = f"gpus[{number}]"
+        wanted = {name: row.get(name) for name in modes.SETTINGS}
+        try:
+            found = cards if row["device"] == ALL else [find_card(cards, row["device"])]
+        except Refusal as error:
+            problems.append(f"`{where}.device`: {error}")
+            continue
+        problems += [
+            f"`{where}.device`: GPU {card.index}{f' at {card.pci_address}' if card.pci_address else ''} does not answer ({card.problem})"
+            for card in found
+            if card.problem
+        ]
+        entries += [Entry(where, card.uuid, wanted, row["device"] == ALL) for card in found if not card.problem]
+    if problems:
+        raise Refusal("; ".join(problems))
+    try:
+        return modes.merge_requests(entries)
+    except ValueError as error:
+        raise Refusal(str(error)) from error
+
+
+@dataclasses.dataclass
+class Request:
+    """What is wanted. *keep*: each boot brings it back; *exclusive*: and nothing else."""
+
+    entries: dict[str, Entry]
+    keep: bool = True
+    exclusive: bool = False
+
+    def prepare(self, nvml: Nvml, tree: Tree, run: Run, python: str) -> Prepared:
+        """Read, plan, and check.
+
+        :raises Refusal: it cannot be had as a whole; every reason is named.
+        :raises NvmlError: a card does not answer.
+        """
+        host = Host(nvml, tree, run)
+        cards = {card.uuid: card for card in nvml.cards() if card.uuid in self.entries}
+        plans = [
+            modes.plan(host.read(cards[uuid], "time_slice" in entry.wanted), entry.wanted, entry.where)
+            for uuid, entry in self.entries.items()
+        ]
+        before = record.read_declared(tree)
+        declared = boot.declare(before, self.entries, self.keep, self.exclusive)
+        files = boot.files_for(declared, python)
+        prepared = Prepared(host, cards, plans, before, declared, files, boot.differing(tree, files), self.keep)
+        problems = [text for plan in plans for text in plan.problems]
+        if prepared.paths and declared and not tree.exists(boot.SYSTEMD):
+            problems.append(
+                "`persist` is unit, and systemd does not run here: set `persist: none`, and run this again after each boot"
+            )
+        if prepared.changed and not is_root():
+            problems.append("only root may change modes of GPUs: run it with `become: true`")
+        if problems:
+            raise Refusal("; ".join(problems))
+        return prepared
+
+
+@dataclasses.dataclass
+class Prepared:
+    """A request that can be carried out, and what that means."""
+
+    host: Host
+    cards: dict[str, Card]
+    plans: list[Plan]
+    declared_before: record.ByCard
+    declared: record.ByCard
+    files: dict[str, bytes]
+    paths: list[str]
+    keep: bool
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.paths) or any(plan.changes for plan in self.plans)
+
+    @property
+    def needs(self) -> str:
+        return modes.worst(plan.needs for plan in self.plans)
+
+    @property
+    def warnings(self) -> list[str]:
+        return [text for plan in self.plans for text in plan.warnings]
+
+    def carry_out(self, systemctl: t.Callable[..., t.Any]) -> None:
+        """:raises Failed: a write failed, and what was written before is put back; nothing is declared then."""
+        self.host.carry_out(self.plans, self.cards)
+        boot.install(self.host.tree, self.files, self.paths, systemctl)
+
+    def told(self) -> list[Facts]:
+        return [self._told(plan) for plan in self.plans]
+
+    def _told(self, plan: Plan) -> Facts:
+        state = plan.state
+        set_to = plan.wanted.get("power_limit", state.power_limit)
+        enforced = state.power_enforced
+        if any(change.setting == "power_limit" for change in plan.changes):
+            enforced = self._enforced(state.uuid, set_to)
+        volatile = modes.to_declare(plan.wanted)
+        return {
+            "uuid": state.uuid,
+            "name": state.name,
+            "pci_address": state.pci_address,
+            "changes": [
+                {
+                    "setting": change.setting,
+                    "before": modes.shown(change.setting, change.before),
+                    "after": modes.shown(change.setting, change.after),
+                }
+                for change in plan.changes
+            ],
+            "needs": plan.needs,
+            "persistent": not volatile or self.keep,
+            "power_limit_w": None if set_to is None else set_to / 1000,
+            "enforced_power_limit_w": None if enforced is None else enforced / 1000,
+            "not_read_back": [change.setting for change in plan.changes if change.setting in _NOT_READ_BACK],
+        }
+
+    def _enforced(self, uuid: str, wanted: int | None) -> int | None:
+        """After the write the card tells it; in check mode it is what was asked for, as far as anybody knows."""
+        try:
+            now = self.host.read(self.cards[uuid], time_slice=False)
+        except NvmlError:
+            return None
+        return now.power_enforced if now.power_limit == wanted else wanted
+
+    def diff(self) -> Facts:
+        """Settings by card, and what is declared for boots."""
+        before: Facts = {}
+        after: Facts = {}
+        for plan in self.plans:
+            if plan.changes:
+                key = plan.state.called
+                before[key] = {row.setting: modes.shown(row.setting, row.before) for row in plan.changes}
+                after[key] = {row.setting: modes.shown(row.setting, row.after) for row in plan.changes}
+        if self.paths:
+            before["declared for each boot"], after["declared for each boot"] = self.declared_before, self.declared
+        return {"before": before, "after": after}

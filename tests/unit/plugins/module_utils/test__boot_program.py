@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A part of the collection as one file."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils import _boot_program as program
+
+
+def test_everything_that_is_imported_comes_along_and_nothing_else() -> None:
+    names = {name.rpartition(".")[2] for name in program.collect("_gpu_mode_boot")}
+    assert {"_gpu_mode_boot", "_gpu_mode_apply", "_gpu_mode", "_nvml", "_nvml_errors", "_tree"} <= names
+    assert not names & {"_gpu_state", "_gpu_data", "_rattler"}
+
+
+def test_the_same_code_makes_the_same_bytes() -> None:
+    assert program.bundle("_nvml_errors") == program.bundle("_nvml_errors")
+
+
+def test_packages_are_named_so_that_python_finds_them_in_the_archive() -> None:
+    with zipfile.ZipFile(io.BytesIO(program.bundle("_nvml_errors"))) as archive:
+        assert sorted(archive.namelist()) == [
+            "__main__.py",
+            "ansible_collections/__init__.py",
+            "ansible_collections/rigwright/__init__.py",
+            "ansible_collections/rigwright/workstation/__init__.py",
+            "ansible_collections/rigwright/workstation/plugins/__init__.py",
+            "ansible_collections/rigwright/workstation/plugins/module_utils/__init__.py",
+            "ansible_collections/rigwright/workstation/plugins/module_utils/_nvml_errors.py",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (f"from {program.PACKAGE} import _a, _b as c", {"_a", "_b"}),
+        (f"from {program.PACKAGE}._a import x", {"_a"}),
+        (f"def f():\n    from {program.PACKAGE}._a import x", {"_a"}),
+        ("import os\nfrom ansible.module_utils.basic import AnsibleModule", set()),
+    ],
+)
+def test_only_private_modules_of_the_collection_are_followed(text: str, names: set[str]) -> None:
+    assert program.imported(text) == {f"{program.PACKAGE}.{name}" for name in names}
+
+
+def test_a_module_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(ImportError, match="_no_such_module has no source"):
+        program.collect("_no_such_module")

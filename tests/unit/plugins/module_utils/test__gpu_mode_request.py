@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rows of a user become one request a card."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_request import requests_of
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Card
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
+
+CARDS = [Card(object(), 0, "GPU-a", "0000:41:00.0", "H100"), Card(object(), 1, "GPU-b", "0000:42:00.0", "H100")]
+LOST = Card(None, 2, "", "0000:43:00.0", problem=NvmlError(15, "nvmlDeviceGetHandleByIndex"))
+
+
+def asked(*rows: dict[str, Any], cards: list[Card] = CARDS) -> dict[str, dict[str, Any]]:
+    return {uuid: entry.wanted for uuid, entry in requests_of(rows, cards).items()}
+
+
+def test_rows_name_cards_in_any_way_and_only_what_is_stated_is_asked_for() -> None:
+    assert asked({"device": "42:00.0", "ecc": False, "power_limit": None}) == {"GPU-b": {"ecc": False}}
+    assert asked({"device": "all", "ecc": True}) == {"GPU-a": {"ecc": True}, "GPU-b": {"ecc": True}}
+
+
+def test_every_row_that_names_nothing_is_told() -> None:
+    with pytest.raises(Refusal, match=r"`gpus\[0\].device`: no GPU is 'GPU-x'.*`gpus\[1\].device`: no GPU is '7'"):
+        asked({"device": "GPU-x"}, {"device": "7"})
+
+
+def test_a_lost_card_is_no_reason_to_leave_all_others_half_done() -> None:
+    with pytest.raises(Refusal, match=r"`gpus\[0\].device`: GPU 2 at 0000:43:00.0 does not answer .*GPU_IS_LOST"):
+        asked({"device": "all", "ecc": True}, cards=[*CARDS, LOST])
+    # Who names the others can have them.
+    assert asked({"device": "GPU-a", "ecc": True}, cards=[*CARDS, LOST]) == {"GPU-a": {"ecc": True}}
+
+
+def test_one_card_by_two_names_is_refused() -> None:
+    with pytest.raises(Refusal, match=r"`gpus\[0\]` and `gpus\[1\]` name one card, GPU-a"):
+        asked({"device": "GPU-a"}, {"device": "0"})
