@@ -1,0 +1,396 @@
+#!/usr/bin/python
+
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gpu_accept
+short_description: Measure GPUs, and judge them by what they themselves say that they can do
+description:
+  - Has each GPU multiply matrices, copy its memory and talk over PCIe, with random data, and samples its clocks, power, temperature and
+    the reasons that hold it back ten times a second meanwhile. One GPU after the other.
+  - Judges products against multiprocessors and the clock that was seen, copies against the memory's clock and bus, PCIe against the link
+    seen under load. A GPU that is held back by heat or by its power supply is told from one that is slow at a good clock.
+  - Compares every product with the first one, bit by bit, and the first one with double precision. Counters of ECC, rows and PCIe and
+    the kernel's log are read before and after.
+  - Keeps the figures of a GPU that passed as its baseline, and compares later runs with it.
+  - Needs PyTorch with CUDA, of any Python of the host, and nvidia-ml-py. Without PyTorch nothing is measured, and nothing passes.
+  - A GPU that is in use, divided by MIG, or lost is not measured.
+version_added: 0.1.0
+author:
+  - The Rigwright engineers (@rigwright)
+extends_documentation_fragment:
+  - rigwright.workstation.attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - It measures in check mode, too, since no setting is changed. It writes no baseline then.
+  diff_mode:
+    support: full
+    details:
+      - The diff is that of the baselines.
+options:
+  gpus:
+    description:
+      - GPUs to measure, by UUID, PCI address or index. Empty measures all.
+    type: list
+    elements: str
+    default: []
+  python:
+    description:
+      - An interpreter that has PyTorch with CUDA.
+    type: path
+    default: python3
+  user:
+    description:
+      - The user as whom the interpreter runs, if the module runs as root.
+    type: str
+    default: nobody
+  quick:
+    description:
+      - Five seconds of warm-up and windows of two, instead of 30 and ten. Temperatures are then those of a card that is still warming up.
+    type: bool
+    default: false
+  warm_up_s:
+    description:
+      - Seconds of load before anything counts. 30, or 5 with O(quick), unless given.
+    type: float
+  window_s:
+    description:
+      - Seconds of each window. 10, or 2 with O(quick), unless given. PCIe is measured for one second at most.
+    type: float
+  windows:
+    description:
+      - Windows of each test. Their median counts.
+    type: int
+    default: 3
+  minutes:
+    description:
+      - Minutes of burn-in after the measurement - products and copies in turn, every result compared. 0 leaves it out.
+    type: float
+    default: 0
+  baseline:
+    description:
+      - V(keep) compares with the baseline, and makes one of a GPU that has none and passed.
+      - V(renew) replaces it by this run's figures if the GPU passed.
+      - V(ignore) neither reads nor writes any.
+    type: str
+    choices: [keep, renew, ignore]
+    default: keep
+  directory:
+    description:
+      - Where baselines lie, one file for each UUID.
+    type: path
+    default: /var/lib/rigwright_gpu_accept
+seealso:
+  - module: rigwright.workstation.smoke_test
+  - name: NVIDIA DCGM diagnostics
+    description: Another test, which has floors by model.
+    link: https://docs.nvidia.com/datacenter/dcgm/latest/user-guide/dcgm-diagnostics.html
+"""
+
+EXAMPLES = r"""
+- name: Measure all GPUs, each for some four minutes
+  rigwright.workstation.gpu_accept:
+    python: /opt/conda/envs/torch/bin/python
+  register: accept
+
+- name: Burn one in for an hour
+  rigwright.workstation.gpu_accept:
+    python: /opt/conda/envs/torch/bin/python
+    gpus: ["0000:41:00.0"]
+    minutes: 60
+"""
+
+RETURN = r"""
+verdict:
+  description: The worst of all GPUs, in the order V(passed), V(slower), V(power), V(cooling), V(hardware), V(not_measured).
+  returned: success
+  type: str
+  sample: passed
+gpus:
+  description: The account of each GPU.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    index:
+      description: NVML's index.
+      type: int
+    uuid:
+      description: Its UUID. Null for a GPU that is lost.
+      type: str
+    name:
+      description: Its model.
+      type: str
+    pci_address:
+      description: Where it is.
+      type: str
+    verdict:
+      description:
+        - V(passed) - nothing was found. What could not be judged stands in RV(gpus[].notes).
+        - V(slower) - more than 5 % below its baseline.
+        - V(power) - the power brake held it back.
+        - V(cooling) - heat held it back, or it is more than 8 degrees Celsius warmer than its baseline at equal power.
+        - V(hardware) - slow at a good clock, a wrong result, a counter that rose, an Xid, or a PCIe link below what card and slot can do.
+        - V(not_measured) - there are no figures; RV(gpus[].problems) says why.
+      type: str
+    problems:
+      description: What was found - C(verdict), C(test), C(evidence), C(next_step).
+      type: list
+      elements: dict
+    notes:
+      description: What could not be judged or compared, and what is no fault but worth knowing.
+      type: list
+      elements: str
+    tests:
+      description:
+        - For C(matmul_bf16), C(matmul_fp16), C(matmul_fp32) (C(tflops)) and C(copy), C(h2d), C(d2h) (C(gb_s), 10^9 bytes a second) -
+          C(value) (median), C(values), C(unit), C(ceiling), C(efficiency), C(clock_mhz), C(memory_clock_mhz), C(power_w) (mean),
+          C(temperature_c) (highest), C(thermal_share) and C(power_brake_share) of the samples, C(reasons), C(samples),
+          C(pcie_generation), C(pcie_width), C(wrong).
+        - What the card does not tell is null.
+      type: dict
+    checksums:
+      description: SHA-256 of the first product of each kind, the same on all healthy GPUs of a model with the same PyTorch.
+      type: dict
+    driver:
+      description: Version of the driver.
+      type: str
+    torch:
+      description: Version of PyTorch. Null where it was not measured, like the four that follow.
+      type: str
+    side:
+      description: Rows and columns of the matrices.
+      type: int
+    power_limit_w:
+      description: The power limit in force, in watts.
+      type: float
+    warm_up_s:
+      description: Seconds of warm-up.
+      type: float
+    window_s:
+      description: Seconds of a window.
+      type: float
+    burn_in_windows:
+      description: Windows of the burn-in.
+      type: int
+  sample:
+    - index: 0
+      uuid: GPU-8f2c1a90-5d3e-4b7a-9c61-2e0f4d7b8a15
+      name: NVIDIA H200
+      pci_address: "0000:41:00.0"
+      verdict: passed
+      problems: []
+      notes: []
+      tests: {copy: {value: 4300.0, unit: gb_s, ceiling: 4800.0, efficiency: 0.9, wrong: 0}}
+"""
+
+import json
+import os
+import pwd
+import time
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept as accept
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept_compare as compare
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept_run as runner
+from ansible_collections.rigwright.workstation.plugins.module_utils import _xid_log
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_processes import GRAPHICS
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_state import read_card
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Card, Nvml, respawn_where_needed
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
+
+SEED = 6
+USUAL = {"warm_up_s": 30.0, "window_s": 10.0}
+QUICK = {"warm_up_s": 5.0, "window_s": 2.0}
+
+
+class Accept:
+    """Measures one GPU after the other."""
+
+    def __init__(self, module: AnsibleModule, nvml: Nvml) -> None:
+        self.module, self.params, self.nvml = module, module.params, nvml
+        usual = QUICK if self.params["quick"] else USUAL
+        self.request: dict[str, t.Any] = {
+            **{key: value if self.params[key] is None else self.params[key] for key, value in usual.items()},
+            "windows": self.params["windows"],
+            "burn_in_s": self.params["minutes"] * 60,
+            "seed": SEED,
+        }
+
+    def facts(self, card: Card) -> accept.Facts:
+        return {**read_card(self.nvml, card), "driver": self.nvml.driver_version()}
+
+    def measure(self, card: Card) -> accept.Facts:
+        before = self.facts(card)
+        # A desktop draws now and then; what computes would share the card with the test.
+        pids = [row["pid"] for row in before["processes"] or [] if row["kind"] != GRAPHICS]
+        reason = accept.obstacle(before, pids)
+        if reason:
+            return accept.not_measured(before, *reason)
+        request = {**self.request, "dtypes": accept.dtypes_of(before)}
+        log = self.kernel_log()
+        try:
+            outcome = runner.measure(self.nvml, card, self.params["python"], request, **self.as_user())
+        except OSError as error:
+            words = f"{self.params['python']} cannot be started: {error.strerror}"
+            return accept.not_measured(before, words, "name a Python that has PyTorch as `python`")
+        except NvmlError as error:
+            return self.broken(before, f"it no longer answered under load: {error.name}", error.next_step, log)
+        after = self.facts(card)
+        reason = accept.failure(outcome, self.params["python"])
+        if reason:
+            return self.broken(before, *reason, log)
+        return accept.report(before, after, request, outcome.events, outcome.samples, self.new_xids(log, card))
+
+    def broken(self, before: accept.Facts, words: str, next_step: str, log: str | None) -> accept.Facts:
+        """No figures. What the kernel said meanwhile may be the reason."""
+        report = accept.not_measured(before, words, next_step)
+        card = Card(None, before["index"], pci_address=before["pci_address"] or "")
+        report["notes"] = [f"Xid {xid['code']} meanwhile: {xid['text']}" for xid in self.new_xids(log, card) or ()]
+        return report
+
+    def as_user(self) -> dict[str, t.Any]:
+        if os.geteuid() != 0:
+            return {}
+        user = pwd.getpwnam(self.params["user"])
+        groups = os.getgrouplist(user.pw_name, user.pw_gid)
+        own = {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}
+        return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": groups, "env": own}
+
+    def kernel_log(self) -> str | None:
+        """None where it may not be read."""
+        program = self.module.get_bin_path("dmesg")
+        if program is None:
+            return None
+        status, out, _err = self.module.run_command([program])
+        return out if status == 0 else None
+
+    def new_xids(self, log: str | None, card: Card) -> list[accept.Facts] | None:
+        now = self.kernel_log()
+        if log is None or now is None:
+            return None
+        # The log is a ring: what was there before may have gone, so its length says nothing.
+        known = set(log.splitlines())
+        new = "\n".join(line for line in now.splitlines() if line not in known)
+        address = _xid_log.normal_address(card.pci_address)
+        return [xid.told() for xid in _xid_log.parse(new) if xid.pci_address == address]
+
+    # Baselines
+
+    def path(self, uuid: str) -> str:
+        return os.path.join(self.params["directory"], f"{uuid}.json")
+
+    def read_baseline(self, uuid: str | None) -> accept.Facts | None:
+        """None where there is none; it fails where there is one that cannot be read."""
+        if uuid is None or self.params["baseline"] == "ignore" or not os.path.exists(self.path(uuid)):
+            return None
+        try:
+            with open(self.path(uuid), encoding="utf-8") as file:
+                found: accept.Facts = json.load(file)
+            if found["uuid"] != uuid or not isinstance(found["tests"], dict):
+                raise ValueError("it is that of another GPU, or of something else")
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            self.module.fail_json(
+                msg=f"`directory`: the baseline {self.path(uuid)} is damaged ({error}): restore it, or remove it. Nothing was measured."
+            )
+        return found
+
+    def write_baseline(self, baseline: accept.Facts) -> None:
+        os.makedirs(self.params["directory"], mode=0o755, exist_ok=True)
+        path = self.path(baseline["uuid"])
+        with open(f"{path}.new", "w", encoding="utf-8") as file:
+            file.write(text_of(baseline))
+        os.replace(f"{path}.new", path)
+
+
+def text_of(baseline: accept.Facts | None) -> str:
+    return "" if baseline is None else json.dumps(baseline, indent=1, sort_keys=True) + "\n"
+
+
+def check(module: AnsibleModule) -> None:
+    """Refuse what cannot be meant, before anything is started."""
+    params = module.params
+    least = {"warm_up_s": 0, "window_s": 0.5, "windows": 1, "minutes": 0}
+    for name, value in least.items():
+        if params[name] is not None and params[name] < value:
+            module.fail_json(msg=f"`{name}` is {params[name]:g}: give {value:g} or more. Nothing was measured.")
+    if os.geteuid() == 0:
+        try:
+            pwd.getpwnam(params["user"])
+        except KeyError:
+            module.fail_json(
+                msg=f"There is no user {params['user']}: set `user` to one that exists. Nothing was measured."
+            )
+
+
+def run(module: AnsibleModule, nvml: Nvml) -> dict[str, t.Any]:
+    """:raises Refusal: a GPU that is asked for is not there."""
+    acceptance = Accept(module, nvml)
+    asked = module.params["gpus"]
+    cards = [nvml.find(wanted) for wanted in asked] if asked else nvml.cards()
+    cards = list({card.index: card for card in cards}.values())
+    if not cards:
+        raise Refusal("`gpus`: NVML shows no GPU at all; gpu_host_info tells what PCI shows. Nothing was measured.")
+    known = {card.index: acceptance.read_baseline(card.uuid or None) for card in cards}
+    policy = module.params["baseline"]
+    reports, before, after = [], {}, {}
+    for card in cards:
+        report, baseline = acceptance.measure(card), known[card.index]
+        problems, notes = compare.against_baseline(report, baseline, policy)
+        report["problems"] += problems
+        report["notes"] += notes
+        report["verdict"] = accept.worst(report["problems"])
+        wanted = compare.plan_baseline(baseline, report, policy, time.strftime("%Y-%m-%d"))
+        if wanted is not None and wanted != baseline:
+            before[card.uuid], after[card.uuid] = baseline, wanted
+            if not module.check_mode:
+                acceptance.write_baseline(wanted)
+        reports.append(report)
+    return {
+        "changed": bool(after),
+        "verdict": accept.worst([one for report in reports for one in report["problems"]]),
+        "gpus": reports,
+        "diff": {
+            "before": "".join(text_of(one) for one in before.values()),
+            "after": "".join(text_of(one) for one in after.values()),
+        },
+    }
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "gpus": {"type": "list", "elements": "str", "default": []},
+            "python": {"type": "path", "default": "python3"},
+            "user": {"type": "str", "default": "nobody"},
+            "quick": {"type": "bool", "default": False},
+            "warm_up_s": {"type": "float"},
+            "window_s": {"type": "float"},
+            "windows": {"type": "int", "default": 3},
+            "minutes": {"type": "float", "default": 0},
+            "baseline": {"type": "str", "choices": ["keep", "renew", "ignore"], "default": "keep"},
+            "directory": {"type": "path", "default": "/var/lib/rigwright_gpu_accept"},
+        },
+        supports_check_mode=True,
+    )
+    respawn_where_needed(module)
+    check(module)
+    try:
+        with Nvml() as nvml:
+            result = run(module, nvml)
+    except Refusal as error:
+        module.fail_json(msg=f"{error} Nothing was measured.")
+    except NvmlError as error:
+        module.fail_json(msg=str(error), **error.told())
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
