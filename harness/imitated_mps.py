@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: GPL-3.0-or-later
 """MPS without a GPU: an imitated control daemon, and a CUDA driver that finds it as the real one does.
 
     with imitated_mps(["GPU-...", "GPU-..."]) as mps:

@@ -34,7 +34,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._mps_plan im
 PID_FILE = "nvidia-cuda-mps-control.pid"
 SETTLE_S = 20
 POLL_S = 0.2
-_SIZE = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B?")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*[KMGT]i?B?")
+BEYOND = 10**8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +120,7 @@ def look(daemon: Daemon, host: Host) -> steps_.Live:
     :raises MpsError: it is there and does not answer.
     """
     enabled = host.manager == files.SYSTEMD and _is_enabled(daemon, host)
-    pid = read_pid(f"{daemon.pipe}/{PID_FILE}")
+    pid = find_pid(daemon.pipe, host.proc)
     process = read_process(pid, host.proc) if pid else None
     if process is None:
         # One in another PID namespace, such as a container's, has no process here.
@@ -151,20 +152,20 @@ def ask_limits(daemon: Daemon, control: Control, live: steps_.Live) -> steps_.Li
             pid,
             control.status(pid),
             tuple(client.pid for client in clients if client.server in (pid, 0)),
-            stale(control, files.server_queries(daemon, pid)) if same else (),
+            tuple(one.what for one in files.server_queries(daemon, pid) if files.differs(one, control.try_ask(one.get)))
+            if same
+            else (),
         )
         for pid in control.servers()
     ]
     return dataclasses.replace(
         live,
         servers=tuple(servers),
-        stale=stale(control, files.queries(daemon)) if same else (),
+        stale=tuple(one.what for one in files.queries(daemon) if not files.holds(one, control.try_ask(one.get)))
+        if same
+        else (),
         extra=extra(daemon, control) if same and daemon.protocol == 2 else (),
     )
-
-
-def stale(control: Control, queries: t.Iterable[files.Query]) -> tuple[str, ...]:
-    return tuple(query.what for query in queries if control.try_ask(query.get) not in query.answers)
 
 
 def extra(daemon: Daemon, control: Control) -> tuple[str, ...]:
@@ -173,11 +174,30 @@ def extra(daemon: Daemon, control: Control) -> tuple[str, ...]:
     for device in daemon.devices:
         if device not in daemon.memory_mib:
             told = control.try_ask(f"get_default_device_pinned_mem_limit {device}") or ""
-            if _SIZE.fullmatch(told) and not told.startswith("0"):
+            if is_limit(told):
                 made.append(f"the limit {told} of {device}")
     if daemon.priority is None and (control.try_ask("get_default_client_priority") or "").startswith("1"):
         made.append("its priority")
     return tuple(made)
+
+
+def is_limit(told: str) -> bool:
+    """Whether it is a size that limits anything: 0, or more than any card has, does not."""
+    match = _SIZE.fullmatch(told)
+    return bool(match) and 0 < float(match.group(1)) < BEYOND
+
+
+def find_pid(pipe: str, proc: str) -> int | None:
+    """The process of the control daemon that has this pipe directory."""
+    named = read_pid(f"{pipe}/{PID_FILE}")
+    if named and read_process(named, proc):
+        return named
+    # One that is just starting, or of a driver that leaves no such file.
+    for pid in (int(name) for name in os.listdir(proc) if name.isdecimal()):
+        found = read_process(pid, proc)
+        if found and found[1].get(files.PIPE) == pipe and {"-d", "-f"} & set(found[0]):
+            return pid
+    return None
 
 
 def read_pid(path: str) -> int | None:
@@ -190,16 +210,14 @@ def read_process(pid: int, proc: str) -> tuple[tuple[str, ...], dict[str, str], 
     try:
         with open(f"{proc}/{pid}/cmdline", "rb") as file:
             words = file.read().decode(errors="replace").split("\0")[:-1]
-        with open(f"{proc}/{pid}/environ", "rb") as file:
+        program = next((place for place, word in enumerate(words) if "mps-control" in os.path.basename(word)), None)
+        if program is None:
+            return None
+        uid, pairs = os.stat(f"{proc}/{pid}").st_uid, []
+        # Another user's is there, and not ours.
+        with contextlib.suppress(PermissionError), open(f"{proc}/{pid}/environ", "rb") as file:
             pairs = [row.partition("=") for row in file.read().decode(errors="replace").split("\0") if row]
-        uid = os.stat(f"{proc}/{pid}").st_uid
     except (FileNotFoundError, ProcessLookupError):
-        return None
-    except PermissionError:
-        # Another user's: there, and not ours.
-        return (), {}, -1
-    program = next((place for place, word in enumerate(words) if "mps-control" in os.path.basename(word)), None)
-    if program is None:
         return None
     return tuple(words[program + 1 :]), {key: value for key, _equals, value in pairs}, uid
 
@@ -268,8 +286,8 @@ def start(daemon: Daemon, host: Host) -> None:
     try:
         push(daemon, host)
     except MpsError:
-        pid = read_pid(f"{daemon.pipe}/{PID_FILE}")
-        if pid and read_process(pid, host.proc):
+        pid = find_pid(daemon.pipe, host.proc)
+        if pid:
             quit_and_wait(host.control(daemon), pid, host)
         raise
 
@@ -286,7 +304,7 @@ def say_to_server(daemon: Daemon, server: int, control: Control) -> None:
     for query in files.server_queries(daemon, server):
         control.ask(query.set)
         told = control.ask(query.get)
-        if told not in query.answers:
+        if files.differs(query, told):
             raise MpsError(REFUSED, f"after `{query.set}` server {server} tells {told!r}")
 
 
@@ -296,7 +314,11 @@ def drain(control: Control, seconds: int) -> None:
     while control.clients():
         if time.monotonic() >= end:
             for client in control.clients():
-                control.terminate(client)
+                try:
+                    control.terminate(client)
+                except MpsError:
+                    if client in control.clients():
+                        raise
             return
         time.sleep(POLL_S)
 

@@ -167,8 +167,11 @@ class Client:
 
 
 def parse_pids(text: str) -> list[int]:
-    """:raises MpsError: a line is no PID."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    """One a line; words without a number say that there is none.
+
+    :raises MpsError: a line is no PID.
+    """
+    lines = [line.strip() for line in text.splitlines() if re.search(r"\d", line)]
     if not all(line.isdecimal() for line in lines):
         raise MpsError(UNREADABLE, f"a list of PIDs was expected, not {text!r}")
     return [int(line) for line in lines]

@@ -12,6 +12,7 @@ limits is therefore a failed unit and no running one.
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._mps_plan import Daemon
@@ -34,6 +35,8 @@ UNIT_FOLDER = "/etc/systemd/system"
 ANSWER_S = 20
 # Clients that are left after this many seconds of a stop are ended by the daemon.
 QUIT_S = 10
+# A percentage, a priority or a size.
+_A_LIMIT = re.compile(r"\d")
 
 
 class Query(t.NamedTuple):
@@ -43,6 +46,16 @@ class Query(t.NamedTuple):
     set: str
     get: str
     answers: tuple[str, ...]
+
+
+def holds(query: Query, told: str | None) -> bool:
+    """Whether an answer means that the limit holds."""
+    return told in query.answers
+
+
+def differs(query: Query, told: str | None) -> bool:
+    """Whether an answer is a limit, and another one. A server that tells none of its own goes by the defaults that it was started with."""
+    return bool(told) and not holds(query, told) and _A_LIMIT.match(told or "") is not None
 
 
 def unit_name(name: str) -> str:
