@@ -29,13 +29,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_state i
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Card, Nvml  # noqa: E402
 
 Facts = dict[str, Any]
-# Windows of each repeat: the median of two is their mean, so neither decides alone.
-WINDOWS = 2
+# Windows of each repeat: one, as long as can be, is nearer to a real run's ten seconds than three short ones.
+WINDOWS = 1
 WARM_UP_S = 15.0
 # Import of PyTorch, data, checksums.
 START_S = 20.0
 # A window's settling, and reading its results.
-BESIDE_S = 0.35
+BESIDE_S = 0.1
 
 
 def request_for(seconds: float, repeats: int, dtypes: list[str]) -> Facts:

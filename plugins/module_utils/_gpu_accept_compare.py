@@ -33,6 +33,10 @@ POWER = 0.10
 # Fewer have no middle that one of them could be away from.
 FLEET = 3
 
+BESIDE = (
+    "compare its slot, cooling, firmware and what else runs on its host with those of the others, then measure again"
+)
+
 # What figures depend on besides the card. Cards and days are compared where all of it is the same.
 CIRCUMSTANCES = ("name", "torch", "side", "power_limit_w", "warm_up_s", "window_s")
 KEPT = ("value", "unit", "clock_mhz", "power_w", "temperature_c")
@@ -76,12 +80,11 @@ def against_baseline(report: Facts, baseline: Facts | None, policy: str) -> tupl
     return problems, []
 
 
-def _against(test: str, facts: Facts, other: Facts, whose: str) -> t.Iterator[Facts]:
+def _against(test: str, facts: Facts, other: Facts, whose: str, next_step: str = "") -> t.Iterator[Facts]:
     if facts["value"] < (1 - PERFORMANCE) * other["value"]:
         less = 1 - facts["value"] / other["value"]
-        yield problem(
-            SLOWER, test, f"{facts['value']:g} {facts['unit']}, {less:.0%} less than {other['value']:g} {whose}"
-        )
+        words = f"{facts['value']:g} {facts['unit']}, {less:.0%} less than {other['value']:g} {whose}"
+        yield problem(SLOWER, test, words, next_step)
     warm, cool = facts["temperature_c"], other["temperature_c"]
     power, usual = facts["power_w"], other["power_w"]
     if None in (warm, cool, power, usual) or abs(power - usual) > POWER * usual:
@@ -107,7 +110,7 @@ def fleet(reports: t.Sequence[Facts]) -> list[Facts]:
                 found = [
                     one
                     for test, facts in report["tests"].items()
-                    for one in _against(test, facts, middle[test], f"in the middle of {len(group)} cards")
+                    for one in _against(test, facts, middle[test], f"in the middle of {len(group)} cards", BESIDE)
                 ]
                 problems += [{"host": report["host"], "uuid": report["uuid"], **one} for one in found]
         problems += _odd_results(group)

@@ -109,6 +109,7 @@ def test_the_slow_one_of_a_fleet_is_named():
         ("c", "GPU-c", "slower", "matmul_bf16")
     ]
     assert "700 tflops, 11% less than 782.5 in the middle of 4 cards" in problems[0]["evidence"]
+    assert "those of the others" in problems[0]["next_step"]
 
 
 def test_the_hot_one_of_a_fleet_is_named():
