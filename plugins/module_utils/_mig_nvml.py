@@ -153,6 +153,11 @@ class Device:
             )
         return found
 
+    def _known_profiles(self) -> Profiles:
+        if not self._known:
+            self._known = self._profiles(self.card.handle)
+        return self._known
+
     def _profile(self, function: str, *arguments: t.Any) -> t.Any | None:
         try:
             return self.nvml.call(function, *arguments)
@@ -278,7 +283,7 @@ class Device:
 
     def take(self, step: Step) -> None:
         """:raises NvmlError: it could not be done."""
-        handle, nvml, profiles = self.card.handle, self.nvml, self._known
+        handle, nvml, profiles = self.card.handle, self.nvml, self._known_profiles()
         if step.action == CREATE:
             profile = profiles[step.profile]
             place = pynvml.c_nvmlGpuInstancePlacement_t(step.start, profile.size)
@@ -325,7 +330,7 @@ class Device:
     def settle(self, profile: str, start: int, wanted: t.Sequence[int]) -> list[Compute]:
         """Where the compute instances of a new GPU instance go: together, since the driver, one by one, may block the last."""
         handle = self.card.handle
-        for one, gpu_instance, info in self._instances(handle, self._known):
+        for one, gpu_instance, info in self._instances(handle, self._known_profiles()):
             if (one.name, info.placement.start) == (profile, start):
                 infos = self._compute_profiles(gpu_instance)
                 placed = place_compute((), wanted, self._compute_starts(gpu_instance, infos))

@@ -91,10 +91,14 @@ def _indices(spec: t.Mapping[str, t.Any], devices: t.Mapping[int, str], where: s
     ]
 
 
-def write(gpus: t.Mapping[int, tuple[str, Layout, t.Mapping[str, int]]], name: str = "current") -> dict[str, t.Any]:
+def write(
+    gpus: t.Mapping[int, tuple[str, Layout, t.Mapping[str, int]]], hosts: int, name: str = "current"
+) -> dict[str, t.Any]:
     """A configuration that says what GPUs are: by index their mode, instances, and the slices of each profile.
 
     GPUs that are alike share an entry. The format has no place for placements.
+
+    :param hosts: how many GPUs the host has, since `all` means each of them.
     """
     alike: dict[tuple[str, tuple[tuple[str, int], ...]], list[int]] = {}
     for index, (mode, layout, slices) in sorted(gpus.items()):
@@ -107,7 +111,7 @@ def write(gpus: t.Mapping[int, tuple[str, Layout, t.Mapping[str, int]]], name: s
     entries = []
     for (mode, counted), indices in alike.items():
         entry: dict[str, t.Any] = {
-            "devices": "all" if len(alike) == 1 else indices,
+            "devices": "all" if len(indices) == hosts else indices,
             "mig-enabled": mode == "enabled",
         }
         if mode == "enabled":

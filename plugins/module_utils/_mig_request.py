@@ -85,6 +85,6 @@ def parameters(uuid: str, request: Request, params: t.Mapping[str, t.Any]) -> di
         "allow_reset": params["allow_reset"],
         "stop_services": params["stop_services"],
         "keep_instances": request.keep,
-        "persist": "none",
+        "persist": "unchanged",
         "refresh_cdi": "never",
     }

@@ -100,7 +100,7 @@ def test_what_is_written_can_be_read_and_leads_to_the_same() -> None:
     )
     slices = {name: one.slices for name, one in cards.items()}
     gpus = {0: ("enabled", layout, slices), 1: ("disabled", (), {}), 2: ("enabled", layout, slices)}
-    config = parted.write(gpus)
+    config = parted.write(gpus, hosts=3)
     assert config["mig-configs"]["current"] == [
         {"devices": [0, 2], "mig-enabled": True, "mig-devices": {"1c.3g.71gb": 2, "1g.18gb": 2}},
         {"devices": [1], "mig-enabled": False},
@@ -110,10 +110,11 @@ def test_what_is_written_can_be_read_and_leads_to_the_same() -> None:
     assert read[1] == parted.Request("disabled")
 
 
-def test_gpus_that_are_all_alike_share_one_entry() -> None:
-    assert parted.write({0: ("disabled", (), {}), 1: ("disabled", (), {})})["mig-configs"] == {
-        "current": [{"devices": "all", "mig-enabled": False}]
-    }
+@pytest.mark.parametrize(("hosts", "devices"), [(2, "all"), (3, [0, 1])])
+def test_gpus_that_are_alike_share_one_entry(hosts: int, devices: Any) -> None:
+    """`all` means every GPU of the host, also one that nobody asked about."""
+    written = parted.write({0: ("disabled", (), {}), 1: ("disabled", (), {})}, hosts=hosts)
+    assert written["mig-configs"] == {"current": [{"devices": devices, "mig-enabled": False}]}
 
 
 def test_deepops_duplicate_key_leaves_what_yaml_makes_of_it() -> None:

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a whole run does when the world changes under it; what it does otherwise is told by the tests of gpu_mig."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import _mig_run
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Nvml
+
+from harness.imitated_nvml import Machine, fake
+
+PARAMS: dict[str, Any] = {
+    "devices": ["all"],
+    "mode": "enabled",
+    "layout": [{"profile": "7g.141gb"}],
+    "mig_parted": None,
+    "when_busy": "fail",
+    "busy_timeout": 0,
+    "allow_reset": "never",
+    "stop_services": [],
+    "keep_instances": True,
+    "persist": "unchanged",
+    "refresh_cdi": "never",
+}
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    with fake(["H200", "H200"]) as made:
+        yield made
+
+
+def run(root: Path, check: bool = False, **params: Any) -> dict[str, Any]:
+    module = cast("AnsibleModule", SimpleNamespace(check_mode=check, warn=lambda text: None))
+    with Nvml() as nvml:
+        return _mig_run.run(module, nvml, PARAMS | params, str(root))
+
+
+def test_who_has_started_while_other_gpus_were_changed_is_found(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All GPUs are judged first: the second one gets a process while the first is being changed."""
+    carry_out = _mig_run.apply
+
+    def apply(*arguments: Any) -> Any:
+        machine.run_process(gpu=1, pid=99)
+        return carry_out(*arguments)
+
+    monkeypatch.setattr(_mig_run, "apply", apply)
+    with pytest.raises(_mig_run.Stopped, match="99") as stopped:
+        run(tmp_path)
+    assert stopped.value.result["changed"]
+    assert [row["uuid"] for row in stopped.value.result["gpus"]] == [machine.gpus[0].uuid]
+    assert machine.state()["gpu.1.mig.mode"] == "0"
+
+
+def test_what_somebody_else_has_done_meanwhile_is_not_undone_blindly(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan that is carried out is that of the moment: what another has brought about is not done again."""
+    judge = _mig_run._judge
+
+    def late(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(_mig_run, "_judge", judge)
+        found = judge(*arguments, **options)
+        run(tmp_path, devices=[machine.gpus[0].uuid])
+        return found
+
+    monkeypatch.setattr(_mig_run, "_judge", late)
+    result = run(tmp_path)
+    assert result["gpus"][0]["changes"] == []
+    assert result["gpus"][1]["changes"] != []
+
+
+def test_gpus_that_are_left_out_by_mig_parted_need_nothing(machine: Machine, tmp_path: Path) -> None:
+    spec = {"devices": [1], "mig-enabled": True}
+    config = {"config": {"version": "v1", "mig-configs": {"x": [spec]}}, "selected": "x"}
+    result = run(tmp_path, devices=None, mode="unchanged", layout=None, mig_parted=config)
+    assert [row["index"] for row in result["gpus"]] == [1]
