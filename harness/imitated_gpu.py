@@ -19,8 +19,8 @@ can change:
   failure stands in the journal with the kernel's words (`journalctl --identifier kernel`). dmesg and /proc/modules are the machine's own.
 
 With `imitate_driver` the driver is there from the beginning, for tests of what comes after it: its version stands in /proc and /sys, the
-device nodes have numbers that no driver of this machine answers, and of its user-space parts there are `libnvidia-ml.so.1`
-(`imitated_gpu_files/nvml.c`, which reads the GPUs from a table), `nvidia-smi -L` on top of it, and an empty libcuda.so.1.
+device nodes have numbers that no driver of this machine answers, and of its user-space parts there are `libnvidia-ml.so.1` with a state
+(`imitated_nvml.py`; a reboot does to it what it does to a driver's), `nvidia-smi` on top of it, and an empty libcuda.so.1.
 
 Everything above that is real, and sees no difference.
 """
@@ -30,11 +30,12 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+import zlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from harness import engine, lab, sandbox
+from harness import engine, imitated_nvml, lab, sandbox
 from harness.apt_repository import run
 from harness.clients import Entry, Machine
 from harness.progress import step
@@ -43,8 +44,8 @@ FILES = Path(__file__).with_name("imitated_gpu_files")
 HOME = "/usr/lib/rigwright-imitated-gpu"
 UNIT = "rigwright-imitated-gpu.service"
 VGA = "030000"
-DRIVER = "580.159.04"
-NVML, CUDA = "libnvidia-ml.so.1", "libcuda.so.1"
+DRIVER = imitated_nvml.DRIVER
+CUDA = "libcuda.so.1"
 SLOW_S = 600  # a kernel is downloaded and its initramfs made
 APT_GET = "DEBIAN_FRONTEND=noninteractive apt-get --yes --no-install-recommends"
 
@@ -90,26 +91,37 @@ def imitate_driver(machine: Machine, cards: Sequence[Mapping[str, str]], version
     """Make a machine with these GPUs of a sandbox host, on which a driver of this version is installed and loaded, and reboot it."""
     library = f"/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.{version}"
     files = {
-        library: Entry(
-            compiled("nvml.c", "-shared", "-nostdlib", "-w", f'-DDRIVER="{version}"', soname=NVML), mode=0o755
-        ),
+        library: Entry(imitated_nvml.library(version).read_bytes(), mode=0o755),
         library.replace("nvidia-ml", "cuda"): Entry(compiled(None, "-shared", "-nostdlib", soname=CUDA), mode=0o755),
-        "/usr/bin/nvidia-smi": Entry(compiled("nvidia-smi.c", "-w"), mode=0o755),
+        "/usr/bin/nvidia-smi": Entry(imitated_nvml.nvidia_smi().read_bytes(), mode=0o755),
         **table(cards, version),
     }
     earlier = "/usr/lib/x86_64-linux-gnu/lib{nvidia-ml,cuda}.so.*"
     machine.must(f"rm -rf {earlier} /usr/lib/firmware/nvidia; mkdir -p /usr/lib/firmware/nvidia/{version}")
-    boot_as(machine, {"gpus": list(cards), "refuses": {}, "driver": version}, files, then="ldconfig")
+    described = [{**card, "name": imitated_nvml.model(model_of(card))["name"]} for card in cards]
+    boot_as(machine, {"gpus": described, "refuses": {}, "driver": version}, files, then="ldconfig")
+
+
+def model_of(card: Mapping[str, str]) -> str:
+    """The model that is imitated and has this PCI id."""
+    known = {f"{int(imitated_nvml.model(name)['pci.device_id']) >> 16:04x}": name for name in imitated_nvml.models()}
+    if card["device"] not in known:
+        raise ValueError(f"no imitated model has the PCI id {card['device']}: {known}")
+    return known[card["device"]]
 
 
 def table(cards: Sequence[Mapping[str, str]], version: str = DRIVER) -> dict[str, Entry]:
-    """The table that the imitated NVML reads (nvml.c), as `Machine.put` takes it: other cards, and NVML has others at once."""
-    lines = (
-        f"{minor} {card['uuid']} {card['address']} {card['device']} {card.get('capability', '89')} {card.get('mig', '0')}"
-        f" NVIDIA imitation {card['device']}\n"
-        for minor, card in enumerate(cards)
-    )
-    return {f"/usr/lib/firmware/nvidia/{version}/gsp_imitated.bin": Entry("".join(lines).encode())}
+    """The state of an NVML that has just these GPUs, as `Machine.put` takes it: put it there, and NVML has them at once."""
+    found = [
+        imitated_nvml.Gpu(index, model_of(card), card["uuid"], card["address"]) for index, card in enumerate(cards)
+    ]
+    # Who has which GPU goes by its device node.
+    facts = imitated_nvml.initial_state(found, version) | {"nodes": "1"}
+    # A program reads the state again when its serial number is another.
+    serial = zlib.crc32(json.dumps(facts).encode())
+    return {
+        f"/usr/lib/firmware/nvidia/{version}/gsp_imitated.bin": Entry(imitated_nvml.as_text(facts, serial).encode())
+    }
 
 
 def boot_as(machine: Machine, described: Mapping[str, object], files: Mapping[str, Entry], then: str = "true") -> None:

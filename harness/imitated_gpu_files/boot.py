@@ -5,6 +5,7 @@ Runs on the host as the unit rigwright-imitated-gpu.service, with Python's stand
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import stat
@@ -136,7 +137,7 @@ def load(
         write(MODULES / "nvidia/parameters", {name: value})
     for minor, gpu in enumerate(gpus):
         information = {
-            "Model": f"NVIDIA imitation {gpu['device']}",
+            "Model": gpu.get("name", f"NVIDIA imitation {gpu['device']}"),
             "IRQ": "  0",
             "GPU UUID": gpu.get("uuid", f"GPU-00000000-0000-0000-0000-{minor:012d}"),
             "Bus Type": "PCIe",
@@ -171,6 +172,8 @@ def load_driver(gpus: list[dict[str, str]], version: str) -> None:
     nodes |= {f"nvidia{minor}": (MAJORS["nvidia"], minor) for minor in range(len(gpus))}
     load(gpus, {"version": version, "license": "Dual MIT/GPL", "srcversion": "0" * 24}, [], nodes)
     bind(gpus, "nvidia")
+    # What a driver forgets when it is loaded anew: modes, locked clocks, how GPUs are divided.
+    ctypes.CDLL("libnvidia-ml.so.1").rigwright_load_driver(1)
 
 
 def main() -> None:

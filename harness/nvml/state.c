@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #ifndef STATE_FILE
-#define STATE_FILE "/usr/lib/firmware/nvidia/" DRIVER "/gsp_imitated.bin"
+#define STATE_FILE "/lib/firmware/nvidia/" DRIVER "/gsp_imitated.bin" /* where containers with a GPU get to see it as well */
 #endif
 #define SERIAL "!serial="
 #define END "~end="

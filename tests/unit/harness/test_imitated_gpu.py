@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import fnmatch
 import os
 import subprocess
 
+import pynvml
 import pytest
 
-from harness import imitated_gpu
+from harness import imitated_gpu, imitated_nvml
 from harness.imitated_gpu_files import boot
 
 GPU = {"address": "0000:41:00.0", "device": "2684", "class": "030000"}
@@ -101,3 +103,48 @@ def test_programs_are_told_the_kernel_that_proc_names(tmp_path):
     )
     with open("/proc/sys/kernel/osrelease") as file:
         assert (told.stdout, told.stderr) == (file.read(), "")
+
+
+# --- The driver's NVML ---
+
+
+def on_host(cards, tmp_path, monkeypatch):
+    """Have NVML of this process read the state that a host with these cards would have."""
+    ((path, entry),) = imitated_gpu.table(cards, "580.159.04").items()
+    state = tmp_path / "state"
+    state.write_bytes(entry.content)
+    monkeypatch.setenv(imitated_nvml.STATE, str(state))
+    ctypes.CDLL(str(imitated_nvml.library()))
+    return path
+
+
+def test_the_state_lies_where_a_driver_has_its_firmware(tmp_path, monkeypatch):
+    path = on_host(imitated_gpu.gpus(["2684"]), tmp_path, monkeypatch)
+    assert path == "/usr/lib/firmware/nvidia/580.159.04/gsp_imitated.bin"
+
+
+def test_other_cards_are_another_version_of_the_state():
+    def serial(devices):
+        (entry,) = imitated_gpu.table(imitated_gpu.gpus(devices)).values()
+        assert entry.content
+        return entry.content.splitlines()[0]
+
+    assert len({serial(devices) for devices in (["2684"], ["2684", "2684"], ["2330"])}) == 3
+    assert serial(["2684"]) == serial(["2684"])
+
+
+def test_without_its_device_node_a_program_has_no_driver(tmp_path, monkeypatch):
+    on_host(imitated_gpu.gpus(["2684", "2330"]), tmp_path, monkeypatch)
+    with pytest.raises(pynvml.NVMLError_DriverNotLoaded):
+        pynvml.nvmlInit()
+
+
+def test_a_card_that_no_model_is_for_is_named():
+    with pytest.raises(ValueError, match="no imitated model has the PCI id 1234"):
+        imitated_gpu.table([{"device": "1234", "uuid": "GPU-1", "address": "0000:41:00.0"}])
+
+
+def test_names_in_proc_are_those_of_the_cards(kernel):
+    boot.load([{**GPU, "name": "NVIDIA GeForce RTX 4090"}], OPEN, [])
+    text = (boot.PROC / "nvidia/gpus/0000:41:00.0/information").read_text()
+    assert text.startswith("Model:           NVIDIA GeForce RTX 4090\n")
