@@ -60,28 +60,30 @@ _DRAIN = (
 # nvmlDeviceGpuRecoveryAction_t of nvml.h (field 230), which the text of Xid 154 has as well.
 RECOVERY_ACTIONS = {
     0: Recovery("none", PASS, "", FLAGS),
-    1: Recovery("GPU reset", RESET_GPU, _RESET, FLAGS),
-    2: Recovery("node reboot", REBOOT, "reboot: the system may be in an inconsistent state", FLAGS),
-    3: Recovery("drain P2P", RESTART_APP, _DRAIN, FLAGS),
+    1: Recovery("reset", RESET_GPU, _RESET, FLAGS),
+    2: Recovery("reboot", REBOOT, "reboot: the system may be in an inconsistent state", FLAGS),
+    3: Recovery("drain_p2p", RESTART_APP, _DRAIN, FLAGS),
     4: Recovery(
-        "drain and reset", RESET_GPU, f"start nothing new on it, let what runs there end, and then {_RESET}", FLAGS
+        "drain_and_reset", RESET_GPU, f"start nothing new on it, let what runs there end, and then {_RESET}", FLAGS
     ),
     # Some versions of the binding call 5 GPU_RESET_BUS, 13.615 RECOVER_IMEX_DOMAIN. A single host has no such domain: the reset holds.
-    5: Recovery("bus reset, or recovery of the IMEX domain", RESET_GPU, _RESET, FLAGS),
-    6: Recovery("bus reset", RESET_GPU, f"{_RESET}; if that does not do it, reboot", FLAGS),
-    7: Recovery("system reboot", REBOOT, "reboot", FLAGS),
+    5: Recovery("recover_imex_domain", RESET_GPU, _RESET, FLAGS),
+    6: Recovery("bus_reset", RESET_GPU, f"{_RESET}; if that does not do it, reboot", FLAGS),
+    7: Recovery("system_reboot", REBOOT, "reboot", FLAGS),
 }
 
 
-def recovery(action: int) -> Recovery:
-    """A number that is not in the table is one of a later driver: it asks for something, and what it is nobody here knows.
+_BY_ACTION = {key: row for number, row in RECOVERY_ACTIONS.items() for key in (str(number), row.name)}
 
-    NVIDIA's own DRA driver for Kubernetes takes such a GPU out as well (device_health.go, "unknown non-zero action is fatal").
+
+def recovery(action: int | str) -> Recovery:
+    """By its number, or by the name that gpu_info has for it.
+
+    One that is not in the table is of a later driver: it asks for something, and what that is nobody here knows. NVIDIA's own DRA driver
+    for Kubernetes takes such a GPU out as well (device_health.go, "unknown non-zero action is fatal").
     """
-    known = RECOVERY_ACTIONS.get(action)
-    return known or Recovery(
-        f"unknown ({action})", RESET_GPU, f"look at `nvidia-smi -q` for its name; or {_RESET}", FLAGS
-    )
+    known = _BY_ACTION.get(str(action))
+    return known or Recovery(str(action), RESET_GPU, f"look at `nvidia-smi -q` for what it is; or {_RESET}", FLAGS)
 
 
 class Xid(t.NamedTuple):

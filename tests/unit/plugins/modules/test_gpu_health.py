@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module on imitated GPUs: what it makes of each, that it never writes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.modules import gpu_health
+
+from harness.imitated_nvml import Machine, fake, models
+
+Run = Callable[..., dict[str, Any]]
+
+
+class Host:
+    """A host below a folder, with a journal; its GPUs are imitated."""
+
+    def __init__(self, root: Path, machine: Machine) -> None:
+        self.root, self.machine = root, machine
+        self.journal: list[str] = []
+        self.readable = True
+        for path, text in {"/proc/sys/kernel/random/boot_id": "one\n", "/proc/uptime": "3600.0 1.0\n"}.items():
+            self.write(path, text)
+        for gpu in machine.gpus:
+            self.write(f"/sys/bus/pci/devices/{gpu.pci_address}/vendor", "0x10de\n")
+            self.write(f"/sys/bus/pci/devices/{gpu.pci_address}/class", "0x030200\n")
+            (root / f"sys/bus/pci/devices/{gpu.pci_address}/driver").symlink_to("../../drivers/nvidia")
+        namespace = root / "proc/self/ns/pid"
+        namespace.parent.mkdir(parents=True)
+        namespace.symlink_to("pid:[4026531836]")
+
+    def write(self, path: str, text: str) -> Path:
+        place = self.root / path.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+        return place
+
+    def log(self, gpu: int, code: int, text: str = "") -> None:
+        slot = self.machine.gpus[gpu].pci_address.partition(".")[0]
+        self.journal.append(f"NVRM: Xid (PCI:{slot}): {code}, {text}")
+
+    def run_command(self, command: list[str]) -> tuple[int, str, str]:
+        if Path(command[0]).name == "dmesg" or not self.readable:
+            return 1, "", "Operation not permitted"
+        lines = ["Linux version 6.12", *self.journal]
+        return (
+            0,
+            "".join(json.dumps({"MESSAGE": line, "__REALTIME_TIMESTAMP": "9000000000000000"}) + "\n" for line in lines),
+            "",
+        )
+
+
+@pytest.fixture
+def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Host]]:
+    """Make a host with these GPUs; the module then runs on it."""
+    made: list[Any] = []
+
+    def make(*names: str) -> Host:
+        context = fake(names)
+        machine = context.__enter__()
+        made.append(context)
+        host = Host(tmp_path, machine)
+        monkeypatch.setattr(gpu_health, "ROOT", str(tmp_path))
+        monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, command, **_options: host.run_command(command))
+        monkeypatch.setattr(AnsibleModule, "get_bin_path", lambda _self, name, **_options: f"/usr/bin/{name}")
+        return host
+
+    yield make
+    for context in made:
+        context.__exit__(None, None, None)
+
+
+@pytest.fixture
+def health(run_module: Run) -> Run:
+    return lambda **params: run_module(gpu_health, **params)
+
+
+def whats(gpu: dict[str, Any]) -> list[str]:
+    return [row["what"] for row in gpu["reasons"]]
+
+
+@pytest.mark.parametrize("name", models())
+def test_a_card_of_any_model_that_is_well_passes(health: Run, hosts: Any, name: str) -> None:
+    host = hosts(name)
+    told = health()
+    assert told["gpus"][0]["reasons"] == []
+    assert (told["verdict"], told["changed"], told["unread"], told["gpus"][0]["verdict"]) == ("PASS", False, [], "PASS")
+    assert told["gpus"][0]["uuid"] == host.machine.gpus[0].uuid
+
+
+@pytest.mark.parametrize(
+    ("model", "facts", "what", "verdict"),
+    [
+        ("H200", {"recovery_action": 1}, "recovery_action", "RESET_GPU"),
+        ("H200", {"recovery_action": 2}, "recovery_action", "REBOOT"),
+        ("H200", {"unrepairable": 1}, "unrepairable_memory", "REPLACE"),
+        ("H200", {"remapped__failure": 1}, "row_remap_failure", "REPLACE"),
+        ("A100 40GB", {"remapped__pending": 1}, "row_remap_pending", "RESET_GPU"),
+        ("A100 40GB", {"remapped__uncorrectable": 512}, "remapped_rows", "REPLACE"),
+        ("H200", {"sram__exceeded": 1}, "sram_threshold", "REPLACE"),
+        ("B200", {"repair__channel": 1}, "channel_repair", "RESET_GPU"),
+        ("V100", {"retired__pending": 1}, "page_retirement_pending", "RESET_GPU"),
+        ("V100", {"retired__0": [*range(63)]}, "retired_pages", "REPLACE"),
+        ("RTX 4090", {"temperature__gpu": 200}, "gpu_temperature", "MONITOR"),
+        ("RTX 4090", {"events__current": 0x48}, "hardware_slowdown", "MONITOR"),
+        ("H200", {"pcie__width": 8, "utilization__gpu": 100}, "pcie_width", "MONITOR"),
+    ],
+)
+def test_each_trouble_of_a_card_is_found_through_nvml(
+    health: Run, hosts: Any, model: str, facts: dict[str, Any], what: str, verdict: str
+) -> None:
+    host = hosts(model)
+    host.machine.set(0, **facts)
+    told = health()
+    assert whats(told["gpus"][0]) == [what]
+    assert told["verdict"] == verdict
+
+
+def test_the_module_writes_nothing_to_a_gpu_and_leaves_its_state_as_it_was(health: Run, hosts: Any) -> None:
+    host = hosts("H200", "RTX 4090")
+    before = host.machine.state()
+    health(remember=False)
+    health(check=True, remember=True)
+    assert (host.machine.writes, host.machine.state()) == (0, before)
+    assert not list(host.root.rglob("state.json"))
+
+
+def test_a_lost_gpu_is_a_verdict_and_no_crash(health: Run, hosts: Any) -> None:
+    host = hosts("H200", "H200")
+    host.machine.lose(1)
+    host.log(1, 79, "GPU has fallen off the bus.")
+    told = health()
+    assert (told.get("failed", False), told["verdict"]) == (False, "REBOOT")
+    assert [gpu["verdict"] for gpu in told["gpus"]] == ["PASS", "REBOOT"]
+    assert whats(told["gpus"][1]) == ["nvml_GPU_IS_LOST", "xid_79"]
+
+
+def test_a_library_that_does_not_match_the_driver_is_a_verdict_and_no_crash(health: Run, hosts: Any) -> None:
+    host = hosts("RTX 4090")
+    host.machine.upgrade_library("590.48.01")
+    told = health()
+    assert (told.get("failed", False), told["verdict"]) == (False, "REBOOT")
+    assert [row["what"] for row in told["reasons"]] == ["nvml_LIB_RM_VERSION_MISMATCH"]
+    host.machine.reboot()
+    assert health()["verdict"] == "PASS"
+
+
+def test_a_driver_that_is_not_loaded_is_a_verdict_and_no_crash(health: Run, hosts: Any) -> None:
+    host = hosts("RTX 4090")
+    host.machine.unload_driver()
+    assert [row["what"] for row in health()["reasons"]] == ["nvml_DRIVER_NOT_LOADED"]
+
+
+def test_an_xid_of_the_journal_is_judged_by_the_catalogue(health: Run, hosts: Any) -> None:
+    host = hosts("H200", "H200")
+    host.log(1, 109, "pid=4242, name=train, Ch 00000008")
+    told = health()
+    assert [gpu["verdict"] for gpu in told["gpus"]] == ["PASS", "RESET_GPU"]
+    assert told["gpus"][1]["xids"][0]["process"] == "train"
+
+
+def test_deepops_health_prolog_is_inverted_and_ours_lets_the_healthy_node_work(health: Run, hosts: Any) -> None:
+    """DeepOps drains where its grep finds no "fail": a node that is well is taken out, and a broken one gets the job."""
+    host = hosts("H200")
+    assert "failed" not in health(fail_on="RESET_GPU")
+    host.machine.set(0, remapped__failure=1)
+    told = health(fail_on="RESET_GPU")
+    assert told["failed"] and told["verdict"] == "REPLACE"
+    assert "row_remap_failure" in told["msg"]
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "failed"),
+    [("none", False), ("MONITOR", True), ("RESTART_APP", True), ("RESET_GPU", False), ("REPLACE", False)],
+)
+def test_the_module_fails_from_the_verdict_on_that_is_asked_for(
+    health: Run, hosts: Any, fail_on: str, failed: bool
+) -> None:
+    host = hosts("H200")
+    host.log(0, 31, "MMU Fault")
+    told = health(fail_on=fail_on)
+    assert told.get("failed", False) is failed
+    # Everything is returned all the same.
+    assert (told["verdict"], len(told["gpus"])) == ("RESTART_APP", 1)
+
+
+def test_without_rights_the_module_says_what_it_could_not_read(health: Run, hosts: Any) -> None:
+    host = hosts("H200")
+    host.readable = False
+    told = health()
+    assert told["verdict"] == "PASS"
+    assert len(told["unread"]) == 1 and "the kernel's log" in told["unread"][0]
+
+
+def test_counters_are_compared_with_the_look_that_was_remembered(health: Run, hosts: Any) -> None:
+    host = hosts("H200")
+    state = host.write(gpu_health.looking.STATE, "")
+    assert health(remember=True)["since"] is None
+    told = health()
+    assert told["since"] == json.loads(state.read_text())["time"]
+    assert told["gpus"][0]["since_last_look"]["pcie_replays"] == 0
+
+
+def test_a_half_written_state_file_is_told_and_nothing_is_compared(health: Run, hosts: Any) -> None:
+    host = hosts("H200")
+    host.write(gpu_health.looking.STATE, '{"version": 1, "gpus"')
+    told = health()
+    assert (told["verdict"], told["since"]) == ("PASS", None)
+    assert "the last look" in told["unread"][0]
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"window": "yesterday"}, "`window` is 'yesterday': it is `boot`, or a number"),
+        ({"limits": {"remapped_rows": 0}}, "`limits` has remapped_rows at 0 or below"),
+        ({"limits": {"rows": 5}}, "rows"),
+        ({"fail_on": "WORSE"}, "value of fail_on must be one of"),
+        ({"remember": True, "state_file": "/nowhere/state.json"}, "`remember`: "),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_what_is_possible(
+    health: Run, hosts: Any, params: dict[str, Any], said: str
+) -> None:
+    host = hosts("H200")
+    told = health(**params)
+    assert told["failed"] and said in told["msg"]
+    assert host.machine.writes == 0
