@@ -13,7 +13,7 @@ import yaml
 
 CHECKOUT = Path(__file__).parents[3]
 REFUSED = "frp_client_server_host: is one, which has failed earlier in this run"
-GPU_ROLES = ("nvidia_driver", "cuda", "cudnn", "nvidia_container_toolkit")
+GPU_ROLES = ("nvidia_driver", "cuda", "cudnn", "gpu_health", "nvidia_container_toolkit")
 EVERYWHERE = ("mirrors", "ssh", "frp_server", "frp_client", "docker", "conda", "smoke_test")
 HOSTS = ("one", "two", "tower")
 GROUPS: dict[str, Any] = {"gateways": {"hosts": {"one": {}, "two": {}}}, "workstations": {"hosts": {"tower": {}}}}
@@ -98,7 +98,7 @@ def test_otherwise_the_client_goes_on(site, options):
 
 def runs_gpu_roles(words):
     """Whether the workstation got the roles for GPUs, all of them; no other host ever does."""
-    assert not re.search(r"(nvidia_driver|cuda|cudnn) for (one|two)", words)
+    assert not re.search(r"(nvidia_driver|cuda|cudnn|gpu_health) for (one|two)", words)
     (all_or_none,) = {f"{role} for tower" in words for role in GPU_ROLES}
     return all_or_none
 

@@ -1,0 +1,113 @@
+"""The check as its users meet it: findings, the report that anybody may read, and Prometheus' textfile.
+
+The GPUs are imitated (harness/hosts_with_gpus.py): kernel, NVML, and what the kernel writes to the journal. Timer, unit, program and
+nvidia-ml-py are the real ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from harness.clients import Entry, Machine
+from harness.hosts_with_gpus import GPUS, STATE, state
+
+Verified = Callable[..., dict[str, dict[str, str]]]
+REPORT = "/var/lib/rigwright_gpu_health/report.json"
+TEXTFILE = "/var/lib/prometheus/node-exporter/rigwright_gpu_health.prom"
+FIRST, SECOND = (f"gpu_health.{gpu.uuid}" for gpu in GPUS)
+
+
+def look(target: Machine) -> dict[str, Any]:
+    """Have the check look now, as the timer does, and read its report as a user."""
+    target.must("systemctl start rigwright-gpu-health.service")
+    told: dict[str, Any] = json.loads(target.must(f"cat {REPORT}", user="nobody"))
+    return told
+
+
+def verdicts(told: dict[str, Any]) -> list[str]:
+    return [gpu["verdict"] for gpu in told["gpus"]]
+
+
+def of_second(target: Machine) -> str:
+    """The verdict on the second GPU, as Prometheus gets it."""
+    text = target.must(f"cat {TEXTFILE}", user="nobody")
+    (line,) = (
+        row for row in text.splitlines() if row.startswith(f'rigwright_gpu_health_verdict{{uuid="{GPUS[1].uuid}"')
+    )
+    return line.rpartition(" ")[2]
+
+
+@pytest.fixture
+def nvml(targets: list[Machine]) -> Iterator[Callable[[Entry], None]]:
+    """Have NVML answer from another state, for the time of the test."""
+
+    def answer(entry: Entry) -> None:
+        for target in targets:
+            target.put({STATE: entry})
+
+    yield answer
+    answer(state())
+    for target in targets:
+        look(target)
+
+
+def test_cards_that_are_well_pass(verified: Verified, targets: list[Machine]) -> None:
+    for target in targets:
+        told = look(target)
+        assert (told["verdict"], verdicts(told), told["unread"]) == ("PASS", ["PASS", "PASS"], [])
+        assert of_second(target) == "0"
+    for found in verified().values():
+        assert set(found.values()) == {"pass"}, found
+        assert {FIRST, SECOND, "gpu_health.timer", "gpu_health.fresh", "gpu_health.confinement"} <= found.keys()
+
+
+def test_an_xid_in_the_journal_has_its_gpu_reset_until_the_driver_takes_it_back(
+    apply: Callable[..., Any], verified: Verified, targets: list[Machine]
+) -> None:
+    slot = GPUS[1].pci_address.partition(".")[0]
+    for target in targets:
+        target.must(f"logger --tag kernel 'NVRM: Xid (PCI:{slot}): 109, pid=4242, name=train, Ch 00000008'")
+        assert verdicts(look(target)) == ["PASS", "RESET_GPU"]
+        assert of_second(target) == "3"
+    proof = apply(variables={"apply_tasks_from": "verify"})
+    for name, host in proof.hosts.items():
+        found = {row["id"]: row for row in host["findings"]}
+        assert (found[FIRST]["status"], found[SECOND]["status"]) == ("pass", "fail"), name
+        assert "Context Switch Timeout Error" in found[SECOND]["evidence"] and "reset" in found[SECOND]["remedy"]
+
+    for target in targets:
+        words = "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
+        target.must(f"sleep 1; logger --tag kernel 'NVRM: Xid (PCI:{slot}): 154, {words}'")
+        assert verdicts(look(target)) == ["PASS", "PASS"]
+    assert {found[SECOND] for found in verified().values()} == {"pass"}
+
+
+def test_a_card_that_fell_off_the_bus_and_a_driver_that_is_gone_are_told(
+    verified: Verified, targets: list[Machine], nvml: Callable[[Entry], None]
+) -> None:
+    nvml(state(gpu__1__lost="1"))
+    for target in targets:
+        assert verdicts(look(target)) == ["PASS", "REBOOT"]
+        assert of_second(target) == "4"
+
+    nvml(state(driver__module=None))
+    for target in targets:
+        told = look(target)
+        assert (told["verdict"], [row["what"] for row in told["reasons"]]) == ("REBOOT", ["nvml_DRIVER_NOT_LOADED"])
+    for found in verified().values():
+        assert (found["gpu_health.nvml"], found["gpu_health.timer"]) == ("warn", "pass")
+
+
+def test_the_proof_tells_a_check_that_does_not_run(verified: Verified, targets: list[Machine]) -> None:
+    old = json.dumps({"time": 0, "findings": []})
+    for target in targets:
+        target.must(f"systemctl stop rigwright-gpu-health.timer; echo '{old}' > {REPORT}")
+    for found in verified().values():
+        assert (found["gpu_health.timer"], found["gpu_health.fresh"]) == ("fail", "fail")
+    for target in targets:
+        target.must("systemctl start rigwright-gpu-health.timer")
+        look(target)
