@@ -42,7 +42,7 @@ def percentile(values: Iterable[float], share: float) -> float | None:
 def disproof(proof: Mapping[str, Any], mps: bool, share: float, full: int | None) -> str:
     """Why a worker is not in the mode that its case demands; empty when it is. *full*: multiprocessors of the card."""
     if full is None:
-        return ""  # no GPU: the bench is being tried
+        return "the card's multiprocessors are not known"
     if proof.get("mps") is None:
         return "the driver does not tell whether MPS is used (device attribute 133)"
     if bool(proof["mps"]) != mps:

@@ -65,7 +65,8 @@ class Daemon:
     def wait(self) -> None:
         limit = time.monotonic() + READY_S
         while self.process is not None and self.process.poll() is None and time.monotonic() < limit:
-            if self.tell("get_server_list")[0] == 0:
+            status, words = self.tell("get_server_list")
+            if status == 0 and "Cannot find" not in words:
                 return
             time.sleep(0.05)
         words = self.words()

@@ -100,6 +100,13 @@ def test_a_worker_that_is_not_in_its_mode_is_told(proof: Record, mps_wanted: boo
     assert figures.disproof(proof, mps_wanted, share, 132) == problem
 
 
+def test_without_the_count_of_the_card_nothing_is_proven():
+    assert (
+        figures.disproof({"mps": 1, "multiprocessors": 132}, True, 1.0, None)
+        == "the card's multiprocessors are not known"
+    )
+
+
 def test_the_figures_of_the_reference_follow_from_its_times():
     """gpu.md 2.2: two jobs of 2.33 s take 5.10 s each, time-sliced: 2.19 times, and 1.09 of the time in a queue."""
     visits = [window("alone R32", "time-sliced", 1 / 2.33), window("R32+R32", "time-sliced", 1 / 5.10, 1 / 5.10)]
