@@ -14,7 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._tree import
 
 from harness import imitated_nvml
 
-BEFORE = {"GPU-a": {"power_limit": "300 W", "persistence": True}, "GPU-b": {"time_slice": "long"}}
+BEFORE: record.ByCard = {"GPU-a": {"power_limit": "300 W", "persistence": True}, "GPU-b": {"time_slice": "long"}}
 
 
 def asks(**wanted: object) -> dict[str, Entry]:
