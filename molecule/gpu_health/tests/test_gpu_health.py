@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from harness.clients import Entry, Machine
-from harness.hosts_with_gpus import GPUS, STATE, state
+from harness.hosts_with_gpus import GPUS, state
 
 Verified = Callable[..., dict[str, dict[str, str]]]
 REPORT = "/var/lib/rigwright_gpu_health/report.json"
 TEXTFILE = "/var/lib/prometheus/node-exporter/rigwright_gpu_health.prom"
-FIRST, SECOND = (f"gpu_health.{gpu.uuid}" for gpu in GPUS)
+FIRST, SECOND = (f"gpu_health.{gpu['uuid']}" for gpu in GPUS)
 
 
 def look(target: Machine) -> dict[str, Any]:
@@ -36,18 +36,18 @@ def of_second(target: Machine) -> str:
     """The verdict on the second GPU, as Prometheus gets it."""
     text = target.must(f"cat {TEXTFILE}", user="nobody")
     (line,) = (
-        row for row in text.splitlines() if row.startswith(f'rigwright_gpu_health_verdict{{uuid="{GPUS[1].uuid}"')
+        row for row in text.splitlines() if row.startswith(f'rigwright_gpu_health_verdict{{uuid="{GPUS[1]["uuid"]}"')
     )
     return line.rpartition(" ")[2]
 
 
 @pytest.fixture
-def nvml(targets: list[Machine]) -> Iterator[Callable[[Entry], None]]:
+def nvml(targets: list[Machine]) -> Iterator[Callable[[dict[str, Entry]], None]]:
     """Have NVML answer from another state, for the time of the test."""
 
-    def answer(entry: Entry) -> None:
+    def answer(entries: dict[str, Entry]) -> None:
         for target in targets:
-            target.put({STATE: entry})
+            target.put(entries)
 
     yield answer
     answer(state())
@@ -68,7 +68,7 @@ def test_cards_that_are_well_pass(verified: Verified, targets: list[Machine]) ->
 def test_an_xid_in_the_journal_has_its_gpu_reset_until_the_driver_takes_it_back(
     apply: Callable[..., Any], verified: Verified, targets: list[Machine]
 ) -> None:
-    slot = GPUS[1].pci_address.partition(".")[0]
+    slot = GPUS[1]["address"].partition(".")[0]
     for target in targets:
         target.must(f"logger --tag kernel 'NVRM: Xid (PCI:{slot}): 109, pid=4242, name=train, Ch 00000008'")
         assert verdicts(look(target)) == ["PASS", "RESET_GPU"]
@@ -87,7 +87,7 @@ def test_an_xid_in_the_journal_has_its_gpu_reset_until_the_driver_takes_it_back(
 
 
 def test_a_card_that_fell_off_the_bus_and_a_driver_that_is_gone_are_told(
-    verified: Verified, targets: list[Machine], nvml: Callable[[Entry], None]
+    verified: Verified, targets: list[Machine], nvml: Callable[[dict[str, Entry]], None]
 ) -> None:
     nvml(state(gpu__1__lost="1"))
     for target in targets:
