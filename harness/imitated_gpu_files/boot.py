@@ -25,7 +25,7 @@ CLOSED = "NVIDIA UNIX x86_64 Kernel Module  {}  Thu Jan  1 00:00:00 UTC 2026"
 NULL = (1, 3)
 # Of a driver that was there before, the devices are told apart, also by control groups. These majors are for local use, so no driver of
 # this machine answers them (Documentation/admin-guide/devices.txt); NVIDIA's own are 195 and one that the kernel chooses.
-MAJORS = {"nvidia": 60, "nvidia-uvm": 61}
+MAJORS = {"nvidia": 60, "nvidia-uvm": 61, "nvidia-caps": 62}
 CONTROL = {
     "nvidiactl": ("nvidia", 255),
     "nvidia-modeset": ("nvidia", 254),
@@ -161,6 +161,16 @@ def bind(gpus: list[dict[str, str]], driver: str) -> None:
         (PCI / "drivers" / driver / gpu["address"]).symlink_to(PCI / "devices" / gpu["address"])
 
 
+def mig_minors(count: int) -> dict[str, int]:
+    """The numbers of MIG's capabilities, which the driver gives to all instances that these GPUs could have."""
+    names = ["config", "monitor"]
+    for gpu in range(count):
+        for instance in range(15):
+            inside = f"gpu{gpu}/gi{instance}"
+            names += [f"{inside}/access", *(f"{inside}/ci{compute}/access" for compute in range(8))]
+    return {name: minor for minor, name in enumerate(names, start=1)}
+
+
 def load_driver(gpus: list[dict[str, str]], version: str) -> None:
     """Show what a driver shows that came with the machine: nothing was built for it, and its devices have numbers of their own."""
     devices = Path("/proc/devices").read_text()
@@ -170,6 +180,11 @@ def load_driver(gpus: list[dict[str, str]], version: str) -> None:
     write(Path("/lib/modules") / os.uname().release, {"modules.dep": "updates/dkms/nvidia.ko:"})
     nodes = {name: (MAJORS[kind], minor) for name, (kind, minor) in CONTROL.items()}
     nodes |= {f"nvidia{minor}": (MAJORS["nvidia"], minor) for minor in range(len(gpus))}
+    # The real nodes come and go with the instances.
+    minors = mig_minors(len(gpus))
+    Path("/dev/nvidia-caps").mkdir()
+    nodes |= {f"nvidia-caps/nvidia-cap{minor}": (MAJORS["nvidia-caps"], minor) for minor in minors.values()}
+    write(PROC / "nvidia-caps", {"mig-minors": "\n".join(f"{name} {minor}" for name, minor in minors.items())})
     load(gpus, {"version": version, "license": "Dual MIT/GPL", "srcversion": "0" * 24}, [], nodes)
     bind(gpus, "nvidia")
     # What a driver forgets when it is loaded anew: modes, locked clocks, how GPUs are divided.

@@ -804,6 +804,7 @@ int rigwright_load_driver(int reboots)
 		if (!number_or(gpu, 0, "mig.needs_reset")) /* Hopper and later forget the mode; before, it is in the InfoROM */
 			zero(gpu, "mig.pending");
 		drop(gpu, "process.");
+		drop(gpu, "limit.");
 		drop(gpu, "lock.graphics");
 		drop(gpu, "lock.memory");
 		start_gpu(gpu);

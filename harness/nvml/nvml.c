@@ -666,6 +666,45 @@ PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3, "mps", Process)
 PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2, "mps", Process)
 PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses, "mps", Process1)
 
+/* Limits by control group: `limit.<path>=<soft> <hard>`. From driver 615 on; before, the library has no such function. */
+typedef struct { const char *group; u64 soft, hard; } Limits;
+typedef struct { const char *group; u64 soft, hard, used; } LimitsTold;
+
+static int knows_limits(void)
+{
+	const char *version = fact("driver.module");
+
+	return version && parse(&version) >= 615;
+}
+
+int nvmlDeviceSetMemoryLimits_v1(Device device, const Limits *limits)
+{
+	char value[64];
+	ENTER(device, GPU | WRITES);
+	if (!knows_limits())
+		return FUNCTION_NOT_FOUND;
+	if (!limits || !limits->group || strchr(limits->group, '=') || limits->soft > limits->hard)
+		return INVALID_ARGUMENT;
+	snprintf(value, sizeof value, "%llu %llu", limits->soft, limits->hard);
+	set_gpu_fact(device->gpu, value, "limit.%s", limits->group);
+	return SUCCESS;
+}
+
+int nvmlDeviceGetMemoryLimits_v1(Device device, LimitsTold *limits)
+{
+	const char *value;
+	ENTER(device, GPU);
+	if (!knows_limits())
+		return FUNCTION_NOT_FOUND;
+	if (!limits || !limits->group)
+		return INVALID_ARGUMENT;
+	value = gpu_fact(device->gpu, "limit.%s", limits->group);
+	limits->soft = value ? parse(&value) : ~0ULL; /* NVML_DEVICE_MEMORY_LIMIT_MAX */
+	limits->hard = value ? parse(&value) : ~0ULL;
+	limits->used = 0;
+	return SUCCESS;
+}
+
 typedef struct { unsigned gpu, memory; } Utilization;
 int nvmlDeviceGetUtilizationRates(Device device, Utilization *rates)
 {

@@ -148,3 +148,17 @@ def test_names_in_proc_are_those_of_the_cards(kernel):
     boot.load([{**GPU, "name": "NVIDIA GeForce RTX 4090"}], OPEN, [])
     text = (boot.PROC / "nvidia/gpus/0000:41:00.0/information").read_text()
     assert text.startswith("Model:           NVIDIA GeForce RTX 4090\n")
+
+
+def test_capabilities_of_mig_have_the_numbers_that_the_driver_gives_them():
+    minors = boot.mig_minors(2)
+    wanted = {
+        "config": 1,
+        "monitor": 2,
+        "gpu0/gi0/access": 3,
+        "gpu0/gi0/ci0/access": 4,
+        "gpu0/gi1/access": 12,
+        "gpu1/gi0/access": 138,
+    }
+    assert {name: minors[name] for name in wanted} == wanted
+    assert len(minors) == 2 + 2 * 135

@@ -309,6 +309,20 @@ def test_processes_are_listed_by_their_kind(machine: Machine, h200: Handle) -> N
     assert [one.pid for one in nvml.nvmlDeviceGetMPSComputeRunningProcesses(h200)] == [3]
 
 
+def test_limits_by_control_group_come_with_driver_615(machine: Machine, h200: Handle) -> None:
+    group = b"/sys/fs/cgroup/user.slice"
+    limits, told = nvml.c_nvmlSetMemoryLimits_v1_t(group, 1 << 30, 2 << 30), nvml.c_nvmlGetMemoryLimits_v1_t(group)
+    with refused("FunctionNotFound"):
+        nvml.nvmlDeviceSetMemoryLimits_v1(h200, limits)
+    machine.upgrade_library("615.71.05")
+    machine.reboot()
+    nvml.nvmlDeviceGetMemoryLimits_v1(h200, told)
+    assert told.hardLimit == nvml.NVML_DEVICE_MEMORY_LIMIT_MAX
+    nvml.nvmlDeviceSetMemoryLimits_v1(h200, limits)
+    nvml.nvmlDeviceGetMemoryLimits_v1(h200, told)
+    assert (told.softLimit, told.hardLimit) == (1 << 30, 2 << 30)
+
+
 # --- nvidia-smi ---
 
 
