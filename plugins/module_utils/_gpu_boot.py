@@ -36,6 +36,7 @@ UNITS = "/etc/systemd/system"
 COLLECTION = "ansible_collections.rigwright.workstation"
 # The oldest time that a zip file can say: two archives of the same files are the same.
 _TIME = (1980, 1, 1, 0, 0, 0)
+_PACKAGES = ("ansible/", "ansible_collections/")
 # Who needs the GPUs as they are declared. What is not installed does not matter to systemd.
 _BEFORE = "nvidia-cdi-refresh.service docker.service containerd.service slurmd.service"
 _AFTER = "systemd-modules-load.service nvidia-persistenced.service nvidia-fabricmanager.service"
@@ -119,7 +120,10 @@ def _sent() -> dict[str, bytes]:
             "to run; use persist: none"
         )
     with zipfile.ZipFile(path) as sent:
-        return {name: sent.read(name) for name in sent.namelist() if not name.endswith("/")}
+        # Beside the packages lies what holds for this one run, such as where its temporary files are.
+        return {
+            name: sent.read(name) for name in sent.namelist() if name.startswith(_PACKAGES) and name.endswith(".py")
+        }
 
 
 def merge(declared: t.Mapping[str, dict[str, t.Any]], changes: t.Mapping[str, dict[str, t.Any] | None]) -> Declared:

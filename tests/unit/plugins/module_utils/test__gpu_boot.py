@@ -76,6 +76,19 @@ def test_what_is_declared_is_there_once_and_the_second_time_changes_nothing(tmp_
     assert declare(tmp_path, {"GPU-1": ONE}) == []
 
 
+def test_what_holds_for_one_run_only_makes_no_difference(
+    tmp_path: Path, payload: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ansible adds a sitecustomize.py that names the run's temporary directory."""
+    declare(tmp_path / "root", {"GPU-1": ONE})
+    other = tmp_path / "other.zip"
+    other.write_bytes(payload.read_bytes())
+    with zipfile.ZipFile(other, "a") as sent:
+        sent.writestr("sitecustomize.py", "elsewhere = 1")
+    monkeypatch.setattr(sys.modules["__main__"], "_modlib_path", str(other))
+    assert declare(tmp_path / "root", {"GPU-1": ONE}) == []
+
+
 def test_tasks_for_different_gpus_do_not_undo_each_other(tmp_path: Path) -> None:
     declare(tmp_path, {"GPU-1": ONE})
     declare(tmp_path, {"GPU-2": ONE})
