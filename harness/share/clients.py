@@ -75,7 +75,8 @@ class Client:
             )
         else:
             say(at=time.monotonic(), steps=steps, wrong=wrong, code=0, error="", longest_step_s=longest)
-            self.commands.get()
+            if self.commands.get().get("do") == "quit":
+                return
         self.wait()
 
     def wait(self) -> None:

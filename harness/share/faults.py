@@ -24,6 +24,8 @@ ANSWER_S = 6.0
 # How long a victim is watched after the fault, and how long service is waited for.
 WATCHED_S = 1.5
 SERVICE_S = 12.0
+# How long both run before the fault.
+CALM_S = 0.5
 PROBE_S = 6.0
 CASE_S = 7.0
 GIB = 1 << 30
@@ -100,7 +102,7 @@ class Faults:
             raise Lost(f"not in its mode: {', '.join(wrong)}")
         daemon = self.daemons.get(case.victim)
         servers = daemon.servers() if daemon else []
-        time.sleep(0.5)
+        time.sleep(CALM_S)
         done = time.monotonic()
         found["offender"] = self.offend(case, offender)
         found["server_states"] = self.watch_server(daemon, servers, done)

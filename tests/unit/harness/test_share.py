@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -34,6 +34,7 @@ read verb rest
 echo "$verb $rest" >> {folder}/verbs
 case "$verb" in
     get_server_list) echo 4711 ;;
+    get_server_status) [ -e "$CUDA_MPS_PIPE_DIRECTORY/fault" ] && echo FAULT || echo ACTIVE ;;
     get_client_list) echo 4712 ;;
     quit) rm "$CUDA_MPS_PIPE_DIRECTORY/control" ;;
 esac
@@ -342,111 +343,102 @@ def test_a_daemon_ends_when_the_bench_is_killed(control: Path):
 # Faults
 
 
-class Client:
-    """A client of clients.py, by a script of what it answers."""
-
-    dead: ClassVar[set[str]] = set()
-
-    def __init__(self, module: str, role: str, *arguments: str, environment: Record) -> None:
-        self.role, self.pid = role, 99
-        self.server = environment.get("name", "")
-        self.proof = {"mps": int(bool(self.server)), "multiprocessors": 132}
-        self.asked = 0
-        self.killed = False
-
-    def send(self, **command: Any) -> None:
-        if self.role == "offender" and command["do"] in ("illegal", "assertion"):
-            Client.dead.add(self.server)
-
-    def hear(self, seconds: float) -> Record:
-        self.asked += 1
-        if self.role == "probe":
-            refused = {"refused": "CUDA_ERROR_MPS_SERVER_NOT_READY", "code": 807}
-            return refused if self.server in Client.dead else {"ready": True, "right": True, "proof": self.proof}
-        if self.asked == 1:
-            return {"ready": True, "proof": self.proof}
-        if self.role == "offender":
-            return {"at": 0.0, "code": 700, "error": "CUDA_ERROR_ILLEGAL_ADDRESS"}
-        code = 700 if self.server and self.server in Client.dead else 0
-        return {"at": time.monotonic(), "steps": 9, "wrong": 0, "code": code, "error": "", "longest_step_s": 0.01}
-
-    def kill(self) -> None:
-        self.killed = True
-
-
-class Server:
-    def __init__(self, name: str, *options: str) -> None:
-        self.environment = {"name": name}
-        self.told: list[str] = []
-
-    def servers(self) -> list[int]:
-        return [4711]
-
-    def tell(self, verb: str, seconds: float = 1) -> tuple[int, str]:
-        self.told.append(verb)
-        return 0, "ACTIVE"
-
-    def words(self, lines: int = 1) -> str:
-        return ""
-
-    def close(self) -> None:
-        pass
+@pytest.fixture
+def cuda(control: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A CUDA driver and MPS on the processor; the clients are real processes."""
+    folder = tmp_path_factory.mktemp("cuda")
+    source = ROOT / "tests/unit/fixtures/cuda/libcuda.c"
+    command = ["gcc", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", folder / "libcuda.so.1", source]
+    subprocess.run(command, check=True)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
+    for name, seconds in (("WATCHED_S", 0.3), ("CALM_S", 0.1), ("SERVICE_S", 1.0)):
+        monkeypatch.setattr(faults, name, seconds)
+    return folder
 
 
 @pytest.fixture
-def contained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    Client.dead = set()
-    ended: list[Client] = []
+def short(cuda: Path, tmp_path: Path) -> Any:
+    """Run cases of faults.py and return what they recorded."""
 
-    def gone(clients: list[Client]) -> None:
-        ended.extend(clients)
-        if any(client.role == "victim" for client in clients):
-            Client.dead = set()
-
-    monkeypatch.setattr(faults, "Process", Client)
-    monkeypatch.setattr(faults, "end", gone)
-    monkeypatch.setattr(mps, "Daemon", Server)
-    monkeypatch.setattr(faults, "WATCHED_S", 0.15)
-
-    def run(*cases: faults.Case, seconds: float = 60) -> list[Record]:
+    def run(what: str, *arguments: Any, seconds: float = 90) -> list[Record]:
         records: list[Record] = []
-        tried = faults.Faults(tmp_path, time.monotonic() + seconds, lambda kind, record: records.append(record))
-        tried.contain(cases)
-        assert {id(client) for client in tried.clients} <= {id(client) for client in ended}
+        empty = tmp_path / "empty"
+        empty.mkdir(exist_ok=True)
+        tried = faults.Faults(empty, time.monotonic() + seconds, lambda kind, record: records.append(record))
+        getattr(tried, what)(*arguments)
+        assert (tried.clients, tried.daemons) == ([], {})
         return records
 
     return run
 
 
-def test_a_fault_under_one_server_is_told_from_one_beside_it(contained: Any):
-    cases = [case for case in faults.CASES if case.fault == "illegal"]
+def cases(*wanted: tuple[str, str]) -> list[faults.Case]:
+    return [case for case in faults.CASES if (case.name, case.fault) in wanted]
 
-    found = {record["case"]: record for record in contained(*cases)}
 
+def test_a_fault_under_one_server_is_told_from_one_beside_it(short: Any):
+    records = short("contain", cases(("E1", "illegal"), ("E2", "illegal"), ("E4", "illegal")))
+
+    found = {record["case"]: record for record in records}
     assert {name: record["victim"]["survived"] for name, record in found.items()} == {
         "E1": True,
         "E2": False,
         "E4": True,
     }
+    assert found["E1"]["offender"]["error"] == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    assert found["E2"]["victim"]["code"] == 700
+    assert found["E2"]["victim"]["steps"] > 0
+    assert found["E2"]["server_states"][-1][1] == ["4711 FAULT"]
     assert found["E2"]["new_client_at_once"]["code"] == 807
-    assert found["E2"]["service_after_exit_s"] is not None
-    assert found["E2"]["server_states"][0][1] == ["4711 ACTIVE"]
+    assert found["E2"]["service_after_exit_s"] is None
+    assert found["E4"]["new_client_at_once"]["right"]
 
 
-def test_an_offender_is_terminated_before_it_is_killed(contained: Any):
-    (record,) = contained(next(case for case in faults.CASES if case.name == "E3"))
+def test_an_offender_is_killed_in_the_middle_of_its_work_and_terminated_before_where_asked(short: Any, control: Path):
+    first, second = short("contain", cases(("E1", "kill"), ("E3", "kill")))
 
-    assert record["offender"]["killed"]
-    assert record["offender"]["terminate_client"] == {"status": 0, "words": "ACTIVE"}
-
-
-def test_a_fault_that_the_time_does_not_reach_is_marked(contained: Any):
-    assert contained(faults.CASES[0], seconds=1)[0]["failed"] == "no time"
+    assert first["offender"] == {"killed": True}
+    assert second["offender"]["terminate_client"]["status"] == 0
+    assert any(line.startswith("terminate_client 4711 ") for line in (control / "verbs").read_text().splitlines())
+    assert [record["victim"]["survived"] for record in (first, second)] == [True, True]
 
 
-def test_a_client_outside_its_mode_fails_the_case(contained: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(Server, "__init__", lambda self, name, *options: setattr(self, "environment", {}))
+def test_a_client_that_takes_all_memory_is_told_so(short: Any):
+    (record,) = short("contain", cases(("E1", "memory")))
 
-    (record,) = contained(next(case for case in faults.CASES if case.name == "E2"))
+    assert record["offender"]["error"] == "CUDA_ERROR_OUT_OF_MEMORY"
+    assert record["victim"]["survived"]
+
+
+def test_a_fault_that_the_time_does_not_reach_is_marked(short: Any):
+    assert short("contain", cases(("E1", "illegal")), seconds=1)[0]["failed"] == "no time"
+
+
+def test_a_client_outside_its_mode_fails_the_case(short: Any, monkeypatch: pytest.MonkeyPatch):
+    """A directory without a server lets the client run outside MPS, without a word."""
+    plain = faults.Faults.client
+    monkeypatch.setattr(
+        faults.Faults, "client", lambda self, role, daemon, *rest, **own: plain(self, role, "", *rest, **own)
+    )
+
+    (record,) = short("contain", cases(("E2", "illegal")))
 
     assert record["failed"] == "not in its mode: victim, offender"
+
+
+def test_what_a_limit_of_memory_holds_is_recorded(short: Any, control: Path):
+    found = {record["case"]: record for record in short("limit_memory")}
+
+    assert found["environment 4 GiB"]["taken_gib"] == 4
+    assert found["environment 4 GiB"]["error"] == "CUDA_ERROR_OUT_OF_MEMORY"
+    assert found["none: MPS without a limit"]["taken_gib"] == 12
+    assert found["time-sliced, environment 4 GiB"]["taken_gib"] == 12
+    assert all(record["neighbour_unharmed"] for record in found.values())
+    assert "set_default_device_pinned_mem_limit 0 4G" in (control / "verbs").read_text().splitlines()
+
+
+def test_partitions_are_tried(cuda: Path, tmp_path: Path):
+    found = faults.Faults(tmp_path, time.monotonic() + 60, lambda kind, record: None).probe_partitions("GPU-1")
+
+    assert found["started"]
+    assert found["client_without_partition"]["right"]
