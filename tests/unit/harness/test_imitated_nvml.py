@@ -79,6 +79,18 @@ def test_another_process_sees_what_this_one_has_set(machine: Machine, h200: Hand
     assert machine.writes == 2
 
 
+def test_no_change_is_lost_when_processes_write_at_once(machine: Machine) -> None:
+    program = (
+        "import pynvml as n; n.nvmlInit(); g = n.nvmlDeviceGetHandleByIndex({});"
+        "[n.nvmlDeviceSetPersistenceMode(g, i % 2) for i in range(101)]"
+    )
+    writers = [subprocess.Popen([sys.executable, "-c", program.format(gpu)]) for gpu in (0, 1, 0)]
+    machine.set(0, temperature__gpu=77)
+    assert [writer.wait() for writer in writers] == [0, 0, 0]
+    assert machine.writes == 303
+    assert nvml.nvmlDeviceGetTemperatureV(nvml.nvmlDeviceGetHandleByIndex(0), 0) == 77
+
+
 def test_what_is_not_imitated_is_no_made_up_value(h200: Handle) -> None:
     with refused("FunctionNotFound"):
         nvml.nvmlDeviceGetPerformanceModes(h200)
@@ -204,6 +216,35 @@ def test_the_driver_places_small_instances_in_its_own_order(h200: Handle) -> Non
     assert [info.placement.start for info in made] == [6, 4, 5, 0, 1, 2, 3]
     with refused("InsufficientResources"):
         nvml.nvmlDeviceCreateGpuInstance(h200, 19)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "fits"),
+    [
+        ("H200", ["3g.71gb", "4g.71gb"], True),
+        ("H200", ["3g.71gb", "3g.71gb", "1g.18gb"], False),
+        ("H200", ["1g.18gb+me", "1g.18gb+me"], False),
+        ("A30", ["2g.12gb+me", "1g.6gb+me"], False),
+        ("RTX PRO 6000", ["2g.48gb", "1g.24gb", "1g.24gb+gfx"], True),
+        ("RTX PRO 6000", ["1g.24gb"] * 4, True),
+        ("RTX PRO 6000", ["4g.96gb", "1g.24gb"], False),
+    ],
+)
+def test_instances_fit_as_their_memory_and_engines_do(name: str, wanted: list[str], fits: bool) -> None:
+    facts = imitated_nvml.model(name)
+    ids = {facts[key][4:]: int(facts[key[:-4] + "id"]) for key in facts if key.endswith(".name")}
+    with fake([name]) as machine:
+        machine.set(0, mig__mode=1)
+        nvml.nvmlInit()
+        gpu = nvml.nvmlDeviceGetHandleByIndex(0)
+        *first, last = (ids[profile] for profile in wanted)
+        for profile in first:
+            nvml.nvmlDeviceCreateGpuInstance(gpu, profile)
+        if fits:
+            nvml.nvmlDeviceCreateGpuInstance(gpu, last)
+        else:
+            with refused("InsufficientResources"):
+                nvml.nvmlDeviceCreateGpuInstance(gpu, last)
 
 
 def test_an_instance_with_something_in_it_is_not_destroyed(machine: Machine, h200: Handle) -> None:

@@ -64,3 +64,53 @@ def test_the_recorder_needs_nothing_but_the_binding(tmp_path: Path) -> None:
         command = [sys.executable, "-S", script]
         printed = subprocess.run(command, cwd=tmp_path, env=env, check=True, stdout=subprocess.PIPE, text=True).stdout
     assert json.loads(printed)["device"]["nvmlDeviceGetName"] == {"result": "SUCCESS", "value": "NVIDIA H100 80GB HBM3"}
+
+
+# --- The imitation answers as a real card did ---
+
+# The card of a recording, by the name that it tells.
+MODELS = {imitated_nvml.model(name)["name"]: name for name in imitated_nvml.models()}
+
+# What is of one machine or one moment: only the type of these is held to. Everything else is of the model, and equal.
+PASSING = re.compile(
+    r"""system:\ nvmlSystemGet
+    | device:\ nvmlDeviceGet(
+        (Affinity|CpuAffinity|MemoryAffinity|BoardId|BoardPartNumber|Inforom|IrqNum|MinorNumber|ModuleId|NumaNodeId|PciInfo|VbiosVersion)
+        | (GspFirmwareVersion|PcieReplayCounter|PcieThroughput|PersistenceMode|PerformanceState|PowerState|PowerUsage)
+        | (CurrentClocks(Event|Throttle)Reasons|Temperature(V|\(0\))|MarginTemperature|TotalEnergyConsumption|UtilizationRates)
+        | (ClockInfo|Clock\(\d,\ 0\)|.*RunningProcesses|CurrPcie|PcieSpeed|NvLinkRemotePciInfo|.*Utilization$)
+    )
+    | device:\ field\ (82|83|94|185|186|191|197|198)$
+    """,
+    re.VERBOSE,
+)
+PASSING_PARTS = {"used", "free"}
+
+
+def shape(value: Any) -> Any:
+    """The types in a value."""
+    if isinstance(value, dict):
+        return {key: shape(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [shape(value[0])] if value else []
+    return type(value).__name__
+
+
+def comparable(name: str, answer: dict[str, Any]) -> Any:
+    value = answer.get("value")
+    if isinstance(value, dict):
+        value = {key: part for key, part in value.items() if key not in PASSING_PARTS}
+    return answer["result"], shape(value) if PASSING.match(name) else value
+
+
+@pytest.mark.parametrize("name", sorted(RECORDINGS))
+def test_the_imitation_answers_as_the_real_card(name: str) -> None:
+    real = queries(RECORDINGS[name])
+    imitated = queries(recorded_here(MODELS[real["device: nvmlDeviceGetName"]["value"]]))
+    differences = {
+        query: (comparable(query, answer), comparable(query, imitated[query]))
+        for query, answer in real.items()
+        if imitated[query]["result"] != "FUNCTION_NOT_FOUND"
+        and comparable(query, answer) != comparable(query, imitated[query])
+    }
+    assert differences == {}
