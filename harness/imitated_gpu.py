@@ -46,6 +46,8 @@ UNIT = "rigwright-imitated-gpu.service"
 VGA = "030000"
 DRIVER = imitated_nvml.DRIVER
 CUDA = "libcuda.so.1"
+LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+FIRMWARE = "/usr/lib/firmware/nvidia"
 SLOW_S = 600  # a kernel is downloaded and its initramfs made
 APT_GET = "DEBIAN_FRONTEND=noninteractive apt-get --yes --no-install-recommends"
 
@@ -89,17 +91,22 @@ def gpus(device_ids: Sequence[str], pci_class: str = VGA) -> list[dict[str, str]
 
 def imitate_driver(machine: Machine, cards: Sequence[Mapping[str, str]], version: str = DRIVER) -> None:
     """Make a machine with these GPUs of a sandbox host, on which a driver of this version is installed and loaded, and reboot it."""
-    library = f"/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.{version}"
-    files = {
-        library: Entry(imitated_nvml.library(version).read_bytes(), mode=0o755),
-        library.replace("nvidia-ml", "cuda"): Entry(compiled(None, "-shared", "-nostdlib", soname=CUDA), mode=0o755),
-        "/usr/bin/nvidia-smi": Entry(imitated_nvml.nvidia_smi().read_bytes(), mode=0o755),
-        **table(cards, version),
-    }
-    earlier = "/usr/lib/x86_64-linux-gnu/lib{nvidia-ml,cuda}.so.*"
-    machine.must(f"rm -rf {earlier} /usr/lib/firmware/nvidia; mkdir -p /usr/lib/firmware/nvidia/{version}")
+    earlier = f"{LIBRARIES}/lib{{nvidia-ml,cuda}}.so.* {FIRMWARE}"
+    libcuda = Entry(compiled(None, "-shared", "-nostdlib", soname=CUDA), mode=0o755)
+    files = {**user_space(version), f"{LIBRARIES}/libcuda.so.{version}": libcuda, **table(cards, version)}
+    machine.must(f"rm -rf {earlier}; mkdir -p {FIRMWARE}/{version}")
     described = [{**card, "name": imitated_nvml.model(model_of(card))["name"]} for card in cards]
     boot_as(machine, {"gpus": described, "refuses": {}, "driver": version}, files, then="ldconfig")
+
+
+def user_space(version: str = DRIVER) -> dict[str, Entry]:
+    """NVML and nvidia-smi, as `Machine.put` takes them; ldconfig has to be run then."""
+    return {
+        f"{LIBRARIES}/{imitated_nvml.SONAME.removesuffix('.1')}.{version}": Entry(
+            imitated_nvml.library(version).read_bytes(), mode=0o755
+        ),
+        "/usr/bin/nvidia-smi": Entry(imitated_nvml.nvidia_smi().read_bytes(), mode=0o755),
+    }
 
 
 def model_of(card: Mapping[str, str]) -> str:
@@ -110,18 +117,18 @@ def model_of(card: Mapping[str, str]) -> str:
     return known[card["device"]]
 
 
-def table(cards: Sequence[Mapping[str, str]], version: str = DRIVER) -> dict[str, Entry]:
-    """The state of an NVML that has just these GPUs, as `Machine.put` takes it: put it there, and NVML has them at once."""
+def table(cards: Sequence[Mapping[str, str]], version: str = DRIVER, *, device_nodes: bool = True) -> dict[str, Entry]:
+    """The state of an NVML that has just these GPUs, as `Machine.put` takes it: put it there, and NVML has them at once.
+
+    A program sees the GPUs whose device nodes it has, or without `device_nodes` all.
+    """
     found = [
         imitated_nvml.Gpu(index, model_of(card), card["uuid"], card["address"]) for index, card in enumerate(cards)
     ]
-    # Who has which GPU goes by its device node.
-    facts = imitated_nvml.initial_state(found, version) | {"nodes": "1"}
+    facts = imitated_nvml.initial_state(found, version) | ({"nodes": "1"} if device_nodes else {})
     # A program reads the state again when its serial number is another.
     serial = zlib.crc32(json.dumps(facts).encode())
-    return {
-        f"/usr/lib/firmware/nvidia/{version}/gsp_imitated.bin": Entry(imitated_nvml.as_text(facts, serial).encode())
-    }
+    return {f"{FIRMWARE}/{version}/gsp_imitated.bin": Entry(imitated_nvml.as_text(facts, serial).encode())}
 
 
 def boot_as(machine: Machine, described: Mapping[str, object], files: Mapping[str, Entry], then: str = "true") -> None:

@@ -1,6 +1,6 @@
 """Real trainings with Debian 13's PyTorch: by the host's interpreter, by one that lies where conda's would, and in containers.
 
-No GPU computes here. What is told of GPUs goes by an imitated nvidia-smi and an imitated libcuda; tests/hardware has a real one.
+No GPU computes here. What is told of GPUs goes by the imitated nvidia-smi and an imitated libcuda; tests/hardware has a real one.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from harness import fingerprint
+from harness import fingerprint, imitated_gpu, imitated_nvml
 from harness.clients import Entry, Machine, kept
 
 Apply = Callable[..., Any]
 
-NVIDIA_SMI = "/usr/local/bin/nvidia-smi"
+NVML = f"{imitated_gpu.LIBRARIES}/{imitated_nvml.SONAME}"
 LIBCUDA = "/usr/local/lib/libcuda.so.1"
 UUID = "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"  # as molecule/smoke_test/imitated_cuda.c has it
 FIGURES = re.compile(
@@ -233,10 +233,14 @@ def test_without_docker_the_role_is_named(failed: Any, machine: Callable[[str], 
 def gpu(machine: Callable[[str], Machine]) -> Iterator[Machine]:
     """A host whose nvidia-smi lists a GPU."""
     target = machine("debian13")
-    with kept([target], NVIDIA_SMI):
-        lines = f"#!/bin/sh\necho 'GPU 0: NVIDIA imitation (UUID: {UUID})'\n"
-        target.put({NVIDIA_SMI: Entry(lines.encode(), mode=0o755)})
+    files = imitated_gpu.user_space()
+    table = imitated_gpu.table([{"device": "2684", "uuid": UUID, "address": "0000:41:00.0"}], device_nodes=False)
+    with kept([target], *files, NVML, imitated_gpu.FIRMWARE):
+        target.must(f"mkdir -p {imitated_gpu.FIRMWARE}/{imitated_gpu.DRIVER}")
+        target.put({**files, **table})
+        target.must("ldconfig")
         yield target
+    target.must("ldconfig")
 
 
 @pytest.fixture
