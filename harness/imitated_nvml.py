@@ -35,6 +35,8 @@ from harness.lab import ROOT
 SOURCES = Path(__file__).with_name("nvml")
 MODELS = SOURCES / "models"
 BUILDS = ROOT / ".cache/nvml"
+LIBRARY = ("state.c", "nvml.c", "links.c", "use.c", "modes.c", "health.c", "mig.c", "compute.c", "machine.c")
+HEADERS = ("state.h", "api.h", "mig.h")
 SONAME = "libnvidia-ml.so.1"
 DRIVER = "580.159.04"
 STATE = "RIGWRIGHT_NVML_STATE"
@@ -65,7 +67,7 @@ def library(driver: str = DRIVER) -> Path:
     """libnvidia-ml.so.1, compiled unless it lies there. `driver` is only of use where no variable names the state."""
     # Without a library of its own it goes with the libc of any host.
     options = ("-shared", "-nostdlib", f'-DDRIVER="{driver}"', f"-Wl,-soname,{SONAME}")
-    return compiled(SONAME, ("state.c", "nvml.c", "mig.c"), options)
+    return compiled(SONAME, LIBRARY, options)
 
 
 @functools.cache
@@ -75,7 +77,7 @@ def nvidia_smi() -> Path:
 
 
 def compiled(name: str, files: Sequence[str], options: Sequence[str]) -> Path:
-    content = b"".join((SOURCES / file).read_bytes() for file in (*files, "state.h")) + repr((FLAGS, options)).encode()
+    content = b"".join((SOURCES / file).read_bytes() for file in (*files, *HEADERS)) + repr((FLAGS, options)).encode()
     made = BUILDS / hashlib.sha256(content).hexdigest()[:16] / name
     if not made.exists():
         made.parent.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,8 @@
 #define STATE_H
 #include <stddef.h>
 
+#pragma GCC visibility push(hidden) /* programs have functions of these names, too */
+
 typedef unsigned long long u64;
 
 /* nvmlReturn_t */
@@ -53,4 +55,5 @@ u64 number_or(int gpu, u64 otherwise, const char *format, ...) __attribute__((fo
 int text(int gpu, char *target, unsigned size, const char *format, ...) __attribute__((format(printf, 4, 5)));
 u64 parse(const char **text); /* the next number of a list, decimal or 0x...; moves on behind it and its separator */
 int give_text(char *target, unsigned size, const char *source);
+#pragma GCC visibility pop
 #endif
