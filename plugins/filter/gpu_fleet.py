@@ -22,30 +22,50 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Name the GPUs that are slower than others of their model
-  ansible.builtin.debug:
-    msg: "{{ {'ws1': accept_1.gpus, 'ws2': accept_2.gpus} | rigwright.workstation.gpu_fleet }}"
+- name: Record the GPUs that are slower than others of their model
+  rigwright.workstation.finding:
+    findings: "{{ ({'ws1': accept_1.gpus, 'ws2': accept_2.gpus} | rigwright.workstation.gpu_fleet)[inventory_hostname] }}"
 """
 
 RETURN = r"""
 _value:
-  description: What was found - C(host), C(uuid), C(verdict), C(test), C(evidence), C(next_step). Empty when they are alike.
-  type: list
-  elements: dict
+  description: For each host a list of findings, as M(rigwright.workstation.finding) takes them. One that passes when nothing differs.
+  type: dict
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept as accept
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept_compare as compare
 
 
-def gpu_fleet(accounts: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """Return the problems of GPUs beside others of their model."""
+def gpu_fleet(accounts: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[dict[str, str]]]:
+    """Return the findings of each host."""
     if not isinstance(accounts, Mapping):
         raise AnsibleFilterError("gpu_fleet takes a mapping of hosts, each with the `gpus` that gpu_accept returned")
-    return compare.fleet([{"host": host, **gpu} for host, gpus in accounts.items() for gpu in gpus])
+    problems = compare.fleet([{"host": host, **gpu} for host, gpus in accounts.items() for gpu in gpus])
+    found = {}
+    for host, gpus in accounts.items():
+        own = [
+            {
+                "id": f"gpu_fleet.{one['uuid']}_{one['test']}",
+                "status": accept.STATUSES[one["verdict"]],
+                "evidence": f"{one['test']}: {one['evidence']}",
+                "remedy": one["next_step"],
+            }
+            for one in problems
+            if one["host"] == host
+        ]
+        alike = {
+            "id": "gpu_fleet.alike",
+            "status": "pass" if gpus else "skip",
+            "evidence": "no GPU differs from others of its model" if gpus else "no GPU was measured",
+            "remedy": "",
+        }
+        found[host] = own or [alike]
+    return found
 
 
 class FilterModule:

@@ -342,6 +342,27 @@ def not_measured(card: Facts, evidence: str, next_step: str) -> Facts:
     }
 
 
+# A card that was not measured has not failed either: it may be in use, or lack PyTorch.
+STATUSES = {PASSED: "pass", SLOWER: "warn", POWER: "fail", COOLING: "fail", HARDWARE: "fail", NOT_MEASURED: "warn"}
+
+
+def finding(report: Facts) -> dict[str, str]:
+    """What is recorded of a card, as M(rigwright.workstation.finding) takes it."""
+    name = report["uuid"] or f"index_{report['index']}"
+    problems = report["problems"]
+    told = [f"{one['test']}: {one['evidence']}" if one["test"] else one["evidence"] for one in problems]
+    figures_told = [
+        f"{test} {facts['value']:g} {facts['unit']}" + (f" ({facts['efficiency']:.0%})" if facts["efficiency"] else "")
+        for test, facts in report["tests"].items()
+    ]
+    return {
+        "id": f"gpu_accept.{name}",
+        "status": STATUSES[report["verdict"]],
+        "evidence": f"{report['name'] or 'GPU'}, {report['verdict']}: {'; '.join(told or figures_told)}",
+        "remedy": "; ".join(dict.fromkeys(one["next_step"] for one in problems)),
+    }
+
+
 def failure(outcome: t.Any, python: str) -> tuple[str, str] | None:
     """Why a program's outcome is no measurement, and what to do; None when it is one."""
     failed = next((event for event in outcome.events if event.get("event") == "failed"), None)

@@ -99,6 +99,10 @@ EXAMPLES = r"""
     python: /opt/conda/envs/torch/bin/python
   register: accept
 
+- name: Record what was found
+  rigwright.workstation.finding:
+    findings: "{{ accept.findings }}"
+
 - name: Burn one in for an hour
   rigwright.workstation.gpu_accept:
     python: /opt/conda/envs/torch/bin/python
@@ -188,6 +192,16 @@ gpus:
       problems: []
       notes: []
       tests: {copy: {value: 4300.0, unit: gb_s, ceiling: 4800.0, efficiency: 0.9, wrong: 0}}
+findings:
+  description: One for each GPU, as M(rigwright.workstation.finding) takes them. V(slower) and V(not_measured) are warnings.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - id: gpu_accept.GPU-8f2c1a90-5d3e-4b7a-9c61-2e0f4d7b8a15
+      status: pass
+      evidence: "NVIDIA H200, passed: copy 4300 gb_s (87%)"
+      remedy: ""
 """
 
 import json
@@ -357,6 +371,7 @@ def run(module: AnsibleModule, nvml: Nvml) -> dict[str, t.Any]:
         "changed": bool(after),
         "verdict": accept.worst([one for report in reports for one in report["problems"]]),
         "gpus": reports,
+        "findings": [accept.finding(report) for report in reports],
         "diff": {
             "before": "".join(text_of(one) for one in before.values()),
             "after": "".join(text_of(one) for one in after.values()),

@@ -16,6 +16,7 @@ record = {{"uuid": os.environ["CUDA_VISIBLE_DEVICES"], "uid": os.getuid(), "want
 open({record!r}, "a").write(json.dumps(record) + "\\n")
 def say(**event):
     print(json.dumps(event), flush=True)
+slow = 1
 {before}
 print("a library prints what it likes")
 say(event="started", torch="2.11.0+cu130", side=8192)
@@ -27,14 +28,14 @@ for test in [*("matmul_" + dtype for dtype in wanted["dtypes"]), "copy", "h2d", 
     for number in range(wanted["windows"]):
         begun = time.monotonic()
         time.sleep(0.03)
-        event = dict(event="window", test=test, value=values[test], unit=unit, wrong=0)
+        event = dict(event="window", test=test, value=values[test] * (slow if test == "copy" else 1), unit=unit, wrong=0)
         say(**event, **{{"from": begun, "to": time.monotonic()}})
 say(event="done")
 """
 
 
 def write(folder: Path, before: str = "", **values: float) -> Path:
-    """An interpreter in *folder*. *before* are lines of Python that it runs first; what it was asked for is appended to record.jsonl."""
+    """An interpreter in *folder*. *before* are lines of Python that it runs first, which may set `slow` for its copies; what it was asked for is appended to record.jsonl."""
     program = folder / "python"
     text = TEXT.format(
         python=sys.executable, record=str(folder / "record.jsonl"), before=before, values={**HEALTHY, **values}

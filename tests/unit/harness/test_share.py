@@ -348,7 +348,18 @@ def cuda(control: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: p
     """A CUDA driver and MPS on the processor; the clients are real processes."""
     folder = tmp_path_factory.mktemp("cuda")
     source = ROOT / "tests/unit/fixtures/cuda/libcuda.c"
-    command = ["gcc", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", folder / "libcuda.so.1", source]
+    command = [
+        "gcc",
+        "-O2",
+        "-shared",
+        "-fPIC",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-o",
+        f"{folder}/libcuda.so.1",
+        str(source),
+    ]
     subprocess.run(command, check=True)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
     for name, seconds in (("WATCHED_S", 0.3), ("CALM_S", 0.1), ("SERVICE_S", 1.0)):

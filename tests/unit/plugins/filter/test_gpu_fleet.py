@@ -9,6 +9,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.rigwright.workstation.plugins.filter.gpu_fleet import FilterModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept as accept
+from ansible_collections.rigwright.workstation.plugins.module_utils._finding import parse
 
 from tests.unit.gpu_reports import REQUEST, card, events, samples
 
@@ -19,14 +20,19 @@ def report(uuid: str, **values: float) -> dict[str, Any]:
     return accept.report(card(uuid=uuid), card(), REQUEST, events(**values), samples(), [])
 
 
-def test_the_slow_one_is_named_with_its_host():
+def test_the_slow_one_is_named_on_its_host():
     found = gpu_fleet({"ws1": [report("GPU-a"), report("GPU-b")], "ws2": [report("GPU-c", copy=3000)]})
 
-    assert {(one["host"], one["uuid"], one["test"]) for one in found} == {("ws2", "GPU-c", "copy")}
+    assert [(one["id"], one["status"]) for one in found["ws2"]] == [("gpu_fleet.GPU-c_copy", "warn")]
+    assert found["ws2"][0]["remedy"]
+    assert [(one["id"], one["status"]) for one in found["ws1"]] == [("gpu_fleet.alike", "pass")]
 
 
-def test_hosts_without_gpus_have_nothing_to_compare():
-    assert gpu_fleet({"ws1": [], "ws2": []}) == []
+def test_every_finding_can_be_recorded():
+    found = gpu_fleet({"ws1": [report("GPU-a"), report("GPU-b"), report("GPU-c", copy=3000)], "ws2": []})
+
+    assert all(parse(one) for findings in found.values() for one in findings)
+    assert found["ws2"][0]["status"] == "skip"
 
 
 def test_a_list_is_refused():

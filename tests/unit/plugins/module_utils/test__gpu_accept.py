@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept as accept
+from ansible_collections.rigwright.workstation.plugins.module_utils._finding import parse
 
 from tests.unit.gpu_reports import COUNTERS, HEALTHY, REQUEST, card, events, samples
 
@@ -351,3 +352,28 @@ def test_only_what_the_card_has_is_multiplied(capability: str | None, brand: str
 
 def test_the_example_is_as_measured():
     assert set(report()["tests"]) == set(HEALTHY)
+
+
+@pytest.mark.parametrize(
+    ("values", "status", "words"),
+    [
+        ({}, "pass", "NVIDIA H200, passed: matmul_bf16 780 tflops (85%)"),
+        ({"copy": 1000}, "fail", "NVIDIA H200, hardware: copy: 1000 of"),
+    ],
+)
+def test_a_finding_tells_figures_or_what_is_wrong(values: dict[str, float], status: str, words: str):
+    found = accept.finding(report(values))
+
+    assert parse(found)["status"] == status
+    assert found["evidence"].startswith(words)
+
+
+def test_a_card_that_was_not_measured_is_a_warning_also_when_it_is_lost():
+    lost = accept.finding(accept.not_measured(card(uuid=None, name=None), "it does not answer: GPU_IS_LOST", "reboot"))
+
+    assert parse(lost) == {
+        "id": "gpu_accept.index_0",
+        "status": "warn",
+        "evidence": "GPU, not_measured: it does not answer: GPU_IS_LOST",
+        "remedy": "reboot",
+    }

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The real playbook on three hosts, which all are this machine, with an imitated GPU and an imitated Python that measures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.imitated_nvml import fake
+from tests.unit import measuring_program
+
+CHECKOUT = Path(__file__).parents[3]
+HOSTS = ("one", "two", "three")
+LOOK = "- ansible.builtin.set_fact: {cacheable: true, rigwright: {nvidia_gpus: ['0000:41:00.0'], uid: 0}}\n"
+
+
+@pytest.fixture
+def play(run_plays, tmp_path, monkeypatch):
+    collection = tmp_path / "collections/ansible_collections/rigwright/workstation"
+    (collection / "roles/common/tasks").mkdir(parents=True)
+    (collection / "roles/common/tasks/look_at_host.yml").write_text(LOOK)
+    for part in ("galaxy.yml", "meta", "playbooks", "plugins"):
+        (collection / part).symlink_to(CHECKOUT / part)
+
+    def run(before: str = "", **variables):
+        python = measuring_program.write(tmp_path, before)
+        given = {
+            "ansible_become": False,
+            "gpu_accept_python": str(python),
+            "gpu_accept_quick": True,
+            "gpu_accept_user": "root",
+            "gpu_accept_baseline": "ignore",
+            "gpu_accept_file": str(tmp_path / "gpus.json"),
+            **variables,
+        }
+        plays = [{"import_playbook": "rigwright.workstation.gpu_accept"}]
+        (tmp_path / "groups.yml").write_text(json.dumps({"workstations": {"hosts": dict.fromkeys(HOSTS)}}))
+        with fake(["H200"]) as machine:
+            for name, value in machine.env.items():
+                monkeypatch.setenv(name, value)
+            machine.set(
+                0, **{"clock.1.current": 1700, "power.usage": 690000, "temperature.gpu": 60, "events.current": 4}
+            )
+            return run_plays(plays, "-i", "groups.yml", "-e", json.dumps(given), hosts=HOSTS)
+
+    return run
+
+
+def test_healthy_cards_pass_and_are_written_to_a_file(play, tmp_path):
+    run = play()
+
+    assert run.rc == 0, run.output
+    accounts = json.loads((tmp_path / "gpus.json").read_text())
+    assert {host: [gpu["verdict"] for gpu in gpus] for host, gpus in accounts.items()} == dict.fromkeys(
+        HOSTS, ["passed"]
+    )
+    findings = run.report["hosts"]["one"]["findings"]
+    assert [finding["status"] for finding in findings] == ["pass", "pass"]
+    assert "gpu_fleet.alike" in [finding["id"] for finding in findings]
+
+
+def test_the_host_whose_card_is_slow_fails_and_the_others_do_not(play, tmp_path):
+    # Who comes first has the slow card.
+    run = play(f"try: os.mkdir({str(tmp_path / 'slow')!r}); slow = 0.5\nexcept FileExistsError: slow = 1")
+
+    assert run.rc == 2, run.output
+    failed = {
+        host: [finding["id"].rpartition("_")[2] for finding in found["findings"] if finding["status"] != "pass"]
+        for host, found in run.report["hosts"].items()
+    }
+    assert sorted(len(ids) for ids in failed.values()) == [0, 0, 2], failed
+    assert "hardware: copy: 2150 of 4916" in " ".join(run.output.split())
+
+
+def test_a_host_without_a_gpu_has_nothing_to_measure(play):
+    run = play(workstation_gpu=False)
+
+    assert run.rc == 0, run.output
+    assert run.report["hosts"]["one"]["findings"] == []
