@@ -4,92 +4,70 @@
 
 # This module is private to the collection.
 
-"""What a reboot takes away from GPUs is brought back: a unit runs the same module again, with what was declared.
+"""What a reboot takes away from GPUs is brought back: a unit runs the code of a module again, with what was declared.
 
-A module that calls :func:`prepare`, and then writes what that gives, leaves below ``/var/lib/rigwright/gpu_boot/<module>``
+For a module such as gpu_mig there are
 
-* ``module.zip``: itself with all that it imports, as Ansible sent it, so that boot and playbook cannot disagree;
-* ``declared.json``: its parameters by UUID of the GPU, so that tasks for different GPUs do not undo each other;
-
-and the unit ``rigwright-<module>.service``, which runs the one with the other.
+* ``/usr/local/lib/rigwright/gpu_mig.pyz``: its code (:mod:`_boot_program`), so that boot and playbook cannot disagree;
+* ``/var/lib/rigwright_gpu_mig/declared.json``: its parameters by UUID of the GPU, so that tasks for different GPUs do not undo each other;
+* the unit ``rigwright-gpu-mig.service``, which runs the one with the other.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import os
 import stat
 import sys
 import typing as t
-import zipfile
 
+from ansible_collections.rigwright.workstation.plugins.module_utils import _boot_program
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
-DIRECTORY = "/var/lib/rigwright/gpu_boot"
 UNITS = "/etc/systemd/system"
-COLLECTION = "ansible_collections.rigwright.workstation"
-# The oldest time that a zip file can say: two archives of the same files are the same.
-_TIME = (1980, 1, 1, 0, 0, 0)
-_PACKAGES = ("ansible/", "ansible_collections/")
 # Who needs the GPUs as they are declared. What is not installed does not matter to systemd.
 _BEFORE = "nvidia-cdi-refresh.service docker.service containerd.service slurmd.service"
 _AFTER = "systemd-modules-load.service nvidia-persistenced.service nvidia-fabricmanager.service"
 
 Declared = dict[str, dict[str, t.Any]]
 
-# Each GPU in a process of its own: one that fails must not keep the others from their state.
-_MAIN = '''\
-"""Runs a module for each GPU with the parameters that were declared for it."""
-import json
-import runpy
-import subprocess
-import sys
-
-MODULE = {module!r}
-
-
-def run(parameters):
-    from ansible.module_utils import basic
-
-    basic._ANSIBLE_ARGS = json.dumps({{"ANSIBLE_MODULE_ARGS": parameters}}).encode()
-    basic._ANSIBLE_PROFILE = "legacy"
-    runpy.run_module(MODULE, run_name="__main__", alter_sys=True)
-
-
-with open(sys.argv[1], encoding="utf-8") as file:
-    declared = json.load(file)
-if len(sys.argv) > 2:
-    run(declared[sys.argv[2]])
-sys.exit(max(subprocess.call([sys.executable, *sys.argv, key]) for key in declared) if declared else 0)
-'''
-
 
 def unit_name(module: str) -> str:
     return f"rigwright-{module.replace('_', '-')}.service"
 
 
+def declared_path(module: str) -> str:
+    # A directory of its own: config_files keeps /var/lib/rigwright for itself.
+    return f"/var/lib/rigwright_{module}/declared.json"
+
+
+def program_path(module: str) -> str:
+    return f"/usr/local/lib/rigwright/{module}.pyz"
+
+
 def unit_text(module: str, python: str, after: t.Sequence[str] = ()) -> str:
     """:param after: other modules whose units come first."""
-    place = f"{DIRECTORY}/{module}"
-    others = " ".join(unit_name(one) for one in after)
+    others = "".join(f" {unit_name(one)}" for one in after)
     # TimeoutStartSec is that of NVIDIA's own nvidia-mig-manager.service.
     return f"""\
-# Written by {COLLECTION}.{module}; `persist: none` takes it away.
+# Ansible managed
+# Brings GPUs to the state that is declared in {declared_path(module)}, which they lose at a reboot.
+
 [Unit]
-Description=State of the GPUs as {COLLECTION}.{module} declares it
-After={_AFTER}{" " + others if others else ""}
+Description=Declared state of NVIDIA GPUs ({module})
+ConditionPathExists={declared_path(module)}
+After={_AFTER}{others}
 Before={_BEFORE}
 
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart={python} {place}/module.zip {place}/declared.json
+ExecStart={python} -B {program_path(module)}
 TimeoutStartSec=480
 
 [Install]
@@ -97,39 +75,21 @@ WantedBy=multi-user.target
 """
 
 
-def archive(module: str) -> bytes:
-    """The module, as Ansible has sent it, as a program of its own.
-
-    :raises Refusal: Ansible has sent it in another way.
-    """
-    files = _sent()
-    files["__main__.py"] = _MAIN.format(module=f"{COLLECTION}.plugins.modules.{module}").encode()
-    target = io.BytesIO()
-    # Not compressed: every run compares it, and that has to be quick.
-    with zipfile.ZipFile(target, "w") as made:
-        for name in sorted(files):
-            made.writestr(zipfile.ZipInfo(name, _TIME), files[name])
-    return target.getvalue()
-
-
-def _sent() -> dict[str, bytes]:
-    path = getattr(sys.modules["__main__"], "_modlib_path", "")
-    if not (path and os.path.isfile(path)):
+def read_declared(tree: Tree, module: str) -> Declared:
+    """:raises Refusal: the file is damaged."""
+    try:
+        found: Declared = json.loads(tree.text(declared_path(module)) or "{}")
+    except ValueError as error:
         raise Refusal(
-            "persist: this module did not come as the archive that Ansible sends (ANSIBLE_KEEP_REMOTE_FILES?), so that boot has nothing "
-            "to run; use persist: none"
-        )
-    with zipfile.ZipFile(path) as sent:
-        # Beside the packages lies what holds for this one run, such as where its temporary files are.
-        return {
-            name: sent.read(name) for name in sent.namelist() if name.startswith(_PACKAGES) and name.endswith(".py")
-        }
+            f"{declared_path(module)} is damaged ({error}): restore it, or remove it and declare all GPUs again"
+        ) from None
+    return found
 
 
 def merge(declared: t.Mapping[str, dict[str, t.Any]], changes: t.Mapping[str, dict[str, t.Any] | None]) -> Declared:
     """Pure: what is declared after this run. None takes a GPU's away; GPUs that this run does not name keep theirs."""
     merged = {**declared, **changes}
-    return {key: merged[key] for key in sorted(merged) if merged[key] is not None}  # type: ignore[misc]
+    return {key: value for key, value in sorted(merged.items()) if value is not None}
 
 
 @dataclasses.dataclass
@@ -164,30 +124,30 @@ class Declaration:
 
 
 def prepare(
-    name: str, changes: t.Mapping[str, dict[str, t.Any] | None], after: t.Sequence[str] = (), root: str = "/"
+    name: str,
+    program: str,
+    changes: t.Mapping[str, dict[str, t.Any] | None],
+    after: t.Sequence[str] = (),
+    root: str = "/",
 ) -> Declaration:
     """Have these parameters applied at every boot, for each GPU by UUID; None for what shall no longer be. Writes nothing yet.
 
     With nothing left to declare, unit and files go.
 
     :param name: of the calling module, such as gpu_mig.
+    :param program: the private module whose ``main()`` brings about what is declared.
     :param after: modules whose units come first.
-    :raises Refusal: boot would have nothing to run.
+    :raises Refusal: what was declared before cannot be read.
     """
     tree = Tree(root)
-    place = f"{DIRECTORY}/{name}"
     unit = f"{UNITS}/{unit_name(name)}"
-    try:
-        known: Declared = json.loads(tree.text(f"{place}/declared.json") or "{}")
-    except ValueError:
-        # Cut off while it was written: what this run declares is all that is known.
-        known = {}
+    known = read_declared(tree, name)
     declared = merge(known, changes)
-    files: dict[str, bytes | None] = {f"{place}/module.zip": None, f"{place}/declared.json": None, unit: None}
+    files: dict[str, bytes | None] = {program_path(name): None, declared_path(name): None, unit: None}
     if declared:
         files = {
-            f"{place}/module.zip": archive(name),
-            f"{place}/declared.json": f"{json.dumps(declared, indent=1, sort_keys=True)}\n".encode(),
+            program_path(name): _boot_program.bundle(program),
+            declared_path(name): f"{json.dumps(declared, indent=1, sort_keys=True)}\n".encode(),
             unit: unit_text(name, sys.executable, after).encode(),
         }
     return Declaration(tree, name, known, declared, files)

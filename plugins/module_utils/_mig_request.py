@@ -78,6 +78,7 @@ def parameters(uuid: str, request: Request, params: t.Mapping[str, t.Any]) -> di
     """What the module needs to bring about the same request for this GPU at boot, when nobody waits and containers start later."""
     return {
         "devices": [uuid],
+        "mig_parted": None,
         "mode": request.mode,
         "layout": None if request.layout is None else [dict(entry) for entry in request.layout],
         "when_busy": params["when_busy"],

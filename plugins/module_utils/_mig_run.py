@@ -45,6 +45,8 @@ if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
 NAME = "gpu_mig"
+# What boot runs; by name, since it imports this module.
+PROGRAM = "_mig_boot"
 # Seconds between two looks at whether processes have ended.
 PAUSE = 2.0
 CDI_REFRESH = "nvidia-cdi-refresh.service"
@@ -207,7 +209,7 @@ def _stopped(module: AnsibleModule, services: t.Sequence[str]) -> t.Iterator[Non
 def _declaration(judged: t.Sequence[Judged], params: t.Mapping[str, t.Any], root: str) -> boot.Declaration | None:
     """What boot is to do. Without MIG there is nothing to bring back: no mode is lost, and no instances.
 
-    :raises Refusal: boot would have nothing to run.
+    :raises Refusal: what was declared before cannot be read.
     """
     changes: dict[str, Facts | None] = {}
     for one in [] if params["persist"] == "unchanged" else judged:
@@ -218,7 +220,7 @@ def _declaration(judged: t.Sequence[Judged], params: t.Mapping[str, t.Any], root
             # Hopper and later have lost the mode by then.
             declared = dataclasses.replace(request, mode=ENABLED)
             changes[state.uuid] = parameters(state.uuid, declared, params)
-    return boot.prepare(NAME, changes, after=["gpu_mode"], root=root) if changes else None
+    return boot.prepare(NAME, PROGRAM, changes, after=["gpu_mode"], root=root) if changes else None
 
 
 def _target(made: Plan) -> tuple[str | None, Layout]:

@@ -68,5 +68,5 @@ def test_mig_parted_speaks_of_gpus_by_index_and_devices_narrows_them() -> None:
 def test_what_is_declared_for_boot_leads_to_the_same_request() -> None:
     request = Request("enabled", ({"profile": "1g.10gb", "count": 2},), keep=False, allow_reset=True)
     declared = parameters("GPU-b", request, PARAMS | {"allow_reset": "gpu"})
-    again = resolve(CARDS, declared | {"mig_parted": None}).cards
+    again = resolve(CARDS, declared).cards
     assert again == [(CARDS[1], request)]

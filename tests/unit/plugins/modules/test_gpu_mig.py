@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import yaml
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_boot, _mig_run
+from ansible_collections.rigwright.workstation.plugins.module_utils import _mig_boot, _mig_run
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_mig
 
 from harness.imitated_nvml import Machine, fake
 
 Run = Callable[..., dict[str, Any]]
 
-DECLARED = "var/lib/rigwright/gpu_boot/gpu_mig/declared.json"
+DECLARED = "var/lib/rigwright_gpu_mig/declared.json"
 UNIT = "etc/systemd/system/rigwright-gpu-mig.service"
 CDI = "usr/lib/systemd/system/nvidia-cdi-refresh.service"
 LAYOUT = [{"profile": "3g.71gb"}, {"profile": "1g.18gb", "count": 2}]
@@ -55,7 +55,6 @@ class Host:
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     found = Host(tmp_path)
     monkeypatch.setattr(gpu_mig, "ROOT", str(tmp_path))
-    monkeypatch.setattr(_gpu_boot, "archive", lambda module: b"archive")
     monkeypatch.setattr(_mig_run.time, "sleep", lambda seconds: None)
     monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, command, **_options: found.run_command(command))
     return found
@@ -319,13 +318,16 @@ def test_what_is_asked_is_declared_for_boot_with_uuids(mig: Run, h200: Machine, 
     assert "After=" in (host.root / UNIT).read_text() and "rigwright-gpu-mode.service" in (host.root / UNIT).read_text()
 
 
-def test_after_a_reboot_what_was_declared_brings_the_layout_back(mig: Run, h200: Machine, host: Host) -> None:
+def test_after_a_reboot_what_was_declared_brings_the_layout_back(
+    mig: Run, h200: Machine, host: Host, capfd: pytest.CaptureFixture[str]
+) -> None:
     before = mig(mode="enabled", layout=LAYOUT)
     h200.reboot()
-    (entry,) = declared(host).values()
-    after = mig(**entry)
-    assert after["gpus"][0]["slots"] == before["gpus"][0]["slots"]
-    assert not mig(mode="enabled", layout=LAYOUT)["changed"]
+    assert _mig_boot.main(str(host.root)) == 0
+    assert "MIG enabled, create 3g.71gb at slot 4" in capfd.readouterr().out
+    after = mig(mode="enabled", layout=LAYOUT)
+    assert not after["changed"]
+    assert after["gpus"][0]["instances"] == before["gpus"][0]["instances"]
 
 
 def test_gpus_of_other_tasks_stay_declared(mig: Run, host: Host) -> None:

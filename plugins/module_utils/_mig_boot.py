@@ -1,0 +1,88 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What ``rigwright-gpu-mig.service`` runs: brings GPUs to what gpu_mig has declared for them. It needs no Ansible."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_boot as boot
+from ansible_collections.rigwright.workstation.plugins.module_utils import _mig_run
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
+
+# Seconds for a driver that udev is loading.
+PATIENCE = 30
+_NOT_YET = ("DRIVER_NOT_LOADED", "NOT_READY")
+
+
+class Host:
+    """What a run wants of AnsibleModule."""
+
+    check_mode = False
+
+    def run_command(self, command: list[str], check_rc: bool = False) -> tuple[int, str, str]:
+        done = subprocess.run(  # pylint: disable=ansible-bad-function
+            command, capture_output=True, text=True, check=check_rc
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    def warn(self, text: str) -> None:
+        say(text)
+
+
+def say(text: str) -> None:
+    """To the journal."""
+    os.write(1, f"{text}\n".encode())
+
+
+def wait_for_driver(seconds: float) -> None:
+    """:raises NvmlError: NVML cannot be asked, also not later."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            with Nvml():
+                return
+        except NvmlError as error:
+            if error.name not in _NOT_YET or time.monotonic() > end:
+                raise
+        time.sleep(1)
+
+
+def bring_back(params: dict[str, t.Any], root: str) -> None:
+    """One GPU, which is a transaction of its own.
+
+    :raises Refusal: also where MIG could not be brought about without what was not allowed.
+    """
+    with Nvml() as nvml:
+        result = _mig_run.run(t.cast("t.Any", Host()), nvml, params, root)
+    for row in result["gpus"]:
+        say(f"{row['name']} {row['pci_address']}: {', '.join(row['changes']) or 'is as declared'}")
+        if row["needs"] != "none":
+            raise Refusal(f"MIG is {row['mode']}, and a change needs {row['needs']}, which allow_reset does not allow")
+
+
+def main(root: str = "/") -> int:
+    """Each GPU for itself: one that does not come back is no reason to leave the others."""
+    status = 0
+    try:
+        declared = boot.read_declared(Tree(root), _mig_run.NAME)
+        wait_for_driver(PATIENCE)
+    except (NvmlError, Refusal) as error:
+        say(str(error))
+        return 1
+    for uuid, params in declared.items():
+        try:
+            bring_back(params, root)
+        except (NvmlError, Refusal, _mig_run.Stopped) as error:
+            say(f"{uuid}: {error}")
+            status = 1
+    return status
