@@ -35,7 +35,10 @@ say(event="done")
 
 
 def write(folder: Path, before: str = "", **values: float) -> Path:
-    """An interpreter in *folder*. *before* are lines of Python that it runs first, which may set `slow` for its copies; what it was asked for is appended to record.jsonl."""
+    """An interpreter in *folder*. What it was asked for is appended to record.jsonl.
+
+    *before* are lines of Python that it runs first; they may set `slow`, a factor for its copies.
+    """
     program = folder / "python"
     text = TEXT.format(
         python=sys.executable, record=str(folder / "record.jsonl"), before=before, values={**HEALTHY, **values}
