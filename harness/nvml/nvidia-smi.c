@@ -594,8 +594,8 @@ static int policy(const int *chosen, const char *timeslice)
 		return 2;
 	}
 	if (!timeslice)
-		printf("+------------------------------+\n| GPU compute policies:        |\n| GPU     Name       Value     |\n"
-		       "|==============================|\n");
+		printf("+-------------------------------------+\n| GPU compute policies:               |\n"
+		       "| GPU     Name           Value        |\n|=====================================|\n");
 	for (unsigned index = 0; index < count; index++) {
 		int result;
 		if (!chosen[index] || !devices[index])
@@ -609,11 +609,11 @@ static int policy(const int *chosen, const char *timeslice)
 			printf("Successfully set timeslice policy for GPU %s to %s\n", address(devices[index]), slices[timeslice[0] - '0']);
 		} else {
 			result = nvml("rigwright_get_timeslice")(devices[index], &value);
-			printf("|  %2u     Timeslice  %-8s  |\n", index, result == SUCCESS && value < 4 ? slices[value] : "N/A");
+			printf("|  %2u   Timeslice       %-14s|\n", index, result == SUCCESS && value < 4 ? slices[value] : "N/A");
 		}
 	}
 	if (!timeslice)
-		printf("+------------------------------+\n");
+		printf("+-------------------------------------+\n");
 	return 0;
 }
 

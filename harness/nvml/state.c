@@ -166,7 +166,7 @@ static int save(void)
 	if (!whole)
 		return complain(" cannot be written\n");
 	for (index = 0; index < count; index++)
-		next += sprintf(next, "%s=%s\n", facts[index].key, facts[index].value);
+		next = stpcpy(stpcpy(stpcpy(stpcpy(next, facts[index].key), "="), facts[index].value), "\n");
 	snprintf(name, sizeof name, "%s.new", path);
 	file = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	done = file >= 0 && write(file, whole, (size_t)(next - whole)) == next - whole;
