@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What gpu_health makes of this machine's GPUs, beside what nvidia-smi says. Needs a GPU and its driver, no root; changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.gpu
+
+ROOT = Path(__file__).parents[2]
+# The words of `nvidia-smi -q -x`, as gpu_info names them.
+ACTIONS = {
+    "None": "none",
+    "Reset": "reset",
+    "Reboot": "reboot",
+    "Drain P2P": "drain_p2p",
+    "Drain and Reset": "drain_and_reset",
+}
+
+
+def look(state: Path) -> dict[str, Any]:
+    arguments = json.dumps({"state_file": str(state), "remember": True})
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "ansible", "adhoc", "localhost", "--one-line"),
+            *("-e", f"ansible_python_interpreter={sys.executable}"),
+            *("-m", "rigwright.workstation.gpu_health", "-a", arguments),
+        ],
+        cwd=ROOT,
+        env=os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    told: dict[str, Any] = json.loads(done.stdout.partition(" => ")[2])
+    return told
+
+
+@pytest.fixture(scope="session")
+def looks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Two looks, of which the second knows of the first."""
+    state = tmp_path_factory.mktemp("gpu_health") / "state.json"
+    return [look(state), look(state)]
+
+
+def test_every_gpu_that_nvidia_smi_shows_is_judged(looks: list[dict[str, Any]], nvidia_smi: Any) -> None:
+    shown = {row["uuid"] for row in nvidia_smi("uuid")}
+    for told in looks:
+        assert told["reasons"] == []
+        assert {gpu["uuid"] for gpu in told["gpus"] if gpu["uuid"]} == shown
+
+
+def test_a_gpu_that_computes_is_not_to_be_reset_rebooted_or_replaced(looks: list[dict[str, Any]]) -> None:
+    for told in looks:
+        for gpu in told["gpus"]:
+            assert gpu["verdict"] in ("PASS", "MONITOR", "RESTART_APP"), gpu["reasons"]
+
+
+def test_the_recovery_action_is_the_one_that_nvidia_smi_tells(looks: list[dict[str, Any]]) -> None:
+    words = subprocess.run(["nvidia-smi", "-q", "-x"], capture_output=True, text=True, check=True).stdout
+    found = re.findall(r"<gpu_recovery_action>(.+?)</", words)
+    if not found:
+        pytest.skip("this driver's nvidia-smi tells no recovery action")
+    ours = [gpu["card"]["counters"]["recovery_action"] for gpu in looks[0]["gpus"] if gpu["uuid"]]
+    assert ours == [ACTIONS.get(word.strip()) for word in found]
+
+
+def test_the_second_look_compares_with_the_first(looks: list[dict[str, Any]]) -> None:
+    first, second = looks
+    assert second["since"] == first["time"]
+    for gpu in second["gpus"]:
+        if gpu["uuid"]:
+            assert gpu["since_last_look"]["seconds"] > 0
+            assert gpu["since_last_look"]["pcie_replays"] in (None, 0)
+
+
+def test_what_could_not_be_read_says_what_would_help(looks: list[dict[str, Any]]) -> None:
+    for words in looks[0]["unread"]:
+        assert re.search(r"root|systemd-journal|install|says", words)
