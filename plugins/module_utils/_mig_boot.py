@@ -19,6 +19,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
+# The name under which a module asks for this file to be what boot runs; it has to import it, so that Ansible sends it along.
+PROGRAM = "_mig_boot"
 # Seconds for a driver that udev is loading.
 PATIENCE = 30
 _NOT_YET = ("DRIVER_NOT_LOADED", "NOT_READY")
@@ -63,7 +65,7 @@ def bring_back(params: dict[str, t.Any], root: str) -> None:
     :raises Refusal: also where MIG could not be brought about without what was not allowed.
     """
     with Nvml() as nvml:
-        result = _mig_run.run(t.cast("t.Any", Host()), nvml, params, root)
+        result = _mig_run.run(t.cast("t.Any", Host()), nvml, params, PROGRAM, root)
     for row in result["gpus"]:
         say(f"{row['name']} {row['pci_address']}: {', '.join(row['changes']) or 'is as declared'}")
         if row["needs"] != "none":

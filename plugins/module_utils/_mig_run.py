@@ -45,8 +45,6 @@ if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
 NAME = "gpu_mig"
-# What boot runs; by name, since it imports this module.
-PROGRAM = "_mig_boot"
 # Seconds between two looks at whether processes have ended.
 PAUSE = 2.0
 CDI_REFRESH = "nvidia-cdi-refresh.service"
@@ -72,9 +70,10 @@ class Judged:
     why: str = ""
 
 
-def run(module: AnsibleModule, nvml: Nvml, params: t.Mapping[str, t.Any], root: str = "/") -> Facts:
+def run(module: AnsibleModule, nvml: Nvml, params: t.Mapping[str, t.Any], program: str, root: str = "/") -> Facts:
     """Bring about what is asked, and tell what came of it.
 
+    :param program: what boot runs, ``_mig_boot.PROGRAM``.
     :raises Refusal: nothing was written.
     :raises NvmlError: nothing was written.
     :raises Stopped: processes are in the way, or a plan failed.
@@ -82,7 +81,7 @@ def run(module: AnsibleModule, nvml: Nvml, params: t.Mapping[str, t.Any], root: 
     requests = resolve(nvml.cards(), params)
     tree = Tree(root)
     judged = _judge(nvml, requests, params, tree, wait=not module.check_mode)
-    declaration = _declaration(judged, params, root)
+    declaration = _declaration(judged, params, program, root)
     rows = [_row(one, None) for one in judged]
     afters: dict[str, State] = {}
     if not module.check_mode:
@@ -206,7 +205,9 @@ def _stopped(module: AnsibleModule, services: t.Sequence[str]) -> t.Iterator[Non
             module.warn(f"stop_services: {', '.join(failed)} did not start again: look at `systemctl status`")
 
 
-def _declaration(judged: t.Sequence[Judged], params: t.Mapping[str, t.Any], root: str) -> boot.Declaration | None:
+def _declaration(
+    judged: t.Sequence[Judged], params: t.Mapping[str, t.Any], program: str, root: str
+) -> boot.Declaration | None:
     """What boot is to do. Without MIG there is nothing to bring back: no mode is lost, and no instances.
 
     :raises Refusal: what was declared before cannot be read.
@@ -220,7 +221,7 @@ def _declaration(judged: t.Sequence[Judged], params: t.Mapping[str, t.Any], root
             # Hopper and later have lost the mode by then.
             declared = dataclasses.replace(request, mode=ENABLED)
             changes[state.uuid] = parameters(state.uuid, declared, params)
-    return boot.prepare(NAME, PROGRAM, changes, after=["gpu_mode"], root=root) if changes else None
+    return boot.prepare(NAME, program, changes, after=["gpu_mode"], root=root) if changes else None
 
 
 def _target(made: Plan) -> tuple[str | None, Layout]:

@@ -265,7 +265,7 @@ now:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _mig_run
+from ansible_collections.rigwright.workstation.plugins.module_utils import _mig_boot, _mig_run
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Nvml, respawn_where_needed
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
 
@@ -309,7 +309,7 @@ def main() -> None:
     respawn_where_needed(module)
     try:
         with Nvml() as nvml:
-            result = _mig_run.run(module, nvml, module.params, ROOT)
+            result = _mig_run.run(module, nvml, module.params, _mig_boot.PROGRAM, ROOT)
     except _mig_run.Stopped as stopped:
         module.fail_json(msg=str(stopped), **stopped.result)
     except Refusal as refusal:

@@ -39,7 +39,7 @@ def machine() -> Iterator[Machine]:
 def run(root: Path, check: bool = False, **params: Any) -> dict[str, Any]:
     module = cast("AnsibleModule", SimpleNamespace(check_mode=check, warn=lambda text: None))
     with Nvml() as nvml:
-        return _mig_run.run(module, nvml, PARAMS | params, str(root))
+        return _mig_run.run(module, nvml, PARAMS | params, "_mig_boot", str(root))
 
 
 def test_who_has_started_while_other_gpus_were_changed_is_found(

@@ -330,6 +330,19 @@ def test_after_a_reboot_what_was_declared_brings_the_layout_back(
     assert after["gpus"][0]["instances"] == before["gpus"][0]["instances"]
 
 
+def test_a_playbook_sends_what_boot_needs(
+    run_tasks: Callable[..., Any], h200: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ansible sends what a module imports: boot's program as well, which nothing else of the module needs."""
+    for name, value in h200.env.items():
+        monkeypatch.setenv(name, value)
+    task = {"rigwright.workstation.gpu_mig": {"devices": ["all"], "mode": "enabled", "layout": LAYOUT}}
+    ran = run_tasks([task], "--check", "--diff")
+    assert ran.rc == 0, ran.output
+    assert "at boot: MIG enabled, 3g.71gb + 2x 1g.18gb" in ran.output
+    assert h200.writes == 0
+
+
 def test_gpus_of_other_tasks_stay_declared(mig: Run, host: Host) -> None:
     with fake(["H200", "H200"]) as machine:
         first, second = (gpu.uuid for gpu in machine.gpus)
