@@ -22,6 +22,18 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 ALL = "all"
+# One card of the argument spec.
+OPTIONS: dict[str, dict[str, t.Any]] = {
+    "device": {"type": "str", "required": True},
+    "persistence": {"type": "bool"},
+    "compute_mode": {"type": "str", "choices": [*modes.COMPUTE_MODES]},
+    "power_limit": {"type": "str"},
+    "locked_gpu_clocks": {"type": "raw"},
+    "locked_memory_clocks": {"type": "raw"},
+    "accounting": {"type": "bool"},
+    "ecc": {"type": "bool"},
+    "time_slice": {"type": "str", "choices": [*modes.TIME_SLICES]},
+}
 _NOT_READ_BACK = ("locked_gpu_clocks", "locked_memory_clocks")
 
 Facts = dict[str, t.Any]
@@ -69,13 +81,13 @@ class Request:
     exclusive: bool = False
 
     def prepare(self, nvml: Nvml, tree: Tree, run: Run, python: str) -> Prepared:
-        """Read, plan, and check.
+        """Read, plan, and check. Where no card is asked for, NVML is not either.
 
         :raises Refusal: it cannot be had as a whole; every reason is named.
         :raises NvmlError: a card does not answer.
         """
         host = Host(nvml, tree, run)
-        cards = {card.uuid: card for card in nvml.cards() if card.uuid in self.entries}
+        cards = {card.uuid: card for card in (nvml.cards() if self.entries else []) if card.uuid in self.entries}
         plans = [
             modes.plan(host.read(cards[uuid], "time_slice" in entry.wanted), entry.wanted, entry.where)
             for uuid, entry in self.entries.items()

@@ -30,7 +30,7 @@ requirements:
 options:
   gpus:
     description:
-      - The cards, each with its modes.
+      - The cards, each with its modes. None, with O(exclusive), declares nothing any more, and needs no driver.
     type: list
     elements: dict
     required: true
@@ -204,46 +204,46 @@ left:
   sample: []
 """
 
+import contextlib
 import os
 import sys
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_mode as modes
 from ansible_collections.rigwright.workstation.plugins.module_utils import _nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_apply import Failed
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_request import Request, requests_of
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_request import (
+    OPTIONS,
+    Request,
+    requests_of,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 ROOT = "/"
 
-GPU: dict[str, dict[str, t.Any]] = {
-    "device": {"type": "str", "required": True},
-    "persistence": {"type": "bool"},
-    "compute_mode": {"type": "str", "choices": [*modes.COMPUTE_MODES]},
-    "power_limit": {"type": "str"},
-    "locked_gpu_clocks": {"type": "raw"},
-    "locked_memory_clocks": {"type": "raw"},
-    "accounting": {"type": "bool"},
-    "ecc": {"type": "bool"},
-    "time_slice": {"type": "str", "choices": [*modes.TIME_SLICES]},
-}
-
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "gpus": {"type": "list", "elements": "dict", "required": True, "options": GPU},
+            "gpus": {"type": "list", "elements": "dict", "required": True, "options": OPTIONS},
             "persist": {"type": "str", "choices": ["unit", "none"], "default": "unit"},
             "exclusive": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
-    _nvml.respawn_where_needed(module)
     os.umask(0o022)
+    if not (module.params["gpus"] or module.params["exclusive"]):
+        module.fail_json(
+            msg="`gpus` is empty: name cards, or set `exclusive: true` to declare none. Nothing was changed."
+        )
+    # What is declared can go where the driver is gone.
+    nvml: t.Any = contextlib.nullcontext()
+    if module.params["gpus"]:
+        _nvml.respawn_where_needed(module)
+        nvml = _nvml.Nvml()
     try:
-        with _nvml.Nvml() as nvml:
+        with nvml:
             run(module, nvml)
     except Refusal as error:
         module.fail_json(msg=f"{error}. Nothing was changed.")
@@ -254,10 +254,11 @@ def main() -> None:
         module.fail_json(msg=f"{error}.{left}", put_back=error.put_back, left=error.left, **error.cause)
 
 
-def run(module: AnsibleModule, nvml: _nvml.Nvml) -> None:
+def run(module: AnsibleModule, nvml: t.Any) -> None:
     params = module.params
+    cards = nvml.cards() if params["gpus"] else []
     request = Request(
-        requests_of(params["gpus"], nvml.cards()), keep=params["persist"] == "unit", exclusive=params["exclusive"]
+        requests_of(params["gpus"], cards), keep=params["persist"] == "unit", exclusive=params["exclusive"]
     )
     for entry in params["gpus"]:
         if entry["device"].strip().isdecimal():

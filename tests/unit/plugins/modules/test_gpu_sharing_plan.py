@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan for imitated GPUs: one look for modes, MIG and MPS, which writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import (
+    _boot_program,
+    _gpu_boot,
+    _gpu_mode_boot,
+    _gpu_mode_request,
+    _gpu_sharing_look,
+    _nvml,
+)
+from ansible_collections.rigwright.workstation.plugins.modules import gpu_mig, gpu_mode, gpu_sharing_plan
+
+from harness import imitated_nvml
+from harness.imitated_nvml import Machine
+
+Run = Callable[..., dict[str, Any]]
+SMALL = [{"profile": "1g.18gb", "count": 7}]
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    with imitated_nvml.fake(["H200", "H200"]) as found:
+        yield found
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "run/systemd/system").mkdir(parents=True)
+    for module in (gpu_sharing_plan, gpu_mode, gpu_mig):
+        monkeypatch.setattr(module, "ROOT", str(tmp_path))
+    monkeypatch.setattr(_gpu_mode_request, "is_root", lambda: True)
+    # Ansible's archive, which tests in this process do not come in.
+    monkeypatch.setattr(_gpu_boot, "archive", lambda name: b"as sent")
+
+    def systemctl(_self: Any, command: list[str], **_options: Any) -> tuple[int, str, str]:
+        if command[1:2] == ["enable"]:
+            link = tmp_path / _gpu_mode_boot.WANTED.lstrip("/")
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(_gpu_mode_boot.UNIT)
+        return 0, "", ""
+
+    monkeypatch.setattr(AnsibleModule, "run_command", systemctl)
+    return tmp_path
+
+
+@pytest.fixture
+def plan(run_module: Run, root: Path) -> Run:
+    def run(*gpus: dict[str, Any], **params: Any) -> dict[str, Any]:
+        return run_module(gpu_sharing_plan, gpus=list(gpus), **params)
+
+    return run
+
+
+def test_a_plan_writes_nothing_and_says_which_modules_have_something_to_do(plan: Run, machine: Machine) -> None:
+    found = plan(
+        {"device": machine.gpus[0].uuid, "persistence": True},
+        {"device": machine.gpus[1].uuid, "mig": {"mode": "enabled", "layout": SMALL}},
+    )
+    assert (found["changed"], machine.writes) == (False, 0)
+    assert found["modes"] == {"changed": True, "gpus": [{"device": machine.gpus[0].uuid, "persistence": True}]}
+    assert found["mig"] == [{"changed": True, "mode": "enabled", "layout": SMALL, "devices": [machine.gpus[1].uuid]}]
+    assert (found["mps"]["changed"], found["needs"]) == (False, "none")
+
+
+def test_once_the_modules_have_run_the_plan_has_nothing_left_for_them(
+    plan: Run, run_module: Run, root: Path, machine: Machine
+) -> None:
+    rows = (
+        {"device": machine.gpus[0].uuid, "persistence": True, "power_limit": "80 %"},
+        {"device": machine.gpus[1].uuid, "mig": {"mode": "enabled", "layout": SMALL}},
+    )
+    found = plan(*rows)
+    assert run_module(gpu_mode, gpus=found["modes"]["gpus"], exclusive=True)["changed"]
+    for one in found["mig"]:
+        wanted = {key: value for key, value in one.items() if key != "changed"}
+        assert run_module(gpu_mig, **wanted)["changed"]
+    writes = machine.writes
+
+    # What Ansible sent with gpu_mig, and sends with the plan, are two archives with the same code in them.
+    place = root / _gpu_sharing_look.MIG_ARCHIVE.lstrip("/")
+    place.write_bytes(_boot_program.bundle("_mig_run"))
+    again = plan(*rows)
+    assert (again["modes"]["changed"], [one["changed"] for one in again["mig"]]) == (False, [False])
+    assert machine.writes == writes
+    # Boot would run other code than this.
+    place.write_bytes(b"")
+    assert [one["changed"] for one in plan(*rows)["mig"]] == [True]
+
+
+def test_everything_that_would_be_refused_is_told_at_once(plan: Run, machine: Machine) -> None:
+    found = plan(
+        {"device": machine.gpus[0].uuid, "power_limit": "9000 W"},
+        {"device": machine.gpus[1].uuid, "mig": {"mode": "enabled", "layout": [{"profile": "9g.18gb"}]}},
+    )
+    assert found["failed"]
+    assert "takes 200 W to 700 W" in found["msg"] and "9g.18gb" in found["msg"]
+    assert machine.writes == 0
+
+
+def test_mig_on_a_geforce_is_refused(plan: Run) -> None:
+    with imitated_nvml.fake(["RTX 4090"]) as machine:
+        found = plan({"device": "all", "mig": {"mode": "enabled", "layout": []}})
+        assert machine.writes == 0
+    assert found["failed"] and "RTX 4090" in found["msg"]
+
+
+def test_a_card_that_is_no_longer_divided_by_declaration_is_taken_from_boot(
+    plan: Run, run_module: Run, machine: Machine
+) -> None:
+    uuid = machine.gpus[1].uuid
+    run_module(gpu_mig, devices=[uuid], mode="enabled", layout=SMALL)
+    found = plan({"device": machine.gpus[0].uuid, "users": "team"})
+    assert found["mig"] == [{"changed": True, "devices": [uuid], "mode": "unchanged", "persist": "none"}]
+
+
+def test_the_choice_is_judged_beside_the_plan(plan: Run, machine: Machine) -> None:
+    found = plan({"device": "all", "users": "strangers"})
+    assert [(row["id"], row["status"]) for row in found["findings"]] == [
+        ("gpu_sharing.gpu0", "warn"),
+        ("gpu_sharing.gpu1", "warn"),
+    ]
+
+
+def test_a_mismatch_of_driver_and_library_is_told_with_its_next_step(plan: Run, machine: Machine) -> None:
+    machine.upgrade_library("590.48.01")
+    found = plan({"device": "all", "users": "team"})
+    assert (found["nvml_error"], found["failed"]) == ("LIB_RM_VERSION_MISMATCH", True)
+
+
+def test_check_mode_before_the_binding_is_there_fails_nothing(
+    plan: Run, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_nvml, "pynvml", None)
+    monkeypatch.setattr(_nvml, "PYTHON", "/does/not/exist")
+    found = plan({"device": "all", "persistence": True}, check=True)
+    assert (found["known"], found["changed"]) == (False, False)
+    assert any("known once it is" in text for text in found["warnings"])
+    assert plan({"device": "all", "persistence": True})["failed"]
+
+
+def test_mps_without_its_program_is_refused(plan: Run, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AnsibleModule, "get_bin_path", lambda *_arguments, **_options: None)
+    found = plan({"device": "all", "mps": [{"name": "vision"}]})
+    assert "there is no nvidia-cuda-mps-control" in found["msg"]
