@@ -36,6 +36,7 @@ _COUNTERS = {
     "corrected_errors": ("counters", "ecc_errors", "aggregate", "corrected"),
     "remapped_rows": ("counters", "remapped_rows", "uncorrectable"),
 }
+_KEYS = {"uuid", "counters", "links", "recovery_action", "recovered_at", "boots"}
 _SLOWDOWNS = ("hw_thermal_ns", "power_brake_ns")
 
 
@@ -47,9 +48,10 @@ def parse(text: str) -> State:
     if not text:
         return {}
     state = json.loads(text)
-    if not isinstance(state, dict) or state.get("version") != VERSION or not isinstance(state.get("gpus"), dict):
+    gpus = state.get("gpus") if isinstance(state, dict) and state.get("version") == VERSION else None
+    if not isinstance(gpus, dict) or not all(isinstance(row, dict) and row.keys() >= _KEYS for row in gpus.values()):
         raise ValueError("it is not of this version")
-    return state
+    return dict(state)
 
 
 def counters_of(card: Card) -> dict[str, float | None]:
@@ -137,6 +139,7 @@ def returned(boots: t.Mapping[str, t.Mapping[str, float]], boot: str) -> list[in
 def remember(card: Card, recovered: float | None, boots: t.Mapping[str, t.Mapping[str, float]]) -> dict[str, t.Any]:
     """What the next look has to know of this GPU."""
     return {
+        "uuid": card.get("uuid"),
         "counters": counters_of(card),
         "links": active_links(card),
         "recovery_action": health.at(card, "counters", "recovery_action"),

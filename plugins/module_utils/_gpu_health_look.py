@@ -29,8 +29,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._tree import
 Facts = dict[str, t.Any]
 Run = t.Callable[[t.Sequence[str]], tuple[int, str, str]]
 
-# Of the kernel, of this boot, and of each line no more than is needed.
-JOURNAL = ("journalctl", "--dmesg", "--boot", "--output=json", "--output-fields=MESSAGE", "--no-pager", "--quiet")
+# Of the kernel, of this boot. A firewall may have written a million lines there, so only the driver's are asked for, and of them the words.
+_KERNEL = ("journalctl", "--dmesg", "--boot", "--quiet", "--no-pager")
+ANY_LINE = (*_KERNEL, "--lines=1", "--output=cat")
+ALL_LINES = (*_KERNEL, "--output=json", "--output-fields=MESSAGE")
+DRIVERS_LINES = (*ALL_LINES, "--grep=NVRM")
 DMESG = ("dmesg",)
 BOOT_ID, UPTIME = "/proc/sys/kernel/random/boot_id", "/proc/uptime"
 # A directory of its own: config_files keeps /var/lib/rigwright for itself.
@@ -105,7 +108,8 @@ def look(
     if window is not None:
         xids = log.since(xids, host.now - window)
     cards, problem = read_cards(host, unread)
-    _place(cards, xids)
+    if processes.sees_all(host.tree):
+        _place(cards, xids)
     boot = host.tree.text(BOOT_ID).strip()
     alive = _alive(host.tree)
     seconds = host.now - before.get("time", host.now)
@@ -113,6 +117,9 @@ def look(
     for card in cards:
         own = [xid for xid in xids if xid.pci_address == log.normal_address(card["pci_address"] or "")]
         then = before.get("gpus", {}).get(key_of(card), {})
+        if then and then["uuid"] and card["uuid"] not in (None, then["uuid"]):
+            # Another card in the same slot: what the old one did is not its doing.
+            then = {}
         if before.get("boot") != boot:
             # What the driver had asked for ended with that boot, and no Xid of this one was meant.
             then = {**then, "recovery_action": None, "recovered_at": None} if then else {}
@@ -159,9 +166,14 @@ def key_of(card: Facts) -> str:
 def read_log(host: Host, unread: list[str]) -> list[log.Xid]:
     """Xids of this boot: from the journal, or from the kernel itself where the journal has nothing of it."""
     words = []
-    rc, out, err = host.run(JOURNAL)
+    rc, out, err = host.run(ANY_LINE)
     if rc == 0 and out.strip():
-        return log.parse(out)
+        rc, out, err = host.run(DRIVERS_LINES)
+        if rc != 0 and err.strip():
+            # A journalctl without patterns. One that only found nothing has no words.
+            rc, out, err = host.run(ALL_LINES)
+        if rc == 0 or not err.strip():
+            return log.parse(out)
     words.append(_one_line(err) or "journalctl has nothing of the kernel")
     rc, out, err = host.run(DMESG)
     if rc == 0 and out.strip():
@@ -192,11 +204,12 @@ def read_cards(host: Host, unread: list[str]) -> tuple[list[Facts], Facts | None
         return [_only_on_bus(address, None) for address in on_bus], problem
     shown = {card["pci_address"] for card in cards}
     missing = [address for address in on_bus if address not in shown and _is_drivers(host.tree, address)]
-    # A lost GPU may not tell its address any more: it is one of those that are missing.
-    for card in cards:
-        if not card["pci_address"] and missing:
-            card["pci_address"] = missing.pop(0)
-    if processes.sees_all(host.tree):
+    lost = [card for card in cards if not card["pci_address"]]
+    if len(lost) == len(missing):
+        # A lost GPU may not tell its address any more: it is the one that is missing.
+        for card, address in zip(lost, missing):
+            card["pci_address"] = address
+    elif processes.sees_all(host.tree):
         # In a container the bus shows every card of the host, and NVML those that were lent.
         cards += [_only_on_bus(address, False) for address in missing]
     return cards, None
@@ -212,7 +225,7 @@ def _only_on_bus(address: str, shown: bool | None) -> Facts:
 
 
 def _place(cards: list[Facts], xids: t.Iterable[log.Xid]) -> None:
-    """Every slot that the log names is a GPU, also when nothing shows it any more."""
+    """Every slot that the log names is a GPU, also when nothing shows it any more; to a container the kernel tells of others' as well."""
     known = {log.normal_address(card["pci_address"] or "") for card in cards}
     for address in dict.fromkeys(xid.pci_address for xid in xids):
         if address not in known:

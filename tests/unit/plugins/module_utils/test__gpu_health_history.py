@@ -116,7 +116,7 @@ def test_a_state_is_read_back_as_it_was_kept() -> None:
     assert history.parse("") == {}
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"version": 99, "gpus": {}}', '{"version": 1}', "null"])
+@pytest.mark.parametrize("text", ["{", "[]", '{"version": 99, "gpus": {}}', '{"version": 1}', "null", '{"version": 1, "gpus": {"a": 5}}'])
 def test_a_state_that_is_damaged_is_told(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         history.parse(text)

@@ -246,7 +246,57 @@ def test_where_the_journal_has_nothing_of_the_kernel_dmesg_is_read(
     assert result["gpus"][0]["xids"][0]["time"] == NOW - 600
 
 
+@pytest.mark.parametrize(("rc", "words"), [(1, ""), (0, "")])
+def test_a_journal_without_a_line_of_the_driver_was_read(machine: Machine, rc: int, words: str) -> None:
+    machine.run = lambda command: (rc, "", words) if "--grep=NVRM" in command else (0, "Linux version 6.12\n", "")  # type: ignore[method-assign]
+    assert (machine.look()[0]["verdict"], machine.look()[0]["unread"]) == ("PASS", [])
+
+
+def test_a_journalctl_without_patterns_is_read_whole(machine: Machine) -> None:
+    def run(command: Any) -> tuple[int, str, str]:
+        if "--grep=NVRM" in command:
+            return 1, "", "Compiled without pattern matching support\n"
+        return 0, entry("Linux version 6.12") + xid(109), ""
+
+    machine.run = run  # type: ignore[method-assign]
+    assert machine.look()[0]["verdict"] == "RESET_GPU"
+
+
+def test_a_container_is_not_told_of_gpus_that_are_not_its_own(machine: Machine) -> None:
+    machine.put_on_bus(OTHER)
+    machine.log(xid(79, address=OTHER), xid(31))
+    machine.namespace("pid:[4026532999]")
+    result, _state = machine.look()
+    assert [(gpu["pci_address"], gpu["verdict"]) for gpu in result["gpus"]] == [(ADDRESS, "RESTART_APP")]
+
+
+def test_of_several_cards_that_are_missing_nobody_guesses_which_one_is_lost(machine: Machine) -> None:
+    for address in (OTHER, "0000:e1:00.0"):
+        machine.put_on_bus(address)
+    lost: dict[str, Any] = {
+        **dict.fromkeys(card()),
+        "index": 1,
+        "unreadable": [],
+        "problem": fail("GPU_IS_LOST").told(),
+    }
+    machine.cards = [card(), lost]
+    result, _state = machine.look()
+    assert [gpu["pci_address"] for gpu in result["gpus"]] == [ADDRESS, None, OTHER, "0000:e1:00.0"]
+    assert [gpu["verdict"] for gpu in result["gpus"]] == ["PASS", "REBOOT", "REBOOT", "REBOOT"]
+
+
 # --- The last look ---
+
+
+def test_another_card_in_the_same_slot_does_not_inherit_what_the_old_one_did(machine: Machine) -> None:
+    machine.log(xid(119))
+    kept = ""
+    for number in range(3):
+        machine.write("/proc/sys/kernel/random/boot_id", f"boot-{number}\n")
+        machine.cards = [card(uuid="GPU-old" if number < 2 else "GPU-new")]
+        result, state = machine.look(NOW + number * 600, kept=kept)
+        kept = json.dumps(state)
+    assert (result["verdict"], result["gpus"][0]["since_last_look"]) == ("RESET_GPU", None)
 
 
 def test_counters_are_compared_with_the_last_look_and_not_with_0(machine: Machine) -> None:
