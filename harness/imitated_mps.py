@@ -6,7 +6,7 @@
         mps.ask(pipe, "get_server_list")         # the shell of protocol 2; mps.command(pipe, "server", "list") is protocol 3
         mps.client(pipe, uid=1001, pid=4242)     # a client that stays; mps.leave(pipe, 4242) ends it
 
-The daemon is `nvml/mps_control.py`, under its original's name; the driver is `nvml/mps_cuda.c`, built by gcc. It knows nothing of NVML:
+The daemon is `nvml/mps_*.py`, under its original's name; the driver is `nvml/mps_cuda.c`, built by gcc. It knows nothing of NVML:
 the imitation of that (`imitated_nvml`) and this one meet in the UUIDs that a test gives both. `files()` is the same for a sandbox host.
 """
 
@@ -31,7 +31,8 @@ Value = TypeVar("Value")
 FILES = Path(__file__).with_name("nvml")
 PROGRAM = "nvidia-cuda-mps-control"
 LIBRARY = "libcuda.so.1"
-TABLE = "/usr/lib/rigwright-imitated-gpu/cuda"
+HOME = "/usr/lib/rigwright-imitated-gpu"
+TABLE = f"{HOME}/cuda"
 # An H200, as the driver tells it (nvidia-smi, CUDA's deviceQuery).
 SMS, MEMORY_MIB, NAME = 132, 143771, "NVIDIA H200"
 
@@ -50,16 +51,22 @@ def table(uuids: Sequence[str], sms: int = SMS, memory_mib: int = MEMORY_MIB, na
     return "".join(f"{uuid} {sms} {memory_mib} {name}\n" for uuid in uuids)
 
 
-def program(python: str) -> str:
-    """The daemon as a program of this interpreter."""
-    text = (FILES / "mps_control.py").read_text()
-    return f"#!{python} -IS\n{text.partition(chr(10))[2]}"
+def program(python: str, library: str) -> str:
+    """The daemon as a program of this interpreter, with the rest of it below *library*. It starts often: without a site's packages."""
+    return f"""\
+#!{python} -ES
+import sys
+sys.path.insert(0, {library!r})
+from harness.nvml.mps_control import main
+sys.exit(main())
+"""
 
 
 def files(uuids: Sequence[str], python: str = "/usr/bin/python3") -> dict[str, tuple[bytes, int]]:
     """Content and mode by path, to put on a sandbox host."""
     return {
-        f"/usr/bin/{PROGRAM}": (program(python).encode(), 0o755),
+        f"/usr/bin/{PROGRAM}": (program(python, HOME).encode(), 0o755),
+        **{f"{HOME}/harness/nvml/{path.name}": (path.read_bytes(), 0o644) for path in sorted(FILES.glob("mps_*.py"))},
         f"/usr/lib/x86_64-linux-gnu/{LIBRARY}": (library(), 0o755),
         TABLE: (table(uuids).encode(), 0o644),
     }
@@ -140,7 +147,7 @@ def imitated_mps(uuids: Sequence[str], sms: int = SMS, memory_mib: int = MEMORY_
     folder.chmod(0o755)
     mps = Mps(folder)
     try:
-        (folder / PROGRAM).write_text(program(sys.executable))
+        (folder / PROGRAM).write_text(program(sys.executable, str(FILES.parents[1])))
         (folder / PROGRAM).chmod(0o755)
         (folder / LIBRARY).write_bytes(library())
         mps.table.write_text(table(uuids, sms, memory_mib))

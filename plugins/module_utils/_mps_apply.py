@@ -144,6 +144,20 @@ def look(daemon: Daemon, host: Host) -> steps_.Live:
         return dataclasses.replace(live, stale=("everything",))
 
 
+def look_at_servers(daemon: Daemon, host: Host) -> steps_.Live:
+    """What lives after a change: servers and their clients, without limits."""
+    control = host.control(daemon)
+    clients = control.clients()
+    return steps_.Live(
+        find_pid(daemon.pipe, host.proc),
+        f"{host.manager}:{daemon.name}",
+        servers=tuple(
+            steps_.Server(pid, control.status(pid), tuple(one.pid for one in clients if one.server in (pid, 0)))
+            for pid in control.servers()
+        ),
+    )
+
+
 def ask_limits(daemon: Daemon, control: Control, live: steps_.Live) -> steps_.Live:
     clients = control.clients()
     same = control.protocol == daemon.protocol and daemon.state == STARTED
@@ -184,7 +198,7 @@ def extra(daemon: Daemon, control: Control) -> tuple[str, ...]:
 def is_limit(told: str) -> bool:
     """Whether it is a size that limits anything: 0, or more than any card has, does not."""
     match = _SIZE.fullmatch(told)
-    return bool(match) and 0 < float(match.group(1)) < BEYOND
+    return match is not None and 0 < float(match.group(1)) < BEYOND
 
 
 def find_pid(pipe: str, proc: str) -> int | None:

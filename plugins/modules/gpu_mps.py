@@ -328,6 +328,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors
 
 SYSTEMD_RUNS = "/run/systemd/system"
 UNIT_FOLDER = files.UNIT_FOLDER
+# What systemd makes for a unit lies below these (RuntimeDirectory=, LogsDirectory= of systemd.exec(5)).
+ROOTS = {"pipe_root": "/run/", "log_root": "/var/log/"}
 
 
 def read_host(module: AnsibleModule) -> mps.Host:
@@ -361,7 +363,7 @@ def refusals_of(params: t.Mapping[str, t.Any], host: mps.Host, made: Wanted) -> 
             found.append(f"daemons[{daemon.name}].user: there is no user {daemon.user}")
         if daemon.multiuser and os.geteuid() != 0:
             found.append(f"daemons[{daemon.name}].multiuser: needs root (become: true)")
-    for option, root in (("pipe_root", "/run/"), ("log_root", "/var/log/")):
+    for option, root in ROOTS.items():
         if host.manager == files.SYSTEMD and not params[option].startswith(root):
             found.append(
                 f"{option}: with systemd it lies below {root.rstrip('/')}, which the unit makes; or set manager: none"
@@ -438,8 +440,10 @@ def run(module: AnsibleModule, nvml: Nvml, host: mps.Host) -> None:
             mps.apply(daemon, live, steps, host, params["drain_timeout"])
         if not module.check_mode and daemon.state == STARTED:
             if params["verify"]:
-                verified = mps.prove(daemon, live if not steps.verbs else mps.look(daemon, host), host)
-            live = mps.look(daemon, host)
+                # A daemon that was just started has no server yet whose user would matter.
+                verified = mps.prove(daemon, Live() if {"start", "restart"} & set(steps.verbs) else live, host)
+            if steps.changed:
+                live = mps.look_at_servers(daemon, host)
         rows.append(report(daemon, live, steps, verified, state))
     if not module.check_mode:
         hard.apply(nvml, new_limits)

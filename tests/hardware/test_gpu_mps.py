@@ -69,7 +69,7 @@ class Site:
         of_module = {key: changes.pop(key) for key in ("when_clients", "drain_timeout", "verify") if key in changes}
         places = {f"{key}_root": str(self.folder / key) for key in ("pipe", "log", "config")}
         places["pipe_root"] = str(self.folder / "run")
-        request = {"daemons": [{**self.daemon, **changes}], "manager": "none", **places, **of_module}
+        request: dict[str, Any] = {"daemons": [{**self.daemon, **changes}], "manager": "none", **places, **of_module}
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "ansible", "adhoc", "localhost", "--one-line", *options),

@@ -210,8 +210,20 @@ def test_protocol_3_is_ended_by_an_option(mps: Mps, protocol3: Path) -> None:
     waited_for(lambda: not mps.daemons())
 
 
-def test_a_sandbox_host_gets_a_program_a_library_and_a_table(mps: Mps) -> None:
-    made = files([A])
-    assert [path.rpartition("/")[2] for path in made] == ["nvidia-cuda-mps-control", "libcuda.so.1", "cuda"]
-    assert made["/usr/bin/nvidia-cuda-mps-control"][0].startswith(b"#!/usr/bin/python3 ")
+def test_a_sandbox_host_gets_all_that_the_program_needs(mps: Mps, tmp_path: Path) -> None:
+    made = files([A], python=sys.executable)
+    for path, (content, mode) in made.items():
+        place = tmp_path / path.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content.replace(b"'/usr/lib/", f"'{tmp_path}/usr/lib/".encode()))
+        place.chmod(mode)
+    done = subprocess.run(
+        [tmp_path / "usr/bin/nvidia-cuda-mps-control"],
+        input="ps\n",
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "Cannot find MPS control daemon process\n", "")
     assert ctypes.CDLL(str(mps.folder / "libcuda.so.1")).cuDeviceGetCount(ctypes.byref(ctypes.c_int())) == 3

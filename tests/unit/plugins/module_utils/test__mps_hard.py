@@ -59,7 +59,7 @@ def test_a_divided_gpu_is_refused() -> None:
         ({"hard": "0G"}, "are no sizes"),
     ],
 )
-def test_a_limit_that_cannot_be_is_refused(changes: dict[str, str], words: str) -> None:
+def test_a_limit_that_cannot_be_is_refused(changes: dict[str, Any], words: str) -> None:
     assert words in refusal(**changes)
 
 

@@ -6,21 +6,23 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pwd
 import subprocess
-import time
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _mps_devices
 from ansible_collections.rigwright.workstation.plugins.module_utils._mps_plan import Device
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_mps
 
-from harness.imitated_mps import Mps, imitated_mps, waited_for
+from harness.imitated_mps import Mps, files, imitated_mps, program, waited_for
 
 Run = Callable[..., dict[str, Any]]
+
+SYSTEMCTL = Path(__file__).with_name("imitated_systemctl.py")
 
 A = "GPU-aaaaaaaa-0000-0000-0000-000000000001"
 B = "GPU-bbbbbbbb-0000-0000-0000-000000000002"
@@ -36,6 +38,7 @@ class Machine:
     def __init__(self, mps: Mps, run_module: Run) -> None:
         self.mps, self.run_module = mps, run_module
         self.devices, self.driver = list(GPUS), "580.159.04"
+        self.places = {"manager": "none"}
 
     def pipe(self, name: str = "team") -> Path:
         return self.mps.folder / "run" / name
@@ -43,7 +46,7 @@ class Machine:
     def run(self, *daemons: dict[str, Any], **params: Any) -> dict[str, Any]:
         root = self.mps.folder
         places = {"pipe_root": f"{root}/run", "log_root": f"{root}/log", "config_root": f"{root}/etc"}
-        return self.run_module(gpu_mps, daemons=list(daemons), **{"manager": "none", **places, **params})
+        return self.run_module(gpu_mps, daemons=list(daemons), **{**places, **self.places, **params})
 
     def pid(self, name: str = "team") -> int:
         return int((self.pipe(name) / "nvidia-cuda-mps-control.pid").read_text())
@@ -59,6 +62,12 @@ def machine(run_module: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machin
         for key in ("PATH", "LD_LIBRARY_PATH", "RIGWRIGHT_IMITATED_CUDA"):
             monkeypatch.setenv(key, mps.env[key])
         yield made
+
+
+def deaf(program: Path) -> str:
+    """The daemon as a program that takes any percentage for 100."""
+    change = "from harness.nvml import mps_daemon\nmps_daemon.percent = lambda text: 100.0\n"
+    return program.read_text().replace("sys.exit(", f"{change}sys.exit(")
 
 
 TEAM = {"name": "team", "devices": [A], "active_thread_percentage": 50, "memory_limits": {A: "2G"}}
@@ -82,3 +91,348 @@ def test_a_second_run_changes_nothing(machine: Machine) -> None:
     assert (again["changed"], again["pending"], again["daemons"][0]["actions"]) == (False, [], []), again
     assert again["diff"]["before"] == again["diff"]["after"]
     assert machine.pid() == before
+
+
+def test_check_mode_starts_nothing_and_tells_the_same(machine: Machine) -> None:
+    told = machine.run(TEAM, check=True)
+    assert (told["changed"], machine.mps.daemons(), machine.pipe().exists()) == (True, [], False)
+    done = machine.run(TEAM)
+    assert [row["actions"] for row in told["daemons"]] == [row["actions"] for row in done["daemons"]]
+    assert told["diff"] == done["diff"]
+    changed = machine.run({**TEAM, "active_thread_percentage": 25}, check=True)
+    assert changed["daemons"][0]["actions"][0] == "push"
+    assert machine.mps.ask(machine.pipe(), "get_default_active_thread_percentage") == "50.0"
+
+
+def test_the_diff_shows_what_is_not_as_declared_and_the_script(machine: Machine) -> None:
+    machine.run(TEAM)
+    diff = machine.run({**TEAM, "active_thread_percentage": 25})["diff"]
+    before, after = (json.loads(diff[key])["team"] for key in ("before", "after"))
+    assert (before["not_as_declared"], after["not_as_declared"]) == (["active_thread_percentage"], [])
+    (path,) = after["files"]
+    assert "set_default_active_thread_percentage 25" in after["files"][path]
+
+
+def test_two_teams_have_a_server_each_on_one_gpu(machine: Machine) -> None:
+    result = machine.run({**TEAM, "name": "vision"}, {**TEAM, "name": "speech", "active_thread_percentage": 25})
+    servers = [server["pid"] for row in result["daemons"] for server in row["servers"]]
+    assert len(set(servers)) == 2
+    assert [row["verified"]["devices"][0]["multiprocessors"] for row in result["daemons"]] == [66, 34]
+    assert not machine.run({**TEAM, "name": "vision"}, {**TEAM, "name": "speech", "active_thread_percentage": 25})[
+        "changed"
+    ]
+
+
+def test_defaults_that_are_lost_on_quit_come_back_with_the_next_run(machine: Machine) -> None:
+    machine.run(TEAM)
+    machine.mps.ask(machine.pipe(), "quit")
+    waited_for(lambda: not machine.mps.daemons())
+    assert machine.run(TEAM)["daemons"][0]["actions"] == ["start"]
+    assert machine.mps.ask(machine.pipe(), "get_default_active_thread_percentage") == "50.0"
+
+
+def test_a_default_that_somebody_changed_is_drift_and_put_right(machine: Machine) -> None:
+    machine.run(TEAM)
+    machine.mps.ask(machine.pipe(), "set_default_active_thread_percentage 90")
+    assert machine.run(TEAM)["daemons"][0]["actions"] == ["push"]
+    assert not machine.run(TEAM)["changed"]
+
+
+def test_defaults_apply_to_the_next_server_only_and_the_drift_of_a_live_one_is_pending(machine: Machine) -> None:
+    machine.run(TEAM)
+    server = machine.mps.client(machine.pipe(), os.getuid(), 5012)
+    result = machine.run({**TEAM, "active_thread_percentage": 25}, when_clients="defer", verify=False)
+    assert (result["changed"], result["pending"]) == (
+        True,
+        [f"team: active_thread_percentage of server {server}, until its clients 5012 have ended"],
+    )
+    assert machine.mps.ask(machine.pipe(), f"get_active_thread_percentage {server}") == "50.0"
+
+    again = machine.run({**TEAM, "active_thread_percentage": 25}, when_clients="defer", verify=False)
+    assert (again["changed"], again["pending"]) == (False, result["pending"])
+
+    machine.mps.leave(machine.pipe(), 5012)
+    assert machine.run({**TEAM, "active_thread_percentage": 25})["daemons"][0]["actions"] == [
+        f"limits of server {server}"
+    ]
+    assert machine.mps.ask(machine.pipe(), f"get_active_thread_percentage {server}") == "25.0"
+
+
+@pytest.mark.parametrize(
+    "change", [{"active_thread_percentage": 25}, {"devices": [B], "memory_limits": {}}, {"state": "absent"}]
+)
+def test_clients_stop_a_run_before_anything_is_written(machine: Machine, change: dict[str, Any]) -> None:
+    machine.run(TEAM)
+    machine.mps.client(machine.pipe(), os.getuid(), 5012)
+    before = {path: path.read_text() for path in (machine.mps.folder / "etc").iterdir()}
+    result = machine.run({**TEAM, **change})
+    assert "meets clients (5012)" in result["msg"] and result["error"] == "REFUSED"
+    assert {path: path.read_text() for path in (machine.mps.folder / "etc").iterdir()} == before
+    assert machine.mps.ask(machine.pipe(), "get_default_active_thread_percentage") == "50.0"
+
+
+def test_clients_are_terminated_before_the_daemon_quits(machine: Machine) -> None:
+    machine.run(TEAM)
+    server = machine.mps.client(machine.pipe(), os.getuid(), 5012)
+    result = machine.run({**TEAM, "state": "absent"}, when_clients="drain", drain_timeout=0)
+    assert (result["daemons"][0]["actions"], machine.mps.daemons()) == (["stop"], [])
+    log = (machine.mps.folder / "log/team/control.log").read_text()
+    assert 0 < log.index(f"terminate_client {server} 5012") < log.index("Cmd:quit")
+
+
+def test_a_drain_waits_for_clients_to_end(machine: Machine) -> None:
+    machine.run(TEAM)
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import ctypes, time; ctypes.CDLL('libcuda.so.1').cuInit(0); print(flush=True); time.sleep(1)",
+        ],
+        env={**machine.mps.env, "CUDA_MPS_PIPE_DIRECTORY": str(machine.pipe())},
+        stdout=subprocess.PIPE,
+    ) as client:
+        assert client.stdout is not None
+        client.stdout.readline()
+        result = machine.run({**TEAM, "state": "stopped"}, when_clients="drain", drain_timeout=30)
+    assert result["changed"]
+    assert "terminate_client" not in (machine.mps.folder / "log/team/control.log").read_text()
+
+
+def test_a_daemon_of_somebody_else_on_the_same_directory_is_left_alone(machine: Machine) -> None:
+    machine.mps.start(machine.pipe())
+    pid = machine.pid()
+    result = machine.run(TEAM)
+    assert f"another daemon has {machine.pipe()} (pid {pid})" in result["msg"]
+    for state in ("stopped", "absent"):
+        gone = machine.run({**TEAM, "state": state})
+        assert (gone["changed"], gone["daemons"][0]["state"]) == (False, "foreign")
+    assert machine.pid() == pid and machine.mps.ask(machine.pipe(), "get_default_active_thread_percentage") == "100.0"
+
+
+def test_a_memory_limit_that_names_an_invisible_gpu_is_refused_before_anything_is_started(machine: Machine) -> None:
+    result = machine.run({**TEAM, "memory_limits": {A: "2G", B: "2G"}})
+    assert "would drop all its limits" in result["refusals"][0]
+    assert machine.mps.daemons() == [] and not (machine.mps.folder / "etc").exists()
+
+
+def test_all_that_is_wrong_is_told_at_once(machine: Machine) -> None:
+    result = machine.run(
+        {"name": "a", "devices": ["7"], "active_thread_percentage": 101}, {"name": "b", "user": "nobody-of-that-name"}
+    )
+    assert len(result["refusals"]) == 3
+    assert "there is no user nobody-of-that-name" in result["refusals"][2]
+
+
+def test_a_limit_below_a_gibibyte_of_difference_is_set_though_it_cannot_be_read_back(machine: Machine) -> None:
+    machine.run({**TEAM, "memory_limits": {A: "1044M"}})
+    result = machine.run({**TEAM, "memory_limits": {A: "1100M"}})
+    assert result["daemons"][0]["actions"] == ["push"]
+    assert not machine.run({**TEAM, "memory_limits": {A: "1100M"}})["changed"]
+
+
+def test_a_limit_that_is_no_longer_wanted_goes_with_a_restart_since_no_verb_takes_it_back(machine: Machine) -> None:
+    machine.run(TEAM)
+    free = {**TEAM, "memory_limits": {}}
+    assert machine.run(free)["daemons"][0]["actions"] == ["restart"]
+    assert "not set" in machine.mps.ask(machine.pipe(), f"get_default_device_pinned_mem_limit {A}")
+    assert not machine.run(free)["changed"]
+
+
+def test_a_client_that_silently_runs_outside_mps_fails_the_run(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = gpu_mps.mps.ask_probe
+
+    def elsewhere(host: Any, user: str, environment: dict[str, str], request: str) -> Any:
+        return real(host, user, {**environment, "CUDA_MPS_PIPE_DIRECTORY": "/nowhere"}, request)
+
+    monkeypatch.setattr(gpu_mps.mps, "ask_probe", elsewhere)
+    result = machine.run(TEAM)
+    assert result["error"] == "NOT_PROVEN" and "runs outside MPS and without limits" in result["msg"]
+
+
+def test_a_server_in_fault_is_told_and_what_to_do(machine: Machine) -> None:
+    machine.run(TEAM)
+    server = machine.mps.client(machine.pipe(), os.getuid(), 5012)
+    machine.mps.fault(machine.pipe(), server, 5012)
+    result = machine.run(TEAM)
+    assert result["error"] == "NOT_PROVEN" and "MPS_SERVER_NOT_READY" in result["msg"]
+    assert result["daemons"][0]["servers"] == [{"pid": server, "status": "FAULT", "clients": [5012]}]
+
+
+def test_a_daemon_that_does_not_take_its_limits_is_not_left_running(machine: Machine) -> None:
+    path = machine.mps.folder / "nvidia-cuda-mps-control"
+    path.write_text(deaf(path))
+    result = machine.run(TEAM)
+    assert "after 'set_default_active_thread_percentage 50' the daemon tells '100.0'" in result["msg"]
+    waited_for(lambda: not machine.mps.daemons())
+
+
+def test_static_partitions_have_ids_that_clients_are_told(machine: Machine) -> None:
+    daemon = {"name": "team", "devices": [A], "partitions": [{"name": "large", "device": A, "chunks": 8}]}
+    result = machine.run(daemon)
+    id_ = result["daemons"][0]["client_environment"]["partitions"]["large"]
+    assert id_.startswith(f"{A}/")
+    assert result["daemons"][0]["verified"]["devices"][0]["multiprocessors"] == 64
+    assert not machine.run(daemon)["changed"]
+    more = {**daemon, "partitions": [*daemon["partitions"], {"name": "small", "device": A, "chunks": 4}]}  # type: ignore[misc]
+    assert machine.run(more)["daemons"][0]["actions"] == ["restart"]
+    assert len(machine.run(more)["daemons"][0]["client_environment"]["partitions"]) == 2
+
+
+def test_partitions_that_do_not_fit_are_told_by_the_daemon(machine: Machine) -> None:
+    result = machine.run({"name": "team", "devices": [A], "partitions": [{"name": "all", "device": A, "chunks": 17}]})
+    assert "CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION" in result["msg"]
+    waited_for(lambda: not machine.mps.daemons())
+
+
+def test_a_multiuser_daemon_is_started_as_such(machine: Machine) -> None:
+    if os.geteuid() != 0:
+        assert "needs root" in machine.run({**TEAM, "multiuser": True})["msg"]
+        return
+    assert machine.run({**TEAM, "multiuser": True})["changed"]
+    assert b"-multiuser-server" in Path(f"/proc/{machine.pid()}/cmdline").read_bytes()
+    assert machine.run(TEAM)["daemons"][0]["actions"] == ["restart"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
+@pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="needs a Python that another user may run")
+def test_the_daemon_of_a_user_is_the_users_and_closed_to_others(machine: Machine) -> None:
+    home = machine.mps.folder
+    for path, (content, _mode) in files([A]).items():
+        place = home / Path(path).relative_to("/usr")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+    (home / "nvidia-cuda-mps-control").write_text(program("/usr/bin/python3", f"{home}/lib/rigwright-imitated-gpu"))
+    daemon = {**TEAM, "user": "nobody"}
+    result = machine.run(daemon, verify=False)
+    assert "changed" in result, result
+    owner = pwd.getpwnam("nobody").pw_uid
+    assert Path(f"/proc/{machine.pid()}").stat().st_uid == machine.pipe().stat().st_uid == owner
+    assert machine.pipe().stat().st_mode & 0o777 == 0o700
+    assert not machine.run(daemon, verify=False)["changed"]
+    assert machine.run(TEAM, verify=False)["daemons"][0]["actions"] == ["restart"]
+
+
+def test_no_program_is_told_with_what_brings_it(machine: Machine) -> None:
+    (machine.mps.folder / "nvidia-cuda-mps-control").unlink()
+    assert "nvidia-compute-utils" in machine.run(TEAM)["msg"]
+
+
+# --- Protocol 3 ---
+
+
+@pytest.fixture
+def newer(machine: Machine) -> Machine:
+    machine.driver = "615.71.09"
+    return machine
+
+
+SPACES = {
+    **TEAM,
+    "namespaces": [{"name": "eval"}, {"name": "fast", "active_thread_percentage": 75, "memory_limit": "1G"}],
+}
+
+
+def test_protocol_3_is_configured_by_a_file_and_changed_by_commands(newer: Machine) -> None:
+    result = newer.run(SPACES)
+    (row,) = result["daemons"]
+    assert (row["protocol"], row["verified"]["problems"]) == (3, [])
+    assert row["client_environment"]["CUDA_MPS_PIPE_DIRECTORY"] == f"{newer.pipe()}/team/default"
+    assert not newer.run(SPACES)["changed"]
+
+    changed = newer.run({**SPACES, "active_thread_percentage": 25})
+    assert changed["daemons"][0]["actions"] == ["push"]
+    assert newer.mps.command(newer.pipe(), "namespace", "get", "eval", "team", "active-thread-percentage") == (0, "25")
+    assert not newer.run({**SPACES, "active_thread_percentage": 25})["changed"]
+
+
+def test_a_namespace_that_comes_or_goes_needs_a_restart(newer: Machine) -> None:
+    newer.run(SPACES)
+    assert newer.run(TEAM)["daemons"][0]["actions"] == ["restart"]
+    assert newer.run({**TEAM, "state": "absent"})["changed"]
+    waited_for(lambda: not newer.mps.daemons())
+
+
+def test_another_protocol_is_a_restart(newer: Machine) -> None:
+    newer.run({**TEAM, "protocol": "2"})
+    assert newer.run(TEAM)["daemons"][0]["actions"] == ["restart"]
+    assert newer.mps.command(newer.pipe(), "server", "list")[0] == 0
+
+
+# --- systemd ---
+
+UNIT = "nvidia-mps@team.service"
+
+
+@pytest.fixture
+def systemd(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    root = machine.mps.folder
+    for name in ("units", "enabled", "pids"):
+        (root / name).mkdir()
+    (root / "systemctl").write_text(f'#!/bin/sh\nexec {sys.executable} {SYSTEMCTL} {root} "$@"\n')
+    (root / "journalctl").write_text(f"#!/bin/sh\ncat {root}/journal\n")
+    for name in ("systemctl", "journalctl"):
+        (root / name).chmod(0o755)
+    monkeypatch.setattr(gpu_mps, "UNIT_FOLDER", f"{root}/units")
+    monkeypatch.setattr(gpu_mps, "ROOTS", {"pipe_root": f"{root}/run", "log_root": f"{root}/var/log"})
+    machine.places = {"manager": "systemd", "log_root": f"{root}/var/log"}
+    return machine
+
+
+def calls(machine: Machine) -> list[str]:
+    """The calls of systemctl that change something, since the last time."""
+    file = machine.mps.folder / "calls"
+    lines = file.read_text().splitlines() if file.exists() else []
+    file.write_text("")
+    return [line for line in lines if not line.startswith("is-enabled")]
+
+
+def test_a_unit_is_made_enabled_and_started_and_its_daemon_has_the_limits(systemd: Machine) -> None:
+    result = systemd.run(TEAM)
+    assert (result["daemons"][0]["actions"], result["daemons"][0]["verified"]["problems"]) == (["enable", "start"], [])
+    assert calls(systemd) == ["daemon-reload", f"enable {UNIT}", f"reset-failed {UNIT}", f"start {UNIT}"]
+    again = systemd.run(TEAM)
+    assert (again["changed"], calls(systemd)) == (False, [])
+
+
+def test_the_stop_of_the_unit_really_stops_the_daemon(systemd: Machine) -> None:
+    systemd.run(TEAM)
+    result = systemd.run({**TEAM, "state": "absent"})
+    assert result["daemons"][0]["actions"] == ["stop", "disable"]
+    assert systemd.mps.daemons() == []
+    assert list((systemd.mps.folder / "units").iterdir()) == []
+    assert not systemd.run({**TEAM, "state": "absent"})["changed"]
+
+
+def test_limits_are_applied_again_after_a_restart_of_the_unit(systemd: Machine) -> None:
+    systemd.run(TEAM)
+    for verb in ("stop", "start"):
+        subprocess.run([systemd.mps.folder / "systemctl", verb, UNIT], check=True)
+    assert systemd.mps.ask(systemd.pipe(), "get_default_active_thread_percentage") == "50.0"
+    assert not systemd.run(TEAM)["changed"]
+
+
+def test_a_new_limit_restarts_no_unit(systemd: Machine) -> None:
+    systemd.run(TEAM)
+    calls(systemd)
+    before = systemd.pid()
+    assert systemd.run({**TEAM, "active_thread_percentage": 25})["daemons"][0]["actions"][0] == "push"
+    assert (calls(systemd), systemd.pid()) == ([], before)
+
+
+def test_a_unit_that_does_not_start_is_told_with_its_own_words(systemd: Machine) -> None:
+    path = systemd.mps.folder / "nvidia-cuda-mps-control"
+    path.write_text(deaf(path))
+    assert "the daemon tells '100.0'" in systemd.run(TEAM)["msg"]
+
+
+def test_another_device_restarts_the_unit(systemd: Machine) -> None:
+    systemd.run(TEAM)
+    calls(systemd)
+    systemd.run({**TEAM, "devices": [B], "memory_limits": {}})
+    assert calls(systemd) == [f"stop {UNIT}", "daemon-reload", f"reset-failed {UNIT}", f"start {UNIT}"]
+
+
+def test_directories_that_systemd_would_not_make_are_refused(systemd: Machine) -> None:
+    assert "pipe_root: with systemd it lies below" in systemd.run(TEAM, pipe_root="/tmp/mps")["msg"]
