@@ -32,7 +32,7 @@ def resolve(cards: t.Sequence[Card], params: t.Mapping[str, t.Any]) -> Requests:
     :raises NvmlError: a GPU that is asked for does not answer.
     """
     warnings: list[str] = []
-    chosen = _chosen(cards, params["devices"] or [ALL], warnings)
+    chosen = _chosen(cards, [ALL] if params["devices"] is None else params["devices"], warnings)
     common = {"keep": params["keep_instances"], "allow_reset": params["allow_reset"] == "gpu"}
     found: list[tuple[Card, Request]] = []
     if params["mig_parted"]:
@@ -57,6 +57,8 @@ def _ids(cards: t.Sequence[Card]) -> dict[int, str]:
 
 
 def _chosen(cards: t.Sequence[Card], devices: t.Sequence[str], warnings: list[str]) -> list[Card]:
+    if not devices:
+        raise Refusal("devices: the list is empty; `all` means every GPU")
     if ALL in devices:
         if not cards:
             raise Refusal("devices: NVML shows no GPU; gpu_host_info tells what PCI shows")

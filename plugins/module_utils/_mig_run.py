@@ -84,21 +84,17 @@ def run(module: AnsibleModule, nvml: Nvml, params: t.Mapping[str, t.Any], progra
     declaration = _declaration(judged, params, program, root)
     rows = [_row(one, None) for one in judged]
     afters: dict[str, State] = {}
-    if not module.check_mode:
-        for number, one in enumerate(judged):
-            if not one.plan.changed or one.busy:
-                continue
-            try:
-                judged[number].plan, after = _carry_out(module, nvml, one.plan, params["stop_services"])
-            except Failed as failed:
-                raise Stopped(str(failed), gpus=rows[:number], changed=bool(afters), **failed.told()) from failed
-            except CardBusy as busy:
-                late = Judged(one.plan, busy.pids, str(busy))
-                raise Stopped(
-                    _told_busy(late, tree), gpus=rows[:number], changed=bool(afters), busy=_busy_rows(late, tree)
-                ) from busy
-            afters[after.uuid] = after
-            rows[number] = _row(judged[number], after)
+    for number, one in enumerate(judged):
+        if module.check_mode or one.busy or not one.plan.changed:
+            continue
+        try:
+            one.plan, after = _carry_out(module, nvml, one.plan, params["stop_services"])
+        except (Failed, CardBusy, NvmlError, Refusal) as error:
+            # Containers have to find what the GPUs before this one have become.
+            _refresh_cdi(module, tree, params, rows[:number])
+            raise _stopped_by(error, one, tree, gpus=rows[:number], changed=bool(afters)) from error
+        afters[after.uuid] = after
+        rows[number] = _row(one, after)
     result: Facts = {
         "changed": bool(declaration and declaration.changed) or any(row["changes"] for row in rows),
         "gpus": rows,
@@ -147,6 +143,17 @@ def _judge(nvml: Nvml, requests: Requests, params: t.Mapping[str, t.Any], tree: 
             told = "; ".join(_told_busy(one, tree) for one in blocked)
             raise Stopped(f"{told}: {remedy}", busy=[row for one in blocked for row in _busy_rows(one, tree)])
         time.sleep(PAUSE)
+
+
+def _stopped_by(error: Exception, one: Judged, tree: Tree, **result: t.Any) -> Stopped:
+    """What is told when a GPU fails after others may have been changed."""
+    if isinstance(error, Failed):
+        return Stopped(str(error), **result, **error.told())
+    if isinstance(error, CardBusy):
+        late = Judged(one.plan, error.pids, str(error))
+        return Stopped(_told_busy(late, tree), **result, busy=_busy_rows(late, tree))
+    told = error.told() if isinstance(error, NvmlError) else {}
+    return Stopped(f"{one.plan.state.label}: {error}. This GPU was not changed.", **result, **told)
 
 
 def _without_processes(made: Plan) -> Plan:

@@ -200,7 +200,7 @@ gpus:
           pids: []
           compute_instances: [{slices: 3, start: 0, id: 0, uuid: MIG-d050f3f7-0a52-5d4e-acf6-15050d5d0bef}]
     slots: {description: What stands in which memory slot; empty with MIG off., type: list, elements: str, sample: ["slot 0: free"]}
-    changes: {description: What was done, or would be., type: list, elements: str, sample: ["create 3g.71gb at slot 4"]}
+    changes: {description: "What was done, or would be.", type: list, elements: str, sample: ["create 3g.71gb at slot 4"]}
     needs: {description: V(gpu_reset) where the mode can only change with what O(allow_reset) forbids., type: str, sample: none}
     skipped: {description: Whether it was left as it is since processes are in the way., type: bool, sample: false}
     uuid_changes:

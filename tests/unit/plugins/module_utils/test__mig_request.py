@@ -52,6 +52,11 @@ def test_no_gpu_at_all_is_refused() -> None:
         resolve([], PARAMS | {"devices": ["all"]})
 
 
+def test_an_empty_list_is_not_taken_for_all() -> None:
+    with pytest.raises(Refusal, match="the list is empty"):
+        resolve(CARDS, PARAMS | {"devices": []})
+
+
 def test_mig_parted_speaks_of_gpus_by_index_and_devices_narrows_them() -> None:
     spec = {"devices": [0, 1], "mig-enabled": True, "mig-devices": {"1g.10gb": 7}}
     config = {"config": {"version": "v1", "mig-configs": {"x": [spec]}}, "selected": "x"}

@@ -60,6 +60,23 @@ def test_who_has_started_while_other_gpus_were_changed_is_found(
     assert machine.state()["gpu.1.mig.mode"] == "0"
 
 
+def test_a_gpu_that_is_lost_while_another_was_changed_is_told_as_untouched(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carry_out = _mig_run.apply
+
+    def apply(*arguments: Any) -> Any:
+        done = carry_out(*arguments)
+        machine.lose(gpu=1)
+        return done
+
+    monkeypatch.setattr(_mig_run, "apply", apply)
+    with pytest.raises(_mig_run.Stopped, match="This GPU was not changed") as stopped:
+        run(tmp_path)
+    assert stopped.value.result["nvml_error"] == "GPU_IS_LOST"
+    assert stopped.value.result["changed"]
+
+
 def test_what_somebody_else_has_done_meanwhile_is_not_undone_blindly(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
