@@ -164,6 +164,59 @@ def test_an_xid_of_the_journal_is_judged_by_the_catalogue(health: Run, hosts: An
     assert told["gpus"][1]["xids"][0]["process"] == "train"
 
 
+def test_azures_check_of_remapped_rows_reads_a_column_that_is_not_there_and_ours_reads_the_count(
+    health: Run, hosts: Any
+) -> None:
+    host = hosts("A100 80GB")
+    host.machine.set(0, remapped__uncorrectable=600)
+    assert (health()["verdict"], whats(health()["gpus"][0])) == ("REPLACE", ["remapped_rows"])
+
+
+def test_gcps_check_of_nvlink_looks_at_gpu_0_alone_and_ours_at_each(health: Run, hosts: Any) -> None:
+    host = hosts("H200", "H200")
+    host.write(gpu_health.looking.STATE, "")
+    health(remember=True)
+    host.machine.set(1, nvlink__error__2=10_000_000)
+    assert [(gpu["verdict"], whats(gpu)) for gpu in health()["gpus"]] == [
+        ("PASS", []),
+        ("MONITOR", ["nvlink_crc_errors"]),
+    ]
+
+
+def test_gcps_check_of_ecc_adds_up_a_column_that_is_not_there_and_ours_sees_one_error(health: Run, hosts: Any) -> None:
+    host = hosts("H200")
+    host.machine.set(0, **{"ecc.0.1.total": 1})
+    assert whats(health()["gpus"][0]) == ["uncorrected_errors"]
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict"), [(109, "RESET_GPU"), (13, "RESTART_APP"), (31, "RESTART_APP"), (43, "MONITOR"), (63, "PASS")]
+)
+def test_the_k8s_device_plugin_ignores_xid_109_like_errors_of_programs_and_ours_does_not(
+    health: Run, hosts: Any, code: int, verdict: str
+) -> None:
+    host = hosts("H200")
+    host.log(0, code)
+    assert health()["verdict"] == verdict
+
+
+def test_dcgm_files_xids_under_wrong_subsystems_and_ours_tells_the_catalogues(health: Run, hosts: Any) -> None:
+    host = hosts("H200")
+    for code in (38, 62, 78):
+        host.log(0, code)
+    told = {row["code"]: row["subsystem"] for row in health()["gpus"][0]["xids"]}
+    assert told == {38: "firmware", 62: "firmware", 78: "other"}
+
+
+def test_remapped_rows_that_a_card_does_not_tell_inside_mig_are_unknown_and_no_fault(health: Run, hosts: Any) -> None:
+    host = hosts("A100 40GB")
+    host.machine.set(0, mig__mode=1, mig__pending=1)
+    host.machine.fail("nvmlDeviceGetRemappedRows", "NOT_SUPPORTED", times=0)
+    (gpu,) = health()["gpus"]
+    assert (gpu["card"]["modes"]["mig"]["current"], gpu["card"]["counters"]["remapped_rows"]) == (True, None)
+    assert (gpu["verdict"], gpu["reasons"]) == ("PASS", [])
+
+
 def test_deepops_health_prolog_is_inverted_and_ours_lets_the_healthy_node_work(health: Run, hosts: Any) -> None:
     """DeepOps drains where its grep finds no "fail": a node that is well is taken out, and a broken one gets the job."""
     host = hosts("H200")
