@@ -73,6 +73,8 @@ def plan_layout(profiles: Profiles, current: Layout, wanted: t.Sequence[Wanted],
     refuse_impossible(profiles, wanted)
     choices = choose(profiles, wanted, current, keep)
     if choices is None:
+        if choose(profiles, wanted, [_idle(one) for one in current]) is None:
+            raise Refusal(_no_room_inside(current, wanted))
         raise Busy(_in_the_way(profiles, current, wanted))
     standing = {choice.standing.place for choice in choices if choice.standing}
     destroyed, created = [], []
@@ -115,6 +117,18 @@ def _in_the_way(profiles: Profiles, current: Layout, wanted: t.Sequence[Wanted])
             if choose(profiles, wanted, [_idle(one) if one in ended else one for one in current]) is not None:
                 return list(ended)
     return busy
+
+
+def _no_room_inside(current: Layout, wanted: t.Sequence[Wanted]) -> str:
+    """Instances have their places, and compute instances in them do not, by what the driver tells of those that stand."""
+    tables = {one.profile: one.compute_starts for one in current}
+    lacking = [one for one in wanted if place_compute((), one.compute, tables.get(one.profile)) is None]
+    told = "; ".join(
+        f"{' + '.join(f'{size}c' for size in one.compute)} of {one.profile}, where there are "
+        + ", ".join(f"{size}c at {', '.join(map(str, at))}" for size, at in (tables[one.profile] or {}).items())
+        for one in lacking
+    )
+    return f"layout: compute_instances do not fit: {told}"
 
 
 def _idle(one: Instance) -> Instance:
