@@ -46,6 +46,7 @@ FLAGS = ("-std=gnu17", "-O2", "-fPIC", "-fno-stack-protector", "-U_FORTIFY_SOURC
 NOT_AVAILABLE = 2**64 - 1  # NVML_VALUE_NOT_AVAILABLE
 NO_INSTANCE = 2**32 - 1
 KINDS = ("compute", "graphics", "mps")
+STEPS = re.compile(r"(\d+) to (\d+) by (\d+)")
 BOOKKEEPING = re.compile(r"!serial|~end|writes|last_write|fail\..*")
 # NVML's results by their names, without NVML_ERROR_ (nvmlReturn_t).
 NAMES = """
@@ -106,11 +107,14 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def written(value: Any) -> str:
-    """A value as it stands in the state. `!GPU_IS_LOST` is that error in place of a value."""
+    """A value as it stands in the state. `!GPU_IS_LOST` is that error in place of a value, `1980 to 345 by 15` are clocks."""
     if isinstance(value, (list, tuple)):
         return " ".join(written(one) for one in value)
     if isinstance(value, bool):
         return str(int(value))
+    if isinstance(value, str) and (steps := STEPS.fullmatch(value)):
+        first, last, step = map(int, steps.groups())
+        return written(list(range(first, last - 1, -step)))
     if isinstance(value, str) and value[1:] in RESULTS and value.startswith("!"):
         return f"!{RESULTS[value[1:]]}"
     return str(value)

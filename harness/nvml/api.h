@@ -40,10 +40,15 @@ int gpu_at(const char *wanted);   /* -1: there is none at this address */
 	{ ENTER(device, GPU); return number32(device, first_key, first) ?: number32(device, second_key, second); }
 #define TEXT(function, key) \
 	int function(Device device, char *value, unsigned size) { ENTER(device, GPU); return text(device->gpu, value, size, key); }
-/* A function that answers with one number for each `which`. */
-#define NUMBER_OF(function, key) \
+/* A function that answers with one number for each `which` below `end`. */
+#define NUMBER_OF(function, key, end) \
 	int function(Device device, unsigned which, unsigned *value) \
-	{ char name[64]; ENTER(device, GPU); snprintf(name, sizeof name, key, which); return number32(device, name, value); }
+	{ \
+		char name[64]; \
+		ENTER(device, GPU); \
+		snprintf(name, sizeof name, key, which); \
+		return which < (end) ? number32(device, name, value) : INVALID_ARGUMENT; \
+	}
 #define VERSIONED(function, key) \
 	int function(Device device, Versioned *info) \
 	{ ENTER(device, GPU); CHECK_VERSION(info, VERSION(Versioned, 1)); return number32(device, key, &info->value); }

@@ -250,8 +250,8 @@ int nvmlDeviceGetMigDeviceHandleByIndex(Device device, unsigned index, Device *m
 {
 	Instance list[INSTANCES_MOST];
 	ENTER(device, GPU);
-	if (!mig || index >= number_or(device->gpu, 0, "mig.max_devices"))
-		return gpu_fact(device->gpu, "mig.mode") ? INVALID_ARGUMENT : NOT_SUPPORTED;
+	if (!mig || !gpu_fact(device->gpu, "mig.mode"))
+		return mig ? NOT_SUPPORTED : INVALID_ARGUMENT;
 	if (!enabled(device->gpu) || index >= (unsigned)instances(device->gpu, "ci.", list))
 		return NOT_FOUND;
 	*mig = handle_of(MIG_DEVICE, device->gpu, list[index].id, list[index].ci);
@@ -270,13 +270,13 @@ int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(Device mig, Device *device)
 int nvmlDeviceGetGpuInstanceId(Device mig, unsigned *id)
 {
 	ENTER(mig, ANY_DEVICE);
-	return mig->kind != MIG_DEVICE ? NOT_SUPPORTED : id ? (*id = mig->gi, SUCCESS) : INVALID_ARGUMENT;
+	return mig->kind != MIG_DEVICE ? INVALID_ARGUMENT : id ? (*id = mig->gi, SUCCESS) : INVALID_ARGUMENT;
 }
 
 int nvmlDeviceGetComputeInstanceId(Device mig, unsigned *id)
 {
 	ENTER(mig, ANY_DEVICE);
-	return mig->kind != MIG_DEVICE ? NOT_SUPPORTED : id ? (*id = mig->ci, SUCCESS) : INVALID_ARGUMENT;
+	return mig->kind != MIG_DEVICE ? INVALID_ARGUMENT : id ? (*id = mig->ci, SUCCESS) : INVALID_ARGUMENT;
 }
 
 typedef struct { unsigned sms, copy_engines, decoders, encoders, jpegs, ofas, gi_slices, ci_slices; u64 memory; } Attributes;

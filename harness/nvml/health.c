@@ -23,6 +23,18 @@ int nvmlDeviceGetRemappedRows(Device device, unsigned *correctable, unsigned *un
 	       ?: number32(device, "remapped.pending", pending) ?: number32(device, "remapped.failure", failure);
 }
 
+typedef struct { unsigned correctable, correctable_unused, uncorrectable, uncorrectable_unused, pending, failure; } Rows;
+int nvmlDeviceGetRemappedRows_v2(Device device, Rows *rows)
+{
+	ENTER(device, GPU);
+	if (!rows)
+		return INVALID_ARGUMENT;
+	rows->correctable_unused = (unsigned)number_or(device->gpu, 0, "remapped.correctable_inactive");
+	rows->uncorrectable_unused = (unsigned)number_or(device->gpu, 0, "remapped.uncorrectable_inactive");
+	return number32(device, "remapped.correctable", &rows->correctable) ?: number32(device, "remapped.uncorrectable", &rows->uncorrectable)
+	       ?: number32(device, "remapped.pending", &rows->pending) ?: number32(device, "remapped.failure", &rows->failure);
+}
+
 typedef struct { unsigned max, high, partial, low, none; } Histogram;
 int nvmlDeviceGetRowRemapperHistogram(Device device, Histogram *info)
 {
@@ -123,7 +135,7 @@ typedef struct {
 	int result;
 	u64 value;
 } Field;
-#define FIELDS_MOST 304
+#define FIELDS_MOST 303
 
 static int read_field(int gpu, Field *field)
 {

@@ -38,7 +38,9 @@ int nvmlDeviceGetTopologyCommonAncestor(Device device, Device other, unsigned *l
 	ENTER(device, GPU);
 	if (!other || other->kind != GPU || !level)
 		return INVALID_ARGUMENT;
-	*level = (unsigned)number_or(device->gpu, device->gpu == other->gpu ? 0 : 40, "topology.%d", other->gpu);
+	if (device->gpu == other->gpu)
+		return NOT_SUPPORTED;
+	*level = (unsigned)number_or(device->gpu, 40, "topology.%d", other->gpu);
 	return SUCCESS;
 }
 
@@ -47,8 +49,12 @@ int nvmlDeviceGetP2PStatus(Device device, Device other, unsigned capability, uns
 	u64 value;
 	int result;
 	ENTER(device, GPU);
-	if (!other || other->kind != GPU || !status || capability > 4)
+	if (!other || other->kind != GPU || !status)
 		return INVALID_ARGUMENT;
+	if (capability > 4 || device->gpu == other->gpu) { /* 5: not supported, as of a GPU with itself */
+		*status = capability > 4 ? 0 : 5;
+		return SUCCESS;
+	}
 	result = number(device->gpu, &value, "p2p.%u", capability);
 	if (result == SUCCESS)
 		*status = (unsigned)number_or(device->gpu, value, "p2p.%u.%d", capability, other->gpu);
@@ -74,7 +80,7 @@ NUMBER(nvmlDeviceGetCurrPcieLinkWidth, "pcie.width")
 NUMBER(nvmlDeviceGetPcieReplayCounter, "pcie.replays")
 NUMBER(nvmlDeviceGetPcieLinkMaxSpeed, "pcie.max_speed")
 NUMBER(nvmlDeviceGetPcieSpeed, "pcie.speed")
-NUMBER_OF(nvmlDeviceGetPcieThroughput, "pcie.throughput.%u")
+NUMBER_OF(nvmlDeviceGetPcieThroughput, "pcie.throughput.%u", 2)
 
 /* A fact of one link, or what all links of the GPU have. */
 static int link_number(Device device, unsigned link, const char *key, unsigned *value)
@@ -104,7 +110,9 @@ int nvmlDeviceGetNvLinkCapability(Device device, unsigned link, unsigned capabil
 	char key[32];
 	ENTER(device, GPU);
 	snprintf(key, sizeof key, "capability.%u", capability);
-	return capability < 6 ? link_number(device, link, key, value) : INVALID_ARGUMENT;
+	if (capability > 5 && gpu_fact(device->gpu, "nvlink.links"))
+		return INVALID_ARGUMENT;
+	return link_number(device, link, key, value);
 }
 
 int nvmlDeviceGetNvLinkErrorCounter(Device device, unsigned link, unsigned counter, u64 *value)
@@ -114,7 +122,9 @@ int nvmlDeviceGetNvLinkErrorCounter(Device device, unsigned link, unsigned count
 	int result;
 	ENTER(device, GPU);
 	snprintf(key, sizeof key, "error.%u", counter);
-	result = counter < 5 && value ? link_number(device, link, key, &narrow) : INVALID_ARGUMENT;
+	if (!value || (counter > 4 && gpu_fact(device->gpu, "nvlink.links")))
+		return INVALID_ARGUMENT;
+	result = link_number(device, link, key, &narrow);
 	if (result == SUCCESS)
 		*value = narrow;
 	return result;

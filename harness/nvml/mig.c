@@ -9,7 +9,7 @@
 #include "mig.h"
 #include <stdlib.h>
 
-#define PROFILES 0x12
+#define PROFILES 0x11 /* of driver 580 */
 
 /* --- The mode --- */
 
@@ -151,9 +151,9 @@ static int versioned_profile(int gpu, unsigned profile, Profile2 *info)
 	if (info->version == VERSION(Profile3, 3)) {
 		Profile3 *third = (Profile3 *)info;
 		*third = (Profile3){info->version, plain.id, plain.slices, plain.instances, plain.sms, plain.copy_engines, plain.decoders,
-		                    plain.encoders, plain.jpegs, plain.ofas, plain.memory, "",
+		                    plain.encoders, plain.jpegs, plain.ofas, plain.memory, "", /* driver 580 leaves the name empty */
 		                    of_profile(gpu, profile, "capabilities") | plain.p2p};
-		return text(gpu, third->name, sizeof third->name, "mig.profile.%u.name", profile);
+		return SUCCESS;
 	}
 	return ARGUMENT_VERSION_MISMATCH;
 }
@@ -171,9 +171,9 @@ int nvmlDeviceGetGpuInstanceProfileInfoByIdV(Device device, unsigned id, Profile
 	unsigned profile;
 	ENTER(device, GPU);
 	profile = profile_of(device->gpu, id);
-	if (!info)
-		return INVALID_ARGUMENT;
-	return profile < PROFILES ? versioned_profile(device->gpu, profile, info) : NOT_SUPPORTED;
+	if (!gpu_fact(device->gpu, "mig.mode"))
+		return NOT_SUPPORTED;
+	return info && profile < PROFILES ? versioned_profile(device->gpu, profile, info) : INVALID_ARGUMENT;
 }
 
 static unsigned placements(int gpu, unsigned profile, Placement *list)
@@ -211,7 +211,7 @@ int nvmlDeviceGetGpuInstancePossiblePlacements_v2(Device device, unsigned id, Pl
 	ENTER(device, GPU);
 	profile = profile_of(device->gpu, id);
 	if (profile == PROFILES)
-		return NOT_SUPPORTED;
+		return gpu_fact(device->gpu, "mig.mode") ? INVALID_ARGUMENT : NOT_SUPPORTED;
 	return give_placements(list, placements(device->gpu, profile, list), target, count);
 }
 
@@ -300,8 +300,10 @@ int nvmlDeviceGetGpuInstanceRemainingCapacity(Device device, unsigned id, unsign
 	int found;
 	ENTER(device, GPU);
 	profile = profile_of(device->gpu, id);
-	if (!enabled(device->gpu) || profile == PROFILES || !count)
-		return count ? NOT_SUPPORTED : INVALID_ARGUMENT;
+	if (!gpu_fact(device->gpu, "mig.mode"))
+		return NOT_SUPPORTED;
+	if (profile == PROFILES || !count)
+		return INVALID_ARGUMENT;
 	found = instances(device->gpu, "gi.", list);
 	for (*count = 0; choose(device->gpu, list, found, profile, &list[found].at); found++, ++*count)
 		list[found].profile = profile;
@@ -395,9 +397,9 @@ int nvmlDeviceGetGpuInstances(Device device, unsigned id, Device *target, unsign
 int nvmlDeviceGetGpuInstanceById(Device device, unsigned id, Device *instance)
 {
 	ENTER(device, GPU);
-	if (!enabled(device->gpu) || !instance)
+	if (!instance || !gpu_fact(device->gpu, "mig.mode"))
 		return instance ? NOT_SUPPORTED : INVALID_ARGUMENT;
-	if (!gpu_fact(device->gpu, "gi.%u", id))
+	if (!gpu_fact(device->gpu, "gi.%u", id)) /* also where the mode is off */
 		return NOT_FOUND;
 	*instance = handle_of(GPU_INSTANCE, device->gpu, id, NO_INSTANCE);
 	return SUCCESS;

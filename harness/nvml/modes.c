@@ -30,8 +30,11 @@ SETTER(nvmlDeviceSetEccMode, "ecc.pending", "0 1")
 NUMBER(nvmlDeviceGetAccountingMode, "accounting.mode")
 NUMBER(nvmlDeviceGetAccountingBufferSize, "accounting.buffer")
 SETTER(nvmlDeviceSetAccountingMode, "accounting.mode", "0 1")
+PAIR(nvmlDeviceGetAutoBoostedClocksEnabled, "boost.enabled", "boost.default")
+PAIR(nvmlDeviceGetDriverModel, "driver_model.current", "driver_model.pending")
+ALIAS(nvmlDeviceGetDriverModel_v2, nvmlDeviceGetDriverModel);
 PAIR(nvmlDeviceGetGpuOperationMode, "operation_mode.current", "operation_mode.pending")
-NUMBER_OF(nvmlDeviceGetAPIRestriction, "restriction.%u")
+NUMBER_OF(nvmlDeviceGetAPIRestriction, "restriction.%u", 2)
 
 int nvmlDeviceSetComputeMode(Device device, unsigned mode)
 {
@@ -89,17 +92,23 @@ NUMBER64(nvmlDeviceGetCurrentClocksEventReasons, "events.current")
 NUMBER64(nvmlDeviceGetSupportedClocksEventReasons, "events.supported")
 ALIAS(nvmlDeviceGetCurrentClocksThrottleReasons, nvmlDeviceGetCurrentClocksEventReasons);
 ALIAS(nvmlDeviceGetSupportedClocksThrottleReasons, nvmlDeviceGetSupportedClocksEventReasons);
-NUMBER_OF(nvmlDeviceGetMaxClockInfo, "clock.%u.max")
-NUMBER_OF(nvmlDeviceGetApplicationsClock, "clock.%u.application")
-NUMBER_OF(nvmlDeviceGetDefaultApplicationsClock, "clock.%u.default")
-NUMBER_OF(nvmlDeviceGetMaxCustomerBoostClock, "clock.%u.customer_boost")
-NUMBER_OF(nvmlDeviceGetTemperatureThreshold, "temperature.threshold.%u")
+NUMBER_OF(nvmlDeviceGetMaxClockInfo, "clock.%u.max", 4)
+NUMBER_OF(nvmlDeviceGetApplicationsClock, "clock.%u.application", 4)
+NUMBER_OF(nvmlDeviceGetDefaultApplicationsClock, "clock.%u.default", 4)
+NUMBER_OF(nvmlDeviceGetMaxCustomerBoostClock, "clock.%u.customer_boost", 4)
+NUMBER_OF(nvmlDeviceGetTemperatureThreshold, "temperature.threshold.%u", 8)
+#define FANS(device) number_or((device)->gpu, 0, "fan.count")
 NUMBER(nvmlDeviceGetNumFans, "fan.count")
 NUMBER(nvmlDeviceGetFanSpeed, "fan.0.speed")
-NUMBER_OF(nvmlDeviceGetFanSpeed_v2, "fan.%u.speed")
-NUMBER_OF(nvmlDeviceGetTargetFanSpeed, "fan.%u.target")
-NUMBER_OF(nvmlDeviceGetFanControlPolicy_v2, "fan.%u.policy")
-PAIR(nvmlDeviceGetMinMaxFanSpeed, "fan.min", "fan.max")
+NUMBER_OF(nvmlDeviceGetFanSpeed_v2, "fan.%u.speed", FANS(device))
+NUMBER_OF(nvmlDeviceGetTargetFanSpeed, "fan.%u.target", FANS(device))
+NUMBER_OF(nvmlDeviceGetFanControlPolicy_v2, "fan.%u.policy", FANS(device))
+
+int nvmlDeviceGetMinMaxFanSpeed(Device device, unsigned *least, unsigned *most)
+{
+	ENTER(device, GPU);
+	return FANS(device) ? number32(device, "fan.min", least) ?: number32(device, "fan.max", most) : INVALID_ARGUMENT;
+}
 
 /* What limits now is the least of the limit that was set and what others have set (a software cap, the board). */
 int nvmlDeviceGetEnforcedPowerLimit(Device device, unsigned *limit)
@@ -153,7 +162,7 @@ static int current_clock(Device device, unsigned type, unsigned *clock)
 int nvmlDeviceGetClockInfo(Device device, unsigned type, unsigned *clock)
 {
 	ENTER(device, GPU);
-	return type < 4 ? current_clock(device, type, clock) : INVALID_ARGUMENT;
+	return current_clock(device, type, clock);
 }
 
 int nvmlDeviceGetClock(Device device, unsigned type, unsigned which, unsigned *clock)
@@ -161,7 +170,7 @@ int nvmlDeviceGetClock(Device device, unsigned type, unsigned which, unsigned *c
 	static const char *const keys[] = {"current", "application", "default", "customer_boost"};
 	char key[48];
 	ENTER(device, GPU);
-	if (type > 3 || which > 3)
+	if (which > 3 || (type > 3 && which > 0))
 		return INVALID_ARGUMENT;
 	snprintf(key, sizeof key, "clock.%u.%s", type, keys[which]);
 	return which == 0 ? current_clock(device, type, clock) : number32(device, key, clock);
@@ -195,8 +204,8 @@ int nvmlDeviceGetSupportedGraphicsClocks(Device device, unsigned memory_clock, u
 {
 	char key[48];
 	ENTER(device, GPU);
-	if (!gpu_fact(device->gpu, "clocks.memory"))
-		return NOT_SUPPORTED;
+	if (memory_clock == 0 || !gpu_fact(device->gpu, "clocks.memory"))
+		return memory_clock ? NOT_SUPPORTED : INVALID_ARGUMENT;
 	snprintf(key, sizeof key, "clocks.graphics.%u", memory_clock);
 	return gpu_fact(device->gpu, "%s", key) ? clocks(device, key, count, list) : NOT_FOUND;
 }
@@ -266,5 +275,5 @@ int nvmlDeviceGetFanSpeedRPM(Device device, FanSpeed *info)
 	ENTER(device, GPU);
 	CHECK_VERSION(info, VERSION(FanSpeed, 1));
 	snprintf(key, sizeof key, "fan.%u.rpm", info->fan);
-	return number32(device, key, &info->speed);
+	return info->fan < FANS(device) ? number32(device, key, &info->speed) : INVALID_ARGUMENT;
 }

@@ -271,6 +271,7 @@ TEXT(nvmlDeviceGetBoardPartNumber, "board.part_number")
 TEXT(nvmlDeviceGetVbiosVersion, "vbios")
 TEXT(nvmlDeviceGetInforomImageVersion, "inforom.image")
 NUMBER(nvmlDeviceGetInforomConfigurationChecksum, "inforom.checksum")
+NUMBER64(nvmlDeviceGetSupportedEventTypes, "event_types")
 NUMBER(nvmlDeviceGetBrand, "brand")
 NUMBER(nvmlDeviceGetArchitecture, "architecture")
 NUMBER(nvmlDeviceGetMinorNumber, "minor")
@@ -289,6 +290,14 @@ NUMBER(nvmlDeviceGetDisplayActive, "display.active")
 NUMBER(nvmlDeviceGetVirtualizationMode, "virtualization")
 PAIR(nvmlDeviceGetGspFirmwareMode, "gsp.enabled", "gsp.default")
 PAIR(nvmlDeviceGetCudaComputeCapability, "capability.major", "capability.minor")
+
+typedef struct { unsigned version; u64 value; } Pdi;
+int nvmlDeviceGetPdi(Device device, Pdi *info)
+{
+	ENTER(device, GPU);
+	CHECK_VERSION(info, VERSION(Pdi, 1));
+	return number(device->gpu, &info->value, "pdi");
+}
 
 int nvmlDeviceGetInforomVersion(Device device, unsigned object, char *version, unsigned size)
 {

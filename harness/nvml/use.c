@@ -53,7 +53,8 @@ int nvmlDeviceGetMemoryInfo(Device device, Memory *info)
 int nvmlDeviceGetMemoryInfo_v2(Device device, Memory2 *info)
 {
 	ENTER(device, ANY_DEVICE);
-	CHECK_VERSION(info, VERSION(Memory2, 2));
+	if (!info || info->version != VERSION(Memory2, 2)) /* unlike other functions, as recorded of driver 580 */
+		return info ? FUNCTION_NOT_FOUND : INVALID_ARGUMENT;
 	return memory(device, info);
 }
 

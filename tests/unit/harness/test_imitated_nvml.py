@@ -110,10 +110,12 @@ def test_a_half_written_state_is_an_error_of_its_own(
 
 
 def test_a_structure_of_another_version_is_refused(h200: Handle) -> None:
-    info = nvml.c_nvmlMemory_v2_t()
-    info.version = 0x03000028
-    function = nvml._nvmlGetFunctionPointer("nvmlDeviceGetMemoryInfo_v2")
-    assert function(h200, nvml.byref(info)) == nvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH
+    temperature, memory = nvml.c_nvmlTemperature_v1_t(version=0x0200000C), nvml.c_nvmlMemory_v2_t(version=0x03000028)
+    for function, structure, result in (
+        ("nvmlDeviceGetTemperatureV", temperature, nvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH),
+        ("nvmlDeviceGetMemoryInfo_v2", memory, nvml.NVML_ERROR_FUNCTION_NOT_FOUND),  # as recorded of an H100
+    ):
+        assert nvml._nvmlGetFunctionPointer(function)(h200, nvml.byref(structure)) == result
 
 
 # --- Errors of the machine ---
