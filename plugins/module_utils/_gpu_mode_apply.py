@@ -111,7 +111,7 @@ class Host:
     def policies(self) -> dict[int, str]:
         """Time slices by index, empty where nvidia-smi does not know them. It is run once."""
         if self._policies is None:
-            code, out, _err = self.run(["nvidia-smi", "compute-policy", "--list"])
+            code, out, _err = self.run(["nvidia-smi", "compute-policy", "-l"])
             self._policies = parse_policies(out) if code == 0 else {}
         return self._policies
 
@@ -144,9 +144,7 @@ class Host:
         elif setting == "time_slice":
             self._policies = None
             number = modes.TIME_SLICES[value]
-            code, out, err = self.run(
-                ["nvidia-smi", "compute-policy", f"--id={card.uuid}", f"--set-timeslice={number}"]
-            )
+            code, out, err = self.run(["nvidia-smi", "compute-policy", "-i", card.uuid, f"--set-timeslice={number}"])
             if code:
                 raise PolicyError(f"nvidia-smi says: {(err or out).strip()}")
         else:

@@ -9,15 +9,13 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import os
 import typing as t
-import zipfile
 
-from ansible_collections.rigwright.workstation.plugins.module_utils import _boot_program as program
 from ansible_collections.rigwright.workstation.plugins.module_utils import (
     _gpu_boot,
+    _mig_boot,
     _mig_run,
     _mps_apply,
     _mps_devices,
@@ -53,8 +51,7 @@ MIG_DEFAULTS: Entry = {
 }
 LAYOUT_DEFAULTS: Entry = {"count": 1, "start": None, "compute_instances": None}
 PIPES, LOGS, CONFIGURATIONS = "/run/nvidia-mps", "/var/log/nvidia-mps", "/etc/nvidia-mps"
-MIG_DECLARED = f"{_gpu_boot.DIRECTORY}/{_mig_run.NAME}/declared.json"
-MIG_ARCHIVE = f"{_gpu_boot.DIRECTORY}/{_mig_run.NAME}/module.zip"
+MIG_DECLARED = _gpu_boot.declared_path(_mig_run.NAME)
 
 
 @dataclasses.dataclass
@@ -97,12 +94,10 @@ def look_at_mig(module: AnsibleModule, nvml: Nvml, request: Entry, root: str) ->
     """:raises Refusal: gpu_mig would refuse it."""
     watching = _Watching(module)
     try:
-        result = _mig_run.run(t.cast("AnsibleModule", watching), nvml, mig_parameters(request), root)
+        result = _mig_run.run(t.cast("AnsibleModule", watching), nvml, mig_parameters(request), _mig_boot.PROGRAM, root)
     except _mig_run.Stopped as stopped:
         raise Refusal(str(stopped)) from stopped
-    # The archive that lies there came with gpu_mig and has other files besides those that both have.
-    boot = set(result["boot"]) - ({MIG_ARCHIVE} if is_current(Tree(root).bytes(MIG_ARCHIVE)) else set())
-    return Told(bool(boot) or any(row["changes"] for row in result["gpus"]), watching.warnings, result["needs"])
+    return Told(result["changed"], watching.warnings, result["needs"])
 
 
 def mig_parameters(request: Entry) -> Entry:
@@ -111,25 +106,6 @@ def mig_parameters(request: Entry) -> Entry:
     if made["layout"] is not None:
         made["layout"] = [{**LAYOUT_DEFAULTS, **row} for row in made["layout"]]
     return made
-
-
-def is_current(archive: bytes) -> bool:
-    """Whether what an archive has of the collection's private modules is what is here."""
-    place = program.PACKAGE.replace(".", "/") + "/"
-    if not archive:
-        return False
-    with zipfile.ZipFile(io.BytesIO(archive)) as there:
-        for path in there.namelist():
-            name = path[len(place) : -len(".py")]
-            if not path.startswith(place) or not path.endswith(".py") or name == "__init__":
-                continue
-            try:
-                here = program.source_of(f"{program.PACKAGE}.{name}")
-            except ImportError:
-                continue
-            if there.read(path).decode() != here:
-                return False
-    return True
 
 
 def undeclared_mig(nvml: Nvml, requests: t.Sequence[Entry], root: str) -> list[str]:

@@ -107,12 +107,11 @@ options:
     type: list
     elements: dict
     default: []
-  known_daemons:
+  record:
     description:
-      - Daemons that an earlier run has made. Those that are no longer in O(gpus) are to go.
-    type: list
-    elements: str
-    default: []
+      - A file that the role leaves, with the daemons (C(daemons)) of its last run. Those that are no longer in O(gpus) are to go.
+    type: path
+    default: /etc/rigwright/gpu_sharing.json
   when_clients:
     description:
       - As of M(rigwright.workstation.gpu_mps).
@@ -188,6 +187,7 @@ next_step:
   type: str
 """
 
+import json
 import sys
 import typing as t
 
@@ -199,6 +199,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_request import OPTIONS
 from ansible_collections.rigwright.workstation.plugins.module_utils._mps_control import MpsError
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 ROOT = "/"
 
@@ -225,7 +226,7 @@ def main() -> None:
         argument_spec={
             "gpus": {"type": "list", "elements": "dict", "required": True, "options": GPU},
             "limits": {"type": "list", "elements": "dict", "default": []},
-            "known_daemons": {"type": "list", "elements": "str", "default": []},
+            "record": {"type": "path", "default": "/etc/rigwright/gpu_sharing.json"},
             "when_clients": {"type": "str", "choices": ["fail", "drain", "defer"], "default": "defer"},
         },
         supports_check_mode=True,
@@ -252,11 +253,25 @@ def main() -> None:
     module.exit_json(changed=False, known=True, **result)
 
 
+def read_record(tree: Tree, path: str) -> list[str]:
+    """The daemons of the last run.
+
+    :raises Refusal: the record is damaged.
+    """
+    try:
+        return [str(name) for name in json.loads(tree.text(path) or "{}").get("daemons", [])]
+    except (ValueError, AttributeError, TypeError) as error:
+        raise Refusal(
+            f"{path} is damaged ({error}): remove it; daemons that are no longer declared are then yours to stop"
+        ) from error
+
+
 def plan(module: AnsibleModule, nvml: _nvml.Nvml) -> dict[str, t.Any]:
     """:raises Refusal: one of the modules would refuse its part; each that does is told."""
     params = module.params
     request = sharing.read(params["gpus"], nvml.cards())
-    gone = [name for name in params["known_daemons"] if name not in {one["name"] for one in request.daemons}]
+    known = read_record(Tree(ROOT), params["record"])
+    gone = [name for name in known if name not in {one["name"] for one in request.daemons}]
     daemons = request.daemons + [{"name": name, "state": "absent"} for name in gone]
     problems: list[str] = []
 

@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from typing import Any
 
 import yaml
-from ansible_collections.rigwright.workstation.plugins.module_utils import _boot_program as program
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_sharing_look as looking
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_mig, gpu_mps
 
@@ -28,19 +25,3 @@ def test_what_gpu_mig_takes_where_nothing_is_stated_is_known() -> None:
 def test_the_places_of_mps_are_those_of_gpu_mps() -> None:
     stated = {name: options(gpu_mps)[name]["default"] for name in ("pipe_root", "log_root", "config_root")}
     assert list(stated.values()) == [looking.PIPES, looking.LOGS, looking.CONFIGURATIONS]
-
-
-def test_an_archive_is_current_as_long_as_what_both_have_is_the_same() -> None:
-    bundle = program.bundle("_nvml_errors")
-    assert looking.is_current(bundle)
-    assert not looking.is_current(b"")
-
-    def with_file(name: str, text: str) -> bytes:
-        made = io.BytesIO(bundle)
-        with zipfile.ZipFile(made, "a") as archive:
-            archive.writestr(f"{program.PACKAGE.replace('.', '/')}/{name}.py", text)
-        return made.getvalue()
-
-    assert not looking.is_current(with_file("_nvml", "# of an earlier version\n"))
-    # Gone since then, or only the module's own.
-    assert looking.is_current(with_file("_no_longer_there", ""))

@@ -70,7 +70,7 @@ class Host:
 
     def smi(self, command: list[str]) -> tuple[int, str, str]:
         """As driver 580 prints it."""
-        if "--list" in command:
+        if "-l" in command:
             rows = [f"|   {index}   Timeslice       {self._slice(index):13} |\n" for index in range(4)]
             return (
                 0,
@@ -80,8 +80,8 @@ class Host:
             )
         if self.broken_smi:
             return 4, "", "Failed to set timeslice: Insufficient Permissions"
-        uuid, number = (word.partition("=")[2] for word in command[2:])
-        self.slices[uuid] = int(number)
+        assert command[:3] == ["nvidia-smi", "compute-policy", "-i"]
+        self.slices[command[3]] = int(command[4].removeprefix("--set-timeslice="))
         return 0, "", ""
 
     def _slice(self, index: int) -> str:

@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import (
-    _boot_program,
     _gpu_boot,
     _gpu_mode_boot,
     _gpu_mode_request,
-    _gpu_sharing_look,
     _nvml,
 )
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_mig, gpu_mode, gpu_sharing_plan
@@ -38,8 +36,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for module in (gpu_sharing_plan, gpu_mode, gpu_mig):
         monkeypatch.setattr(module, "ROOT", str(tmp_path))
     monkeypatch.setattr(_gpu_mode_request, "is_root", lambda: True)
-    # Ansible's archive, which tests in this process do not come in.
-    monkeypatch.setattr(_gpu_boot, "archive", lambda name: b"as sent")
 
     def systemctl(_self: Any, command: list[str], **_options: Any) -> tuple[int, str, str]:
         if command[1:2] == ["enable"]:
@@ -85,14 +81,11 @@ def test_once_the_modules_have_run_the_plan_has_nothing_left_for_them(
         assert run_module(gpu_mig, **wanted)["changed"]
     writes = machine.writes
 
-    # What Ansible sent with gpu_mig, and sends with the plan, are two archives with the same code in them.
-    place = root / _gpu_sharing_look.MIG_ARCHIVE.lstrip("/")
-    place.write_bytes(_boot_program.bundle("_mig_run"))
     again = plan(*rows)
     assert (again["modes"]["changed"], [one["changed"] for one in again["mig"]]) == (False, [False])
     assert machine.writes == writes
     # Boot would run other code than this.
-    place.write_bytes(b"")
+    (root / _gpu_boot.program_path("gpu_mig").lstrip("/")).write_bytes(b"of an earlier version")
     assert [one["changed"] for one in plan(*rows)["mig"]] == [True]
 
 
@@ -151,3 +144,18 @@ def test_mps_without_its_program_is_refused(plan: Run, machine: Machine, monkeyp
     monkeypatch.setattr(AnsibleModule, "get_bin_path", lambda *_arguments, **_options: None)
     found = plan({"device": "all", "mps": [{"name": "vision"}]})
     assert "there is no nvidia-cuda-mps-control" in found["msg"]
+
+
+def test_daemons_of_the_last_run_that_are_no_longer_declared_are_to_go(
+    plan: Run, root: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = root / "etc/rigwright/gpu_sharing.json"
+    record.parent.mkdir(parents=True)
+    record.write_text('{"daemons": ["vision"]}')
+    monkeypatch.setattr(
+        AnsibleModule, "get_bin_path", lambda *_arguments, **_options: "/usr/bin/nvidia-cuda-mps-control"
+    )
+    found = plan({"device": "all", "users": "team"})
+    assert (found["mps"]["daemons"], found["mps"]["names"]) == ([{"name": "vision", "state": "absent"}], [])
+    record.write_text('{"daemons": ["vi')
+    assert "gpu_sharing.json is damaged" in plan({"device": "all", "users": "team"})["msg"]
