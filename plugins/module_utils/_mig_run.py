@@ -6,7 +6,7 @@
 
 """One run over all GPUs that are asked for: everything is judged before anything is touched, then each GPU is a transaction of its own.
 
-Modules that declare MIG beside other things (gpu_sharing) call :func:`run` in their own process.
+Modules that declare MIG beside other things (gpu_sharing) call :func:`bring_about` in their own process, with a request for each GPU.
 """
 
 from __future__ import annotations
@@ -71,14 +71,26 @@ class Judged:
 
 
 def run(module: AnsibleModule, nvml: Nvml, params: t.Mapping[str, t.Any], program: str, root: str = "/") -> Facts:
-    """Bring about what is asked, and tell what came of it.
+    """Bring about what the parameters of gpu_mig ask for; as :func:`bring_about`."""
+    return bring_about(module, nvml, resolve(nvml.cards(), params), params, program, root)
 
+
+def bring_about(
+    module: AnsibleModule,
+    nvml: Nvml,
+    requests: Requests,
+    params: t.Mapping[str, t.Any],
+    program: str,
+    root: str = "/",
+) -> Facts:
+    """Bring about what is asked of each GPU, and tell what came of it.
+
+    :param params: those of gpu_mig that are about how: when_busy, busy_timeout, allow_reset, stop_services, persist, refresh_cdi.
     :param program: what boot runs, ``_mig_boot.PROGRAM``.
     :raises Refusal: nothing was written.
     :raises NvmlError: nothing was written.
     :raises Stopped: processes are in the way, or a plan failed.
     """
-    requests = resolve(nvml.cards(), params)
     tree = Tree(root)
     judged = _judge(nvml, requests, params, tree, wait=not module.check_mode)
     declaration = _declaration(judged, params, program, root)

@@ -11,7 +11,10 @@ from typing import Any, cast
 import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _mig_run
+from ansible_collections.rigwright.workstation.plugins.module_utils._mig_apply import Request
+from ansible_collections.rigwright.workstation.plugins.module_utils._mig_request import Requests
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import Refusal
 
 from harness.imitated_nvml import Machine, fake
 
@@ -93,6 +96,21 @@ def test_what_somebody_else_has_done_meanwhile_is_not_undone_blindly(
     result = run(tmp_path)
     assert result["gpus"][0]["changes"] == []
     assert result["gpus"][1]["changes"] != []
+
+
+def test_each_gpu_may_be_asked_for_something_else_in_one_run(machine: Machine, tmp_path: Path) -> None:
+    """As gpu_sharing does: an impossible request for one leaves all others alone, too."""
+    module = cast("AnsibleModule", SimpleNamespace(check_mode=False, warn=lambda text: None))
+    small, large = ({"profile": "1g.18gb", "count": 7},), ({"profile": "7g.141gb"},)
+    with Nvml() as nvml:
+        cards = nvml.cards()
+        impossible = Requests([(cards[0], Request("enabled", large)), (cards[1], Request("enabled", large * 2))])
+        with pytest.raises(Refusal, match="GPU 1 .* 2x 7g.141gb does not fit"):
+            _mig_run.bring_about(module, nvml, impossible, PARAMS, "_mig_boot", str(tmp_path))
+        assert machine.writes == 0
+        asked = Requests([(cards[0], Request("enabled", large)), (cards[1], Request("enabled", small))])
+        result = _mig_run.bring_about(module, nvml, asked, PARAMS, "_mig_boot", str(tmp_path))
+    assert [len(row["instances"]) for row in result["gpus"]] == [1, 7]
 
 
 def test_gpus_that_are_left_out_by_mig_parted_need_nothing(machine: Machine, tmp_path: Path) -> None:
