@@ -238,7 +238,6 @@ static void show_mig(Device device)
 static void show_identity(Device device)
 {
 	static const char *const actions[] = {"None", "Reset", "Reboot", "Drain P2P", "Drain and Reset", "Recover IMEX Domain"};
-	static const char *const answers[] = {"No", "Yes"};
 	unsigned value = 0, first = 0, second = 0;
 	char whole[96];
 	int result;
@@ -262,10 +261,6 @@ static void show_identity(Device device)
 	end("inforom_version");
 	result = nvml("nvmlDeviceGetGspFirmwareVersion")(device, whole);
 	text("gsp_firmware_version", result == SUCCESS ? whole : "N/A");
-	begin("gpu_reset_status");
-	field_choice("reset_required", device, 226, answers, 2);
-	field_choice("drain_and_reset_recommended", device, 227, answers, 2);
-	end("gpu_reset_status");
 	field_choice("gpu_recovery_action", device, 230, actions, 6);
 	result = nvml("nvmlDeviceGetComputeMode")(device, &value);
 	CHOICE("compute_mode", result, value, "Default", "Exclusive_Thread", "Prohibited", "Exclusive_Process");
@@ -307,6 +302,9 @@ static void show_pci(Device device)
 	end("link_widths");
 	end("pci_gpu_link_info");
 	number("replay_counter", device, "nvmlDeviceGetPcieReplayCounter", "");
+	field_number("replay_rollover_counter", device, 95, "");
+	number_of("tx_util", device, "nvmlDeviceGetPcieThroughput", 0, " KB/s");
+	number_of("rx_util", device, "nvmlDeviceGetPcieThroughput", 1, " KB/s");
 	end("pci");
 }
 
@@ -329,26 +327,74 @@ static void show_events(Device device)
 	end("clocks_event_reasons");
 }
 
-static void show_errors(Device device)
+static void show_ecc(Device device)
 {
 	static const char *const counters[] = {"volatile", "aggregate"};
-	static const char *const tags[][2] = {{"sram_correctable", "sram_uncorrectable"}, {"dram_correctable", "dram_uncorrectable"}};
-	static const unsigned places[] = {7, 2};
-	unsigned rows[4] = {0, 0, 0, 0};
-	int result;
+	struct { unsigned version; u64 counts[11]; unsigned exceeded; } sram = {.version = VERSION(sram, 1)};
+	struct { unsigned version, channel, tpc; } repair = {.version = VERSION(repair, 1)};
+	int known = nvml("nvmlDeviceGetSramEccErrorStatus")(device, &sram), result;
+	u64 value = 0;
 
 	begin("ecc_errors");
 	for (unsigned counter = 0; counter < 2; counter++) {
+		const u64 *of = sram.counts + (counter ? 0 : 3); /* the aggregate ones come first */
 		begin(counters[counter]);
-		for (unsigned place = 0; place < 2; place++)
-			for (unsigned type = 0; type < 2; type++) {
-				u64 value = 0;
-				result = nvml("nvmlDeviceGetMemoryErrorCounter")(device, type, counter, places[place], &value);
-				with_unit(tags[place][type], result, value, "");
-			}
+		result = nvml("nvmlDeviceGetMemoryErrorCounter")(device, 0, counter, 7, &value);
+		with_unit("sram_correctable", result, value, "");
+		if (known == SUCCESS) {
+			with_unit("sram_uncorrectable_parity", known, of[0], "");
+			with_unit("sram_uncorrectable_secded", known, of[1], "");
+		} else {
+			result = nvml("nvmlDeviceGetMemoryErrorCounter")(device, 1, counter, 7, &value);
+			with_unit("sram_uncorrectable", result, value, "");
+		}
+		result = nvml("nvmlDeviceGetMemoryErrorCounter")(device, 0, counter, 2, &value);
+		with_unit("dram_correctable", result, value, "");
+		result = nvml("nvmlDeviceGetMemoryErrorCounter")(device, 1, counter, 2, &value);
+		with_unit("dram_uncorrectable", result, value, "");
+		if (counter && known == SUCCESS)
+			YES("sram_threshold_exceeded", known, sram.exceeded);
 		end(counters[counter]);
 	}
+	result = nvml("nvmlDeviceGetRepairStatus")(device, &repair);
+	YES("channel_repair_pending", result, repair.channel);
+	YES("tpc_repair_pending", result, repair.tpc);
 	end("ecc_errors");
+}
+
+static void show_rows(Device device)
+{
+	static const char *const levels[] = {"max", "high", "partial", "low", "none"};
+	unsigned rows[6], spare[5];
+	char tag[64];
+	int result = nvml("nvmlDeviceGetRemappedRows_v2")(device, rows);
+
+	if (result != SUCCESS) {
+		text("remapped_rows", "N/A");
+		return;
+	}
+	begin("remapped_rows");
+	with_unit("remapped_row_corr", result, rows[0], "");
+	with_unit("remapped_row_unc", result, rows[2], "");
+	with_unit("remapped_row_corr_inactive", result, rows[1], "");
+	with_unit("remapped_row_unc_inactive", result, rows[3], "");
+	YES("remapped_row_pending", result, rows[4]);
+	YES("remapped_row_failure", result, rows[5]);
+	result = nvml("nvmlDeviceGetRowRemapperHistogram")(device, spare);
+	begin("row_remapper_histogram");
+	for (int level = 0; level < 5; level++) {
+		snprintf(tag, sizeof tag, "row_remapper_histogram_%s", levels[level]);
+		with_unit(tag, result, spare[level], " bank(s)");
+	}
+	end("row_remapper_histogram");
+	end("remapped_rows");
+}
+
+static void show_pages(Device device)
+{
+	unsigned pending = 0;
+	int result;
+
 	begin("retired_pages");
 	for (unsigned cause = 0; cause < 2; cause++) {
 		unsigned found = 0;
@@ -358,35 +404,37 @@ static void show_errors(Device device)
 		with_unit("retired_count", result == 7 ? SUCCESS : result, found, ""); /* 7: there are more than there is room for */
 		end(cause ? "double_bit_retirement" : "multiple_single_bit_retirement");
 	}
-	result = nvml("nvmlDeviceGetRetiredPagesPendingStatus")(device, &rows[0]);
-	YES("pending_retirement", result, rows[0]);
+	result = nvml("nvmlDeviceGetRetiredPagesPendingStatus")(device, &pending);
+	YES("pending_retirement", result, pending);
 	end("retired_pages");
-	result = nvml("nvmlDeviceGetRemappedRows")(device, &rows[0], &rows[1], &rows[2], &rows[3]);
-	if (result != SUCCESS) {
-		text("remapped_rows", "N/A");
-		return;
-	}
-	begin("remapped_rows");
-	with_unit("remapped_row_corr", result, rows[0], "");
-	with_unit("remapped_row_unc", result, rows[1], "");
-	YES("remapped_row_pending", result, rows[2]);
-	YES("remapped_row_failure", result, rows[3]);
-	end("remapped_rows");
 }
 
 static void show_power_and_heat(Device device)
 {
+	struct { unsigned version; int value; } margin = {VERSION(margin, 1), 0};
 	unsigned low = 0, high = 0;
+	char whole[32];
+	u64 limit;
 	int result;
 
 	begin("temperature");
 	number_of("gpu_temp", device, "nvmlDeviceGetTemperature", 0, " C");
-	number_of("gpu_temp_max_threshold", device, "nvmlDeviceGetTemperatureThreshold", 0, " C");
-	number_of("gpu_temp_slow_threshold", device, "nvmlDeviceGetTemperatureThreshold", 1, " C");
-	number_of("gpu_temp_max_gpu_threshold", device, "nvmlDeviceGetTemperatureThreshold", 3, " C");
+	if (field(device, 193, &limit) == SUCCESS) { /* newer cards count towards their limits */
+		result = nvml("nvmlDeviceGetMarginTemperature")(device, &margin);
+		snprintf(whole, sizeof whole, "%d C", margin.value);
+		text("gpu_temp_tlimit", result == SUCCESS ? whole : "N/A");
+		field_number("gpu_temp_max_tlimit_threshold", device, 193, " C");
+		field_number("gpu_temp_slow_tlimit_threshold", device, 194, " C");
+		field_number("gpu_temp_max_gpu_tlimit_threshold", device, 196, " C");
+	} else {
+		number_of("gpu_temp_max_threshold", device, "nvmlDeviceGetTemperatureThreshold", 0, " C");
+		number_of("gpu_temp_slow_threshold", device, "nvmlDeviceGetTemperatureThreshold", 1, " C");
+		number_of("gpu_temp_max_gpu_threshold", device, "nvmlDeviceGetTemperatureThreshold", 3, " C");
+	}
 	field_number("memory_temp", device, 82, " C");
 	end("temperature");
 	begin("gpu_power_readings");
+	power("average_power_draw", device, "nvmlDeviceGetPowerUsage");
 	power("instant_power_draw", device, "nvmlDeviceGetPowerUsage");
 	power("current_power_limit", device, "nvmlDeviceGetEnforcedPowerLimit");
 	power("requested_power_limit", device, "nvmlDeviceGetPowerManagementLimit");
@@ -464,6 +512,7 @@ static void show_gpu(Device device)
 	static const char *const brands[] = {"Unknown", "Quadro", "Tesla", "NVS", "Grid", "GeForce", "Titan", "", "", "", "", "", "Quadro RTX",
 	                                     "NVIDIA RTX", "NVIDIA", "GeForce RTX"};
 	struct { unsigned gpu, memory; } rates = {0, 0};
+	struct { unsigned version, value; } addressing = {VERSION(addressing, 1), 0};
 	unsigned value = 0, unused;
 	int result;
 
@@ -475,12 +524,13 @@ static void show_gpu(Device device)
 	choice("product_brand", result, value, brands, sizeof brands / sizeof *brands);
 	result = nvml("nvmlDeviceGetArchitecture")(device, &value);
 	choice("product_architecture", result, value, architectures, sizeof architectures / sizeof *architectures);
-	result = nvml("nvmlDeviceGetDisplayMode")(device, &value);
-	SWITCH("display_mode", result, value);
+	text("display_mode", "Requested functionality has been deprecated");
 	result = nvml("nvmlDeviceGetDisplayActive")(device, &value);
 	SWITCH("display_active", result, value);
 	result = nvml("nvmlDeviceGetPersistenceMode")(device, &value);
 	SWITCH("persistence_mode", result, value);
+	result = nvml("nvmlDeviceGetAddressingMode")(device, &addressing);
+	CHOICE("addressing_mode", result, addressing.value, "None", "HMM", "ATS");
 	show_mig(device);
 	result = nvml("nvmlDeviceGetAccountingMode")(device, &value);
 	SWITCH("accounting_mode", result, value);
@@ -501,8 +551,14 @@ static void show_gpu(Device device)
 	with_unit("encoder_util", result, value, " %");
 	result = nvml("nvmlDeviceGetDecoderUtilization")(device, &value, &unused);
 	with_unit("decoder_util", result, value, " %");
+	result = nvml("nvmlDeviceGetJpgUtilization")(device, &value, &unused);
+	with_unit("jpeg_util", result, value, " %");
+	result = nvml("nvmlDeviceGetOfaUtilization")(device, &value, &unused);
+	with_unit("ofa_util", result, value, " %");
 	end("utilization");
-	show_errors(device);
+	show_ecc(device);
+	show_pages(device);
+	show_rows(device);
 	show_power_and_heat(device);
 	show_clocks(device, "clocks", "nvmlDeviceGetClockInfo");
 	show_clocks(device, "max_clocks", "nvmlDeviceGetMaxClockInfo");

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
@@ -122,3 +123,39 @@ def test_the_imitation_answers_as_the_real_card(name: str) -> None:
     }
     assert differences == {}
     assert {imitated[query]["result"] for query in NOT_IMITATED} == {"FUNCTION_NOT_FOUND"}
+
+
+# --- And so does nvidia-smi ---
+
+PASSING_ELEMENTS = re.compile(
+    r"persistence_mode|serial|uuid|board_id|pci_(bus|device|bus_id)|[rt]x_util|gpu_temp(_tlimit)?|memory_temp|(average|instant)_power_draw"
+)
+
+
+def elements(element: ET.Element, path: str = "") -> dict[str, str]:
+    """The text of each element that has one, by its path."""
+    found: dict[str, str] = {}
+    for part in element:
+        where = f"{path}/{part.tag}"
+        found |= elements(part, where) or {where: (part.text or "").strip()}
+    return found
+
+
+def log_of(text: str) -> dict[str, str]:
+    return elements(ET.fromstring(text))  # noqa: S314  a recording of ours
+
+
+@pytest.mark.parametrize("name", [name for name, recording in RECORDINGS.items() if recording.get("nvidia-smi")])
+def test_every_element_of_the_imitated_nvidia_smi_is_one_of_the_real_one(name: str) -> None:
+    real = log_of(RECORDINGS[name]["nvidia-smi"]["-q -x -i {}"]["output"])
+    with fake([MODELS[RECORDINGS[name]["device"]["nvmlDeviceGetName"]["value"]]]):
+        imitated = log_of(record_nvml.nvidia_smi(0)["-q -x -i {}"]["output"])
+        listed = record_nvml.nvidia_smi(0)["compute-policy -l"]
+    differences = {
+        path: (real.get(path), text)
+        for path, text in imitated.items()
+        if path not in real or (text != real[path] and not PASSING_ELEMENTS.fullmatch(path.rsplit("/", 1)[1]))
+    }
+    assert differences == {}
+    assert len(imitated) > 90
+    assert listed == RECORDINGS[name]["nvidia-smi"]["compute-policy -l"]
