@@ -2,7 +2,7 @@
 
     python3 -m harness.share.percentages --seconds 150 --out percentages.json
 
-On an H100 (driver 580.159.04, PyTorch 2.11) training GPT-2 with 70 % of the multiprocessors gave NaN, twice; with 50 % and 100 % it did not.
+On an H100 (driver 580.159.04, PyTorch 2.11) training GPT-2 with 70 % of the multiprocessors gave NaN, twice; with 50 and 100 % it did not.
 This trains it for some steps from the same seed under many percentages, compares the losses, and holds each kind of operation of it
 against single precision. A private MPS daemon, no setting of the GPU.
 """

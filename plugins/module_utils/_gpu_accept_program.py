@@ -57,7 +57,8 @@ class Failed(Exception):
 
 
 def say(event: str, **facts: t.Any) -> None:
-    print(json.dumps({"event": event, **facts}), flush=True)
+    # Its standard output is read by the module, which is another process.
+    print(json.dumps({"event": event, **facts}), flush=True)  # pylint: disable=ansible-bad-function
 
 
 class Gpu:
@@ -100,7 +101,7 @@ class Product:
         kind = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[dtype]
         self.bits = torch.int32 if dtype == "fp32" else torch.int16
         # Scaled, so that no sum of fp16 overflows.
-        self.a, self.b = ((torch.randn(gpu.side, gpu.side, device=gpu.device) / 16).to(kind) for _ in range(2))
+        self.a, self.b = ((torch.randn(gpu.side, gpu.side, device=gpu.device) / 16).to(kind) for _number in range(2))
         self.out = torch.empty_like(self.a)
         self.wrong = torch.zeros((), dtype=torch.int64, device=gpu.device)
         self.run(1)
@@ -121,7 +122,7 @@ class Product:
         return float((self.first[:ROWS].double() - rows).norm() / rows.norm())
 
     def run(self, times: int) -> None:
-        for _ in range(times):
+        for _number in range(times):
             self.torch.matmul(self.a, self.b, out=self.out)
 
     def step(self) -> float:
@@ -150,7 +151,7 @@ class Copy:
 
     def step(self) -> float:
         times = 8
-        for _ in range(times):
+        for _number in range(times):
             self.target.copy_(self.source)
         return times * 2 * self.bytes / 1e9
 
@@ -175,7 +176,7 @@ class Bus:
 
     def step(self) -> float:
         times = 4
-        for _ in range(times):
+        for _number in range(times):
             self.target.copy_(self.source, non_blocking=True)
         return times * HOST_BYTES / 1e9
 
@@ -218,7 +219,7 @@ def measure(wanted: dict[str, t.Any], torch: t.Any, say: Say) -> None:
         products[0].step()
         gpu.synchronize()
     loads = [*products, Copy(gpu), Bus(gpu, "h2d"), Bus(gpu, "d2h")]
-    for _ in range(wanted["windows"]):
+    for _number in range(wanted["windows"]):
         for load in loads:
             window(gpu, load, min(BUS_S, wanted["window_s"]) if isinstance(load, Bus) else wanted["window_s"], say)
     ended = time.monotonic() + wanted["burn_in_s"]
@@ -264,4 +265,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    raise SystemExit(main(sys.argv[1:]))
