@@ -115,7 +115,13 @@ def bring_about(
         "boot": declaration.changed if declaration else [],
         "diff": _diff(judged, afters, declaration),
     }
-    for text in requests.warnings + [_told_busy(one, tree) for one in judged if one.busy]:
+    due = [
+        f"{one.plan.state.label} ({one.plan.state.uuid}) was left as it is: MIG {one.plan.request.mode} needs a reset. "
+        "Set allow_reset: gpu, when nothing uses it"
+        for one in judged
+        if one.plan.needs != "none"
+    ]
+    for text in [*requests.warnings, *due, *(_told_busy(one, tree) for one in judged if one.busy)]:
         module.warn(text)
     if declaration and declaration.changed and not module.check_mode:
         declaration.write(module)

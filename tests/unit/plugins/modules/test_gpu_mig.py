@@ -263,6 +263,8 @@ def test_ampere_is_not_reset_unasked(mig: Run, host: Host) -> None:
         result = mig(mode="enabled", layout=[{"profile": "1g.5gb"}], persist="none")
         assert (result["needs"], result["gpus"][0]["needs"]) == ("gpu_reset", "gpu_reset")
         assert (result["changed"], machine.writes, host.commands) == (False, 0, [])
+        # "Applied successfully" with nothing applied is what nvidia-mig-parted says (#18).
+        assert "was left as it is: MIG enabled needs a reset" in result["warnings"][0]
 
 
 def test_services_are_stopped_for_a_reset_only_and_those_that_ran_start_again(mig: Run, host: Host) -> None:
