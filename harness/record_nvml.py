@@ -403,10 +403,17 @@ def possible_placements(gpu: Any, number: c_uint) -> list[list[int]]:
     return [[room[index].start, room[index].size] for index in range(found.value)]
 
 
+def count_instances(gpu: Any, number: c_uint) -> int:
+    found = c_uint(0)
+    call("nvmlDeviceGetGpuInstances", gpu, number, (ctypes.c_void_p * 32)(), ctypes.byref(found))
+    return found.value
+
+
 QUERIES_BY_ID: dict[str, Callable[[Any, c_uint], Any]] = {
     "nvmlDeviceGetGpuInstanceProfileInfoByIdV": profile_by_id,
     "nvmlDeviceGetGpuInstanceRemainingCapacity": remaining_capacity,
     "nvmlDeviceGetGpuInstancePossiblePlacements_v2": possible_placements,
+    "nvmlDeviceGetGpuInstances": count_instances,
 }
 
 

@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef STATE_FILE
@@ -169,7 +170,8 @@ static int save(void)
 		next = stpcpy(stpcpy(stpcpy(stpcpy(next, facts[index].key), "="), facts[index].value), "\n");
 	snprintf(name, sizeof name, "%s.new", path);
 	file = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	done = file >= 0 && write(file, whole, (size_t)(next - whole)) == next - whole;
+	/* Everybody reads it, whatever the umask of who writes. */
+	done = file >= 0 && fchmod(file, 0644) == 0 && write(file, whole, (size_t)(next - whole)) == next - whole;
 	free(whole);
 	if (file >= 0)
 		close(file);
@@ -518,7 +520,7 @@ Call enter_call(const char *function, const Handle *handle, int needs)
 		call.result = handle->kind == GPU ? INVALID_ARGUMENT : NOT_FOUND;
 	else if (!(handle->kind & needs))
 		call.result = handle->kind == MIG_DEVICE ? NOT_SUPPORTED : INVALID_ARGUMENT;
-	else if ((needs & WRITES) && fact("unprivileged"))
+	else if ((needs & WRITES) && gpu_fact(handle->gpu, "unprivileged"))
 		call.result = NO_PERMISSION;
 	return call;
 }

@@ -170,6 +170,23 @@ def test_failed_writes_change_nothing_and_are_counted(machine: Machine, h200: Ha
     assert (machine.state(), machine.writes) == (before, 1)
 
 
+def test_without_permission_nothing_is_written(machine: Machine, h200: Handle) -> None:
+    machine.set(0, unprivileged=1)
+    before = machine.state()
+    with refused("NoPermission"):
+        nvml.nvmlDeviceSetMigMode(h200, 1)
+    assert machine.state() == before
+
+
+def test_everybody_may_read_the_state_whatever_the_umask_of_who_writes(machine: Machine, h200: Handle) -> None:
+    earlier = os.umask(0o077)
+    try:
+        nvml.nvmlDeviceSetPersistenceMode(h200, 1)
+    finally:
+        os.umask(earlier)
+    assert machine.path.stat().st_mode & 0o777 == 0o644
+
+
 def test_a_fact_that_no_model_has_is_a_mistake_of_the_test(machine: Machine) -> None:
     with pytest.raises(ValueError, match="temperature.gpus is no fact of any model"):
         machine.set(0, temperature__gpus=90)
