@@ -93,12 +93,16 @@ def recovered_at(before: State, card: Card, xids: t.Iterable[log.Xid], now: floa
 
 
 def split(
-    xids: t.Iterable[log.Xid], recovered: float | None, alive: t.Collection[int] | None
+    xids: t.Iterable[log.Xid],
+    recovered: float | None,
+    alive: t.Collection[int] | None,
+    users: t.Collection[t.Any] | None = None,
 ) -> tuple[list[log.Xid], list[dict[str, t.Any]]]:
     """The Xids that still say something about the GPU, and those that are over, with the reason.
 
     :param recovered: when the GPU was well again; a reboot is told by another log.
     :param alive: ids of all processes of the host; None where they cannot be seen.
+    :param users: the processes that use the GPU now; None where it does not tell.
     """
     open_ones, over = [], []
     for xid in xids:
@@ -112,6 +116,8 @@ def split(
             )
         if verdict == data.RESTART_APP and xid.pid is not None and alive is not None and xid.pid not in alive:
             why = "its process has ended"
+        if verdict == data.RESTART_APP and xid.pid is None and alive is not None and users is not None and not users:
+            why = "no program uses the GPU any more"
         if why:
             over.append({**xid.told(), "over": why})
         else:

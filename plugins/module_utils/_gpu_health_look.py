@@ -124,7 +124,7 @@ def look(
             # What the driver had asked for ended with that boot, and no Xid of this one was meant.
             then = {**then, "recovery_action": None, "recovered_at": None} if then else {}
         recovered = history.recovered_at(then, card, own, host.now)
-        open_ones, over = history.split(own, recovered, alive)
+        open_ones, over = history.split(own, recovered, alive, card.get("processes"))
         boots = history.boots_with(then, open_ones, boot, host.now)
         since = history.compare(then, card, seconds)
         judged = {**card, "since_last_look": since, "returned_xids": history.returned(boots, boot)}

@@ -63,6 +63,15 @@ def test_an_xid_of_a_program_that_has_ended_is_over() -> None:
     assert [(row["pid"], row["over"]) for row in over] == [(7, "its process has ended")]
 
 
+@pytest.mark.parametrize(
+    ("alive", "users", "over"),
+    [({1}, [], True), ({1}, [{"pid": 9}], False), ({1}, None, False), (None, [], False)],
+)
+def test_an_xid_that_names_no_program_is_over_when_none_uses_the_gpu(alive: Any, users: Any, over: bool) -> None:
+    still, gone = history.split([Xid(94, SLOT, NOW)], None, alive, users)
+    assert (bool(gone), bool(still)) == (over, not over)
+
+
 def test_where_processes_cannot_be_seen_no_program_is_taken_for_ended() -> None:
     xids = [Xid(31, SLOT, NOW, 7)]
     assert history.split(xids, None, alive=None) == (xids, [])
@@ -116,7 +125,9 @@ def test_a_state_is_read_back_as_it_was_kept() -> None:
     assert history.parse("") == {}
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"version": 99, "gpus": {}}', '{"version": 1}', "null", '{"version": 1, "gpus": {"a": 5}}'])
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"version": 99, "gpus": {}}', '{"version": 1}', "null", '{"version": 1, "gpus": {"a": 5}}']
+)
 def test_a_state_that_is_damaged_is_told(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         history.parse(text)

@@ -131,6 +131,7 @@ def test_an_xid_in_the_log_is_the_verdict_of_its_gpu_and_of_the_host(machine: Ma
 
 
 def test_only_xids_within_the_window_count(machine: Machine) -> None:
+    machine.cards = [card(processes=[{"pid": 9}])]
     machine.log(xid(109, time=NOW - 7200), xid(31, time=NOW - 60))
     assert machine.look(window=3600)[0]["verdict"] == "RESTART_APP"
     assert machine.look()[0]["verdict"] == "RESET_GPU"

@@ -196,6 +196,7 @@ def test_the_k8s_device_plugin_ignores_xid_109_like_errors_of_programs_and_ours_
     health: Run, hosts: Any, code: int, verdict: str
 ) -> None:
     host = hosts("H200")
+    host.machine.run_process(gpu=0, pid=4242)
     host.log(0, code)
     assert health()["verdict"] == verdict
 
@@ -217,6 +218,21 @@ def test_remapped_rows_that_a_card_does_not_tell_inside_mig_are_unknown_and_no_f
     assert (gpu["verdict"], gpu["reasons"]) == ("PASS", [])
 
 
+def test_an_error_of_a_program_is_over_when_the_program_is(health: Run, hosts: Any) -> None:
+    host = hosts("H200")
+    host.write("/proc/4242/comm", "train\n")
+    host.machine.run_process(gpu=0, pid=4242)
+    host.log(0, 31, "pid=4242, name=train, MMU Fault")
+    host.log(0, 94, "pid='<unknown>', name=<unknown>, Contained: SM (0x1)")
+    assert health()["verdict"] == "RESTART_APP"
+    host.machine.end_process(gpu=0, pid=4242)
+    assert [row["code"] for row in health()["gpus"][0]["xids"]] == [31]
+    (host.root / "proc/4242/comm").unlink()
+    (host.root / "proc/4242").rmdir()
+    told = health()
+    assert (told["verdict"], [row["code"] for row in told["gpus"][0]["xids_over"]]) == ("PASS", [31, 94])
+
+
 def test_deepops_health_prolog_is_inverted_and_ours_lets_the_healthy_node_work(health: Run, hosts: Any) -> None:
     """DeepOps drains where its grep finds no "fail": a node that is well is taken out, and a broken one gets the job."""
     host = hosts("H200")
@@ -235,6 +251,7 @@ def test_the_module_fails_from_the_verdict_on_that_is_asked_for(
     health: Run, hosts: Any, fail_on: str, failed: bool
 ) -> None:
     host = hosts("H200")
+    host.machine.run_process(gpu=0, pid=4242)
     host.log(0, 31, "MMU Fault")
     told = health(fail_on=fail_on)
     assert told.get("failed", False) is failed
