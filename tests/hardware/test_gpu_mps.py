@@ -73,6 +73,7 @@ class Site:
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "ansible", "adhoc", "localhost", "--one-line", *options),
+                *("-e", f"ansible_python_interpreter={sys.executable}"),
                 *("-m", "rigwright.workstation.gpu_mps", "-a", json.dumps(request)),
             ],
             cwd=ROOT,
