@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from harness.share import __main__ as bench
-from harness.share import drive, faults, figures, loads, mps
+from harness.share import drive, faults, figures, loads, mps, percentages
 from harness.share.process import ROOT, Lost, Process, end
 
 Record = dict[str, Any]
@@ -453,3 +453,21 @@ def test_partitions_are_tried(cuda: Path, tmp_path: Path):
 
     assert found["started"]
     assert found["client_without_partition"]["right"]
+
+
+# Percentages
+
+
+def trained(*losses: float, **operations: list[float]) -> Record:
+    return {"losses": list(losses), "operations": operations}
+
+
+def test_a_loss_that_is_none_and_an_operation_that_is_wrong_are_named():
+    usual = trained(10.9, 10.1, 9.4, linear=[0.0017, 0.0017])
+    nan = float("nan")
+
+    assert percentages.judge(usual, None) == {"first_bad_step": None, "operations": []}
+    assert percentages.judge(trained(10.9, 10.2, 9.5, linear=[0.0017, 0.003]), usual)["first_bad_step"] is None
+    found = percentages.judge(trained(10.9, nan, nan, linear=[0.0017, nan], gelu=[0.5]), usual)
+    assert found == {"first_bad_step": 1, "operations": ["linear", "gelu"]}
+    assert percentages.judge(trained(10.9, 14.0, 9.4), usual)["first_bad_step"] == 1

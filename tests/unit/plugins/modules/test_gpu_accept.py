@@ -13,7 +13,7 @@ import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_accept
 
-from harness.imitated_nvml import fake
+from harness.imitated_nvml import fake, models
 from tests.unit import measuring_program
 
 Run = Callable[..., dict[str, Any]]
@@ -271,3 +271,16 @@ def test_a_driver_that_was_upgraded_under_it_is_told_by_name(accept: Run, machin
 
     assert (result["failed"], result["nvml_error"]) == (True, "LIB_RM_VERSION_MISMATCH")
     assert "reboot" in result["next_step"]
+
+
+def test_every_model_is_measured_by_what_it_has_and_none_breaks_it(accept: Run):
+    with fake(models()) as machine:
+        result = accept(baseline="ignore", window_s=0.5)
+        names = [gpu.model for gpu in machine.gpus]
+
+    found = {name: sorted(gpu["tests"]) for name, gpu in zip(names, result["gpus"], strict=True)}
+    others = ["copy", "d2h", "h2d", "matmul_fp32"]
+    assert found["GTX 1080"] == others
+    assert found["T4"] == found["V100"] == [*others[:3], "matmul_fp16", "matmul_fp32"]
+    assert found["H100"] == [*others[:3], "matmul_bf16", "matmul_fp16", "matmul_fp32"]
+    assert all(gpu["tests"]["copy"]["ceiling"] for gpu in result["gpus"])
