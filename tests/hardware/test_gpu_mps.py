@@ -103,7 +103,8 @@ class Site:
             f"$ echo {command} | nvidia-cuda-mps-control  # {done.returncode}\n{done.stdout}{done.stderr}"
         )
         print(self.transcript[-1])
-        return done.stdout.strip()
+        # That there is no daemon is told on the other stream.
+        return (done.stdout + done.stderr).strip()
 
     def allocate(self, mib: int, pipe: Path) -> int:
         done = subprocess.run(
