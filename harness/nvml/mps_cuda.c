@@ -64,7 +64,7 @@ static int attach(void) {
     int length = snprintf(address.sun_path, sizeof address.sun_path, "%s/control", variable("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"));
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     if (length >= (int)sizeof address.sun_path || connect(fd, (struct sockaddr *)&address, sizeof address)) { close(fd); return -1; }
-    dprintf(fd, "client %d\t%s\t%s\t%s\t%s\t%s\n", (int)getpid(), variable("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", ""),
+    dprintf(fd, "client\t%d\t%s\t%s\t%s\t%s\t%s\n", (int)getpid(), variable("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", ""),
             variable("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", ""), variable("CUDA_MPS_SM_PARTITION", ""),
             variable("CUDA_VISIBLE_DEVICES", "-"), "client");
     int copy = dup(fd);

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import os
 import select
 import signal
@@ -15,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any, TextIO
 
+from harness.nvml.mps_control import pipe_directory
 from harness.nvml.mps_state import (
     CHUNK_SMS,
     CLIENTS_PER_DEVICE,
@@ -34,7 +34,6 @@ from harness.nvml.mps_state import (
     get_memory,
     new_server,
     percent,
-    pipe_directory,
     read_table,
     set_memory,
     size,
@@ -123,14 +122,14 @@ class Daemon:
                 connection.close()
                 return
             line += got
-        kind, _, rest = line.decode().strip().partition(" ")
+        kind, *rest = line.decode().removesuffix("\n").split("\t")
         if kind == "client":
-            pid, percentage, memory, partition, seen, command = rest.split("\t")
+            pid, percentage, memory, partition, seen, command = rest
             wanted = {"pid": int(pid), "percentage": percentage, "memory": memory, "partition": partition}
             wanted |= {"visible": seen, "command": command, "address": self.listeners[listener]}
             self.attach(connection, uid, wanted)
             return
-        status, text = self.answer(json.loads(rest), uid)
+        status, text = self.answer(kind, rest, uid)
         connection.sendall(f"{status}\n{text}".encode())
         connection.close()
 
@@ -248,24 +247,25 @@ class Daemon:
 
     # --- Commands ---
 
-    def answer(self, request: dict[str, Any], uid: int) -> tuple[int, str]:
+    def answer(self, kind: str, words: list[str], uid: int) -> tuple[int, str]:
         self.log("NEW UI")
-        lines: list[str] = []
+        told: list[str] = []
         status = 0
         try:
-            if "quit" in request:
+            if kind == "quit":
                 self.done = True
             elif self.options.protocol == 3:
-                self.log(f"Cmd:{' '.join(request['words'])}")
-                lines += self.command(request["words"], uid)
-            for line in request.get("lines", []):
-                self.log(f"Cmd:{line}")
-                lines += self.verb2(line.split())
+                self.log(f"Cmd:{' '.join(words)}")
+                told += self.command(words, uid)
+            elif kind == "lines":
+                for line in words:
+                    self.log(f"Cmd:{line}")
+                    told += self.verb2(line.split())
         except Refused as error:
             # The shell of protocol 2 goes on and its exit status says nothing; a command of protocol 3 fails.
-            lines.append(str(error))
+            told.append(str(error))
             status = 1 if self.options.protocol == 3 else 0
-        return status, "".join(f"{line}\n" for line in lines)
+        return status, "".join(f"{line}\n" for line in told)
 
     def apply(self, path: str) -> None:
         """Read a configuration; protocol 2 has none."""
@@ -284,8 +284,6 @@ class Daemon:
         if not words:
             return []
         verb, arguments = words[0], words[1:]
-        if self.options.protocol == 3:
-            raise Refused("This daemon speaks protocol 3")
         known = getattr(self, f"do_{verb}", None)
         if known is None:
             raise Refused(f"Unknown command: {verb}")

@@ -116,8 +116,6 @@ class Options:
     multiuser: bool = False
     protocol: int = 2
     apply: str = ""
-    quit: bool = False
-    words: list[str] = field(default_factory=list)
 
 
 def new_server(uid: int) -> dict[str, Any]:
@@ -154,5 +152,22 @@ def get_memory(limits: Limits, device: str) -> list[str]:
     return [shown(limits.memory[device])] if device in limits.memory else ["Memory limit is not set"]
 
 
-def pipe_directory() -> str:
-    return os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")  # noqa: S108
+def parse(arguments: list[str]) -> Options:
+    options = Options()
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if word in ("-d", "--daemon"):
+            options.daemon = True
+        elif word in ("-f", "--foreground"):
+            options.foreground = True
+        elif word in ("-S", "--static-partitioning"):
+            options.static = True
+        elif word in ("-multiuser-server", "-m", "--multiuser"):
+            options.multiuser = True
+        elif word in ("-p", "--protocol"):
+            options.protocol = int(rest.pop(0))
+        elif word in ("-a", "--apply"):
+            options.apply = rest.pop(0)
+    options.protocol = int(os.environ.get("CUDA_MPS_PROTOCOL_VERSION", options.protocol))
+    return options

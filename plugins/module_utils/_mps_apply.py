@@ -65,9 +65,12 @@ class Host:
             before = ["runuser", "-u", user, "--", *before]
         return lambda command, environment, text: self.execute([*before, *command], environment, text)
 
-    def control(self, daemon: Daemon, protocol: int | None = None) -> Control:
-        run = self.run_as(daemon.user)
-        return Control(run, self.program, daemon.pipe, daemon.log, protocol or daemon.protocol)
+    def control(self, daemon: Daemon, live: steps_.Live | None = None) -> Control:
+        """Talk to the daemon as it should be, or to the one that lives: as the user and in the protocol that it has."""
+        user, protocol = daemon.user, daemon.protocol
+        if live is not None and live.pid:
+            user, protocol = user_name(live.uid), 3 if "-p" in live.arguments and "3" in live.arguments else 2
+        return Control(self.run_as(user), self.program, daemon.pipe, daemon.log, protocol)
 
     def must(self, *command: str) -> str:
         """:raises MpsError: it fails."""
@@ -111,6 +114,16 @@ def user_id(user: str) -> int | None:
         return None
 
 
+def user_name(uid: int | None) -> str:
+    """Empty for who runs this, and for a user without a name."""
+    if uid is None or uid == os.geteuid():
+        return ""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return ""
+
+
 # --- Look ---
 
 
@@ -124,7 +137,7 @@ def look(daemon: Daemon, host: Host) -> steps_.Live:
     process = read_process(pid, host.proc) if pid else None
     if process is None:
         # One in another PID namespace, such as a container's, has no process here.
-        there = os.path.exists(f"{daemon.pipe}/control") and host.control(daemon, 2).answers()
+        there = os.path.exists(f"{daemon.pipe}/control") and host.control(daemon).answers()
         return steps_.Live(pid=0 if there else None, enabled=enabled)
     arguments, environment, uid = process
     mark = environment.get(files.MARK, "")
@@ -133,8 +146,7 @@ def look(daemon: Daemon, host: Host) -> steps_.Live:
     )
     if not live.ours:
         return live
-    protocol = 3 if "3" in arguments and "-p" in arguments else 2
-    control = host.control(daemon, protocol)
+    control = host.control(daemon, live)
     try:
         return ask_limits(daemon, control, live)
     except MpsError as error:
@@ -147,19 +159,21 @@ def look(daemon: Daemon, host: Host) -> steps_.Live:
 def look_at_servers(daemon: Daemon, host: Host) -> steps_.Live:
     """What lives after a change: servers and their clients, without limits."""
     control = host.control(daemon)
-    clients = control.clients()
+    pids = control.servers()
+    clients = control.clients(pids)
     return steps_.Live(
         find_pid(daemon.pipe, host.proc),
         f"{host.manager}:{daemon.name}",
         servers=tuple(
             steps_.Server(pid, control.status(pid), tuple(one.pid for one in clients if one.server in (pid, 0)))
-            for pid in control.servers()
+            for pid in pids
         ),
     )
 
 
 def ask_limits(daemon: Daemon, control: Control, live: steps_.Live) -> steps_.Live:
-    clients = control.clients()
+    pids = control.servers()
+    clients = control.clients(pids)
     same = control.protocol == daemon.protocol and daemon.state == STARTED
     servers = [
         steps_.Server(
@@ -170,7 +184,7 @@ def ask_limits(daemon: Daemon, control: Control, live: steps_.Live) -> steps_.Li
             if same
             else (),
         )
-        for pid in control.servers()
+        for pid in pids
     ]
     return dataclasses.replace(
         live,
@@ -246,9 +260,7 @@ def _is_enabled(daemon: Daemon, host: Host) -> bool:
 
 def apply(daemon: Daemon, live: steps_.Live, steps: steps_.Steps, host: Host, drain_s: int) -> None:
     """:raises MpsError: something did not come about; a daemon that was started without its limits is stopped again."""
-    protocol = 3 if "-p" in live.arguments else 2
-    # A daemon that is to go is talked to as the user and in the protocol that it has.
-    before = host.control(daemon, protocol if live.pid else None)
+    before = host.control(daemon, live)
     if steps.drain:
         drain(before, drain_s)
     ends = [verb for verb in steps.verbs if verb in (steps_.STOP, steps_.RESTART)]
@@ -352,8 +364,19 @@ def quit_and_wait(control: Control, pid: int, host: Host) -> None:
         time.sleep(POLL_S)
 
 
+@contextlib.contextmanager
+def readable() -> t.Iterator[None]:
+    """What is made within is for all users to read, whatever the mask of who runs this."""
+    before = os.umask(0o022)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
 def make_directory(path: str, user: str) -> None:
-    os.makedirs(path, mode=0o700 if user else 0o755, exist_ok=True)
+    with readable():
+        os.makedirs(path, exist_ok=True)
     if user and os.geteuid() == 0:
         entry = pwd.getpwnam(user)
         os.chmod(path, 0o700)
@@ -364,10 +387,10 @@ def write(path: str, text: str | None) -> None:
     if text is None:
         os.unlink(path)
         return
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(f"{path}.new", "w", encoding="utf-8") as file:
-        file.write(text)
-    os.chmod(f"{path}.new", 0o644)
+    with readable():
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(f"{path}.new", "w", encoding="utf-8") as file:
+            file.write(text)
     os.replace(f"{path}.new", path)
 
 
@@ -404,7 +427,7 @@ def prove(daemon: Daemon, live: steps_.Live, host: Host) -> dict[str, t.Any]:
 
 def ask_probe(host: Host, user: str, environment: t.Mapping[str, str], request: str) -> dict[str, t.Any]:
     unset = [*files.FOREIGN, *([] if files.VISIBLE in environment else [files.VISIBLE])]
-    command = ["timeout", "--signal=KILL", str(probe.TIMEOUT_S), sys.executable, "-I", "-c", probe.source()]
+    command = ["timeout", "--signal=KILL", str(probe.TIMEOUT_S), sys.executable, "-IS", "-c", probe.source()]
     status, out, err = host.run_as(user, unset)(command, environment, request)
     try:
         return probe.read(out)

@@ -18,7 +18,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._mps_files i
 Run = t.Callable[[t.Sequence[str], t.Mapping[str, str], str], "tuple[int, str, str]"]
 
 PROGRAM = "nvidia-cuda-mps-control"
-NO_DAEMON, SECOND, TIMED_OUT, REFUSED, UNREADABLE = "NO_DAEMON", "SECOND_DAEMON", "TIMEOUT", "REFUSED", "UNREADABLE"
+NO_DAEMON = "NO_DAEMON"
+SECOND = "SECOND_DAEMON"
+TIMED_OUT = "TIMEOUT"
+REFUSED = "REFUSED"
+UNREADABLE = "UNREADABLE"
 
 NEXT_STEPS = {
     NO_DAEMON: "start it, and see that the pipe directory is the daemon's own: look at control.log in its log directory",
@@ -135,13 +139,14 @@ class Control:
             return next((row[3] for row in rows if len(row) > 3 and row[2] == str(server)), "")
         return self.ask(f"get_server_status {server}").upper()
 
-    def clients(self) -> list[Client]:
+    def clients(self, servers: t.Sequence[int] | None = None) -> list[Client]:
+        """Of these servers, or of all; protocol 3 tells them at once, without their servers' process ids."""
         if self.protocol == 3:
             rows = csv_rows(self.ask("client list --all --format=csv,noheader"))
             return [Client(int(row[0]), 0, row[-1]) for row in rows if row[0].isdecimal()]
         return [
             Client(pid, server)
-            for server in self.servers()
+            for server in (self.servers() if servers is None else servers)
             for pid in parse_pids(self.ask(f"get_client_list {server}"))
         ]
 

@@ -20,8 +20,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._mps_plan im
 HEADER = "# Written by rigwright.workstation.gpu_mps; the next run writes it again."
 
 # How a process tells that it is ours, and what it was started for.
-MARK, PARTS = "RIGWRIGHT_MPS", "RIGWRIGHT_MPS_PARTITIONS"
-PIPE, LOG, VISIBLE = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY", "CUDA_VISIBLE_DEVICES"
+MARK = "RIGWRIGHT_MPS"
+PARTS = "RIGWRIGHT_MPS_PARTITIONS"
+PIPE = "CUDA_MPS_PIPE_DIRECTORY"
+LOG = "CUDA_MPS_LOG_DIRECTORY"
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 # These would be defaults of the daemon that nobody declared, or another protocol.
 FOREIGN = (
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
@@ -30,7 +33,8 @@ FOREIGN = (
     "CUDA_MPS_PROTOCOL_VERSION",
 )
 
-SYSTEMD, DIRECT = "systemd", "none"
+SYSTEMD = "systemd"
+DIRECT = "none"
 UNIT_FOLDER = "/etc/systemd/system"
 ANSWER_S = 20
 # Clients that are left after this many seconds of a stop are ended by the daemon.

@@ -17,9 +17,14 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import pci_address
 
-STARTED, STOPPED, ABSENT = "started", "stopped", "absent"
-FAIL, DRAIN, DEFER = "fail", "drain", "defer"
-NORMAL, BELOW_NORMAL = "normal", "below_normal"
+STARTED = "started"
+STOPPED = "stopped"
+ABSENT = "absent"
+FAIL = "fail"
+DRAIN = "drain"
+DEFER = "defer"
+NORMAL = "normal"
+BELOW_NORMAL = "below_normal"
 PRIORITIES = {NORMAL: 0, BELOW_NORMAL: 1}
 
 # The first driver with protocol 3 and with limits of memory that the kernel enforces.

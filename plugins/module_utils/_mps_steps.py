@@ -36,7 +36,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._mps_plan im
     Daemon,
 )
 
-START, RESTART, STOP, PUSH, ENABLE, DISABLE = "start", "restart", "stop", "push", "enable", "disable"
+START = "start"
+RESTART = "restart"
+STOP = "stop"
+PUSH = "push"
+ENABLE = "enable"
+DISABLE = "disable"
 
 _LIMIT = re.compile(r"^((?:pinned_memory_limit|active_thread_percentage|client_priority) = ).*$", re.MULTILINE)
 

@@ -11,8 +11,8 @@ module: gpu_mps
 short_description: Run daemons of NVIDIA's Multi-Process Service, with limits that hold
 description:
   - Sees to it that the listed control daemons of MPS run as declared, each with devices, a user, a share of the multiprocessors, limits of
-    memory, a priority and partitions of its own, so that each team or GPU has one. A fault of one client hits all clients of its server
-    and GPU, and nobody else's.
+    memory, a priority and partitions of its own, so that each team or GPU has one. A fatal fault of one client reaches the other
+    clients of its server.
   - Each daemon is a unit C(nvidia-mps@<name>.service) that pushes the limits and reads them back at every start; without systemd it is
     started directly (O(manager=none)).
   - What a daemon was started with is read from its process and its limits are asked for, so that a second run changes nothing. A

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import os
+import pwd
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _mps_apply as mps
+from ansible_collections.rigwright.workstation.plugins.module_utils._mps_plan import Daemon
+from ansible_collections.rigwright.workstation.plugins.module_utils._mps_steps import Live
 
 
 def process(proc: Path, words: list[str], **environment: str) -> Path:
@@ -70,3 +73,36 @@ def test_the_probe_runs_in_the_python_of_the_module() -> None:
     told = mps.ask_probe(mps.Host(execute, "none", "program", "/etc"), "", {}, "{}")
     assert sys.executable in ran[0] and "CUDA_VISIBLE_DEVICES" in ran[0]
     assert told["error"] == {"function": "the probe", "code": 807, "words": "no answer in 60 s"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
+def test_a_daemon_that_lives_is_talked_to_as_the_user_that_it_is_of() -> None:
+    ran: list[list[str]] = []
+
+    def execute(command: Sequence[str], environment: Mapping[str, str], text: str) -> tuple[int, str, str]:
+        ran.append(list(command))
+        return 0, "", ""
+
+    host = mps.Host(execute, "none", "program", "/etc")
+    nobody = pwd.getpwnam("nobody").pw_uid
+    host.control(Daemon("team"), Live(4711, "none:team", nobody, ("-d", "-p", "3", "-a", "x"))).servers()
+    assert ran[0][:3] == ["runuser", "-u", "nobody"] and ran[0][-3:] == ["server", "list", "--format=csv,noheader"]
+
+
+def test_files_are_for_all_to_read_also_under_a_strict_mask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        mps.write(f"{tmp_path}/etc/team.sh", "x")
+    finally:
+        os.umask(before)
+    assert ((tmp_path / "etc").stat().st_mode & 0o777, (tmp_path / "etc/team.sh").stat().st_mode & 0o777) == (
+        0o755,
+        0o644,
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "limits"), [("20G", True), ("512M", True), ("0M", False), ("17179869183G", False), ("not set", False)]
+)
+def test_a_size_that_no_card_has_is_no_limit(told: str, limits: bool) -> None:
+    assert mps.is_limit(told) is limits

@@ -46,7 +46,7 @@ class Machine:
     def run(self, *daemons: dict[str, Any], **params: Any) -> dict[str, Any]:
         root = self.mps.folder
         places = {"pipe_root": f"{root}/run", "log_root": f"{root}/log", "config_root": f"{root}/etc"}
-        return self.run_module(gpu_mps, daemons=list(daemons), **{**places, **self.places, **params})
+        return self.run_module(gpu_mps, daemons=list(daemons), **{"verify": False, **places, **self.places, **params})
 
     def pid(self, name: str = "team") -> int:
         return int((self.pipe(name) / "nvidia-cuda-mps-control.pid").read_text())
@@ -74,7 +74,7 @@ TEAM = {"name": "team", "devices": [A], "active_thread_percentage": 50, "memory_
 
 
 def test_a_daemon_is_started_with_its_limits_and_proven_by_a_client(machine: Machine) -> None:
-    result = machine.run(TEAM)
+    result = machine.run(TEAM, verify=True)
     assert result["changed"], result
     (daemon,) = result["daemons"]
     assert daemon["actions"] == ["start"]
@@ -85,9 +85,9 @@ def test_a_daemon_is_started_with_its_limits_and_proven_by_a_client(machine: Mac
 
 
 def test_a_second_run_changes_nothing(machine: Machine) -> None:
-    machine.run(TEAM)
+    machine.run(TEAM, verify=True)
     before = machine.pid()
-    again = machine.run(TEAM)
+    again = machine.run(TEAM, verify=True)
     assert (again["changed"], again["pending"], again["daemons"][0]["actions"]) == (False, [], []), again
     assert again["diff"]["before"] == again["diff"]["after"]
     assert machine.pid() == before
@@ -114,7 +114,9 @@ def test_the_diff_shows_what_is_not_as_declared_and_the_script(machine: Machine)
 
 
 def test_two_teams_have_a_server_each_on_one_gpu(machine: Machine) -> None:
-    result = machine.run({**TEAM, "name": "vision"}, {**TEAM, "name": "speech", "active_thread_percentage": 25})
+    result = machine.run(
+        {**TEAM, "name": "vision"}, {**TEAM, "name": "speech", "active_thread_percentage": 25}, verify=True
+    )
     servers = [server["pid"] for row in result["daemons"] for server in row["servers"]]
     assert len(set(servers)) == 2
     assert [row["verified"]["devices"][0]["multiprocessors"] for row in result["daemons"]] == [66, 34]
@@ -141,14 +143,14 @@ def test_a_default_that_somebody_changed_is_drift_and_put_right(machine: Machine
 def test_defaults_apply_to_the_next_server_only_and_the_drift_of_a_live_one_is_pending(machine: Machine) -> None:
     machine.run(TEAM)
     server = machine.mps.client(machine.pipe(), os.getuid(), 5012)
-    result = machine.run({**TEAM, "active_thread_percentage": 25}, when_clients="defer", verify=False)
+    result = machine.run({**TEAM, "active_thread_percentage": 25}, when_clients="defer")
     assert (result["changed"], result["pending"]) == (
         True,
         [f"team: active_thread_percentage of server {server}, until its clients 5012 have ended"],
     )
     assert machine.mps.ask(machine.pipe(), f"get_active_thread_percentage {server}") == "50.0"
 
-    again = machine.run({**TEAM, "active_thread_percentage": 25}, when_clients="defer", verify=False)
+    again = machine.run({**TEAM, "active_thread_percentage": 25}, when_clients="defer")
     assert (again["changed"], again["pending"]) == (False, result["pending"])
 
     machine.mps.leave(machine.pipe(), 5012)
@@ -247,7 +249,7 @@ def test_a_client_that_silently_runs_outside_mps_fails_the_run(
         return real(host, user, {**environment, "CUDA_MPS_PIPE_DIRECTORY": "/nowhere"}, request)
 
     monkeypatch.setattr(gpu_mps.mps, "ask_probe", elsewhere)
-    result = machine.run(TEAM)
+    result = machine.run(TEAM, verify=True)
     assert result["error"] == "NOT_PROVEN" and "runs outside MPS and without limits" in result["msg"]
 
 
@@ -255,7 +257,7 @@ def test_a_server_in_fault_is_told_and_what_to_do(machine: Machine) -> None:
     machine.run(TEAM)
     server = machine.mps.client(machine.pipe(), os.getuid(), 5012)
     machine.mps.fault(machine.pipe(), server, 5012)
-    result = machine.run(TEAM)
+    result = machine.run(TEAM, verify=True)
     assert result["error"] == "NOT_PROVEN" and "MPS_SERVER_NOT_READY" in result["msg"]
     assert result["daemons"][0]["servers"] == [{"pid": server, "status": "FAULT", "clients": [5012]}]
 
@@ -270,12 +272,12 @@ def test_a_daemon_that_does_not_take_its_limits_is_not_left_running(machine: Mac
 
 def test_static_partitions_have_ids_that_clients_are_told(machine: Machine) -> None:
     daemon = {"name": "team", "devices": [A], "partitions": [{"name": "large", "device": A, "chunks": 8}]}
-    result = machine.run(daemon)
+    result = machine.run(daemon, verify=True)
     id_ = result["daemons"][0]["client_environment"]["partitions"]["large"]
     assert id_.startswith(f"{A}/")
     assert result["daemons"][0]["verified"]["devices"][0]["multiprocessors"] == 64
     assert not machine.run(daemon)["changed"]
-    more = {**daemon, "partitions": [*daemon["partitions"], {"name": "small", "device": A, "chunks": 4}]}  # type: ignore[misc]
+    more = {**daemon, "partitions": [*daemon["partitions"], {"name": "small", "device": A, "chunks": 4}]}
     assert machine.run(more)["daemons"][0]["actions"] == ["restart"]
     assert len(machine.run(more)["daemons"][0]["client_environment"]["partitions"]) == 2
 
@@ -305,13 +307,13 @@ def test_the_daemon_of_a_user_is_the_users_and_closed_to_others(machine: Machine
         place.write_bytes(content)
     (home / "nvidia-cuda-mps-control").write_text(program("/usr/bin/python3", f"{home}/lib/rigwright-imitated-gpu"))
     daemon = {**TEAM, "user": "nobody"}
-    result = machine.run(daemon, verify=False)
+    result = machine.run(daemon)
     assert "changed" in result, result
     owner = pwd.getpwnam("nobody").pw_uid
     assert Path(f"/proc/{machine.pid()}").stat().st_uid == machine.pipe().stat().st_uid == owner
     assert machine.pipe().stat().st_mode & 0o777 == 0o700
-    assert not machine.run(daemon, verify=False)["changed"]
-    assert machine.run(TEAM, verify=False)["daemons"][0]["actions"] == ["restart"]
+    assert not machine.run(daemon)["changed"]
+    assert machine.run(TEAM)["daemons"][0]["actions"] == ["restart"]
 
 
 def test_no_program_is_told_with_what_brings_it(machine: Machine) -> None:
@@ -335,7 +337,7 @@ SPACES = {
 
 
 def test_protocol_3_is_configured_by_a_file_and_changed_by_commands(newer: Machine) -> None:
-    result = newer.run(SPACES)
+    result = newer.run(SPACES, verify=True)
     (row,) = result["daemons"]
     assert (row["protocol"], row["verified"]["problems"]) == (3, [])
     assert row["client_environment"]["CUDA_MPS_PIPE_DIRECTORY"] == f"{newer.pipe()}/team/default"
@@ -389,7 +391,7 @@ def calls(machine: Machine) -> list[str]:
 
 
 def test_a_unit_is_made_enabled_and_started_and_its_daemon_has_the_limits(systemd: Machine) -> None:
-    result = systemd.run(TEAM)
+    result = systemd.run(TEAM, verify=True)
     assert (result["daemons"][0]["actions"], result["daemons"][0]["verified"]["problems"]) == (["enable", "start"], [])
     assert calls(systemd) == ["daemon-reload", f"enable {UNIT}", f"reset-failed {UNIT}", f"start {UNIT}"]
     again = systemd.run(TEAM)
