@@ -1,7 +1,7 @@
 """GPUs that are shared as declared, now and after a reboot; and a card that cannot be what is asked.
 
-The GPUs are imitated (harness/hosts_with_gpus.py): kernel, NVML and nvidia-smi. Modules, units, what they run at boot, and nvidia-ml-py are the
-real ones.
+The GPUs are imitated (harness/hosts_with_gpus.py): kernel, NVML and nvidia-smi. Modules, units, what these run at boot, and nvidia-ml-py
+are the real ones.
 """
 
 from __future__ import annotations
