@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import glob
+import importlib.util
 import os
 import re
+import sys
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import (
@@ -25,10 +28,31 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors
     answer_of,
 )
 
+# Where the role `common` keeps what modules need.
+PYTHON = "/opt/rigwright/python/bin/python3"
+
+
+def load_beside(python: str) -> t.Any | None:
+    """The binding of another Python's environment, None where it has none.
+
+    It is one file of Python that needs nothing else. A module that were started again in that Python would take twice as long.
+    """
+    environment = os.path.dirname(os.path.dirname(python))
+    for path in sorted(glob.glob(f"{glob.escape(environment)}/lib/python3*/site-packages/pynvml.py")):
+        spec = importlib.util.spec_from_file_location("pynvml", path)
+        if spec and spec.loader:
+            module = importlib.util.module_from_spec(spec)
+            # It looks itself up by its name.
+            sys.modules["pynvml"] = module
+            spec.loader.exec_module(module)
+            return module
+    return None
+
+
 try:
     import pynvml
 except ImportError:
-    pynvml = None
+    pynvml = load_beside(PYTHON)
 
 try:
     from ansible.module_utils.common.respawn import has_respawned, respawn_module
@@ -38,9 +62,6 @@ except ImportError:
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
-
-# Where the role `common` keeps what modules need.
-PYTHON = "/opt/rigwright/python/bin/python3"
 
 # nvmlValueType_t of nvml.h: the member of the union that a field's value is in.
 _MEMBERS = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal", 6: "usVal"}

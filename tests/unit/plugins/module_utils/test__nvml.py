@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -82,6 +84,19 @@ def test_a_module_starts_again_where_the_binding_is_and_fails_where_it_is_nowher
     _nvml.respawn_where_needed(module)
     assert started == [_nvml.PYTHON]
     assert "install nvidia-ml-py" in failed[0]
+
+
+def test_the_binding_of_the_roles_environment_is_loaded_without_starting_its_python(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", pynvml)
+    place = tmp_path / "lib/python3.11/site-packages/pynvml.py"
+    assert _nvml.load_beside(f"{tmp_path}/bin/python3") is None
+    place.parent.mkdir(parents=True)
+    # As the binding does when it makes classes of its errors.
+    place.write_text("import sys\nNAME = sys.modules[__name__].__file__\n")
+    loaded: Any = _nvml.load_beside(f"{tmp_path}/bin/python3")
+    assert str(place) == loaded.NAME
 
 
 def test_fields_come_with_one_call_each_in_its_own_type(answers: Any) -> None:
