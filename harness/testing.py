@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import sys
 import threading
 import time
@@ -92,6 +93,9 @@ def summary(results: Sequence[Result]) -> str:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     chosen = parser.add_mutually_exclusive_group()
+    parser.add_argument(
+        "--all", action="store_true", help="also the tests that are marked slow, which are skipped otherwise"
+    )
     chosen.add_argument("--fast", action="store_true", help="only what needs no containers and takes seconds")
     chosen.add_argument(
         "--role", metavar="NAME", choices=checks.scenarios(), help="only this role's scenario and tests: %(choices)s"
@@ -111,6 +115,8 @@ def main(args: argparse.Namespace) -> int:
             print(f"{stage.name:24} {stage.proves}")
         return 0
 
+    if args.all:
+        os.environ["RIGWRIGHT_SLOW"] = "1"
     start = time.monotonic()
     results = run_stages(chosen, lane_sandboxes())
     if args.fast:

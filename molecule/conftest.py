@@ -197,7 +197,14 @@ def refused(apply: Callable[..., Result], targets: list[Machine]) -> Callable[[M
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The contract takes the role away in the end: it comes after the role's own tests, but for those that say otherwise."""
+    """The contract takes the role away in the end: it comes after the role's own tests, but for those that say otherwise.
+
+    Slow tests are for `script/test --all`, which sets RIGWRIGHT_SLOW.
+    """
+    for item in items:
+        slow = item.get_closest_marker("slow")
+        if slow and not os.environ.get("RIGWRIGHT_SLOW"):
+            item.add_marker(pytest.mark.skip(reason=f"script/test --all runs it: {slow.args[0]}"))
     items.sort(key=lambda item: 2 if item.get_closest_marker("after_contract") else "shared" in item.path.parts)
     if os.environ.get("MOLECULE_SCENARIO_NAME") in PROOFS:
         of_states = [item for item in items if item.get_closest_marker("of_states")]

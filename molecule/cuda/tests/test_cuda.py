@@ -204,6 +204,7 @@ def test_the_proof_does_not_call_an_imitation_a_compiler(apply: Apply, targets: 
         }
 
 
+@pytest.mark.slow("installs gigabytes of Debian's own toolkit")
 def test_debian_s_own_toolkit_really_compiles(apply: Apply, machine: Callable[[str], Machine], restored: None) -> None:
     target = machine("debian13")
     request = {"cuda_source": "archive", "cuda_toolkits": ["12.4"]}

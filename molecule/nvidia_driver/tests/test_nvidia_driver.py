@@ -334,6 +334,7 @@ def test_absent_brings_nouveau_back(apply: Apply, targets: list[Machine]) -> Non
 # --- Debian's own driver ---
 
 
+@pytest.mark.slow("compiles NVIDIA's real driver, for seven minutes on two processors")
 @pytest.mark.after_contract("the daemon's package leaves its account, as Debian's packages do")
 def test_the_archives_own_driver_is_compiled_or_the_previous_one_stays(
     apply: Apply, applied: Apply, machine: Callable[[str], Machine], targets: list[Machine]

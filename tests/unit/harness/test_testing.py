@@ -184,7 +184,7 @@ def test_asking_for_a_gpu_that_is_not_there_tests_nothing_and_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(checks, "GPU_DEVICE", Path("/nonexistent/gpu"))
-    status = testing.main(argparse.Namespace(fast=False, role=None, gpu=True, list=False))
+    status = testing.main(argparse.Namespace(fast=False, role=None, gpu=True, list=False, all=False))
     assert status == 1
     assert "nothing was tested" in capsys.readouterr().err
 
