@@ -3,9 +3,8 @@
 
 It needs nothing but Python, so that it runs on a sandbox host under the original's name (imitated_mps.py says how). GPUs stand in the
 table that mps_cuda.c reads too. Verbs, replies and options are those of NVIDIA's pages "Legacy MPS v2 Interface" and "MPS v3 Interface"
-(docs.nvidia.com/deploy/mps, release 615). What those do not show is as public recordings have it: percentages come back as `50.0`, a
-memory limit of a GiB or more in whole GiB, rounded down (driver 595.91.07), no daemon is "Cannot find MPS control daemon process" and
-exit status 1.
+(docs.nvidia.com/deploy/mps, release 615). What those do not show is as a recording of an H100 with driver 580 has it
+(tests/unit/fixtures/mps): percentages come back as `50.0`, a memory limit of a GiB or more in whole GiB (rounded down: driver 595.91.07).
 
 Tests have verbs of their own, on protocol 2: `imitated_client UID PID COMMAND`, `imitated_exit PID`, `imitated_fault SERVER PID`.
 """
@@ -74,7 +73,7 @@ def main() -> int:
         kind, words = ("words", arguments) if arguments else ("lines", sys.stdin.read().splitlines())
         status, text = ask(kind, words)
     except OSError:
-        print(NO_DAEMON)
+        print(NO_DAEMON, file=sys.stderr)
         return 1
     sys.stdout.write(text)
     return status

@@ -286,7 +286,7 @@ class Daemon:
         verb, arguments = words[0], words[1:]
         known = getattr(self, f"do_{verb}", None)
         if known is None:
-            raise Refused(f"Unknown command: {verb}")
+            raise Refused(f'Unknown command "{verb}"')
         try:
             return known(*arguments) or []
         except TypeError as error:
@@ -318,14 +318,15 @@ class Daemon:
         return [str(client.pid) for client in self.of(self.server(pid))]
 
     def do_ps(self, _flag: str = "", pid: str = "") -> list[str]:
-        rows = [f"{'PID':<9} {'ID':<5} {'SERVER':<10} {'DEVICE':<18} {'NAMESPACE':<12} COMMAND"]
+        rows = []
         for number, client in enumerate(self.clients):
             server = self.servers[client.server]
             if pid and server.pid != int(pid):
                 continue
-            device = server.devices[0].uuid[:18] if server.devices else "-"
-            rows.append(f"{client.pid:<9} {number:<5} {server.pid:<10} {device:<18} {4026531836:<12} {client.command}")
-        return rows
+            device = server.devices[0].uuid[:22] if server.devices else "-"
+            rows.append(f"{client.pid:<9} {number:<9} {server.pid:<14} {device:<25} {4026531836:<14} {client.command}")
+        header = f"{'PID':<9} {'ID':<9} {'SERVER':<14} {'DEVICE':<25} {'NAMESPACE':<14} {'COMMAND':<15}"
+        return [header, *rows] if rows else []
 
     def do_device_query(self, *_arguments: str) -> list[str]:
         rows = [f"{number},{gpu.uuid},{gpu.name}" for number, gpu in enumerate(self.devices)]
@@ -405,6 +406,8 @@ class Daemon:
         return gpu.sms // CHUNK_SMS - sum(one.chunks for one in self.partitions if one.device is gpu)
 
     def do_lspart(self) -> list[str]:
+        if not self.options.static:
+            raise Refused('Unknown command "lspart"')
         rows = ["GPU           Partition   free   used   free  used  clients", "chunk  chunk  SM    SM"]
         for gpu in self.devices:
             free, used = self.free_chunks(gpu), sum(one.chunks for one in self.partitions if one.device is gpu)

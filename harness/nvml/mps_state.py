@@ -149,7 +149,7 @@ def set_memory(limits: Limits, device: str, value: str) -> None:
 
 
 def get_memory(limits: Limits, device: str) -> list[str]:
-    return [shown(limits.memory[device])] if device in limits.memory else ["Memory limit is not set"]
+    return [shown(limits.memory[device])] if device in limits.memory else []
 
 
 def parse(arguments: list[str]) -> Options:

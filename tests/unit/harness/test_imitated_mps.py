@@ -17,6 +17,7 @@ import pytest
 from harness.imitated_mps import Mps, files, imitated_mps, waited_for
 from plugins.module_utils import _mps_probe
 
+CHECKOUT = Path(__file__).parents[3]
 A = "GPU-aaaaaaaa-0000-0000-0000-000000000001"
 B = "GPU-bbbbbbbb-0000-0000-0000-000000000002"
 
@@ -48,6 +49,34 @@ def seen(mps: Mps, pipe: Path, limits: dict[str, int] | None = None, **environme
 
 def of(found: dict[str, Any], key: str) -> list[Any]:
     return [device[key] for device in found["devices"]]
+
+
+def test_the_daemon_answers_as_the_one_of_an_h100_did(mps: Mps, pipe: Path) -> None:
+    recorded = json.loads((CHECKOUT / "tests/unit/fixtures/mps/h100_driver_580.json").read_text())
+
+    def answer(command: str, **names: object) -> str:
+        for name, value in {"UUID": A, **names}.items():
+            command = command.replace(name, str(value))
+        return mps.ask(pipe, command)
+
+    mps.start(pipe, CUDA_VISIBLE_DEVICES=A)
+    assert [[command, answer(command)] for command, _reply in recorded["replies"]] == recorded["replies"]
+    seen(mps, pipe)
+    server = mps.ask(pipe, "get_server_list")
+    told = [
+        [command, answer(command, SERVER=server).replace(server, "SERVER")]
+        for command, _reply in recorded["with_a_server"]
+    ]
+    assert told == recorded["with_a_server"]
+
+    (_ps, table), (terminate, ended) = recorded["with_a_client"]
+    mps.client(pipe, os.getuid(), 2481)
+    header, row = mps.ask(pipe, "ps").splitlines()
+    real_header, real_row = table.splitlines()
+    assert header.rstrip() == real_header.rstrip()
+    starts = [header.index(word) for word in header.split()]
+    assert [row[place - 1 : place] for place in starts[1:]] == [real_row[place - 1 : place] for place in starts[1:]]
+    assert answer(terminate, SERVER=server, CLIENT=2481) == ended
 
 
 def test_a_program_without_a_daemon_has_the_whole_gpu_outside_mps(mps: Mps, pipe: Path) -> None:
@@ -86,7 +115,7 @@ def test_a_limit_is_told_in_whole_gibibytes(mps: Mps, pipe: Path) -> None:
     ]
     assert told == ["512M", "1G", "20G"]
     # Neither is an ordinal translated, nor is a GPU missed that is not there.
-    assert "not set" in mps.ask(pipe, "get_default_device_pinned_mem_limit 0")
+    assert mps.ask(pipe, "get_default_device_pinned_mem_limit 0") == ""
     assert mps.ask(pipe, "set_default_device_pinned_mem_limit GPU-none 1G") == ""
 
 
@@ -142,7 +171,7 @@ def test_clients_are_listed_and_terminated(mps: Mps, pipe: Path) -> None:
 
 def test_no_daemon_and_a_second_one_are_told(mps: Mps, pipe: Path) -> None:
     gone = mps.run(pipe, text="get_server_list\n")
-    assert (gone.returncode, gone.stdout.strip()) == (1, "Cannot find MPS control daemon process")
+    assert (gone.returncode, gone.stderr.strip()) == (1, "Cannot find MPS control daemon process")
     mps.start(pipe)
     again = mps.run(pipe, "-d")
     assert (again.returncode, again.stdout.strip()) == (1, "An instance of this daemon is already running")
@@ -152,7 +181,7 @@ def test_a_socket_with_too_long_a_path_ends_the_daemon_without_a_word(mps: Mps) 
     deep = mps.folder / ("x" * 100)
     assert mps.run(deep, "-d").returncode == 0
     waited_for(lambda: not mps.daemons())
-    assert "Cannot find MPS control daemon" in mps.run(deep, text="get_server_list\n").stdout
+    assert "Cannot find MPS control daemon" in mps.run(deep, text="get_server_list\n").stderr
 
 
 def test_static_partitions_are_exclusive_and_need_their_id(mps: Mps, pipe: Path) -> None:
@@ -225,5 +254,5 @@ def test_a_sandbox_host_gets_all_that_the_program_needs(mps: Mps, tmp_path: Path
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (1, "Cannot find MPS control daemon process\n", "")
+    assert (done.returncode, done.stderr) == (1, "Cannot find MPS control daemon process\n")
     assert ctypes.CDLL(str(mps.folder / "libcuda.so.1")).cuDeviceGetCount(ctypes.byref(ctypes.c_int())) == 3
