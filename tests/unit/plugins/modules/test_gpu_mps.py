@@ -19,6 +19,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._mps_plan im
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_mps
 
 from harness.imitated_mps import Mps, files, imitated_mps, program, waited_for
+from harness.imitated_nvml import fake
 
 Run = Callable[..., dict[str, Any]]
 
@@ -319,6 +320,22 @@ def test_the_daemon_of_a_user_is_the_users_and_closed_to_others(machine: Machine
 def test_no_program_is_told_with_what_brings_it(machine: Machine) -> None:
     (machine.mps.folder / "nvidia-cuda-mps-control").unlink()
     assert "nvidia-compute-utils" in machine.run(TEAM)["msg"]
+
+
+def test_gpus_are_those_of_nvml_and_none_of_their_settings_is_written(
+    run_module: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with fake(["H200", "RTX 4090"]) as cards, imitated_mps([gpu.uuid for gpu in cards.gpus]) as mps:
+        for key in ("PATH", "RIGWRIGHT_IMITATED_CUDA"):
+            monkeypatch.setenv(key, mps.env[key])
+        monkeypatch.setenv("LD_LIBRARY_PATH", f"{mps.folder}:{cards.env['LD_LIBRARY_PATH']}")
+        machine = Machine(mps, run_module)
+        daemon = {"name": "team", "devices": ["0"], "active_thread_percentage": 50}
+        result = machine.run(daemon, verify=True)
+        assert result["daemons"][0]["verified"]["devices"][0]["uuid"] == cards.gpus[0].uuid
+        assert "would drop all its limits" in machine.run({**daemon, "memory_limits": {"1": "1G"}})["msg"]
+        assert machine.run({**daemon, "state": "absent"})["changed"]
+        assert cards.writes == 0
 
 
 # --- Protocol 3 ---
