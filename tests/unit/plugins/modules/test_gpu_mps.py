@@ -338,6 +338,25 @@ def test_gpus_are_those_of_nvml_and_none_of_their_settings_is_written(
         assert cards.writes == 0
 
 
+def test_limits_that_the_kernel_enforces_are_set_once_and_need_driver_615(
+    run_module: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = {"slice": "user-1001.slice", "device": "0", "soft": "8G", "hard": "20G"}
+    for driver, first, writes in (("615.71.09", True, 1), ("580.159.04", None, 0)):
+        with fake(["H200"], driver=driver) as cards, imitated_mps([cards.gpus[0].uuid]) as mps:
+            monkeypatch.setenv("PATH", mps.env["PATH"])
+            machine = Machine(mps, run_module)
+            told = machine.run(hard_limits=[limit], check=True)
+            assert (told.get("changed"), cards.writes) == (first, 0)
+            result = machine.run(hard_limits=[limit])
+            assert (result.get("changed"), cards.writes) == (first, writes)
+            if first:
+                assert result["hard_limits"] == told["hard_limits"]
+                assert not machine.run(hard_limits=[limit])["changed"]
+            else:
+                assert "need driver 615 or later, this is 580.159.04" in result["msg"]
+
+
 # --- Protocol 3 ---
 
 
