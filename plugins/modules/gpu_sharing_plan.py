@@ -221,6 +221,17 @@ GPU: dict[str, dict[str, t.Any]] = {
 }
 
 
+NOTHING: dict[str, t.Any] = {
+    "known": False,
+    "modes": {"changed": False, "gpus": []},
+    "mig": [],
+    "mps": {"changed": False, "daemons": [], "names": []},
+    "needs": "none",
+    "pending": [],
+    "findings": [],
+}
+
+
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
@@ -235,11 +246,7 @@ def main() -> None:
         _nvml.respawn_where_possible()
         if _nvml.pynvml is None:
             module.warn("nvidia-ml-py is not there yet: what becomes of the GPUs is known once it is.")
-            nothing = {"changed": False, "gpus": []}
-            mps = {"changed": False, "daemons": [], "names": []}
-            module.exit_json(
-                changed=False, known=False, modes=nothing, mig=[], mps=mps, needs="none", pending=[], findings=[]
-            )
+            module.exit_json(changed=False, **NOTHING)
     _nvml.respawn_where_needed(module)
     try:
         with _nvml.Nvml() as nvml:
@@ -247,6 +254,10 @@ def main() -> None:
     except Refusal as error:
         module.fail_json(msg=f"{error}. Nothing was changed.")
     except NvmlError as error:
+        if not module.params["gpus"]:
+            # Whoever asks for nothing can have it from a host whose driver is gone.
+            module.warn(f"What boots divide, and daemons of MPS, stay as they are: the GPUs cannot be asked ({error}).")
+            module.exit_json(changed=False, **NOTHING)
         module.fail_json(msg=f"The GPUs cannot be asked: {error}. Nothing was changed.", **error.told())
     except MpsError as error:
         module.fail_json(msg=f"{error}. Nothing was changed.", error=error.name, next_step=error.next_step)

@@ -115,3 +115,9 @@ def test_the_finding_says_how_the_card_is_shared_and_by_whom() -> None:
     (found,) = sharing.findings([H200], {"GPU-a": {"users": "team", "jobs": "small", "mps": [LIMITED]}})
     assert found["evidence"] == "NVIDIA H200 at 0000:41:00.0: mps for team and small jobs"
     assert sharing.findings([GEFORCE], {"GPU-a": {}}) == []
+
+
+def test_a_v100_is_volta_for_mps_which_k8s_device_plugin_takes_for_older() -> None:
+    v100 = Gpu(CARDS[0], False, (7, 0))
+    assert sharing.advise(v100, {"users": "team", "jobs": "small", "mps": [LIMITED]}) == []
+    assert sharing.advise(v100, {"users": "team", "jobs": "small"})[0][1] == "give the team a daemon under `mps`"

@@ -197,6 +197,8 @@ def test_no_question_is_asked_twice() -> None:
     with imitated_nvml.fake(["H200"]), Counting() as nvml:
         state.read_card(nvml, nvml.cards()[0])
     assert [question for question, times in asked.items() if times > 1] == []
+    # Deprecated, and gone with CUDA 14.
+    assert not [function for function, *_arguments in asked if "ApplicationsClock" in function]
     # Of which 54 for the ends of 18 links.
     assert sum(asked.values()) < 140
 

@@ -159,3 +159,10 @@ def test_daemons_of_the_last_run_that_are_no_longer_declared_are_to_go(
     assert (found["mps"]["daemons"], found["mps"]["names"]) == ([{"name": "vision", "state": "absent"}], [])
     record.write_text('{"daemons": ["vi')
     assert "gpu_sharing.json is damaged" in plan({"device": "all", "users": "team"})["msg"]
+
+
+def test_nothing_can_be_had_from_a_host_whose_driver_is_gone(plan: Run, machine: Machine) -> None:
+    machine.unload_driver()
+    found = plan()
+    assert (found["known"], found["mig"], found.get("failed")) == (False, [], None)
+    assert any("DRIVER_NOT_LOADED" in text for text in found["warnings"])
