@@ -51,6 +51,7 @@ MIG_DEFAULTS: Entry = {
 }
 LAYOUT_DEFAULTS: Entry = {"count": 1, "start": None, "compute_instances": None}
 PIPES, LOGS, CONFIGURATIONS = "/run/nvidia-mps", "/var/log/nvidia-mps", "/etc/nvidia-mps"
+SYSTEMD = "/run/systemd/system"
 MIG_DECLARED = _gpu_boot.declared_path(_mig_run.NAME)
 
 
@@ -155,5 +156,5 @@ def _host(module: AnsibleModule) -> _mps_apply.Host:
         )
         return t.cast("tuple[int, str, str]", found)
 
-    manager = _mps_files.SYSTEMD if os.path.isdir("/run/systemd/system") else _mps_files.DIRECT
+    manager = _mps_files.SYSTEMD if os.path.isdir(SYSTEMD) else _mps_files.DIRECT
     return _mps_apply.Host(execute, manager, program_path, CONFIGURATIONS)

@@ -13,11 +13,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import (
     _gpu_boot,
     _gpu_mode_boot,
     _gpu_mode_request,
+    _gpu_sharing_look,
     _nvml,
 )
-from ansible_collections.rigwright.workstation.plugins.modules import gpu_mig, gpu_mode, gpu_sharing_plan
+from ansible_collections.rigwright.workstation.plugins.modules import gpu_mig, gpu_mode, gpu_mps, gpu_sharing_plan
 
 from harness import imitated_nvml
+from harness.imitated_mps import imitated_mps
 from harness.imitated_nvml import Machine
 
 Run = Callable[..., dict[str, Any]]
@@ -166,3 +168,35 @@ def test_nothing_can_be_had_from_a_host_whose_driver_is_gone(plan: Run, machine:
     found = plan()
     assert (found["known"], found["mig"], found.get("failed")) == (False, [], None)
     assert any("DRIVER_NOT_LOADED" in text for text in found["warnings"])
+
+
+def test_daemons_that_run_as_declared_need_no_module(
+    run_module: Run, tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the imitation of MPS, without systemd, and with the real code of gpu_mps."""
+    uuids = [gpu.uuid for gpu in machine.gpus]
+    with imitated_mps(uuids) as mps:
+        for key in ("PATH", "LD_LIBRARY_PATH", "RIGWRIGHT_IMITATED_CUDA"):
+            monkeypatch.setenv(key, mps.env[key])
+        places = {"PIPES": mps.folder / "run", "LOGS": mps.folder / "log", "CONFIGURATIONS": mps.folder / "etc"}
+        for name, place in places.items():
+            monkeypatch.setattr(_gpu_sharing_look, name, str(place))
+        monkeypatch.setattr(_gpu_sharing_look, "SYSTEMD", "/does/not/exist")
+        monkeypatch.setattr(gpu_sharing_plan, "ROOT", str(tmp_path))
+        rows: list[dict[str, Any]] = [{"device": "all", "mps": [{"name": "vision", "active_thread_percentage": 50}]}]
+        found = run_module(gpu_sharing_plan, gpus=rows)
+        assert (found["mps"]["changed"], found["mps"]["names"]) == (True, ["vision"])
+        assert found["mps"]["daemons"][0]["devices"] == uuids
+
+        roots = {"pipe_root": places["PIPES"], "log_root": places["LOGS"], "config_root": places["CONFIGURATIONS"]}
+        run_module(
+            gpu_mps,
+            daemons=found["mps"]["daemons"],
+            manager="none",
+            verify=False,
+            **{k: str(v) for k, v in roots.items()},
+        )
+        assert not run_module(gpu_sharing_plan, gpus=rows)["mps"]["changed"]
+
+        rows[0]["mps"][0]["active_thread_percentage"] = 40
+        assert run_module(gpu_sharing_plan, gpus=rows)["mps"]["changed"]
