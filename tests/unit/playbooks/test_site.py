@@ -52,11 +52,11 @@ def site(run_plays, tmp_path):
         "frp_client/vars/main.yml": None,
         "frp_client/tasks/main.yml": GUARD,
     }
-    for role in ("docker", "conda", *GPU_ROLES):
+    for role in ("docker", "conda", "gpu_sharing", *GPU_ROLES):
         files[f"{role}/tasks/main.yml"] = (
             f"- ansible.builtin.debug: {{msg: '{role} for {{{{ inventory_hostname }}}}'}}\n"
         )
-    for role in (*EVERYWHERE, *GPU_ROLES):
+    for role in (*EVERYWHERE, "gpu_sharing", *GPU_ROLES):
         files[f"{role}/tasks/verify.yml"] = f"- ansible.builtin.debug: {{msg: 'proof of {role}'}}\n"
     for name, text in files.items():
         file = collection / "roles" / name
@@ -134,6 +134,14 @@ def test_what_is_applied_is_proven(site, gpus):
     words = site("-e", json.dumps({"gpus": gpus}))
     proven = set(re.findall(r"proof of (\w+)", words))
     assert proven == {*EVERYWHERE, *(GPU_ROLES if gpus else ())}
+
+
+@pytest.mark.parametrize("declared", [False, True])
+def test_gpus_are_shared_where_that_is_declared(site, declared):
+    variables = {"gpus": ["0000:01:00.0"], **({"gpu_sharing_gpus": []} if declared else {})}
+    words = site("-e", json.dumps(variables))
+    assert ("gpu_sharing for tower" in words) is declared
+    assert ("proof of gpu_sharing" in words) is declared
 
 
 def test_without_docker_no_gpu_is_given_to_containers(site):
