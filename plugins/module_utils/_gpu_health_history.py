@@ -36,7 +36,7 @@ _COUNTERS = {
     "corrected_errors": ("counters", "ecc_errors", "aggregate", "corrected"),
     "remapped_rows": ("counters", "remapped_rows", "uncorrectable"),
 }
-_KEYS = {"uuid", "counters", "links", "recovery_action", "recovered_at", "boots"}
+_KEYS = {"uuid", "name", "counters", "links", "recovery_action", "recovered_at", "boots"}
 _SLOWDOWNS = ("hw_thermal_ns", "power_brake_ns")
 
 
@@ -146,6 +146,7 @@ def remember(card: Card, recovered: float | None, boots: t.Mapping[str, t.Mappin
     """What the next look has to know of this GPU."""
     return {
         "uuid": card.get("uuid"),
+        "name": card.get("name"),
         "counters": counters_of(card),
         "links": active_links(card),
         "recovery_action": health.at(card, "counters", "recovery_action"),

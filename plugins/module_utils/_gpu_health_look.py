@@ -120,6 +120,8 @@ def look(
         if then and then["uuid"] and card["uuid"] not in (None, then["uuid"]):
             # Another card in the same slot: what the old one did is not its doing.
             then = {}
+        # A lost card does not say any more who it is; the last look knew.
+        card = {**card, **{name: card[name] or then.get(name) for name in ("uuid", "name")}}
         if before.get("boot") != boot:
             # What the driver had asked for ended with that boot, and no Xid of this one was meant.
             then = {**then, "recovery_action": None, "recovered_at": None} if then else {}

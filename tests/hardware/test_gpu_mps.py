@@ -66,7 +66,9 @@ class Site:
 
     def run(self, *options: str, succeeds: bool = True, **changes: Any) -> dict[str, Any]:
         """The module, as Ansible runs it; *changes* are to the daemon, and those of the module are named below."""
-        of_module: dict[str, Any] = {key: changes.pop(key) for key in ("when_clients", "drain_timeout", "verify") if key in changes}
+        of_module: dict[str, Any] = {
+            key: changes.pop(key) for key in ("when_clients", "drain_timeout", "verify") if key in changes
+        }
         places = {f"{key}_root": str(self.folder / key) for key in ("pipe", "log", "config")}
         places["pipe_root"] = str(self.folder / "run")
         request: dict[str, Any] = {"daemons": [{**self.daemon, **changes}], "manager": "none", **places, **of_module}

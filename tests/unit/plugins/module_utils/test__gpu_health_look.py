@@ -197,6 +197,16 @@ def test_a_lost_gpu_is_a_verdict_and_the_others_are_judged(machine: Machine) -> 
     assert [row["what"] for row in result["gpus"][1]["reasons"]] == ["nvml_GPU_IS_LOST", "xid_79"]
 
 
+def test_a_lost_gpu_is_known_by_the_name_that_the_last_look_knew(machine: Machine) -> None:
+    _result, known = machine.look()
+    machine.cards = [{**dict.fromkeys(card()), "index": 0, "unreadable": [], "problem": fail("GPU_IS_LOST").told()}]
+    for _look in range(2):
+        result, known = machine.look(kept=json.dumps(known))
+        assert [(gpu["uuid"], gpu["name"], gpu["verdict"]) for gpu in result["gpus"]] == [
+            (card()["uuid"], card()["name"], "REBOOT")
+        ]
+
+
 def test_a_card_that_the_driver_has_and_nvml_does_not_show_did_not_start(machine: Machine) -> None:
     machine.put_on_bus(OTHER)
     result, _state = machine.look()
