@@ -132,6 +132,12 @@ def parse_name(text: str) -> tuple[int | None, str]:
     return int(match.group(1)) if match.group(1) else None, match.group(2).lower()
 
 
+def count_of(entry: t.Mapping[str, t.Any]) -> int:
+    """How many an entry asks for. Only what is not said means one: a count of 0 is none."""
+    count = entry.get("count")
+    return 1 if count is None else int(count)
+
+
 def expand(layout: t.Sequence[t.Mapping[str, t.Any]], profiles: Profiles) -> tuple[Wanted, ...]:
     """What each GPU instance of a request is, largest first.
 
@@ -145,7 +151,7 @@ def expand(layout: t.Sequence[t.Mapping[str, t.Any]], profiles: Profiles) -> tup
         profile = profiles.get(name)
         if profile is None:
             raise Refusal(f"{where}.profile: this card has no {name}; it has {profiles.told()}")
-        count, start, compute = entry.get("count") or 1, entry.get("start"), entry.get("compute_instances")
+        count, start, compute = count_of(entry), entry.get("start"), entry.get("compute_instances")
         if count < 1:
             raise Refusal(f"{where}.count: {count} is none; leave the entry out")
         if start is not None and count > 1:

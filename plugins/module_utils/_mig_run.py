@@ -30,6 +30,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._mig_apply i
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._mig_layout import (
     Layout,
+    count_of,
     slot_map,
     summary,
     uuid_changes,
@@ -312,7 +313,7 @@ def _lines(state: State, mode: str | None, layout: Layout, declared: boot.Declar
         lines += [f"  {line}" for line in slot_map(state.profiles, layout)]
     entry = declared.get(state.uuid)
     if entry:
-        names = [str(one["profile"]) for one in entry["layout"] or () for _number in range(one.get("count") or 1)]
+        names = [str(one["profile"]) for one in entry["layout"] or () for _number in range(count_of(one))]
         lines.append(f"  at boot: MIG {entry['mode']}{', ' + summary(names) if entry['layout'] is not None else ''}")
     return lines
 

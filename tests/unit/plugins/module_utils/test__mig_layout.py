@@ -51,6 +51,7 @@ def test_what_is_no_name_is_refused_with_the_grammar(text: str) -> None:
         ({"profile": "3g.71gb", "start": 2}, "3g.71gb cannot start at 2; possible are 0, 4"),
         ({"profile": "3g.71gb", "start": 0, "count": 2}, "2 instances cannot all start at 0"),
         ({"profile": "3g.71gb", "count": -1}, "layout[0].count"),
+        ({"profile": "3g.71gb", "count": 0}, "layout[0].count: 0 is none; leave the entry out"),
         ({"profile": "3g.71gb", "compute_instances": ["4c"]}, "has no compute instance of 4c; possible are 1c, 2c, 3c"),
         ({"profile": "7g.141gb", "compute_instances": ["5c"]}, "has no compute instance of 5c"),
         ({"profile": "3g.71gb", "compute_instances": ["2c", "2c"]}, "2c + 2c is more than the 3 slices of 3g.71gb"),
