@@ -77,12 +77,16 @@ WantedBy=multi-user.target
 
 def read_declared(tree: Tree, module: str) -> Declared:
     """:raises Refusal: the file is damaged."""
+    path = declared_path(module)
+    # An empty file is what a loss of power may leave. Taking it for nothing would lose what other tasks have declared.
+    if not tree.exists(path):
+        return {}
     try:
-        found: Declared = json.loads(tree.text(declared_path(module)) or "{}")
+        found: Declared = json.loads(tree.text(path))
+        if not (isinstance(found, dict) and all(isinstance(one, dict) and "devices" in one for one in found.values())):
+            raise ValueError("no parameters by GPU")
     except ValueError as error:
-        raise Refusal(
-            f"{declared_path(module)} is damaged ({error}): restore it, or remove it and declare all GPUs again"
-        ) from None
+        raise Refusal(f"{path} is damaged ({error}): restore it, or remove it and declare all GPUs again") from None
     return found
 
 
@@ -167,6 +171,8 @@ def _write(tree: Tree, files: t.Mapping[str, bytes | None]) -> None:
         os.makedirs(os.path.dirname(place), exist_ok=True)
         with open(f"{place}.new", "wb") as file:
             file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         os.chmod(f"{place}.new", stat.S_IRUSR | stat.S_IWUSR | stat.S_IRGRP | stat.S_IROTH)
         os.replace(f"{place}.new", place)
 

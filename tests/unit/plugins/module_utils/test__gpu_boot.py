@@ -68,10 +68,11 @@ def test_check_mode_tells_and_writes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_declaration_that_is_damaged_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ['{"GPU-1"', "", "null", "[]", '"text"', '{"GPU-1": 3}', '{"GPU-1": {}}'])
+def test_a_declaration_that_is_damaged_is_refused(tmp_path: Path, text: str) -> None:
     """Taking it for empty would lose what other tasks have declared."""
     declare(tmp_path, {"GPU-1": ONE})
-    (tmp_path / "var/lib/rigwright_gpu_mig/declared.json").write_text('{"GPU-1"')
+    (tmp_path / "var/lib/rigwright_gpu_mig/declared.json").write_text(text)
     with pytest.raises(Refusal, match="is damaged"):
         declare(tmp_path, {"GPU-2": ONE})
 
