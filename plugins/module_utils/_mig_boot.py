@@ -32,9 +32,15 @@ class Host:
     check_mode = False
 
     def run_command(self, command: list[str], check_rc: bool = False) -> tuple[int, str, str]:
-        done = subprocess.run(  # pylint: disable=ansible-bad-function
-            command, capture_output=True, text=True, check=check_rc
-        )
+        """:raises Refusal: the program is not there, or has failed where it must not."""
+        try:
+            done = subprocess.run(  # pylint: disable=ansible-bad-function
+                command, capture_output=True, text=True, check=False
+            )
+        except OSError as error:
+            raise Refusal(f"`{' '.join(command)}`: {error}") from error
+        if check_rc and done.returncode:
+            raise Refusal(f"`{' '.join(command)}` has failed: {done.stderr.strip()}")
         return done.returncode, done.stdout, done.stderr
 
     def warn(self, text: str) -> None:

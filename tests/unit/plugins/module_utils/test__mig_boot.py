@@ -56,6 +56,27 @@ def test_a_gpu_that_does_not_come_back_leaves_the_others_theirs(
     assert "GPU-gone: devices: no GPU is 'GPU-gone'" in capfd.readouterr().out
 
 
+@pytest.mark.parametrize("program", ["#!/bin/sh\n[ $1 = is-active ] || { echo no >&2; exit 1; }\n", None])
+def test_a_service_that_cannot_be_stopped_leaves_the_other_gpus_theirs(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, program: str | None
+) -> None:
+    if program:
+        (tmp_path / "systemctl").write_text(program)
+        (tmp_path / "systemctl").chmod(0o755)
+    monkeypatch.setitem(PARAMS, "stop_services", ["nvidia-dcgm"])
+    monkeypatch.setitem(PARAMS, "allow_reset", "gpu")
+    with fake(["A100 40GB", "H200"]) as machine:
+        first, second = (gpu.uuid for gpu in machine.gpus)
+        declare(tmp_path, (first, Request("enabled", allow_reset=True)), (second, layout("7g.141gb")))
+        monkeypatch.setenv("PATH", str(tmp_path))
+        assert _mig_boot.main(str(tmp_path)) == 1
+        assert machine.state()["gpu.0.mig.mode"] == "0"
+        assert instances(machine) == 1
+    said = capfd.readouterr().out
+    assert f"{first}: NVIDIA A100" in said and "This GPU was not changed" in said
+    assert ("`systemctl stop nvidia-dcgm` has failed: no" if program else "No such file or directory") in said
+
+
 def test_a_change_that_needs_a_reset_which_is_not_allowed_is_a_failure(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
