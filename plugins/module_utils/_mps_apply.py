@@ -386,6 +386,9 @@ def make_directory(path: str, user: str) -> None:
 def write(path: str, text: str | None) -> None:
     if text is None:
         os.unlink(path)
+        # The last one takes along the directory that the first one made.
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.dirname(path))
         return
     with readable():
         os.makedirs(os.path.dirname(path), exist_ok=True)

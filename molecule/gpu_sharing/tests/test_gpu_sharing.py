@@ -6,10 +6,15 @@ are the real ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from harness.clients import Machine
+import pytest
+
+from harness import imitated_gpu, imitated_mps, sandbox
+from harness.clients import Entry, Machine
 from harness.hosts_with_gpus import GPUS, state
 
 Apply = Callable[..., Any]
@@ -76,3 +81,90 @@ def test_mig_on_a_geforce_is_refused_and_nothing_is_changed(apply: Apply, target
     assert result.rc != 0
     assert "RTX 4090" in result.text and "MIG" in result.text
     assert [facts(target)["writes"] for target in targets] == before
+
+
+# --- MIG, on cards that have it ---
+
+
+@pytest.fixture
+def with_mig(applied: Apply, targets: list[Machine]) -> Iterator[None]:
+    """The cards are two H100 80GB for the time of a test."""
+    for target in targets:
+        target.put(imitated_gpu.table(imitated_gpu.gpus(["2330", "2330"])))
+    yield
+    applied({"gpu_sharing_state": "absent"})
+    for target in targets:
+        target.put(state())
+    applied()
+
+
+def instances(target: Machine) -> list[str]:
+    """MIG devices as nvidia-smi lists them: profile and UUID."""
+    return re.findall(r"MIG (\S+) .*UUID: (MIG-\S+)\)", target.must("nvidia-smi -L"))
+
+
+def test_a_card_is_divided_and_is_divided_again_after_a_reboot(
+    applied: Apply, targets: list[Machine], with_mig: None
+) -> None:
+    mig = {"mode": "enabled", "layout": [{"profile": "3g.40gb"}, {"profile": "1g.10gb", "count": 3}]}
+    cards = {"gpu_sharing_gpus": [{"device": GPUS[0]["uuid"], "users": "strangers", "mig": mig}]}
+
+    applied(cards)
+
+    before = [instances(target) for target in targets]
+    for found in before:
+        assert sorted(profile for profile, _uuid in found) == ["1g.10gb", "1g.10gb", "1g.10gb", "3g.40gb"]
+    assert set(applied(cards).changed().values()) == {0}
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(sandbox.reboot, targets))
+    for target, found in zip(targets, before, strict=True):
+        target.must("systemctl start rigwright-gpu-mig.service", seconds=120)
+        assert instances(target) == found
+
+
+# --- MPS ---
+
+
+@pytest.fixture
+def mps(applied: Apply, targets: list[Machine]) -> Iterator[None]:
+    """The driver has its MPS, which is imitated as well."""
+    files = imitated_mps.files([gpu["uuid"] for gpu in GPUS])
+    cuda = f"{imitated_gpu.LIBRARIES}/libcuda.so.{imitated_gpu.DRIVER}"
+    # Behind its link, as the driver has it.
+    entries = {cuda if path.endswith(".so.1") else path: Entry(*entry) for path, entry in files.items()}
+    for target in targets:
+        target.put(entries)
+    yield
+    applied()
+    for target in targets:
+        assert target.run("pgrep -f '[n]vidia-cuda-mps-control'").rc != 0
+        target.must(f"rm -r {imitated_mps.HOME}/harness {imitated_mps.TABLE} /usr/bin/{imitated_mps.PROGRAM}")
+
+
+def limit(target: Machine) -> str:
+    """What the daemon of the team says of itself."""
+    ask = "echo get_default_active_thread_percentage | CUDA_MPS_PIPE_DIRECTORY=/run/nvidia-mps/vision nvidia-cuda-mps-control"
+    return target.must(ask, user="owner").strip()
+
+
+def test_a_daemon_of_mps_has_its_limits_also_after_it_died(applied: Apply, targets: list[Machine], mps: None) -> None:
+    daemon = {"name": "vision", "user": "owner", "active_thread_percentage": 50, "memory_limits": {"all": "4G"}}
+    cards = {"gpu_sharing_gpus": [{"device": "all", "users": "team", "jobs": "small", "mps": [daemon]}]}
+
+    applied(cards)
+
+    for target in targets:
+        assert target.must("systemctl is-enabled nvidia-mps@vision").strip() == "enabled"
+        assert limit(target) == "50.0"
+    assert set(applied(cards).changed().values()) == {0}
+    for target in targets:
+        target.must("systemctl kill --signal=KILL nvidia-mps@vision")
+        target.must(
+            "for i in $(seq 100); do systemctl is-active --quiet nvidia-mps@vision && exit; sleep 0.2; done; exit 1"
+        )
+        assert limit(target) == "50.0"
+        # It really stops.
+        target.must("systemctl stop nvidia-mps@vision")
+        assert target.run("pgrep -f '[n]vidia-cuda-mps-control'").rc != 0
+    applied(cards)
+    assert [limit(target) for target in targets] == ["50.0", "50.0"]
