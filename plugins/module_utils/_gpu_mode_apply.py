@@ -39,6 +39,10 @@ class Failed(Exception):
         super().__init__(what)
 
 
+class NotKept(Exception):
+    """Every card is as asked for, and what a boot needs to bring it back could not be written."""
+
+
 class PolicyError(Exception):
     """nvidia-smi, which alone knows time slices, did not do what it was asked for."""
 
@@ -120,7 +124,7 @@ class Host:
     def carry_out(self, plans: t.Sequence[Plan], cards: t.Mapping[str, Card]) -> None:
         """Write what the plans say, and read it back.
 
-        :raises Failed: a write failed, or the card says afterwards that it is otherwise.
+        :raises Failed: a write failed, be it only of the record, or the card says afterwards that it is otherwise.
         """
         done: list[tuple[State, Change]] = []
         try:
@@ -130,7 +134,7 @@ class Host:
                     done.append((plan.state, change))
                     self._write(cards[plan.state.uuid], change.setting, change.after)
                 self._read_back(cards[plan.state.uuid], plan)
-        except (NvmlError, PolicyError, _Otherwise) as error:
+        except (NvmlError, PolicyError, OSError, _Otherwise) as error:
             state, change = done[-1]
             cause = error.told() if isinstance(error, NvmlError) else {}
             put_back, left = self._put_back(done, cards)
@@ -193,7 +197,7 @@ class Host:
                     continue
                 self._write(card, change.setting, change.before)
                 is_back = self._is_as_before(card, change, asks_smi)
-            except (NvmlError, PolicyError) as error:
+            except (NvmlError, PolicyError, OSError) as error:
                 # A card whose clocks cannot be locked has none to put back.
                 if not (change.setting in _LOCKED and isinstance(error, NvmlError) and error.absent):
                     left.append(f"{told} ({error})")

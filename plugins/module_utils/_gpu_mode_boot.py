@@ -100,7 +100,11 @@ def declare(
 
 
 def run(command: list[str]) -> tuple[int, str, str]:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # pylint: disable=ansible-bad-function
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # pylint: disable=ansible-bad-function
+    except OSError as error:
+        # As a shell has it: a card that needs a program which is not there is no reason to leave the others.
+        return 127, "", str(error)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -16,7 +16,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_mode_boot as boot
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_mode_record as record
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode import Entry, Plan
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_apply import Host, Run
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_apply import Host, NotKept, Run
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Card, Nvml, find_card
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
@@ -134,9 +134,16 @@ class Prepared:
         return [text for plan in self.plans for text in plan.warnings]
 
     def carry_out(self, systemctl: t.Callable[..., t.Any]) -> None:
-        """:raises Failed: a write failed, and what was written before is put back; nothing is declared then."""
+        """:raises Failed: a write failed, and what was written before is put back; nothing is declared then.
+        :raises NotKept: all is as it should be until the next boot.
+        """
         self.host.carry_out(self.plans, self.cards)
-        boot.install(self.host.tree, self.files, self.paths, systemctl)
+        try:
+            boot.install(self.host.tree, self.files, self.paths, systemctl)
+        except OSError as error:
+            raise NotKept(
+                f"the modes are as asked for, and the next boot does not bring them back ({error})"
+            ) from error
 
     def told(self) -> list[Facts]:
         return [self._told(plan) for plan in self.plans]

@@ -124,9 +124,15 @@ def bring_about(
     ]
     for text in [*requests.warnings, *due, *(_told_busy(one, tree) for one in judged if one.busy)]:
         module.warn(text)
-    if declaration and declaration.changed and not module.check_mode:
-        declaration.write(module)
+    # First: a run that ends here is completed by the next one in what is declared, and not in what containers find.
     result["cdi_refreshed"] = _refresh_cdi(module, tree, params, rows)
+    if declaration and declaration.changed and not module.check_mode:
+        try:
+            declaration.write(module)
+        except OSError as error:
+            told = f"the GPUs are as asked for, and the next boot does not bring it back ({error})"
+            remedy = "see to it that the path can be written, or set persist to none"
+            raise Stopped(f"{told}: {remedy}", gpus=rows, changed=result["changed"]) from error
     return result
 
 

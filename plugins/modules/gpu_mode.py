@@ -211,7 +211,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _nvml
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_apply import Failed
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_apply import Failed, NotKept
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_request import (
     OPTIONS,
     Request,
@@ -249,6 +249,9 @@ def main() -> None:
         module.fail_json(msg=f"{error}. Nothing was changed.")
     except NvmlError as error:
         module.fail_json(msg=f"NVML cannot be asked: {error}. Nothing was changed.", **error.told())
+    except NotKept as error:
+        remedy = "see to it that the path can be written, or set `persist: none`"
+        module.fail_json(msg=f"{error}: {remedy}.", changed=True)
     except Failed as error:
         left = f" This stayed changed: {'; '.join(error.left)}." if error.left else " Every card is as it was."
         module.fail_json(msg=f"{error}.{left}", put_back=error.put_back, left=error.left, **error.cause)

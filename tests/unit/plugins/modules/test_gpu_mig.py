@@ -190,6 +190,21 @@ def test_without_permission_nothing_is_changed(mig: Run, h200: Machine) -> None:
     assert h200.state()["gpu.0.mig.mode"] == "0"
 
 
+def test_what_cannot_be_kept_for_a_boot_is_told_with_what_the_gpus_have_become(
+    mig: Run, h200: Machine, host: Host
+) -> None:
+    host.touch("usr/local/lib/rigwright", CDI)
+    (host.root / "run/systemd/system").mkdir(parents=True)
+    result = mig(mode="enabled", layout=LAYOUT)
+    assert "the GPUs are as asked for, and the next boot does not bring it back ([Errno" in result["msg"]
+    assert result["changed"] and profiles(result) == ["1g.18gb", "1g.18gb", "3g.71gb"]
+    # Containers find what there is now.
+    assert "systemctl restart nvidia-cdi-refresh.service" in host.commands
+    (host.root / "usr/local/lib/rigwright").unlink()
+    writes = h200.writes
+    assert mig(mode="enabled", layout=LAYOUT)["boot"] and h200.writes == writes
+
+
 def test_a_driver_that_was_upgraded_without_a_reboot_is_told(mig: Run, h200: Machine) -> None:
     h200.upgrade_library("590.48.01")
     result = mig(mode="enabled")

@@ -434,6 +434,22 @@ def test_at_boot_a_card_that_does_not_answer_keeps_none_of_the_others_waiting(
     assert machine.gpus[0].uuid in capfd.readouterr().out
 
 
+def test_what_cannot_be_kept_for_a_boot_is_told_and_holds_until_then(mode: Run, host: Host, machine: Machine) -> None:
+    host.write("usr/local/lib/rigwright", "in the way")
+    result = mode({"device": "all", "power_limit": "300 W"})
+    assert result["failed"] and result["changed"]
+    assert "the modes are as asked for, and the next boot does not bring them back ([Errno" in result["msg"]
+    assert machine.state()["gpu.0.power.limit"] == "300000"
+
+
+def test_a_record_of_clocks_that_cannot_be_written_puts_all_back(mode: Run, host: Host, machine: Machine) -> None:
+    host.write(_gpu_mode_record.HOME, "in the way")
+    before = machine.state()
+    result = mode({"device": "all", "power_limit": "300 W", "locked_gpu_clocks": [1200, 1500]}, persist="none")
+    assert result["failed"] and "locked_gpu_clocks" in result["msg"]
+    assert machine.state() == before
+
+
 def test_what_is_no_longer_declared_takes_the_unit_with_it(mode: Run, host: Host, machine: Machine) -> None:
     before = host.files()
     mode({"device": "all", "power_limit": "300 W", "compute_mode": "prohibited"})
