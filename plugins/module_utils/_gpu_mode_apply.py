@@ -16,7 +16,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode import Change, Plan, State
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_reader import Reader, first, flag
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Card, Nvml
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 # nvml.h: NVML_DEVICE_ARCH_VOLTA; clocks are locked from Volta on.
@@ -25,6 +25,8 @@ _GRAPHICS, _MEMORY = 0, 2
 _LOCKED = ("locked_gpu_clocks", "locked_memory_clocks")
 _POLICY = re.compile(r"^\|\s+(\d+)\s+Timeslice\s+(\w+)\s*\|", re.MULTILINE | re.IGNORECASE)
 
+# What a shell says of a program that is not there.
+NOT_THERE = 127
 # Runs a program: exit status, what it said, what it complained of.
 Run = t.Callable[[list[str]], tuple[int, str, str]]
 
@@ -65,6 +67,7 @@ class Host:
     def read(self, card: Card, time_slice: bool) -> State:
         """A card as it is. nvidia-smi is only run where time slices are asked for.
 
+        :raises Refusal: it is not there.
         :raises NvmlError: it does not answer.
         """
         reader = Reader(self.nvml, card)
@@ -113,9 +116,14 @@ class Host:
         return (min(graphics), max(highest, *graphics)), (min(memory), max(memory))
 
     def policies(self) -> dict[int, str]:
-        """Time slices by index, empty where nvidia-smi does not know them. It is run once."""
+        """Time slices by index, empty where nvidia-smi does not know them. It is run once.
+
+        :raises Refusal: there is no nvidia-smi.
+        """
         if self._policies is None:
-            code, out, _err = self.run(["nvidia-smi", "compute-policy", "-l"])
+            code, out, err = self.run(["nvidia-smi", "compute-policy", "-l"])
+            if code == NOT_THERE:
+                raise Refusal(f"`time_slice`: only nvidia-smi knows time slices, and it cannot be run ({err.strip()})")
             self._policies = parse_policies(out) if code == 0 else {}
         return self._policies
 

@@ -16,7 +16,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils import _boot_program
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_mode as modes
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_mode_record as record
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_apply import Failed, Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_apply import NOT_THERE, Failed, Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
@@ -103,8 +103,8 @@ def run(command: list[str]) -> tuple[int, str, str]:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # pylint: disable=ansible-bad-function
     except OSError as error:
-        # As a shell has it: a card that needs a program which is not there is no reason to leave the others.
-        return 127, "", str(error)
+        # A card that needs a program which is not there is no reason to leave the others.
+        return NOT_THERE, "", str(error)
     return done.returncode, done.stdout, done.stderr
 
 

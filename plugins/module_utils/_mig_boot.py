@@ -31,7 +31,7 @@ class Host:
 
     check_mode = False
 
-    def run_command(self, command: list[str], check_rc: bool = False) -> tuple[int, str, str]:
+    def run_command(self, command: list[str], check_rc: bool = False, **_options: bool) -> tuple[int, str, str]:
         """:raises Refusal: the program is not there, or has failed where it must not."""
         try:
             done = subprocess.run(  # pylint: disable=ansible-bad-function

@@ -213,7 +213,12 @@ def _carry_out(module: AnsibleModule, nvml: Nvml, made: Plan, services: t.Sequen
         # A program that has NVML open is one that uses the GPU.
         nvml.__exit__()
         try:
-            rc, out, err = module.run_command(["nvidia-smi", "--gpu-reset", "-i", made.state.uuid])
+            rc, out, err = module.run_command(
+                ["nvidia-smi", "--gpu-reset", "-i", made.state.uuid], handle_exceptions=False
+            )
+        except OSError as error:
+            # Not there: what was done so far has to be taken back, and told.
+            rc, out, err = 127, "", str(error)
         finally:
             nvml.__enter__()
         if rc:

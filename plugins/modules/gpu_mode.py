@@ -211,7 +211,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _nvml
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_apply import Failed, NotKept
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_apply import NOT_THERE, Failed, NotKept
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_request import (
     OPTIONS,
     Request,
@@ -268,7 +268,7 @@ def run(module: AnsibleModule, nvml: t.Any) -> None:
             module.warn(
                 f"`device: {entry['device']}` is an index, which may be another card after a reboot: name the UUID or the PCI address"
             )
-    prepared = request.prepare(nvml, Tree(ROOT), lambda command: module.run_command(command), sys.executable)
+    prepared = request.prepare(nvml, Tree(ROOT), lambda command: run_program(module, command), sys.executable)
     for text in prepared.warnings:
         module.warn(text)
     if prepared.changed and not module.check_mode:
@@ -280,6 +280,15 @@ def run(module: AnsibleModule, nvml: t.Any) -> None:
         declared=prepared.declared,
         diff=prepared.diff(),
     )
+
+
+def run_program(module: AnsibleModule, command: list[str]) -> tuple[int, str, str]:
+    """Ansible would end the module, in the middle of what it does, where a program is not there."""
+    try:
+        code, out, err = module.run_command(command, handle_exceptions=False)
+    except OSError as error:
+        return NOT_THERE, "", str(error)
+    return code, out, err
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode import Change, Plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_apply import Failed, Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Nvml
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 from harness import imitated_nvml
@@ -37,9 +37,20 @@ def test_time_slices_are_read_from_the_table_of_nvidia_smi() -> None:
     assert apply.parse_policies("No devices were found\n") == {}
 
 
-def test_without_nvidia_smi_a_card_has_no_time_slices_to_set(tmp_path: Path) -> None:
+def too_old(_command: list[str]) -> tuple[int, str, str]:
+    return 2, "", "Invalid combination of input arguments"
+
+
+def test_without_nvidia_smi_time_slices_are_refused(tmp_path: Path) -> None:
     with imitated_nvml.fake(["H100"]), Nvml() as nvml:
-        state = Host(nvml, Tree(str(tmp_path)), no_smi).read(nvml.cards()[0], time_slice=True)
+        host = Host(nvml, Tree(str(tmp_path)), no_smi)
+        with pytest.raises(Refusal, match=r"only nvidia-smi knows time slices, and it cannot be run \(not found\)"):
+            host.read(nvml.cards()[0], time_slice=True)
+
+
+def test_with_an_nvidia_smi_that_knows_none_a_card_has_no_time_slices_to_set(tmp_path: Path) -> None:
+    with imitated_nvml.fake(["H100"]), Nvml() as nvml:
+        state = Host(nvml, Tree(str(tmp_path)), too_old).read(nvml.cards()[0], time_slice=True)
     assert state.time_slice is None
     assert "has no time slices to set" in modes.plan(state, {"time_slice": "long"}, "gpus[0]").problems[0]
 

@@ -33,6 +33,7 @@ class Host:
         self.active = {"nvidia-persistenced", "nvidia-dcgm"}
         self.commands: list[str] = []
         self.refuses = ""
+        self.missing: list[str] = []
 
     def touch(self, *paths: str) -> None:
         for path in paths:
@@ -46,6 +47,8 @@ class Host:
         self.commands.append(line)
         if self.refuses and self.refuses in line:
             return 1, "", f"{self.refuses} failed"
+        if command[0] in self.missing:
+            raise FileNotFoundError(2, "No such file or directory", command[0])
         if command[0] == "nvidia-smi" and self.machine:
             self.machine.reset(gpu=0)
         return 0, "", ""
@@ -299,6 +302,16 @@ def test_services_are_stopped_for_a_reset_only_and_those_that_ran_start_again(mi
         host.commands.clear()
         mig(**{**params, "layout": []}, stop_services=services)
         assert host.commands == []
+
+
+def test_a_reset_without_nvidia_smi_is_taken_back_and_told(mig: Run, host: Host) -> None:
+    with fake(["A100 40GB"]) as machine:
+        host.missing = ["nvidia-smi"]
+        machine.fail("nvmlDeviceSetMigMode", "SUCCESS", activation="RESET_REQUIRED")
+        before = machine.state()
+        result = mig(mode="enabled", allow_reset="gpu")
+        assert "nvidia-smi --gpu-reset ([Errno 2] No such file or directory: 'nvidia-smi')" in result["msg"]
+        assert result["restored"] and machine.state() == before
 
 
 def test_services_start_again_when_the_reset_fails(mig: Run, host: Host) -> None:

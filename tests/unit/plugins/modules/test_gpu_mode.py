@@ -35,6 +35,7 @@ class Host:
         self.systemctl: list[list[str]] = []
         self.slices: dict[str, int] = {}
         self.broken_smi = False
+        self.no_smi = False
         (root / "run/systemd/system").mkdir(parents=True)
         self.boot("first")
 
@@ -70,6 +71,8 @@ class Host:
 
     def smi(self, command: list[str]) -> tuple[int, str, str]:
         """As driver 580 prints it."""
+        if self.no_smi:
+            raise FileNotFoundError(2, "No such file or directory", "nvidia-smi")
         if "-l" in command:
             rows = [f"|   {index}   Timeslice       {self._slice(index):13} |\n" for index in range(4)]
             return (
@@ -350,6 +353,28 @@ def test_a_refusal_of_nvidia_smi_is_told_and_the_rest_put_back(mode: Run, host: 
     found = mode({"device": machine.gpus[0].uuid, "time_slice": "long", "persistence": True})
     assert "Insufficient Permissions" in found["msg"]
     assert machine.state() == before
+
+
+def test_time_slices_without_nvidia_smi_are_refused_by_name(mode: Run, host: Host, machine: Machine) -> None:
+    host.no_smi = True
+    found = mode({"device": machine.gpus[0].uuid, "time_slice": "long", "persistence": True}, check=True)
+    assert "`time_slice`: only nvidia-smi knows time slices, and it cannot be run ([Errno 2]" in found["msg"]
+    assert found["msg"].endswith("Nothing was changed.") and machine.writes == 0
+    assert not mode({"device": machine.gpus[0].uuid, "compute_mode": "default"})["changed"]
+
+
+def test_at_boot_a_card_whose_program_is_not_there_keeps_none_of_the_others_waiting(
+    mode: Run, host: Host, machine: Machine, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first, *_others = sorted(gpu.uuid for gpu in machine.gpus)
+    mode({"device": "all", "power_limit": "300 W"}, {"device": first, "time_slice": "long"})
+    machine.reboot()
+    host.boot("second")
+    monkeypatch.setenv("PATH", str(host.root))
+    assert _gpu_mode_boot.main(str(host.root)) == 1
+    limits = [machine.state()[f"gpu.{gpu.index}.power.limit"] for gpu in machine.gpus if gpu.uuid != first]
+    assert set(limits) == {"300000"}
+    assert f"{first}: `time_slice`: only nvidia-smi" in capfd.readouterr().out
 
 
 def test_without_persistence_it_is_said_what_the_driver_forgets(mode: Run, machine: Machine) -> None:
