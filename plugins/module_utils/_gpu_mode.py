@@ -28,6 +28,8 @@ COMPUTE_MODES = {"default": 0, "prohibited": 2, "exclusive_process": 3}
 # nvidia-smi compute-policy --help of driver 580.
 TIME_SLICES = {"default": 0, "short": 1, "medium": 2, "long": 3}
 UNLOCKED = "unlocked"
+# Clocks of a run that was killed while it wrote them. It is none that can be asked for, so that whatever is asked for is written.
+UNKNOWN = "unknown"
 # What the driver begins with, so that nothing has to be done for it at boot. Whether persistence is on by then depends on
 # nvidia-persistenced, so it is always seen to.
 AT_BOOT: dict[str, t.Any] = {

@@ -165,14 +165,20 @@ class Host:
 
     def _lock(self, card: Card, setting: str, value: t.Any) -> None:
         what = "Gpu" if setting == _LOCKED[0] else "Memory"
-        # Off the record until it is done: a run that is cut short between the two is not believed.
-        locked = {name: clocks for name, clocks in self.locked.get(card.uuid, {}).items() if name != setting}
-        self._remember(card.uuid, locked)
-        if value == modes.UNLOCKED:
-            self.nvml.call(f"nvmlDeviceReset{what}LockedClocks", card.handle)
-        else:
-            self.nvml.call(f"nvmlDeviceSet{what}LockedClocks", card.handle, *value)
-            self._remember(card.uuid, {**locked, setting: value})
+        known = self.locked.get(card.uuid, {})
+        others = {name: clocks for name, clocks in known.items() if name != setting}
+        # Until it is done: a run that is cut short between the two is not believed.
+        self._remember(card.uuid, {**others, setting: modes.UNKNOWN})
+        try:
+            if value == modes.UNLOCKED:
+                self.nvml.call(f"nvmlDeviceReset{what}LockedClocks", card.handle)
+            else:
+                self.nvml.call(f"nvmlDeviceSet{what}LockedClocks", card.handle, *value)
+        except NvmlError as error:
+            if error.absent:
+                self._remember(card.uuid, known)
+            raise
+        self._remember(card.uuid, others if value == modes.UNLOCKED else {**others, setting: value})
 
     def _remember(self, uuid: str, locked: dict[str, t.Any]) -> None:
         if locked != self.locked.get(uuid, {}):
@@ -199,6 +205,9 @@ class Host:
         for state, change in reversed(done):
             card, asks_smi = cards[state.uuid], change.setting == "time_slice"
             told = f"{state.called}: {change.setting} {modes.shown(change.setting, change.before)}"
+            if change.before == modes.UNKNOWN:
+                left.append(told)
+                continue
             try:
                 # Clocks are not to be seen, and so are always put back.
                 if change.setting not in _LOCKED and self._is_as_before(card, change, asks_smi):

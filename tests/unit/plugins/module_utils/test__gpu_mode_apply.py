@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_mode as modes
@@ -110,3 +111,42 @@ def test_a_lock_whose_write_fails_is_not_on_record(tmp_path: Path) -> None:
         with pytest.raises(Failed, match="NO_PERMISSION"):
             host.carry_out([plan], {card.uuid: card})
         assert Host(nvml, Tree(str(tmp_path)), no_smi).read(card, time_slice=False).locked_gpu_clocks == "unlocked"
+
+
+@pytest.mark.parametrize("wanted", ["unlocked", [1200, 1500]])
+def test_clocks_of_a_run_that_was_killed_while_it_locked_them_are_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: Any
+) -> None:
+    def killed(tree: Tree, gpus: dict[str, Any]) -> None:
+        if "gpu.0.lock.graphics" in machine.state():
+            raise KeyboardInterrupt
+        write(tree, gpus)
+
+    write = apply.record.write_locked
+    with imitated_nvml.fake(["H100"]) as machine, Nvml() as nvml:
+        host = Host(nvml, Tree(str(tmp_path)), no_smi)
+        card = nvml.cards()[0]
+        monkeypatch.setattr(apply.record, "write_locked", killed)
+        plan = Plan(host.read(card, time_slice=False), {}, [Change("locked_gpu_clocks", "unlocked", [1900, 1950])])
+        with pytest.raises(KeyboardInterrupt):
+            host.carry_out([plan], {card.uuid: card})
+        monkeypatch.setattr(apply.record, "write_locked", write)
+        host = Host(nvml, Tree(str(tmp_path)), no_smi)
+        plan = modes.plan(host.read(card, time_slice=False), {"locked_gpu_clocks": wanted}, "gpus[0]")
+        assert [change.before for change in plan.changes] == ["unknown"]
+        host.carry_out([plan], {card.uuid: card})
+        assert machine.state().get("gpu.0.lock.graphics") == (None if wanted == "unlocked" else "1200 1500")
+        now = Host(nvml, Tree(str(tmp_path)), no_smi).read(card, time_slice=False)
+        assert now.locked_gpu_clocks == wanted
+
+
+def test_clocks_that_nobody_knows_are_not_put_back_and_that_is_told(tmp_path: Path) -> None:
+    with imitated_nvml.fake(["H100"]) as machine, Nvml() as nvml:
+        host = Host(nvml, Tree(str(tmp_path)), no_smi)
+        card = nvml.cards()[0]
+        machine.fail("nvmlDeviceSetAccountingMode", "UNKNOWN")
+        changes = [Change("locked_gpu_clocks", "unknown", [1900, 1950]), Change("accounting", False, True)]
+        plan = Plan(host.read(card, time_slice=False), {}, changes)
+        with pytest.raises(Failed) as caught:
+            host.carry_out([plan], {card.uuid: card})
+    assert caught.value.left == [f"NVIDIA H100 80GB HBM3 ({card.uuid}): locked_gpu_clocks unknown"]
