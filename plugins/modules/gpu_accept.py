@@ -351,7 +351,7 @@ def run(module: AnsibleModule, nvml: Nvml) -> dict[str, t.Any]:
     cards = [nvml.find(wanted) for wanted in asked] if asked else nvml.cards()
     cards = list({card.index: card for card in cards}.values())
     if not cards:
-        raise Refusal("`gpus`: NVML shows no GPU at all; gpu_host_info tells what PCI shows. Nothing was measured.")
+        raise Refusal("`gpus`: NVML shows no GPU at all; gpu_host_info tells what PCI shows")
     known = {card.index: acceptance.read_baseline(card.uuid or None) for card in cards}
     policy = module.params["baseline"]
     reports, before, after = [], {}, {}
@@ -363,9 +363,16 @@ def run(module: AnsibleModule, nvml: Nvml) -> dict[str, t.Any]:
         report["verdict"] = accept.worst(report["problems"])
         wanted = compare.plan_baseline(baseline, report, policy, time.strftime("%Y-%m-%d"))
         if wanted is not None and wanted != baseline:
-            before[card.uuid], after[card.uuid] = baseline, wanted
-            if not module.check_mode:
-                acceptance.write_baseline(wanted)
+            try:
+                if not module.check_mode:
+                    acceptance.write_baseline(wanted)
+            except OSError as error:
+                # What was measured is worth more than its baseline.
+                report["notes"].append(
+                    f"there is no baseline of this run ({error}): run it as root, or set `directory`"
+                )
+            else:
+                before[card.uuid], after[card.uuid] = baseline, wanted
         reports.append(report)
     return {
         "changed": bool(after),
@@ -401,7 +408,7 @@ def main() -> None:
         with Nvml() as nvml:
             result = run(module, nvml)
     except Refusal as error:
-        module.fail_json(msg=f"{error} Nothing was measured.")
+        module.fail_json(msg=f"{error}. Nothing was measured.")
     except NvmlError as error:
         module.fail_json(msg=str(error), **error.told())
     module.exit_json(**result)

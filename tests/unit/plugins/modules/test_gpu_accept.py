@@ -91,6 +91,19 @@ def test_check_mode_measures_and_writes_no_baseline(accept: Run, machine: Any, t
     assert not (tmp_path / "baselines").exists()
 
 
+def test_a_baseline_that_cannot_be_written_does_not_cost_what_was_measured(accept: Run, machine: Any, tmp_path: Path):
+    (tmp_path / "baselines").write_text("in the way")
+
+    result = accept()
+
+    assert (result["verdict"], result["changed"], result["diff"]["after"]) == ("passed", False, "")
+    assert "there is no baseline of this run ([Errno" in only(result)["notes"][-1]
+
+
+def test_a_gpu_that_is_not_there_is_refused_in_whole_sentences(accept: Run, machine: Any):
+    assert accept(gpus=["GPU-x"])["msg"].endswith("at 0000:41:00.0. Nothing was measured.")
+
+
 def test_a_card_slower_than_its_baseline_is_told_and_keeps_it(accept: Run, machine: Any, tmp_path: Path):
     accept()
 
