@@ -14,7 +14,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils import _mig_parted as parted
 from ansible_collections.rigwright.workstation.plugins.module_utils._mig_apply import UNCHANGED, Request
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Card, find_card
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import Refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
 
 ALL = "all"
 
@@ -48,7 +48,7 @@ def resolve(cards: t.Sequence[Card], params: t.Mapping[str, t.Any]) -> Requests:
         found = [(card, Request(params["mode"], layout, **common)) for card in chosen]
     for card, _request in found:
         if card.problem:
-            raise card.problem
+            raise NvmlError(card.problem.code, f"{card.problem.function} of GPU {card.index}")
     return Requests(found, warnings)
 
 

@@ -224,7 +224,13 @@ def _possible(cards: t.Sequence[Card]) -> str:
     rows = [
         f"{card.index} = {card.uuid or 'lost'}{f' at {card.pci_address}' if card.pci_address else ''}" for card in cards
     ]
-    return f"There are {'; '.join(rows)}." if rows else "NVML shows no GPU at all: gpu_host_info tells what PCI shows."
+    if not rows:
+        return "NVML shows no GPU at all: gpu_host_info tells what PCI shows"
+    # A lost one does not tell its UUID: it may be the one that is named.
+    silent = [
+        f"GPU {card.index} does not answer, and may be it: {card.problem.next_step}" for card in cards if card.problem
+    ]
+    return ". ".join([f"There are {'; '.join(rows)}", *silent])
 
 
 def respawn_where_possible() -> None:

@@ -195,6 +195,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health as health
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health_look as looking
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_health_report import name_of
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import respawn_where_possible
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
@@ -260,7 +261,7 @@ def main() -> None:
     least = module.params["fail_on"]
     if least != NONE and health.rank(result["verdict"]) >= health.rank(least):
         grave = [
-            f"{gpu['uuid'] or gpu['pci_address']}: {gpu['reasons'][0]['what']} ({gpu['reasons'][0]['evidence']})"
+            f"{name_of(gpu)}: {gpu['reasons'][0]['what']} ({gpu['reasons'][0]['evidence']})"
             for gpu in result["gpus"]
             if health.rank(gpu["verdict"]) >= health.rank(least)
         ]

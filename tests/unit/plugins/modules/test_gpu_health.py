@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -257,6 +258,15 @@ def test_the_module_fails_from_the_verdict_on_that_is_asked_for(
     assert told.get("failed", False) is failed
     # Everything is returned all the same.
     assert (told["verdict"], len(told["gpus"])) == ("RESTART_APP", 1)
+
+
+def test_a_lost_card_is_named_by_what_is_known_of_it(health: Run, hosts: Any) -> None:
+    """It tells neither UUID nor address; PCI may show it, and may not."""
+    host = hosts("H200")
+    host.machine.lose(gpu=0)
+    assert health(fail_on="REBOOT")["msg"].startswith("The verdict is REBOOT: 0000:41:00.0: nvml_GPU_IS_LOST")
+    shutil.rmtree(host.root / "sys/bus/pci")
+    assert health(fail_on="REBOOT")["msg"].startswith("The verdict is REBOOT: index 0: nvml_GPU_IS_LOST")
 
 
 def test_without_rights_the_module_says_what_it_could_not_read(health: Run, hosts: Any) -> None:

@@ -181,6 +181,10 @@ def test_a_lost_gpu_is_refused_by_its_error(mig: Run) -> None:
         machine.lose(gpu=1)
         result = mig(mode="enabled")
         assert result["nvml_error"] == "GPU_IS_LOST" and machine.writes == 0
+        assert "of GPU 1: GPU_IS_LOST" in result["msg"]
+        named = mig(devices=[machine.gpus[1].uuid], mode="enabled")["msg"]
+        assert "1 = lost. GPU 1 does not answer, and may be it: the GPU has fallen off the bus: reboot" in named
+        assert named.endswith("replace the card. Nothing was changed.")
         # The other one can still be had.
         assert mig(devices=[machine.gpus[0].uuid], mode="enabled")["changed"]
 
