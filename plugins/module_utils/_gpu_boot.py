@@ -16,34 +16,42 @@ For a module such as gpu_mig there are
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
-import stat
 import sys
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _boot_program
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import Refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_files as gpu_files
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_files import ByCard
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
-UNITS = "/etc/systemd/system"
+SYSTEMD = "/run/systemd/system"
+_UNITS = "/etc/systemd/system"
 # Who needs the GPUs as they are declared. What is not installed does not matter to systemd.
 _BEFORE = "nvidia-cdi-refresh.service docker.service containerd.service slurmd.service"
 _AFTER = "systemd-modules-load.service nvidia-persistenced.service nvidia-fabricmanager.service"
 
-Declared = dict[str, dict[str, t.Any]]
+# By the UUID of the card; None for one that shall no longer be declared.
+Changes = t.Mapping[str, t.Optional[dict[str, t.Any]]]
 
 
 def unit_name(module: str) -> str:
     return f"rigwright-{module.replace('_', '-')}.service"
 
 
+def unit_path(module: str) -> str:
+    return f"{_UNITS}/{unit_name(module)}"
+
+
+def link_path(module: str) -> str:
+    return f"{_UNITS}/multi-user.target.wants/{unit_name(module)}"
+
+
 def declared_path(module: str) -> str:
-    # A directory of its own: config_files keeps /var/lib/rigwright for itself.
-    return f"/var/lib/rigwright_{module}/declared.json"
+    return f"{gpu_files.home(module)}/declared.json"
 
 
 def program_path(module: str) -> str:
@@ -75,25 +83,10 @@ WantedBy=multi-user.target
 """
 
 
-def read_declared(tree: Tree, module: str) -> Declared:
+def read_declared(tree: Tree, module: str) -> ByCard:
     """:raises Refusal: the file is damaged."""
-    path = declared_path(module)
-    # An empty file is what a loss of power may leave. Taking it for nothing would lose what other tasks have declared.
-    if not tree.exists(path):
-        return {}
-    try:
-        found: Declared = json.loads(tree.text(path))
-        if not (isinstance(found, dict) and all(isinstance(one, dict) and "devices" in one for one in found.values())):
-            raise ValueError("no parameters by GPU")
-    except ValueError as error:
-        raise Refusal(f"{path} is damaged ({error}): restore it, or remove it and declare all GPUs again") from None
-    return found
-
-
-def merge(declared: t.Mapping[str, dict[str, t.Any]], changes: t.Mapping[str, dict[str, t.Any] | None]) -> Declared:
-    """Pure: what is declared after this run. None takes a GPU's away; GPUs that this run does not name keep theirs."""
-    merged = {**declared, **changes}
-    return {key: value for key, value in sorted(merged.items()) if value is not None}
+    declared: ByCard = gpu_files.read(tree, declared_path(module))["gpus"]
+    return declared
 
 
 @dataclasses.dataclass
@@ -102,79 +95,52 @@ class Declaration:
 
     tree: Tree
     name: str
-    before: Declared
-    after: Declared
+    before: ByCard
+    after: ByCard
     files: dict[str, bytes | None]
-
-    @property
-    def link(self) -> str:
-        return f"{UNITS}/multi-user.target.wants/{unit_name(self.name)}"
-
-    @property
-    def changed(self) -> list[str]:
-        paths = [path for path, content in self.files.items() if not _is(self.tree, path, content)]
-        return paths + ([self.link] if self.tree.exists(self.link) != bool(self.after) else [])
+    changed: list[str]
 
     def write(self, module: AnsibleModule) -> None:
         """Put what has changed in place."""
-        changed = self.changed
-        unit = f"{UNITS}/{unit_name(self.name)}"
-        _write(self.tree, {path: self.files[path] for path in changed if path in self.files})
-        if self.link in changed:
-            _enable(self.tree, self.link, unit if self.after else None)
+        unit, link = unit_path(self.name), link_path(self.name)
+        for path in self.changed:
+            if path in self.files:
+                gpu_files.write(self.tree, path, self.files[path])
+        if link in self.changed:
+            _enable(self.tree, link, unit if self.after else None)
         # A container, or an image that is being made, has the files and no systemd to tell.
-        if {unit, self.link} & set(changed) and self.tree.exists("/run/systemd/system"):
+        if {unit, link} & set(self.changed) and self.tree.exists(SYSTEMD):
             module.run_command(["systemctl", "daemon-reload"], check_rc=True)
 
 
 def prepare(
-    name: str,
-    program: str,
-    changes: t.Mapping[str, dict[str, t.Any] | None],
-    after: t.Sequence[str] = (),
-    root: str = "/",
+    tree: Tree, name: str, program: str, before: ByCard, changes: Changes, after: t.Sequence[str] = ()
 ) -> Declaration:
-    """Have these parameters applied at every boot, for each GPU by UUID; None for what shall no longer be. Writes nothing yet.
+    """Have these parameters applied at every boot. GPUs that *changes* does not name keep theirs. Writes nothing yet.
 
     With nothing left to declare, unit and files go.
 
     :param name: of the calling module, such as gpu_mig.
     :param program: the private module whose ``main()`` brings about what is declared.
+    :param before: what :func:`read_declared` has found.
     :param after: modules whose units come first.
-    :raises Refusal: what was declared before cannot be read.
     """
-    tree = Tree(root)
-    unit = f"{UNITS}/{unit_name(name)}"
-    known = read_declared(tree, name)
-    declared = merge(known, changes)
-    files: dict[str, bytes | None] = {program_path(name): None, declared_path(name): None, unit: None}
+    declared = {uuid: one for uuid, one in sorted({**before, **changes}.items()) if one}
+    files: dict[str, bytes | None] = dict.fromkeys([program_path(name), declared_path(name), unit_path(name)])
     if declared:
         files = {
             program_path(name): _boot_program.bundle(program),
-            declared_path(name): f"{json.dumps(declared, indent=1, sort_keys=True)}\n".encode(),
-            unit: unit_text(name, sys.executable, after).encode(),
+            declared_path(name): gpu_files.text(declared),
+            unit_path(name): unit_text(name, sys.executable, after).encode(),
         }
-    return Declaration(tree, name, known, declared, files)
+    changed = [path for path, content in files.items() if not _is(tree, path, content)]
+    if tree.exists(link_path(name)) != bool(declared):
+        changed.append(link_path(name))
+    return Declaration(tree, name, before, declared, files, changed)
 
 
 def _is(tree: Tree, path: str, content: bytes | None) -> bool:
-    return not tree.exists(path) if content is None else tree.exists(path) and tree.bytes(path) == content
-
-
-def _write(tree: Tree, files: t.Mapping[str, bytes | None]) -> None:
-    for path, content in files.items():
-        place = tree.at(path)
-        if content is None:
-            if os.path.lexists(place):
-                os.unlink(place)
-            continue
-        os.makedirs(os.path.dirname(place), exist_ok=True)
-        with open(f"{place}.new", "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(f"{place}.new", stat.S_IRUSR | stat.S_IWUSR | stat.S_IRGRP | stat.S_IROTH)
-        os.replace(f"{place}.new", place)
+    return tree.bytes(path) == content if content else not tree.exists(path)
 
 
 def _enable(tree: Tree, link: str, unit: str | None) -> None:

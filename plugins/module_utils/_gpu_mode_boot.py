@@ -4,7 +4,7 @@
 
 # This module is private to the collection.
 
-"""Declared modes come back at boot: the files of the unit, and the program that it runs (:func:`main`), which needs no Ansible."""
+"""What ``rigwright-gpu-mode.service`` runs: brings GPUs to the modes that gpu_mode has declared for them. It needs no Ansible."""
 
 from __future__ import annotations
 
@@ -13,90 +13,20 @@ import subprocess
 import time
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils import _boot_program
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_boot as boot
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_mode as modes
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_mode_record as record
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_files import ByCard
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_apply import NOT_THERE, Failed, Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_record import NAME
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
-NAME = "rigwright-gpu-mode.service"
-UNIT = f"/etc/systemd/system/{NAME}"
-WANTED = f"/etc/systemd/system/multi-user.target.wants/{NAME}"
-PROGRAM = "/usr/local/lib/rigwright/gpu_mode.pyz"
-SYSTEMD = "/run/systemd/system"
+# The name under which gpu_mode asks for this file to be what boot runs; it has to import it, so that Ansible sends it along.
+PROGRAM = "_gpu_mode_boot"
 # Seconds for a driver that udev is loading.
 PATIENCE = 30
 _NOT_YET = ("DRIVER_NOT_LOADED", "NOT_READY")
-
-_TEXT = """\
-# Ansible managed
-# Has the GPUs in the modes that are declared in {declared}, which the driver forgets when it is unloaded.
-
-[Unit]
-Description=Declared modes of NVIDIA GPUs
-ConditionPathExists={declared}
-After=systemd-modules-load.service nvidia-persistenced.service
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-ExecStart={python} -B {program}
-
-[Install]
-WantedBy=multi-user.target
-"""
-
-
-def files_for(declared: record.ByCard, python: str) -> dict[str, bytes]:
-    """What has to lie where, empty for a file that has to be gone."""
-    if not declared:
-        return {record.DECLARED: b"", UNIT: b"", PROGRAM: b""}
-    unit = _TEXT.format(declared=record.DECLARED, python=python, program=PROGRAM)
-    return {
-        record.DECLARED: record.declared_text(declared).encode(),
-        PROGRAM: _boot_program.bundle("_gpu_mode_boot"),
-        UNIT: unit.encode(),
-    }
-
-
-def differing(tree: Tree, files: t.Mapping[str, bytes]) -> list[str]:
-    """The files that are not as they have to be, and the unit's link where it is not enabled."""
-    paths = [
-        path for path, content in files.items() if tree.bytes(path) != content or (not content and tree.exists(path))
-    ]
-    return paths + ([WANTED] if tree.exists(WANTED) != bool(files[UNIT]) else [])
-
-
-def install(
-    tree: Tree, files: t.Mapping[str, bytes], paths: t.Collection[str], systemctl: t.Callable[..., t.Any]
-) -> None:
-    """Bring about what differs."""
-    if WANTED in paths and not files[UNIT]:
-        systemctl("disable", NAME)
-    for path in files:
-        if path in paths:
-            record.write(tree, path, files[path])
-    if UNIT in paths:
-        systemctl("daemon-reload")
-    if WANTED in paths and files[UNIT]:
-        systemctl("enable", NAME)
-
-
-def declare(
-    declared: record.ByCard, requests: t.Mapping[str, modes.Entry], keep: bool, exclusive: bool
-) -> record.ByCard:
-    """What a boot has to bring back, after these requests.
-
-    :param keep: whether it has to bring back what is requested. Otherwise that is no longer declared.
-    :param exclusive: whether cards without a request are no longer declared.
-    """
-    after = {} if exclusive else dict(declared)
-    for uuid, entry in requests.items():
-        others = {name: value for name, value in declared.get(uuid, {}).items() if name not in entry.wanted}
-        after[uuid] = {**others, **(modes.to_declare(entry.wanted) if keep else {})}
-    return {uuid: settings for uuid, settings in after.items() if settings}
 
 
 def run(command: list[str]) -> tuple[int, str, str]:
@@ -121,7 +51,7 @@ def wait_for_driver(seconds: float) -> None:
         time.sleep(1)
 
 
-def bring_back(host: Host, declared: record.ByCard) -> t.Iterator[tuple[bool, str]]:
+def bring_back(host: Host, declared: ByCard) -> t.Iterator[tuple[bool, str]]:
     """Each card for itself: one that does not answer is no reason to leave the others as they are."""
     for uuid, wanted in sorted(declared.items()):
         try:
@@ -142,7 +72,7 @@ def main(root: str = "/") -> int:
     """The unit's program. What it says goes to the journal."""
     tree = Tree(root)
     try:
-        declared = record.read_declared(tree)
+        declared = boot.read_declared(tree, NAME)
         wait_for_driver(PATIENCE)
         with Nvml() as nvml:
             told = list(bring_back(Host(nvml, tree, run), declared))

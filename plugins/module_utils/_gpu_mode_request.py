@@ -12,14 +12,19 @@ import dataclasses
 import os
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_boot as boot
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_mode as modes
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_mode_boot as boot
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_mode_record as record
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_files import ByCard
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode import Entry, Plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_apply import Host, NotKept, Run
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_boot import PROGRAM
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_record import NAME
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Card, Nvml, find_card
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
 
 ALL = "all"
 # One card of the argument spec.
@@ -72,6 +77,19 @@ def requests_of(rows: t.Sequence[t.Mapping[str, t.Any]], cards: t.Sequence[Card]
         raise Refusal(str(error)) from error
 
 
+def declare(declared: ByCard, requests: t.Mapping[str, Entry], keep: bool, exclusive: bool) -> boot.Changes:
+    """Pure: what changes in what a boot has to bring back.
+
+    :param keep: whether it has to bring back what is requested. Otherwise that is no longer declared.
+    :param exclusive: whether cards without a request are no longer declared.
+    """
+    changes: dict[str, Facts | None] = dict.fromkeys(declared) if exclusive else {}
+    for uuid, entry in requests.items():
+        others = {name: value for name, value in declared.get(uuid, {}).items() if name not in entry.wanted}
+        changes[uuid] = {**others, **(modes.to_declare(entry.wanted) if keep else {})}
+    return changes
+
+
 @dataclasses.dataclass
 class Request:
     """What is wanted. *keep*: each boot brings it back; *exclusive*: and nothing else."""
@@ -80,7 +98,7 @@ class Request:
     keep: bool = True
     exclusive: bool = False
 
-    def prepare(self, nvml: Nvml, tree: Tree, run: Run, python: str) -> Prepared:
+    def prepare(self, nvml: Nvml, tree: Tree, run: Run) -> Prepared:
         """Read, plan, and check. Where no card is asked for, NVML is not either.
 
         :raises Refusal: it cannot be had as a whole; every reason is named.
@@ -92,12 +110,12 @@ class Request:
             modes.plan(host.read(cards[uuid], "time_slice" in entry.wanted), entry.wanted, entry.where)
             for uuid, entry in self.entries.items()
         ]
-        before = record.read_declared(tree)
-        declared = boot.declare(before, self.entries, self.keep, self.exclusive)
-        files = boot.files_for(declared, python)
-        prepared = Prepared(host, cards, plans, before, declared, files, boot.differing(tree, files), self.keep)
+        before = boot.read_declared(tree, NAME)
+        changes = declare(before, self.entries, self.keep, self.exclusive)
+        declaration = boot.prepare(tree, NAME, PROGRAM, before, changes)
+        prepared = Prepared(host, cards, plans, declaration, self.keep)
         problems = [text for plan in plans for text in plan.problems]
-        if prepared.paths and declared and not tree.exists(boot.SYSTEMD):
+        if declaration.changed and declaration.after and not tree.exists(boot.SYSTEMD):
             problems.append(
                 "`persist` is unit, and systemd does not run here: set `persist: none`, and run this again after each boot"
             )
@@ -115,15 +133,12 @@ class Prepared:
     host: Host
     cards: dict[str, Card]
     plans: list[Plan]
-    declared_before: record.ByCard
-    declared: record.ByCard
-    files: dict[str, bytes]
-    paths: list[str]
+    declaration: boot.Declaration
     keep: bool
 
     @property
     def changed(self) -> bool:
-        return bool(self.paths) or any(plan.changes for plan in self.plans)
+        return bool(self.declaration.changed) or any(plan.changes for plan in self.plans)
 
     @property
     def needs(self) -> str:
@@ -133,13 +148,13 @@ class Prepared:
     def warnings(self) -> list[str]:
         return [text for plan in self.plans for text in plan.warnings]
 
-    def carry_out(self, systemctl: t.Callable[..., t.Any]) -> None:
+    def carry_out(self, module: AnsibleModule) -> None:
         """:raises Failed: a write failed, and what was written before is put back; nothing is declared then.
         :raises NotKept: all is as it should be until the next boot.
         """
         self.host.carry_out(self.plans, self.cards)
         try:
-            boot.install(self.host.tree, self.files, self.paths, systemctl)
+            self.declaration.write(module)
         except OSError as error:
             raise NotKept(
                 f"the modes are as asked for, and the next boot does not bring them back ({error})"
@@ -191,6 +206,7 @@ class Prepared:
                 key = plan.state.called
                 before[key] = {row.setting: modes.shown(row.setting, row.before) for row in plan.changes}
                 after[key] = {row.setting: modes.shown(row.setting, row.after) for row in plan.changes}
-        if self.paths:
-            before["declared for each boot"], after["declared for each boot"] = self.declared_before, self.declared
+        if self.declaration.changed:
+            before["declared for each boot"] = self.declaration.before
+            after["declared for each boot"] = self.declaration.after
         return {"before": before, "after": after}

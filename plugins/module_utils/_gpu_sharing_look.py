@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import typing as t
 
@@ -52,7 +51,6 @@ MIG_DEFAULTS: Entry = {
 LAYOUT_DEFAULTS: Entry = {"count": 1, "start": None, "compute_instances": None}
 PIPES, LOGS, CONFIGURATIONS = "/run/nvidia-mps", "/var/log/nvidia-mps", "/etc/nvidia-mps"
 SYSTEMD = "/run/systemd/system"
-MIG_DECLARED = _gpu_boot.declared_path(_mig_run.NAME)
 
 
 @dataclasses.dataclass
@@ -84,10 +82,10 @@ def gpu_of(nvml: Nvml, card: Card) -> Gpu:
     return Gpu(card, reader.ask("nvmlDeviceGetMigMode") is not None, capability and tuple(capability))
 
 
-def look_at_modes(module: AnsibleModule, nvml: Nvml, rows: list[Entry], python: str, root: str) -> Told:
+def look_at_modes(module: AnsibleModule, nvml: Nvml, rows: list[Entry], root: str) -> Told:
     """:raises Refusal: gpu_mode would refuse it."""
     request = ModeRequest(requests_of(rows, nvml.cards()), keep=True, exclusive=True)
-    prepared = request.prepare(nvml, Tree(root), lambda command: module.run_command(command), python)
+    prepared = request.prepare(nvml, Tree(root), lambda command: module.run_command(command))
     return Told(prepared.changed, prepared.warnings, prepared.needs)
 
 
@@ -110,11 +108,11 @@ def mig_parameters(request: Entry) -> Entry:
 
 
 def undeclared_mig(nvml: Nvml, requests: t.Sequence[Entry], root: str) -> list[str]:
-    """Cards that boot still divides, and that nobody asks to be divided any more."""
-    try:
-        declared = json.loads(Tree(root).text(MIG_DECLARED) or "{}")
-    except ValueError:
-        declared = {}
+    """Cards that boot still divides, and that nobody asks to be divided any more.
+
+    :raises Refusal: what boot divides cannot be read.
+    """
+    declared = _gpu_boot.read_declared(Tree(root), _mig_run.NAME)
     asked = {uuid for request in requests for uuid in request["devices"]}
     return sorted(card.uuid for card in nvml.cards() if card.uuid in declared and card.uuid not in asked)
 

@@ -18,6 +18,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_boot as boot
 from ansible_collections.rigwright.workstation.plugins.module_utils import _mig_parted as parted
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_files import ByCard
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_processes import describe
 from ansible_collections.rigwright.workstation.plugins.module_utils._mig_apply import (
     CardBusy,
@@ -94,7 +95,7 @@ def bring_about(
     """
     tree = Tree(root)
     judged = _judge(nvml, requests, params, tree, wait=not module.check_mode)
-    declaration = _declaration(judged, params, program, root)
+    declaration = _declaration(judged, params, program, tree)
     rows = [_row(one, None) for one in judged]
     afters: dict[str, State] = {}
     for number, one in enumerate(judged):
@@ -243,7 +244,7 @@ def _stopped(module: AnsibleModule, services: t.Sequence[str]) -> t.Iterator[Non
 
 
 def _declaration(
-    judged: t.Sequence[Judged], params: t.Mapping[str, t.Any], program: str, root: str
+    judged: t.Sequence[Judged], params: t.Mapping[str, t.Any], program: str, tree: Tree
 ) -> boot.Declaration | None:
     """What boot is to do. Without MIG there is nothing to bring back: no mode is lost, and no instances.
 
@@ -258,7 +259,9 @@ def _declaration(
             # Hopper and later have lost the mode by then.
             declared = dataclasses.replace(request, mode=ENABLED)
             changes[state.uuid] = parameters(state.uuid, declared, params)
-    return boot.prepare(NAME, program, changes, after=["gpu_mode"], root=root) if changes else None
+    if not changes:
+        return None
+    return boot.prepare(tree, NAME, program, boot.read_declared(tree, NAME), changes, after=["gpu_mode"])
 
 
 def _target(made: Plan) -> tuple[str | None, Layout]:
@@ -318,7 +321,7 @@ def _diff(judged: t.Sequence[Judged], afters: t.Mapping[str, State], declaration
     return {"before": "".join(f"{line}\n" for line in before), "after": "".join(f"{line}\n" for line in after)}
 
 
-def _lines(state: State, mode: str | None, layout: Layout, declared: boot.Declared) -> list[str]:
+def _lines(state: State, mode: str | None, layout: Layout, declared: ByCard) -> list[str]:
     lines = [f"{state.uuid} {state.label}", f"  MIG {mode or 'not supported'}"]
     if mode == ENABLED:
         lines += [f"  {line}" for line in slot_map(state.profiles, layout)]

@@ -206,7 +206,6 @@ left:
 
 import contextlib
 import os
-import sys
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
@@ -268,16 +267,16 @@ def run(module: AnsibleModule, nvml: t.Any) -> None:
             module.warn(
                 f"`device: {entry['device']}` is an index, which may be another card after a reboot: name the UUID or the PCI address"
             )
-    prepared = request.prepare(nvml, Tree(ROOT), lambda command: run_program(module, command), sys.executable)
+    prepared = request.prepare(nvml, Tree(ROOT), lambda command: run_program(module, command))
     for text in prepared.warnings:
         module.warn(text)
     if prepared.changed and not module.check_mode:
-        prepared.carry_out(lambda *words: module.run_command(["systemctl", *words], check_rc=True))
+        prepared.carry_out(module)
     module.exit_json(
         changed=prepared.changed,
         gpus=prepared.told(),
         needs=prepared.needs,
-        declared=prepared.declared,
+        declared=prepared.declaration.after,
         diff=prepared.diff(),
     )
 

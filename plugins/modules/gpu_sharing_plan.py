@@ -188,7 +188,6 @@ next_step:
 """
 
 import json
-import sys
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
@@ -293,7 +292,7 @@ def plan(module: AnsibleModule, nvml: _nvml.Nvml) -> dict[str, t.Any]:
             problems.append(str(refusal))
             return looking.Told()
 
-    mode = ask(looking.look_at_modes, request.modes, sys.executable, ROOT)
+    mode = ask(looking.look_at_modes, request.modes, ROOT)
     mig = [{**one, "told": ask(looking.look_at_mig, one, ROOT)} for one in request.mig]
     forget = looking.undeclared_mig(nvml, request.mig, ROOT)
     if forget:

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is declared for boots, and clocks that NVML cannot tell."""
+"""Clocks that NVML cannot tell."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_boot
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_files as files
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_mode_record as record
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
@@ -42,33 +44,22 @@ def test_locked_clocks_are_known_until_the_driver_is_loaded_again(tree: Tree, tm
     assert record.read_locked(tree) == {}
 
 
-def test_a_record_of_nothing_is_no_file(tree: Tree) -> None:
+def test_a_record_of_nothing_is_no_file_and_no_directory(tree: Tree) -> None:
     record.write_locked(tree, LOCKED)
     record.write_locked(tree, {"GPU-a": {}})
-    assert not tree.exists(record.LOCKED)
-    assert record.declared_text({}) == ""
+    assert tree.names("/var/lib") == []
     # Also where there was none.
     record.write_locked(tree, {})
 
 
-def test_a_file_is_written_as_a_whole_or_not_at_all(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_declared_keeps_the_directory(tree: Tree) -> None:
     record.write_locked(tree, LOCKED)
-
-    def killed(_descriptor: int) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(record.os, "fsync", killed)
-    with pytest.raises(KeyboardInterrupt):
-        record.write_locked(tree, {"GPU-a": {"locked_gpu_clocks": [1, 2]}})
-    assert record.read_locked(tree) == LOCKED
+    files.write(tree, _gpu_boot.declared_path(record.NAME), files.text(LOCKED))
+    record.write_locked(tree, {})
+    assert tree.names(files.home(record.NAME)) == ["declared.json"]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"gpus": []}', '{"gpus": {"GPU-a": null}}', "{}"])
-def test_a_damaged_file_is_refused_with_its_name_and_a_remedy(tree: Tree, text: str) -> None:
-    record.write(tree, record.DECLARED, b"x")
-    with open(tree.at(record.DECLARED), "w", encoding="utf-8") as file:
-        file.write(text)
-    with pytest.raises(
-        Refusal, match=r"/var/lib/rigwright_gpu_mode/declared.json is damaged .*restore it, or remove it"
-    ):
-        record.read_declared(tree)
+def test_a_damaged_record_is_refused(tree: Tree) -> None:
+    files.write(tree, record.LOCKED, b"{")
+    with pytest.raises(Refusal, match=r"/var/lib/rigwright_gpu_mode/locked.json is damaged"):
+        record.read_locked(tree)

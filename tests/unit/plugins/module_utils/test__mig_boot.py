@@ -23,7 +23,7 @@ PARAMS: dict[str, Any] = {"when_busy": "fail", "busy_timeout": 0, "allow_reset":
 def declare(root: Path, *entries: tuple[str, Request]) -> None:
     path = root / _gpu_boot.declared_path("gpu_mig").lstrip("/")
     path.parent.mkdir(parents=True)
-    path.write_text(json.dumps({uuid: parameters(uuid, request, PARAMS) for uuid, request in entries}))
+    path.write_text(json.dumps({"gpus": {uuid: parameters(uuid, request, PARAMS) for uuid, request in entries}}))
 
 
 def layout(*names: str) -> Request:

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import (
+    _gpu_boot,
+    _gpu_files,
     _gpu_mode_boot,
     _gpu_mode_record,
     _gpu_mode_request,
@@ -25,6 +27,9 @@ from harness import imitated_nvml
 from harness.imitated_nvml import Machine
 
 Run = Callable[..., dict[str, Any]]
+DECLARED = _gpu_boot.declared_path("gpu_mode")
+PROGRAM = _gpu_boot.program_path("gpu_mode")
+UNIT = _gpu_boot.unit_path("gpu_mode")
 
 
 class Host:
@@ -60,12 +65,6 @@ class Host:
     def run_command(self, command: list[str]) -> tuple[int, str, str]:
         if command[0] == "systemctl":
             self.systemctl.append(command[1:])
-            link = self.root / _gpu_mode_boot.WANTED.lstrip("/")
-            if command[1] == "enable":
-                link.parent.mkdir(parents=True, exist_ok=True)
-                link.symlink_to(_gpu_mode_boot.UNIT)
-            elif command[1] == "disable":
-                link.unlink()
             return 0, "", ""
         return self.smi(command)
 
@@ -297,7 +296,7 @@ def test_a_failure_of_any_write_leaves_all_cards_as_they_were(
     assert found["nvml_error"] == "UNKNOWN"
     assert found["left"] == []
     assert machine.state() == before
-    assert host.text(_gpu_mode_record.DECLARED) == host.text(_gpu_mode_boot.UNIT) == ""
+    assert host.text(DECLARED) == host.text(UNIT) == ""
     # Nothing stands in the way of the next run.
     assert mode(EVERYTHING)["changed"]
     assert not mode(EVERYTHING)["changed"]
@@ -332,7 +331,7 @@ def test_ecc_waits_for_a_reset_and_is_kept_by_the_card(mode: Run, host: Host, ma
     machine.reset(0)
     second = mode(request)
     assert (second["changed"], second["needs"]) == (False, "none")
-    assert host.text(_gpu_mode_boot.UNIT) == ""
+    assert host.text(UNIT) == ""
 
 
 def test_ecc_of_a_card_with_a_display_needs_a_reboot(mode: Run, machine: Machine) -> None:
@@ -402,7 +401,7 @@ def test_what_a_reboot_takes_comes_back_by_the_unit_with_the_same_code(
     mode: Run, host: Host, machine: Machine, capfd: pytest.CaptureFixture[str]
 ) -> None:
     mode(EVERYTHING)
-    declared = json.loads(host.text(_gpu_mode_record.DECLARED))["gpus"]
+    declared = json.loads(host.text(DECLARED))["gpus"]
     assert declared[machine.gpus[0].uuid] == {
         "persistence": True,
         "compute_mode": "exclusive_process",
@@ -410,8 +409,8 @@ def test_what_a_reboot_takes_comes_back_by_the_unit_with_the_same_code(
         "locked_gpu_clocks": [1900, 1950],
         "accounting": True,
     }
-    assert host.systemctl == [["daemon-reload"], ["enable", _gpu_mode_boot.NAME]]
-    assert f"ExecStart={sys.executable} -B {_gpu_mode_boot.PROGRAM}" in host.text(_gpu_mode_boot.UNIT)
+    assert host.systemctl == [["daemon-reload"]]
+    assert f"ExecStart={sys.executable} -B {PROGRAM}" in host.text(UNIT)
 
     machine.reboot()
     host.boot("second")
@@ -427,7 +426,7 @@ def test_the_program_of_the_unit_runs_without_ansible_and_without_the_collection
     mode({"device": machine.gpus[0].uuid, "power_limit": "300 W"})
     machine.reboot()
     host.boot("second")
-    program = host.root / _gpu_mode_boot.PROGRAM.lstrip("/")
+    program = host.root / PROGRAM.lstrip("/")
     binding = Path(_nvml.pynvml.__file__)
     (tmp_path / "alone").mkdir()
     (tmp_path / "alone/pynvml.py").symlink_to(binding)
@@ -468,7 +467,7 @@ def test_what_cannot_be_kept_for_a_boot_is_told_and_holds_until_then(mode: Run, 
 
 
 def test_a_record_of_clocks_that_cannot_be_written_puts_all_back(mode: Run, host: Host, machine: Machine) -> None:
-    host.write(_gpu_mode_record.HOME, "in the way")
+    host.write(_gpu_files.home("gpu_mode"), "in the way")
     before = machine.state()
     result = mode({"device": "all", "power_limit": "300 W", "locked_gpu_clocks": [1200, 1500]}, persist="none")
     assert result["failed"] and "locked_gpu_clocks" in result["msg"]
@@ -483,7 +482,8 @@ def test_what_is_no_longer_declared_takes_the_unit_with_it(mode: Run, host: Host
     found = mode({"device": "all", "compute_mode": "default"})
     assert found["declared"] == {}
     assert host.files() == before
-    assert host.systemctl[-2:] == [["disable", _gpu_mode_boot.NAME], ["daemon-reload"]]
+    assert not [*host.root.rglob("rigwright*")]
+    assert host.systemctl == [["daemon-reload"]] * 2
 
 
 def test_cards_that_are_not_named_stay_declared_unless_the_list_is_the_whole_truth(mode: Run, machine: Machine) -> None:
@@ -503,7 +503,15 @@ def test_without_systemd_a_unit_is_refused_and_nothing_written(mode: Run, host: 
     assert mode({"device": "all", "power_limit": "300 W"}, persist="none")["changed"]
 
 
-@pytest.mark.parametrize("path", [_gpu_mode_record.DECLARED, _gpu_mode_record.LOCKED])
+def test_without_systemd_what_is_declared_can_go(mode: Run, host: Host, machine: Machine) -> None:
+    mode({"device": "all", "power_limit": "300 W"})
+    (host.root / "run/systemd/system").rmdir()
+    assert mode({"device": "all", "power_limit": "default"})["declared"] == {}
+    assert not [*host.root.rglob("rigwright*")]
+    assert host.systemctl == [["daemon-reload"]]
+
+
+@pytest.mark.parametrize("path", [DECLARED, _gpu_mode_record.LOCKED])
 @pytest.mark.parametrize("text", ['{"gpus": {"GPU-', "[]", '{"gpus": {"GPU-a": 3}}'])
 def test_a_half_written_state_file_is_refused_with_its_name(
     mode: Run, host: Host, machine: Machine, path: str, text: str

@@ -11,7 +11,6 @@ import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import (
     _gpu_boot,
-    _gpu_mode_boot,
     _gpu_mode_request,
     _gpu_sharing_look,
     _nvml,
@@ -39,14 +38,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setattr(module, "ROOT", str(tmp_path))
     monkeypatch.setattr(_gpu_mode_request, "is_root", lambda: True)
 
-    def systemctl(_self: Any, command: list[str], **_options: Any) -> tuple[int, str, str]:
-        if command[1:2] == ["enable"]:
-            link = tmp_path / _gpu_mode_boot.WANTED.lstrip("/")
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(_gpu_mode_boot.UNIT)
-        return 0, "", ""
-
-    monkeypatch.setattr(AnsibleModule, "run_command", systemctl)
+    monkeypatch.setattr(AnsibleModule, "run_command", lambda *_arguments, **_options: (0, "", ""))
     return tmp_path
 
 
