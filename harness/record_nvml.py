@@ -207,7 +207,7 @@ def call(function: str, *arguments: Any) -> None:
 def simple(value: Any) -> Any:
     """A ctypes value as JSON has it."""
     if isinstance(value, ctypes.Structure):
-        kept = [name for name, *_ in value._fields_ if name != "version"]
+        kept = [name for name, *_type in value._fields_ if name != "version"]
         return {name: "replaced" if name in NAMES_ONE_FIELDS else simple(getattr(value, name)) for name in kept}
     if isinstance(value, ctypes.Array):
         return [simple(one) for one in value]
@@ -318,7 +318,7 @@ def graphics_clocks(gpu: Any) -> dict[str, list[int]]:
 def health_queries(gpu: Any) -> Iterator[Query]:
     yield (
         "nvmlDeviceGetRemappedRows",
-        partial(answer, "nvmlDeviceGetRemappedRows", (gpu,), *(c_uint() for _ in range(4))),
+        partial(answer, "nvmlDeviceGetRemappedRows", (gpu,), *(c_uint() for _number in range(4))),
     )
     for cause in range(3):
         yield (

@@ -37,7 +37,7 @@ def ask(kind: str, words: list[str]) -> tuple[int, str]:
     while part := connection.recv(65536):
         got += part
     connection.close()
-    status, _, text = got.decode().partition("\n")
+    status, _line, text = got.decode().partition("\n")
     return int(status), text
 
 

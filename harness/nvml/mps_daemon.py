@@ -82,7 +82,7 @@ class Daemon:
             self.apply(self.options.apply)
         while not self.done:
             held = [client.connection for client in self.clients if client.connection]
-            ready, _, _ = select.select([*self.listeners, *held], [], [], 0.2)
+            ready, _writable, _failed = select.select([*self.listeners, *held], [], [], 0.2)
             for one in ready:
                 if one in self.listeners:
                     self.accept(one)
@@ -113,7 +113,7 @@ class Daemon:
         self.listeners[listener] = address
 
     def accept(self, listener: socket.socket) -> None:
-        connection, _ = listener.accept()
+        connection, _peer = listener.accept()
         _pid, uid, _gid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         line = b""
         while not line.endswith(b"\n"):
@@ -221,7 +221,7 @@ class Daemon:
         return 0
 
     def partition(self, id_: str) -> Partition | None:
-        _device, _, rest = id_.rpartition("/")
+        _device, _slash, rest = id_.rpartition("/")
         return next((one for one in self.partitions if rest and one.id == rest), None)
 
     def view(self, server: Server, limits: Limits, wanted: dict[str, Any]) -> list[str]:
@@ -230,13 +230,13 @@ class Daemon:
         own = [pair.partition("=") for pair in wanted["memory"].split(",") if pair]
         devices = visible(server.devices, wanted["visible"] if wanted["visible"] != "-" else None)
         # An entry for a GPU that the client does not see drops all limits: the escape of gpu.md 2.5.
-        escaped = any(find(server.devices, device) is None for device, _, _ in own)
+        escaped = any(find(server.devices, device) is None for device, _text, _rest in own)
         rows = []
         for gpu in devices:
             caps = [
                 bytes_ for word, bytes_ in limits.memory.items() if word == "*" or find(server.devices, word) is gpu
             ]
-            caps = caps[-1:] + [size(text) or 0 for word, _, text in own if find(server.devices, word) is gpu]
+            caps = caps[-1:] + [size(text) or 0 for word, _rest, text in own if find(server.devices, word) is gpu]
             cap = 0 if escaped or not caps else min(caps) // MIB
             sms = max(2, -(-int(gpu.sms * percentage / 100) // 2) * 2) if percentage < 100 else gpu.sms
             chosen = self.partition(wanted["partition"])

@@ -61,7 +61,7 @@ def split(events: list[Facts], repeats: int) -> list[list[Facts]]:
     """The events of each repeat: its windows, and what was told once for all."""
     common = [event for event in events if event["event"] in ("started", "checksum")]
     seen: dict[str, int] = {}
-    found: list[list[Facts]] = [list(common) for _ in range(repeats)]
+    found: list[list[Facts]] = [list(common) for _repeat in range(repeats)]
     for event in events:
         if event["event"] == "window":
             number = seen[event["test"]] = seen.get(event["test"], -1) + 1

@@ -224,7 +224,9 @@ class Bench:
 
     def run(self, cases: Sequence[Case]) -> None:
         for case in cases:
-            turns = [mode for _ in range(case.repeats) for mode in self.chance.sample(case.modes, len(case.modes))]
+            turns = [
+                mode for _repeat in range(case.repeats) for mode in self.chance.sample(case.modes, len(case.modes))
+            ]
             counts: dict[str, int] = {}
             broken: dict[str, int] = {}
             for mode in turns:

@@ -109,7 +109,7 @@ def gpt2(
         def __init__(self) -> None:
             super().__init__()
             self.tokens, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
-            self.layers = nn.Sequential(*(Layer() for _ in range(layers)))
+            self.layers = nn.Sequential(*(Layer() for _layer in range(layers)))
             self.last, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
             nn.init.normal_(self.tokens.weight, std=0.02)
             self.head.weight = self.tokens.weight

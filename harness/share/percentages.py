@@ -54,7 +54,7 @@ def operations(torch: Any) -> dict[str, list[float]]:
         return torch.randn(*shape, device="cuda", dtype=torch.bfloat16)
 
     tokens, width = 8192, 768
-    attention = [random(8, 12, 1024, 64) for _ in range(3)]
+    attention = [random(8, 12, 1024, 64) for _name in range(3)]
     cases: dict[str, tuple[Any, list[Any], Any]] = {
         f"linear {inputs}x{outputs}": (
             functional.linear,
@@ -87,7 +87,7 @@ def operations(torch: Any) -> dict[str, list[float]]:
     found = {}
     for name, (function, inputs, upstream) in cases.items():
         # The first run of a kernel may differ from later ones, which find its memory used.
-        results = [gradients(function, inputs, upstream) for _ in range(3)][-1]
+        results = [gradients(function, inputs, upstream) for _time in range(3)][-1]
         wanted = gradients(function, [one.float() for one in inputs], upstream.float())
         found[name] = [distance(one, other) for one, other in zip(results, wanted, strict=True)]
     return found
@@ -95,7 +95,7 @@ def operations(torch: Any) -> dict[str, list[float]]:
 
 def losses(load: str, steps: int) -> list[float]:
     step = loads.build(load)
-    return [float(step().detach()) for _ in range(steps)]
+    return [float(step().detach()) for _step in range(steps)]
 
 
 def client() -> int:

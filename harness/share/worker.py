@@ -61,7 +61,7 @@ class Worker:
         self.unload()
         self.step = loads.build(load)
         self.load = load
-        for _ in range(WARM_UP_STEPS):
+        for _step in range(WARM_UP_STEPS):
             value = self.step()
         self.mark()()
         seconds = WARM_UP_S if self.torch is not None else BLOCK_S
@@ -89,7 +89,7 @@ class Worker:
         steps = 0
         waiting: list[tuple[Callable[[], Any], int]] = []
         while self.commands.empty():
-            for _ in range(self.chunk):
+            for _step in range(self.chunk):
                 value = self.step()
                 if pause:
                     latencies.append((time.monotonic(), value))

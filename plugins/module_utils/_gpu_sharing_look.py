@@ -85,7 +85,7 @@ def gpu_of(nvml: Nvml, card: Card) -> Gpu:
 def look_at_modes(module: AnsibleModule, nvml: Nvml, rows: list[Entry], root: str) -> Told:
     """:raises Refusal: gpu_mode would refuse it."""
     request = ModeRequest(requests_of(rows, nvml.cards()), keep=True, exclusive=True)
-    prepared = request.prepare(nvml, Tree(root), lambda command: module.run_command(command))
+    prepared = request.prepare(nvml, Tree(root), module.run_command)
     return Told(prepared.changed, prepared.warnings, prepared.needs)
 
 

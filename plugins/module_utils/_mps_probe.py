@@ -177,4 +177,4 @@ def judge(
 
 
 if __name__ == "__main__":
-    print(json.dumps(look(json.loads(sys.stdin.read()))))
+    sys.stdout.write(json.dumps(look(json.loads(sys.stdin.read()))) + "\n")

@@ -208,7 +208,7 @@ active_thread_percentage = "100"
 def protocol3(mps: Mps, pipe: Path) -> Path:
     (mps.folder / "mps.toml").write_text(CONFIGURATION)
     mps.start(pipe, "-p", "3", "-a", str(mps.folder / "mps.toml"))
-    waited_for(lambda: (pipe / "training/free/control").exists())
+    waited_for((pipe / "training/free/control").exists)
     return pipe
 
 

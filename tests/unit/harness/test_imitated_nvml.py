@@ -151,7 +151,7 @@ def test_without_a_loaded_driver_there_is_nothing(machine: Machine) -> None:
 def test_a_call_fails_when_and_as_often_as_a_test_says(machine: Machine, h200: Handle, function: str) -> None:
     machine.fail(function, "TIMEOUT", skip=1, times=2)
     nvml.nvmlDeviceGetPowerUsage(h200)
-    for _ in range(2):
+    for _time in range(2):
         with refused("Timeout"):
             nvml.nvmlDeviceGetPowerUsage(h200)
     nvml.nvmlDeviceGetPowerUsage(h200)
@@ -231,7 +231,7 @@ def test_a_test_can_ask_for_success_with_trouble_in_the_status(machine: Machine,
 
 def test_the_driver_places_small_instances_in_its_own_order(h200: Handle) -> None:
     nvml.nvmlDeviceSetMigMode(h200, 1)
-    made = [nvml.nvmlGpuInstanceGetInfo(nvml.nvmlDeviceCreateGpuInstance(h200, 19)) for _ in range(7)]
+    made = [nvml.nvmlGpuInstanceGetInfo(nvml.nvmlDeviceCreateGpuInstance(h200, 19)) for _instance in range(7)]
     assert [info.placement.start for info in made] == [6, 4, 5, 0, 1, 2, 3]
     with refused("InsufficientResources"):
         nvml.nvmlDeviceCreateGpuInstance(h200, 19)

@@ -26,7 +26,7 @@ def declare(root: Path, changes: dict[str, Any], check: bool = False) -> list[st
     if not check:
         commands: list[str] = []
         prepared.write(
-            cast("AnsibleModule", SimpleNamespace(run_command=lambda line, **_options: commands.append(" ".join(line))))
+            cast(AnsibleModule, SimpleNamespace(run_command=lambda line, **_options: commands.append(" ".join(line))))
         )
         changed += commands
     return changed

@@ -183,7 +183,7 @@ def test_two_entries_for_one_card_are_refused(for_all: bool) -> None:
 
 CLOCKS = st.one_of(
     st.just("unlocked"),
-    st.tuples(st.integers(210, 1980), st.integers(210, 1980)).map(lambda pair: sorted(pair)),
+    st.tuples(st.integers(210, 1980), st.integers(210, 1980)).map(sorted),
 )
 REQUESTS = st.fixed_dictionaries(
     {},

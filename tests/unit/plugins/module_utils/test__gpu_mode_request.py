@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,12 +13,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_re
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Card
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
 
-CARDS = [Card(object(), 0, "GPU-a", "0000:41:00.0", "H100"), Card(object(), 1, "GPU-b", "0000:42:00.0", "H100")]
+CARDS = (Card(object(), 0, "GPU-a", "0000:41:00.0", "H100"), Card(object(), 1, "GPU-b", "0000:42:00.0", "H100"))
 BEFORE: ByCard = {"GPU-a": {"power_limit": "300 W", "persistence": True}, "GPU-b": {"time_slice": "long"}}
 LOST = Card(None, 2, "", "0000:43:00.0", problem=NvmlError(15, "nvmlDeviceGetHandleByIndex"))
 
 
-def asked(*rows: dict[str, Any], cards: list[Card] = CARDS) -> dict[str, dict[str, Any]]:
+def asked(*rows: dict[str, Any], cards: Sequence[Card] = CARDS) -> dict[str, dict[str, Any]]:
     return {uuid: entry.wanted for uuid, entry in requests_of(rows, cards).items()}
 
 

@@ -191,7 +191,7 @@ def test_no_question_is_asked_twice() -> None:
 
     class Counting(Nvml):
         def call(self, function: str, *arguments: Any) -> Any:
-            asked[function, *(getattr(one, "value", None) or str(one) for one in arguments)] += 1
+            asked[(function, *(getattr(one, "value", None) or str(one) for one in arguments))] += 1
             return super().call(function, *arguments)
 
     with imitated_nvml.fake(["H200"]), Counting() as nvml:

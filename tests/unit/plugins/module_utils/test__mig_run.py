@@ -40,7 +40,7 @@ def machine() -> Iterator[Machine]:
 
 
 def run(root: Path, check: bool = False, **params: Any) -> dict[str, Any]:
-    module = cast("AnsibleModule", SimpleNamespace(check_mode=check, warn=lambda text: None))
+    module = cast(AnsibleModule, SimpleNamespace(check_mode=check, warn=lambda text: None))
     with Nvml() as nvml:
         return _mig_run.run(module, nvml, PARAMS | params, "_mig_boot", str(root))
 
@@ -100,7 +100,7 @@ def test_what_somebody_else_has_done_meanwhile_is_not_undone_blindly(
 
 def test_each_gpu_may_be_asked_for_something_else_in_one_run(machine: Machine, tmp_path: Path) -> None:
     """As gpu_sharing does: an impossible request for one leaves all others alone, too."""
-    module = cast("AnsibleModule", SimpleNamespace(check_mode=False, warn=lambda text: None))
+    module = cast(AnsibleModule, SimpleNamespace(check_mode=False, warn=lambda text: None))
     small, large = ({"profile": "1g.18gb", "count": 7},), ({"profile": "7g.141gb"},)
     with Nvml() as nvml:
         cards = nvml.cards()

@@ -27,9 +27,9 @@ STALE = ("active_thread_percentage",)
 
 
 def steps(
-    live: Live, when_clients: str = "fail", daemon: Daemon = TEAM, on_disk: Any = FILES, manager: str = "none"
+    live: Live, when_clients: str = "fail", daemon: Daemon = TEAM, on_disk: Any = None, manager: str = "none"
 ) -> Steps:
-    return decide(daemon, live, FILES, on_disk, when_clients, manager, 0)
+    return decide(daemon, live, FILES, FILES if on_disk is None else on_disk, when_clients, manager, 0)
 
 
 def in_state(state: str) -> Daemon:

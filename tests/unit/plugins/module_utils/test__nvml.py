@@ -69,7 +69,7 @@ def test_a_module_starts_again_where_the_binding_is_and_fails_where_it_is_nowher
 ) -> None:
     started: list[str] = []
     failed: list[str] = []
-    module: Any = SimpleNamespace(fail_json=lambda msg: failed.append(msg))
+    module: Any = SimpleNamespace(fail_json=lambda msg: failed.append(str(msg)))
     monkeypatch.setattr(_nvml, "respawn_module", started.append)
     _nvml.respawn_where_needed(module)
     assert (started, failed) == ([], [])

@@ -24,7 +24,7 @@ def read(name: str) -> tuple[dict[str, str], dict[str, str]]:
     for line in (ROOT / "units" / name).read_text().splitlines():
         key, equals, value = line.partition("=")
         if key == "Environment":
-            variable, _, text = shlex.split(value)[0].partition("=")
+            variable, _equals, text = shlex.split(value)[0].partition("=")
             environment[variable] = text
         elif key == "UnsetEnvironment":
             for variable in value.split():
@@ -55,7 +55,7 @@ def stop(name: str) -> int:
     keys, environment = read(name)
     pid = int((ROOT / "pids" / name).read_text())
     subprocess.run(shlex.split(keys["ExecStop"]), env=environment, check=False)
-    for _ in range(100):
+    for _turn in range(100):
         if not runs(pid):
             break
         time.sleep(0.05)
