@@ -73,15 +73,16 @@ def _request(spec: t.Mapping[str, t.Any], where: str) -> Request:
 
 def _indices(spec: t.Mapping[str, t.Any], devices: t.Mapping[int, str], where: str) -> list[int]:
     named = spec.get("devices", "all")
-    if named != "all" and not (isinstance(named, list) and all(isinstance(index, int) for index in named)):
+    if named != "all" and not (isinstance(named, list) and all(type(index) is int for index in named)):
         raise Refusal(f"{where}.devices: has to be `all` or a list of indices")
     unknown = [str(index) for index in named if index not in devices] if named != "all" else []
     if unknown:
         raise Refusal(f"{where}.devices: no GPU {', '.join(unknown)}; there are {', '.join(map(str, devices))}")
     filters = spec.get("device-filter") or []
-    filters = [filters] if isinstance(filters, str) else filters
+    filters = filters if isinstance(filters, list) else [filters]
     try:
-        ids = {int(str(one), 16) for one in filters}
+        # Without quotes 0x233010de is a number already to YAML.
+        ids = {one if type(one) is int else int(str(one), 16) for one in filters}
     except ValueError:
         raise Refusal(f"{where}.device-filter: ids are written as 0x233010de, device before vendor") from None
     return [

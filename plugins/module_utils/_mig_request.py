@@ -60,6 +60,8 @@ def _chosen(cards: t.Sequence[Card], devices: t.Sequence[str], warnings: list[st
     if not devices:
         raise Refusal("devices: the list is empty; `all` means every GPU")
     if ALL in devices:
+        if len(devices) > 1:
+            raise Refusal("devices: `all` stands alone; leave it or the others out")
         if not cards:
             raise Refusal("devices: NVML shows no GPU; gpu_host_info tells what PCI shows")
         return list(cards)

@@ -67,12 +67,14 @@ def change(**spec: Any) -> dict[str, Any]:
         ({"version": "v1", "mig-configs": {"x": ["all"]}}, "x", "has to be a list of mappings"),
         (change(devices=[7]), "x", "no GPU 7; there are 0, 1, 2"),
         (change(devices="0"), "x", "has to be `all` or a list"),
+        (change(devices=[True]), "x", "has to be `all` or a list"),
         (change(**{"mig-devices": {"seven": 1}}), "x", "is no name of a MIG profile"),
         (change(**{"mig-devices": {"1g.10gb": "7"}}), "x", "'7' is no count"),
         (change(**{"mig-devices": ["1g.10gb"]}), "x", "has to be a mapping"),
         (change(**{"mig-enabled": "yes"}), "x", "has to be true or false"),
         (change(**{"mig-enabled": False, "mig-devices": {"1g.10gb": 1}}), "x", "mig-devices without mig-enabled"),
         (change(**{"device-filter": "H100"}), "x", "ids are written as"),
+        (change(**{"device-filter": {"0x233010de": 1}}), "x", "ids are written as"),
         (change(**{"mig-device": {}}), "x", "unknown mig-device; known are"),
     ],
 )
@@ -80,6 +82,13 @@ def test_what_is_no_configuration_is_refused_by_name(config: dict[str, Any], sel
     with pytest.raises(Refusal) as refused:
         parted.read(config, selected, H100S)
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("ids", ["0x233010DE", '"0x233010de"', "[0x233010de]", '["0x233010DE", "0x1"]'])
+def test_a_filter_means_the_same_with_and_without_quotes(ids: str) -> None:
+    spec = yaml.safe_load(f"{{devices: all, device-filter: {ids}, mig-enabled: true}}")
+    config = {"version": "v1", "mig-configs": {"x": [spec]}}
+    assert list(parted.read(config, "x", {0: "0x233010de", 1: "0x20b010de"})) == [0]
 
 
 def test_a_gpu_that_is_asked_for_two_things_is_refused() -> None:

@@ -52,6 +52,12 @@ def test_no_gpu_at_all_is_refused() -> None:
         resolve([], PARAMS | {"devices": ["all"]})
 
 
+def test_all_beside_others_is_refused() -> None:
+    """One of the two is a mistake, and a wrong name would not be noticed."""
+    with pytest.raises(Refusal, match="`all` stands alone"):
+        resolve(CARDS, PARAMS | {"devices": ["all", "GPU-typo"]})
+
+
 def test_an_empty_list_is_not_taken_for_all() -> None:
     with pytest.raises(Refusal, match="the list is empty"):
         resolve(CARDS, PARAMS | {"devices": []})
