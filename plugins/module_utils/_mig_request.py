@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _mig_parted as parted
@@ -17,14 +18,17 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
 
 ALL = "all"
+# As NVML writes it, and as it is declared.
+_UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclasses.dataclass
 class Requests:
-    """What is asked of which GPU, in NVML's order."""
+    """What is asked of which GPU, in NVML's order. ``forgotten``: UUIDs of GPUs that are gone, and shall not be declared any more."""
 
     cards: list[tuple[Card, Request]]
     warnings: list[str] = dataclasses.field(default_factory=list)
+    forgotten: list[str] = dataclasses.field(default_factory=list)
 
 
 def resolve(cards: t.Sequence[Card], params: t.Mapping[str, t.Any]) -> Requests:
@@ -32,7 +36,11 @@ def resolve(cards: t.Sequence[Card], params: t.Mapping[str, t.Any]) -> Requests:
     :raises NvmlError: a GPU that is asked for does not answer.
     """
     warnings: list[str] = []
-    chosen = _chosen(cards, [ALL] if params["devices"] is None else params["devices"], warnings)
+    devices = [ALL] if params["devices"] is None else params["devices"]
+    forgotten = _gone(cards, devices) if _only_forgets(params) else []
+    warnings += [f"devices: {device} is not there; at boot nothing is brought back for it" for device in forgotten]
+    left = [device for device in devices if device not in forgotten]
+    chosen = _chosen(cards, left, warnings) if left or not forgotten else []
     common = {"keep": params["keep_instances"], "allow_reset": params["allow_reset"] == "gpu"}
     found: list[tuple[Card, Request]] = []
     if params["mig_parted"]:
@@ -49,7 +57,19 @@ def resolve(cards: t.Sequence[Card], params: t.Mapping[str, t.Any]) -> Requests:
     for card, _request in found:
         if card.problem:
             raise NvmlError(card.problem.code, f"{card.problem.function} of GPU {card.index}")
-    return Requests(found, warnings)
+    return Requests(found, warnings, forgotten)
+
+
+def _only_forgets(params: t.Mapping[str, t.Any]) -> bool:
+    """Whether all that is asked for is that boot leaves GPUs alone."""
+    nothing = params["mode"] == UNCHANGED and params["layout"] is None and not params["mig_parted"]
+    return params.get("persist") == "none" and nothing
+
+
+def _gone(cards: t.Sequence[Card], devices: t.Sequence[str]) -> list[str]:
+    """A card that was replaced answers no more, and what boot shall do to it has to go all the same."""
+    there = {card.uuid for card in cards}
+    return [device for device in devices if _UUID.fullmatch(device) and device not in there]
 
 
 def _ids(cards: t.Sequence[Card]) -> dict[int, str]:

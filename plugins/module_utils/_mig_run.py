@@ -95,7 +95,7 @@ def bring_about(
     """
     tree = Tree(root)
     judged = _judge(nvml, requests, params, tree, wait=not module.check_mode)
-    declaration = _declaration(judged, params, program, tree)
+    declaration = _declaration(judged, requests.forgotten, params, program, tree)
     rows = [_row(one, None) for one in judged]
     afters: dict[str, State] = {}
     for number, one in enumerate(judged):
@@ -244,13 +244,13 @@ def _stopped(module: AnsibleModule, services: t.Sequence[str]) -> t.Iterator[Non
 
 
 def _declaration(
-    judged: t.Sequence[Judged], params: t.Mapping[str, t.Any], program: str, tree: Tree
+    judged: t.Sequence[Judged], forgotten: t.Sequence[str], params: t.Mapping[str, t.Any], program: str, tree: Tree
 ) -> boot.Declaration | None:
     """What boot is to do. Without MIG there is nothing to bring back: no mode is lost, and no instances.
 
     :raises Refusal: what was declared before cannot be read.
     """
-    changes: dict[str, Facts | None] = {}
+    changes: dict[str, Facts | None] = dict.fromkeys(forgotten)
     for one in [] if params["persist"] == "unchanged" else judged:
         request, state = one.plan.request, one.plan.state
         if params["persist"] == "none" or request.mode == DISABLED:

@@ -121,8 +121,8 @@ options:
     description:
       - A reboot always takes the instances, and from Hopper on the mode as well. V(unit) leaves a systemd unit that runs this module again
         with the same parameters at every boot, before CDI is refreshed and containers start (C(rigwright-gpu-mig.service)).
-      - GPUs that other tasks have declared keep what they have. V(none) takes it away from the GPUs of this task. V(unchanged) leaves it as
-        it is, as the unit itself has to.
+      - GPUs that other tasks have declared keep what they have. V(none) takes it away from the GPUs of this task, and without O(mode) and
+        O(layout) also from one that is gone, named by its UUID. V(unchanged) leaves it as it is, as the unit itself has to.
     type: str
     choices: [unit, none, unchanged]
     default: unit

@@ -197,6 +197,27 @@ def test_without_permission_nothing_is_changed(mig: Run, h200: Machine) -> None:
     assert h200.state()["gpu.0.mig.mode"] == "0"
 
 
+def test_a_gpu_that_was_replaced_can_be_taken_from_what_boot_brings_back(mig: Run, host: Host) -> None:
+    with fake(["H200", "H200"]) as machine:
+        gone, there = machine.gpus[1].uuid, machine.gpus[0].uuid
+        mig(mode="enabled", layout=LAYOUT)
+    with fake(["H200"]) as machine:
+        # Who asks for more than that is told that it is not there.
+        assert "no GPU is" in mig(devices=[gone], mode="enabled", persist="none")["msg"]
+        assert "no GPU is" in mig(devices=[gone])["msg"]
+        assert "no GPU is" in mig(devices=["GPU-x"], persist="none")["msg"]
+        told = mig(devices=[gone], persist="none", check=True)
+        assert list(json.loads((host.root / DECLARED).read_text())["gpus"]) == sorted([there, gone])
+        done = mig(devices=[gone], persist="none")
+        assert done["boot"] == told["boot"] == [f"/{DECLARED}"]
+        assert list(json.loads((host.root / DECLARED).read_text())["gpus"]) == [there]
+        assert (done["gpus"], machine.writes) == ([], 0)
+        again = mig(devices=[gone], persist="none")
+        assert not again["changed"] and f"{gone} is not there" in again["warnings"][0]
+        # Beside one that is there.
+        assert mig(devices=[there], persist="none")["boot"]
+
+
 def test_what_cannot_be_kept_for_a_boot_is_told_with_what_the_gpus_have_become(
     mig: Run, h200: Machine, host: Host
 ) -> None:
