@@ -16,8 +16,8 @@ from harness.stage import OUTPUT, ROOT, Log, Outcome, Stage, StageFailed, Tally,
 
 COLLECTION = "rigwright.workstation"
 COLLECTION_PATH = Path("ansible_collections", *COLLECTION.split("."))
-# They begin first, so that in the end no lane waits for one of them.
-SLOW_SCENARIOS = ("nvidia_driver", "cuda", "docker")
+# They begin first, the longest of them before the others, so that in the end no lane waits for one of them.
+SLOW_SCENARIOS = ("nvidia_driver", "frp_client", "cuda", "docker", "cudnn", "ssh", "frp_server", "conda")
 GPU_DEVICE = Path("/dev/nvidiactl")
 SHELL_SCRIPTS = ("script/*", ".ci/run", "requirements/lock", "harness/*.sh")
 # What the archive may hold at its top; build_ignore of galaxy.yml leaves the rest out.
@@ -49,15 +49,15 @@ def every_stage() -> list[Stage]:
         Stage("docs", "every plugin and role has a documentation page", documentation),
         Stage("archive", "the built collection installs into an empty place and runs from there", archive),
         Stage("sanity", "ansible-test sanity on a copy", sanity, fast=False),
-        *(
-            Stage(f"molecule:{name}", f"the role {name} on real hosts", molecule(name), fast=False)
-            for name in scenarios()
-        ),
         Stage(
             "site",
             "the whole site: both controllers, the installed archive, a login through the tunnel",
             pytest("tests/site", processes="0"),
             fast=False,
+        ),
+        *(
+            Stage(f"molecule:{name}", f"the role {name} on real hosts", molecule(name), fast=False)
+            for name in scenarios()
         ),
         Stage(
             "gpu",
@@ -81,7 +81,7 @@ def choose(stages: list[Stage], *, fast: bool = False, role: str | None = None, 
 
 def scenarios() -> list[str]:
     names = sorted(path.parent.name for path in ROOT.glob("molecule/*/molecule.yml"))
-    return sorted(names, key=lambda name: name not in SLOW_SCENARIOS)
+    return sorted(names, key=lambda name: SLOW_SCENARIOS.index(name) if name in SLOW_SCENARIOS else len(SLOW_SCENARIOS))
 
 
 def has_gpu() -> bool:
