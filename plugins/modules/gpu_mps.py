@@ -363,6 +363,10 @@ def refusals_of(params: t.Mapping[str, t.Any], host: mps.Host, made: Wanted) -> 
             found.append(f"daemons[{daemon.name}].user: there is no user {daemon.user}")
         if daemon.multiuser and os.geteuid() != 0:
             found.append(f"daemons[{daemon.name}].multiuser: needs root (become: true)")
+    for option in ("pipe_root", "log_root", "config_root"):
+        # From where a module runs is Ansible's to choose: the next run would not find what this one has made.
+        if not os.path.isabs(params[option]):
+            found.append(f"{option}: {params[option]} is not absolute; write the whole path")
     for option, root in ROOTS.items():
         if host.manager == files.SYSTEMD and not params[option].startswith(root):
             found.append(

@@ -218,6 +218,14 @@ def test_a_memory_limit_that_names_an_invisible_gpu_is_refused_before_anything_i
     assert machine.mps.daemons() == [] and not (machine.mps.folder / "etc").exists()
 
 
+@pytest.mark.parametrize("option", ["pipe_root", "log_root", "config_root"])
+def test_a_directory_that_is_not_absolute_is_refused(machine: Machine, option: str) -> None:
+    assert machine.run(TEAM, **{option: "run/x"})["refusals"] == [
+        f"{option}: run/x is not absolute; write the whole path"
+    ]
+    assert machine.mps.daemons() == []
+
+
 def test_all_that_is_wrong_is_told_at_once(machine: Machine) -> None:
     result = machine.run(
         {"name": "a", "devices": ["7"], "active_thread_percentage": 101}, {"name": "b", "user": "nobody-of-that-name"}
