@@ -21,6 +21,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _mig_
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_files import ByCard
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_processes import describe
 from ansible_collections.rigwright.workstation.plugins.module_utils._mig_apply import (
+    UNCHANGED,
     CardBusy,
     Failed,
     Plan,
@@ -253,7 +254,8 @@ def _declaration(
     changes: dict[str, Facts | None] = dict.fromkeys(forgotten)
     for one in [] if params["persist"] == "unchanged" else judged:
         request, state = one.plan.request, one.plan.state
-        if params["persist"] == "none" or request.mode == DISABLED:
+        stays_off = request.mode == UNCHANGED and state.mode != ENABLED and request.layout is not None
+        if params["persist"] == "none" or request.mode == DISABLED or stays_off:
             changes[state.uuid] = None
         elif request.mode == ENABLED or request.layout is not None:
             # Hopper and later have lost the mode by then.

@@ -218,6 +218,14 @@ def test_a_gpu_that_was_replaced_can_be_taken_from_what_boot_brings_back(mig: Ru
         assert mig(devices=[there], persist="none")["boot"]
 
 
+@pytest.mark.parametrize("model", ["H200", "RTX 4090"])
+def test_no_instances_where_mig_is_off_does_not_turn_it_on_at_boot(mig: Run, host: Host, model: str) -> None:
+    with fake([model]) as machine:
+        result = mig(layout=[])
+        assert (result["changed"], machine.writes) == (False, 0)
+        assert not (host.root / DECLARED).exists()
+
+
 def test_what_cannot_be_kept_for_a_boot_is_told_with_what_the_gpus_have_become(
     mig: Run, h200: Machine, host: Host
 ) -> None:
