@@ -36,9 +36,9 @@ ERRORS = (
     "NO_PERMISSION",
     "INSUFFICIENT_RESOURCES",
     "TIMEOUT",
-    "NOT_FOUND",
-    "NOT_SUPPORTED",
 )
+# That there is no such thing, and so no instance of such a profile, is believed where it is the answer to a question.
+ABSENT = ("NOT_FOUND", "NOT_SUPPORTED")
 
 
 @contextmanager
@@ -93,7 +93,8 @@ def failures(draw: st.DrawFn) -> tuple[Any, ...]:
     second = draw(st.none() | layouts(model))
     where = draw(st.sampled_from(["write", "any"]))
     skip = draw(st.integers(0, 25 if where == "write" else 400))
-    return model, first, second, where, skip, draw(st.sampled_from(ERRORS)), draw(st.integers(0, 6))
+    error = draw(st.sampled_from((*ERRORS, *ABSENT) if where == "write" else ERRORS))
+    return model, first, second, where, skip, error, draw(st.integers(0, 6))
 
 
 def request_of(layout: list[dict[str, Any]] | None) -> Request:
