@@ -107,14 +107,14 @@ def mig_parameters(request: Entry) -> Entry:
     return made
 
 
-def undeclared_mig(nvml: Nvml, requests: t.Sequence[Entry], root: str) -> list[str]:
-    """Cards that boot still divides, and that nobody asks to be divided any more.
+def undeclared_mig(requests: t.Sequence[Entry], root: str) -> list[str]:
+    """Cards that boot still divides, and that nobody asks to be divided any more; also those that were taken out since.
 
     :raises Refusal: what boot divides cannot be read.
     """
     declared = _gpu_boot.read_declared(Tree(root), _mig_run.NAME)
     asked = {uuid for request in requests for uuid in request["devices"]}
-    return sorted(card.uuid for card in nvml.cards() if card.uuid in declared and card.uuid not in asked)
+    return sorted(set(declared) - asked)
 
 
 def look_at_mps(

@@ -152,7 +152,7 @@ mig:
   elements: dict
   sample: [{changed: true, devices: [GPU-5a4bb6c2-8a6c-11ee-b9d1-0242ac120002], mode: enabled, layout: [{profile: 1g.18gb, count: 7}]}]
 mps:
-  description: What gpu_mps is to do. Those in C(names) are to be there.
+  description: What gpu_mps is to do. Those in C(names) are to be there, those in C(known) were on record.
   returned: success
   type: dict
   sample: {changed: false, daemons: [{name: vision, devices: [GPU-5a4bb6c2-8a6c-11ee-b9d1-0242ac120002]}], names: [vision]}
@@ -224,7 +224,7 @@ NOTHING: dict[str, t.Any] = {
     "known": False,
     "modes": {"changed": False, "gpus": []},
     "mig": [],
-    "mps": {"changed": False, "daemons": [], "names": []},
+    "mps": {"changed": False, "daemons": [], "names": [], "known": []},
     "needs": "none",
     "pending": [],
     "findings": [],
@@ -241,11 +241,11 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    if module.check_mode:
-        _nvml.respawn_where_possible()
-        if _nvml.pynvml is None:
-            module.warn("nvidia-ml-py is not there yet: what becomes of the GPUs is known once it is.")
-            module.exit_json(changed=False, **NOTHING)
+    _nvml.respawn_where_possible()
+    # Before the first run, and when the last one was ended while it took things away.
+    if _nvml.pynvml is None and (module.check_mode or not module.params["gpus"]):
+        module.warn("nvidia-ml-py is not there: what becomes of the GPUs is known once it is.")
+        module.exit_json(changed=False, **NOTHING)
     _nvml.respawn_where_needed(module)
     try:
         with _nvml.Nvml() as nvml:
@@ -294,7 +294,7 @@ def plan(module: AnsibleModule, nvml: _nvml.Nvml) -> dict[str, t.Any]:
 
     mode = ask(looking.look_at_modes, request.modes, ROOT)
     mig = [{**one, "told": ask(looking.look_at_mig, one, ROOT)} for one in request.mig]
-    forget = looking.undeclared_mig(nvml, request.mig, ROOT)
+    forget = looking.undeclared_mig(request.mig, ROOT)
     if forget:
         told = looking.Told(changed=True)
         mig.append({"devices": forget, "mode": "unchanged", "persist": "none", "told": told})
@@ -317,6 +317,7 @@ def plan(module: AnsibleModule, nvml: _nvml.Nvml) -> dict[str, t.Any]:
             "changed": mps.changed and bool(daemons or params["limits"]),
             "daemons": daemons,
             "names": [one["name"] for one in request.daemons],
+            "known": known,
         },
         "needs": modes.worst([mode.needs, *(one["told"].needs for one in mig)]),
         "pending": mps.pending,

@@ -109,6 +109,14 @@ def test_a_card_that_is_no_longer_divided_by_declaration_is_taken_from_boot(
     assert found["mig"] == [{"changed": True, "devices": [uuid], "mode": "unchanged", "persist": "none"}]
 
 
+def test_a_card_that_was_taken_out_is_no_longer_declared_either(plan: Run, run_module: Run, machine: Machine) -> None:
+    uuid = machine.gpus[1].uuid
+    run_module(gpu_mig, devices=[uuid], mode="enabled", layout=SMALL)
+    with imitated_nvml.fake(["RTX 4090"]):
+        found = plan({"device": "all", "users": "team"})
+    assert found["mig"] == [{"changed": True, "devices": [uuid], "mode": "unchanged", "persist": "none"}]
+
+
 def test_the_choice_is_judged_beside_the_plan(plan: Run, machine: Machine) -> None:
     found = plan({"device": "all", "users": "strangers"})
     assert [(row["id"], row["status"]) for row in found["findings"]] == [
@@ -132,6 +140,8 @@ def test_check_mode_before_the_binding_is_there_fails_nothing(
     assert (found["known"], found["changed"]) == (False, False)
     assert any("known once it is" in text for text in found["warnings"])
     assert plan({"device": "all", "persistence": True})["failed"]
+    # Taken away already, by a run that was ended before its end.
+    assert plan()["known"] is False
 
 
 def test_mps_without_its_program_is_refused(plan: Run, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
