@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_boot as boot
@@ -18,15 +17,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_files import ByCard
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_apply import NOT_THERE, Failed, Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_record import NAME
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Nvml, wait_for_driver
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 # The name under which gpu_mode asks for this file to be what boot runs; it has to import it, so that Ansible sends it along.
 PROGRAM = "_gpu_mode_boot"
-# Seconds for a driver that udev is loading.
-PATIENCE = 30
-_NOT_YET = ("DRIVER_NOT_LOADED", "NOT_READY")
 
 
 def run(command: list[str]) -> tuple[int, str, str]:
@@ -36,19 +32,6 @@ def run(command: list[str]) -> tuple[int, str, str]:
         # A card that needs a program which is not there is no reason to leave the others.
         return NOT_THERE, "", str(error)
     return done.returncode, done.stdout, done.stderr
-
-
-def wait_for_driver(seconds: float) -> None:
-    """:raises NvmlError: NVML cannot be asked, also not later."""
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            with Nvml():
-                return
-        except NvmlError as error:
-            if error.name not in _NOT_YET or time.monotonic() > end:
-                raise
-        time.sleep(1)
 
 
 def bring_back(host: Host, declared: ByCard) -> t.Iterator[tuple[bool, str]]:
@@ -73,7 +56,7 @@ def main(root: str = "/") -> int:
     tree = Tree(root)
     try:
         declared = boot.read_declared(tree, NAME)
-        wait_for_driver(PATIENCE)
+        wait_for_driver()
         with Nvml() as nvml:
             told = list(bring_back(Host(nvml, tree, run), declared))
     except (NvmlError, Refusal) as error:

@@ -10,20 +10,16 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_boot as boot
 from ansible_collections.rigwright.workstation.plugins.module_utils import _mig_run
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Nvml, wait_for_driver
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 # The name under which a module asks for this file to be what boot runs; it has to import it, so that Ansible sends it along.
 PROGRAM = "_mig_boot"
-# Seconds for a driver that udev is loading.
-PATIENCE = 30
-_NOT_YET = ("DRIVER_NOT_LOADED", "NOT_READY")
 
 
 class Host:
@@ -52,19 +48,6 @@ def say(text: str) -> None:
     os.write(1, f"{text}\n".encode())
 
 
-def wait_for_driver(seconds: float) -> None:
-    """:raises NvmlError: NVML cannot be asked, also not later."""
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            with Nvml():
-                return
-        except NvmlError as error:
-            if error.name not in _NOT_YET or time.monotonic() > end:
-                raise
-        time.sleep(1)
-
-
 def bring_back(params: dict[str, t.Any], root: str) -> None:
     """One GPU, which is a transaction of its own.
 
@@ -83,7 +66,7 @@ def main(root: str = "/") -> int:
     status = 0
     try:
         declared = boot.read_declared(Tree(root), _mig_run.NAME)
-        wait_for_driver(PATIENCE)
+        wait_for_driver()
     except (NvmlError, Refusal) as error:
         say(str(error))
         return 1

@@ -65,15 +65,20 @@ def _request(spec: t.Mapping[str, t.Any], where: str) -> Request:
         raise Refusal(f"{where}: mig-devices without mig-enabled; set mig-enabled: true")
     for name, count in instances.items():
         parse_name(str(name))
-        if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        if not _is_number(count) or count < 0:
             raise Refusal(f"{where}.mig-devices: {name}: {count!r} is no count")
     layout = tuple({"profile": str(name), "count": count} for name, count in instances.items() if count)
     return Request("enabled" if enabled else "disabled", layout)
 
 
+def _is_number(value: object) -> bool:
+    """To Python true and false are numbers as well."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _indices(spec: t.Mapping[str, t.Any], devices: t.Mapping[int, str], where: str) -> list[int]:
     named = spec.get("devices", "all")
-    if named != "all" and not (isinstance(named, list) and all(type(index) is int for index in named)):
+    if named != "all" and not (isinstance(named, list) and all(_is_number(index) for index in named)):
         raise Refusal(f"{where}.devices: has to be `all` or a list of indices")
     unknown = [str(index) for index in named if index not in devices] if named != "all" else []
     if unknown:
@@ -82,7 +87,7 @@ def _indices(spec: t.Mapping[str, t.Any], devices: t.Mapping[int, str], where: s
     filters = filters if isinstance(filters, list) else [filters]
     try:
         # Without quotes 0x233010de is a number already to YAML.
-        ids = {one if type(one) is int else int(str(one), 16) for one in filters}
+        ids = {one if _is_number(one) else int(str(one), 16) for one in filters}
     except ValueError:
         raise Refusal(f"{where}.device-filter: ids are written as 0x233010de, device before vendor") from None
     return [

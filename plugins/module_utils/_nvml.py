@@ -18,6 +18,7 @@ import importlib.util
 import os
 import re
 import sys
+import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import (
@@ -65,6 +66,10 @@ if t.TYPE_CHECKING:
 
 # nvmlValueType_t of nvml.h: the member of the union that a field's value is in.
 _MEMBERS = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal", 6: "usVal"}
+
+# Seconds for a driver that is being loaded, and what NVML says until then.
+PATIENCE = 30
+_NOT_YET = ("DRIVER_NOT_LOADED", "NOT_READY")
 
 _PCI_ADDRESS = re.compile(r"(?:([0-9a-f]{4}|[0-9a-f]{8}):)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])", re.IGNORECASE)
 
@@ -186,6 +191,22 @@ class Nvml:
         if card.problem:
             raise card.problem
         return card
+
+
+def wait_for_driver() -> None:
+    """At boot, when udev may still be loading it.
+
+    :raises NvmlError: NVML cannot be asked, also not later.
+    """
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            with Nvml():
+                return
+        except NvmlError as error:
+            if error.name not in _NOT_YET or time.monotonic() > end:
+                raise
+        time.sleep(1)
 
 
 def _value_of(row: t.Any) -> t.Any | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils import _boot_program, _gpu_boot, _mig_boot
+from ansible_collections.rigwright.workstation.plugins.module_utils import _boot_program, _gpu_boot, _mig_boot, _nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._mig_apply import Request
 from ansible_collections.rigwright.workstation.plugins.module_utils._mig_request import parameters
 
@@ -91,8 +91,8 @@ def test_a_change_that_needs_a_reset_which_is_not_allowed_is_a_failure(
 def test_without_a_driver_it_fails_with_the_reason(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(_mig_boot, "PATIENCE", 0)
-    monkeypatch.setattr(_mig_boot.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(_nvml, "PATIENCE", 0)
+    monkeypatch.setattr(_nvml.time, "sleep", lambda seconds: None)
     with fake(["H200"]) as machine:
         declare(tmp_path, (machine.gpus[0].uuid, layout("7g.141gb")))
         machine.unload_driver() if name == "DRIVER_NOT_LOADED" else machine.upgrade_library("590.48.01")

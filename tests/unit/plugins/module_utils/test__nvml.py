@@ -16,6 +16,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Card, Nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
 
+from harness import imitated_nvml
+
 LOST = pynvml.NVML_ERROR_GPU_IS_LOST
 CARDS = [
     Card(object(), 0, "GPU-aaaa", "0000:41:00.0", "NVIDIA H200"),
@@ -189,3 +191,22 @@ def test_the_uuid_of_a_mig_instance_is_no_gpu() -> None:
 def test_a_host_without_gpus_says_where_to_look() -> None:
     with pytest.raises(Refusal, match="NVML shows no GPU at all: gpu_host_info"):
         _nvml.find_card([], "0")
+
+
+def test_a_driver_that_udev_is_still_loading_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    with imitated_nvml.fake(["H100"]) as machine:
+        machine.unload_driver()
+        monkeypatch.setattr(_nvml.time, "sleep", lambda _seconds: machine.reload_driver())
+        _nvml.wait_for_driver()
+        machine.unload_driver()
+        monkeypatch.setattr(_nvml, "PATIENCE", -1)
+        with pytest.raises(NvmlError, match="DRIVER_NOT_LOADED"):
+            _nvml.wait_for_driver()
+
+
+def test_a_mismatch_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_nvml.time, "sleep", lambda _seconds: pytest.fail("waited"))
+    with imitated_nvml.fake(["H100"]) as machine:
+        machine.upgrade_library("590.48.01")
+        with pytest.raises(NvmlError, match="LIB_RM_VERSION_MISMATCH"):
+            _nvml.wait_for_driver()
