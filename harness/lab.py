@@ -9,6 +9,7 @@ runs go side by side with RIGWRIGHT_SANDBOX=77 for one of them, and neither sees
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import json
 import os
@@ -135,3 +136,14 @@ def address_of(inventory: Path, host: str, rest: object) -> ipaddress.IPv4Addres
         raise Refusal(
             f'{inventory}: sandbox_host of {host} is {rest!r}, and must be the rest of its address in quotes, as "1.10"'
         ) from None
+
+
+def looked_up(name: str) -> dict[str, str]:
+    """What group_vars/sandbox.yml looks up, as it is now. Ansible does so anew for every task of every host."""
+    known_hosts = STATE / f"{name}.known_hosts"
+    text = known_hosts.read_text().rstrip() if known_hosts.exists() else ""
+    return {
+        "sandbox_number": str(NUMBER),
+        "sandbox_cache": str(STATE),
+        "sandbox_generation": hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:8],
+    }

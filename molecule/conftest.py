@@ -118,7 +118,8 @@ def apply(scenario: str) -> Callable[..., Result]:
         # A folder of its own: only this user can look into it, and it goes at once.
         with tempfile.TemporaryDirectory() as folder:
             extra, report = Path(folder, "variables.json"), Path(folder, "report.json")
-            extra.write_text(json.dumps({"apply_role": role, "apply_hosts": hosts, **(variables or {})}))
+            asked = {"apply_role": role, "apply_hosts": hosts, **lab.looked_up("molecule"), **(variables or {})}
+            extra.write_text(json.dumps(asked))
             rc, output = playbook.run(
                 [
                     *("molecule/shared/apply.yml", "--inventory", str(LAB.inventory), "--extra-vars", f"@{extra}"),

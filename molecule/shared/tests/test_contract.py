@@ -63,11 +63,35 @@ def life(apply: Callable, scenario: str) -> Life:
     return Life(apply, scenario)
 
 
-def test_the_second_run_changes_and_restarts_nothing(life: Life, targets: list[Machine], scenario: str) -> None:
-    life.given("present")
-    before = [(fingerprint.of(target), fingerprint.service_starts(target)) for target in targets]
+@pytest.fixture
+def told_beforehand(
+    life: Life, targets: list[Machine], scenario: str, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], None]:
+    """Bring about a state, and prove that check mode has said what that changed."""
+    # One plain line of JSON for each result.
+    monkeypatch.setenv("ANSIBLE_CALLBACK_RESULT_FORMAT", "json")
+    monkeypatch.setenv("ANSIBLE_CALLBACK_FORMAT_PRETTY", "false")
 
-    second = life.run("present")
+    def prove(state: str) -> None:
+        rehearsal = life.run(state, "-v", check=True)
+        real = life.run(state, "-v")
+
+        unforeseen = BEYOND_CHECK_MODE.get(scenario, {})
+        for target in targets:
+            told, done = (sorted(changes(result.output, target.host.name)) for result in (rehearsal, real))
+            assert done
+            assert told == [line for line in done if not any(re.search(pattern, line) for pattern in unforeseen)]
+
+    return prove
+
+
+def test_the_second_run_changes_and_restarts_nothing(life: Life, targets: list[Machine], scenario: str) -> None:
+    # The role's own tests may have left something to do, once.
+    for _run in range(2):
+        before = [(fingerprint.of(target), fingerprint.service_starts(target)) for target in targets]
+        second = life.run("present")
+        if set(second.changed().values()) == {0}:
+            break
 
     assert set(second.changed().values()) == {0}
     for target, (state, starts) in zip(targets, before, strict=True):
@@ -79,6 +103,12 @@ def test_the_second_run_changes_and_restarts_nothing(life: Life, targets: list[M
 def test_check_mode_finds_nothing_to_change_after_a_run(life: Life) -> None:
     life.given("present")
     assert set(life.run("present", check=True).changed().values()) == {0}
+
+
+@pytest.mark.of_states
+def test_check_mode_tells_beforehand_what_taking_the_role_away_changes(life: Life, told_beforehand: Callable) -> None:
+    life.given("present")
+    told_beforehand("absent")
 
 
 @pytest.mark.of_states
@@ -96,20 +126,6 @@ def test_absent_gives_the_host_back(life: Life, targets: list[Machine]) -> None:
 
 
 @pytest.mark.of_states
-@pytest.mark.parametrize(("before", "after"), [("absent", "present"), ("present", "absent")])
-def test_check_mode_tells_beforehand_what_a_run_changes(
-    life: Life, targets: list[Machine], scenario: str, before: str, after: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    life.given(before)
-    # One plain line of JSON for each result.
-    monkeypatch.setenv("ANSIBLE_CALLBACK_RESULT_FORMAT", "json")
-    monkeypatch.setenv("ANSIBLE_CALLBACK_FORMAT_PRETTY", "false")
-
-    rehearsal = life.run(after, "-v", check=True)
-    real = life.run(after, "-v")
-
-    unforeseen = BEYOND_CHECK_MODE.get(scenario, {})
-    for target in targets:
-        told, done = (sorted(changes(result.output, target.host.name)) for result in (rehearsal, real))
-        assert done
-        assert told == [line for line in done if not any(re.search(pattern, line) for pattern in unforeseen)]
+def test_check_mode_tells_beforehand_what_the_first_run_changes(life: Life, told_beforehand: Callable) -> None:
+    life.given("absent")
+    told_beforehand("present")
