@@ -31,6 +31,10 @@ PRIORITIES = {NORMAL: 0, BELOW_NORMAL: 1}
 PROTOCOL_3_DRIVER = 615
 # Volta: clients have address spaces of their own, percentages and limits. (7.0 is Volta: who compares with 7.5 takes a V100 for older.)
 VOLTA = (7, 0)
+# H100, H200. Under these percentages matrix products in bf16 were right on an H200; under 20, 30, 40, 60, 65, 70, 75 and 80 they were wrong
+# (docs/measurements/gpu_percentages_h200.json: driver 580.159.04, PyTorch 2.11 with CUDA 13.0; docs/gpu_sharing.md).
+HOPPER = (9, 0)
+FOUND_RIGHT = (10, 50, 90, 100)
 CLIENTS_PER_DEVICE = {True: 48, False: 16}
 # unix(7): what a socket's path may be long. A daemon beyond it starts, and ends without a word.
 SUN_PATH = 107
@@ -350,6 +354,7 @@ class _Reader:
                 f"its socket {socket} has {len(socket.encode())} bytes and a socket may have {SUN_PATH}; take a shorter pipe_root",
             )
         self.advise(daemon, devices, request.get("clients"))
+        self.doubt(daemon, devices)
 
     def advise(self, daemon: Daemon, devices: t.Sequence[Device], clients: int | None) -> None:
         if not clients:
@@ -361,4 +366,18 @@ class _Reader:
         if not daemon.partitions and daemon.percentage != best and (daemon.percentage or 100) != best:
             self.made.advice.append(
                 f"{daemon.name}: NVIDIA advises {best} % for {clients} clients, 100 / (0.5 n); it is {daemon.percentage or 100} %"
+            )
+
+    def doubt(self, daemon: Daemon, devices: t.Sequence[Device]) -> None:
+        """A wrong result comes without an error, and the client that proves a daemon computes none."""
+        if not any(device.capability == HOPPER for device in devices):
+            return
+        # What was measured is a whole card: an instance of MIG has other numbers of multiprocessors.
+        right = (100,) if any(device.parent for device in devices) else FOUND_RIGHT
+        asked = {daemon.percentage, *(one.percentage for one in daemon.namespaces)} - {None, *right}
+        for percentage in sorted(t.cast("set[int]", asked)):
+            self.made.advice.append(
+                f"{self.name}: {percentage} % is none of those under which matrix products were found right on Hopper"
+                f" ({', '.join(map(str, right))} %), and a wrong one gives no error: compare results with those under 100 % first"
+                " (docs/gpu_sharing.md)"
             )

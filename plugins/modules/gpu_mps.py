@@ -74,6 +74,8 @@ options:
       active_thread_percentage:
         description:
           - Most of the multiprocessors that a client may use, 1 to 100. A ceiling and no reservation. Unset means 100.
+          - On Hopper most percentages made matrix products wrong, without an error. Compare results with those under 100 before you rely on
+            one (RV(advice), C(docs/gpu_sharing.md)).
         type: int
       memory_limits:
         description:

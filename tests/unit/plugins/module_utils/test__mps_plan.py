@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -179,10 +180,41 @@ def test_nvidia_advises_100_by_half_of_the_clients(clients: int, percentage: int
 
 
 def test_another_percentage_than_the_advised_one_is_told_and_done() -> None:
-    made = read(clients=4, active_thread_percentage=25)
+    ampere = dataclasses.replace(H200, name="NVIDIA A100", capability=(8, 0))
+    made = read(ampere, clients=4, active_thread_percentage=25)
     assert (made.refusals, made.advice) == ([], ["team: NVIDIA advises 50 % for 4 clients, 100 / (0.5 n); it is 25 %"])
     assert read(clients=4, active_thread_percentage=50).advice == []
     assert read(clients=2).advice == []
+
+
+@pytest.mark.parametrize("percentage", [20, 30, 40, 60, 65, 70, 75, 80])
+def test_a_percentage_that_made_matrix_products_wrong_on_an_h200_is_told_and_done(percentage: int) -> None:
+    made = read(active_thread_percentage=percentage)
+    (text,) = made.advice
+    assert (made.refusals, made.daemons[0].percentage) == ([], percentage)
+    assert text.startswith(f"team: {percentage} % is none") and "10, 50, 90, 100 %" in text
+
+
+@pytest.mark.parametrize("percentage", [None, 10, 50, 90, 100])
+def test_nothing_is_told_of_a_percentage_under_which_they_were_right(percentage: int | None) -> None:
+    assert read(active_thread_percentage=percentage).advice == []
+
+
+@pytest.mark.parametrize("capability", [(8, 0), (10, 0), None])
+def test_nothing_is_told_of_percentages_on_cards_where_nobody_has_measured(capability: tuple[int, int] | None) -> None:
+    assert read(dataclasses.replace(H200, capability=capability), active_thread_percentage=70).advice == []
+
+
+def test_a_percentage_of_an_instance_was_not_measured() -> None:
+    (text,) = read(DIVIDED, INSTANCE, devices=[MIG], active_thread_percentage=50).advice
+    assert "on Hopper (100 %)" in text
+    assert read(DIVIDED, INSTANCE, devices=[MIG], active_thread_percentage=100).advice == []
+
+
+def test_percentages_of_namespaces_are_told_once_each() -> None:
+    namespaces = [{"name": "a", "active_thread_percentage": 70}, {"name": "b"}, {"name": "c"}]
+    made = read(driver="615.10", namespaces=namespaces, active_thread_percentage=20)
+    assert [text.split(" is ")[0] for text in made.advice] == ["team: 20 %", "team: 70 %"]
 
 
 def test_a_limit_above_the_memory_is_told() -> None:
