@@ -31,7 +31,7 @@ def test_a_fact_may_be_another_or_gone_and_programs_see_that_it_changed() -> Non
 @pytest.mark.parametrize(
     ("words", "asked"),
     [
-        (["--dmesg", "--boot", "--grep=NVRM"], "--identifier=kernel --boot --grep=NVRM"),
+        (["--dmesg", "--boot", "--grep=NVRM"], "--identifier=kernel --grep=NVRM"),
         (["--unit", "a b.service"], "--unit a b.service"),
     ],
 )
