@@ -217,7 +217,8 @@ def test_a_daemon_of_somebody_else_on_the_same_directory_is_left_alone(machine: 
 def test_a_memory_limit_that_names_an_invisible_gpu_is_refused_before_anything_is_started(machine: Machine) -> None:
     result = machine.run({**TEAM, "memory_limits": {A: "2G", B: "2G"}})
     assert "would drop all its limits" in result["refusals"][0]
-    assert machine.mps.daemons() == [] and not (machine.mps.folder / "etc").exists()
+    waited_for(lambda: not machine.mps.daemons())
+    assert not (machine.mps.folder / "etc").exists()
 
 
 @pytest.mark.parametrize("option", ["pipe_root", "log_root", "config_root"])
@@ -225,7 +226,7 @@ def test_a_directory_that_is_not_absolute_is_refused(machine: Machine, option: s
     assert machine.run(TEAM, **{option: "run/x"})["refusals"] == [
         f"{option}: run/x is not absolute; write the whole path"
     ]
-    assert machine.mps.daemons() == []
+    waited_for(lambda: not machine.mps.daemons())
 
 
 def test_all_that_is_wrong_is_told_at_once(machine: Machine) -> None:
@@ -448,7 +449,7 @@ def test_the_stop_of_the_unit_really_stops_the_daemon(systemd: Machine) -> None:
     systemd.run(TEAM)
     result = systemd.run({**TEAM, "state": "absent"})
     assert result["daemons"][0]["actions"] == ["stop", "disable"]
-    assert systemd.mps.daemons() == []
+    waited_for(lambda: not systemd.mps.daemons())
     # Nor is a directory left that held its files alone.
     assert not [path for folder in ("units", "etc") for path in systemd.mps.folder.glob(f"{folder}*")]
     assert not systemd.run({**TEAM, "state": "absent"})["changed"]
