@@ -378,6 +378,7 @@ int nvmlGpuInstanceDestroy(Device instance)
 	return SUCCESS;
 }
 
+/* Where the mode is off there are none of a profile that the card has. It is no error. */
 int nvmlDeviceGetGpuInstances(Device device, unsigned id, Device *target, unsigned *count)
 {
 	Instance list[INSTANCES_MOST];
@@ -385,8 +386,10 @@ int nvmlDeviceGetGpuInstances(Device device, unsigned id, Device *target, unsign
 	int found, index;
 	ENTER(device, GPU);
 	profile = profile_of(device->gpu, id);
-	if (!enabled(device->gpu) || !target || !count || profile == PROFILES)
-		return enabled(device->gpu) ? INVALID_ARGUMENT : NOT_SUPPORTED;
+	if (!gpu_fact(device->gpu, "mig.mode"))
+		return NOT_SUPPORTED;
+	if (!target || !count || profile == PROFILES)
+		return INVALID_ARGUMENT;
 	found = instances(device->gpu, "gi.", list);
 	for (*count = 0, index = 0; index < found; index++)
 		if (list[index].profile == profile)

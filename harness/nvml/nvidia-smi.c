@@ -166,6 +166,12 @@ static void field_choice(const char *tag, Device device, unsigned id, const char
 
 /* --- A GPU --- */
 
+/* nvidia-smi rounds what is used down, and what is free or reserved up: the recordings show it. */
+static u64 mib_up(u64 bytes)
+{
+	return (bytes + (1 << 20) - 1) >> 20;
+}
+
 static void show_memory(Device device)
 {
 	struct { unsigned version; u64 total, reserved, free, used; } memory = {.version = VERSION(memory, 2)};
@@ -173,9 +179,9 @@ static void show_memory(Device device)
 
 	begin("fb_memory_usage");
 	with_unit("total", result, memory.total >> 20, " MiB");
-	with_unit("reserved", result, memory.reserved >> 20, " MiB");
+	with_unit("reserved", result, mib_up(memory.reserved), " MiB");
 	with_unit("used", result, memory.used >> 20, " MiB");
-	with_unit("free", result, memory.free >> 20, " MiB");
+	with_unit("free", result, mib_up(memory.free), " MiB");
 	end("fb_memory_usage");
 }
 
@@ -187,7 +193,7 @@ static void show_bar1(Device device)
 	begin("bar1_memory_usage");
 	with_unit("total", result, memory.total >> 20, " MiB");
 	with_unit("used", result, memory.used >> 20, " MiB");
-	with_unit("free", result, memory.free >> 20, " MiB");
+	with_unit("free", result, mib_up(memory.free), " MiB");
 	end("bar1_memory_usage");
 }
 

@@ -191,7 +191,7 @@ gpus:
       verdict: passed
       problems: []
       notes: []
-      tests: {copy: {value: 4300.0, unit: gb_s, ceiling: 4800.0, efficiency: 0.9, wrong: 0}}
+      tests: {copy: {value: 4300.0, unit: gb_s, ceiling: 4814.3, efficiency: 0.8932, wrong: 0}}
 findings:
   description: One for each GPU, as M(rigwright.workstation.finding) takes them. V(slower) and V(not_measured) are warnings.
   returned: success
@@ -200,7 +200,7 @@ findings:
   sample:
     - id: gpu_accept.GPU-8f2c1a90-5d3e-4b7a-9c61-2e0f4d7b8a15
       status: pass
-      evidence: "NVIDIA H200, passed: copy 4300 gb_s (87%)"
+      evidence: "NVIDIA H200, passed: copy 4300 gb_s (89%)"
       remedy: ""
 """
 

@@ -32,7 +32,7 @@ def card(**changes: Any) -> Facts:
         "compute_capability": "9.0",
         "driver": "580.159.04",
         "compute": {"sm_count": 132},
-        "memory": {"bus_width_bits": 6144},
+        "memory": {"bus_width_bits": 6016},
         "pcie": {"max_generation": 5, "max_width": 16},
         "power": {"enforced_limit_w": 700, "default_limit_w": 700},
         "modes": {"mig": {"current": False}, "compute_mode": "default"},

@@ -39,9 +39,9 @@ def test_a_healthy_card_passes_and_its_efficiencies_are_told():
     found = report()
 
     assert (found["verdict"], found["problems"], found["notes"]) == ("passed", [], [])
-    # 132 multiprocessors x 4096 x 1700 MHz = 919.1 TFLOPS; 2 x 3201 MHz x 6144 bit = 4916.7 GB/s; 16 lanes of 3.938 GB/s
+    # 132 multiprocessors x 4096 x 1700 MHz = 919.1 TFLOPS; 2 x 3201 MHz x 6016 bit = 4814.3 GB/s; 16 lanes of 3.938 GB/s
     found_ceilings = [found["tests"][test]["ceiling"] for test in ("matmul_bf16", "copy", "h2d")]
-    assert found_ceilings == pytest.approx([919.14, 4916.7, 63.0], rel=1e-3)
+    assert found_ceilings == pytest.approx([919.14, 4814.3, 63.0], rel=1e-3)
     assert found["tests"]["matmul_bf16"]["efficiency"] == pytest.approx(780 / 919.142, abs=1e-4)
 
 
@@ -86,7 +86,7 @@ def test_heat_in_few_samples_is_none():
     assert found["verdict"] == "passed"
 
 
-@pytest.mark.parametrize(("test", "value"), [("copy", 4100), ("h2d", 46), ("d2h", 46)])
+@pytest.mark.parametrize(("test", "value"), [("copy", 4080), ("h2d", 46), ("d2h", 46)])
 def test_a_slow_memory_and_a_slow_bus_are_found(test: str, value: float):
     assert evidence(report({test: value})) == [("hardware", test)]
 
@@ -143,7 +143,7 @@ def test_a_floor_of_dcgm_that_is_wrong_by_its_unit_cannot_happen(
     name: str, told: Facts, clock: int, floor_of_dcgm: float
 ):
     """diag-skus.yaml.in has floors for these that a card with a tenth of its bandwidth would pass (GB/s here)."""
-    memory = told.get("memory", {"bus_width_bits": 6144})
+    memory = told.get("memory", {"bus_width_bits": 6016})
     full = 2 * clock * memory["bus_width_bits"] / 8 / 1000
 
     assert report({"copy": full / 2}, told=told, memory_clock_mhz=clock)["verdict"] == "hardware"
