@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.hardware import module
+
 pytestmark = pytest.mark.gpu
 
 ROOT = Path(__file__).parents[2]
@@ -68,26 +70,7 @@ def test_the_module_gives_the_same_verdict(tmp_path):
     if importlib.util.find_spec("ansible") is None:
         pytest.skip("no Ansible here: the measuring itself is tested above")
     arguments = {"python": PYTHON, "quick": True, "windows": 1, "directory": str(tmp_path), "user": "root"}
-    command = [
-        sys.executable,
-        "-m",
-        "ansible",
-        "adhoc",
-        "localhost",
-        "--one-line",
-        "-m",
-        "rigwright.workstation.gpu_accept",
-    ]
-    done = subprocess.run(
-        [*command, "-a", json.dumps(arguments)],
-        cwd=ROOT,
-        env=os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    result = json.loads(done.stdout.partition(" => ")[2])
+    result = module.told("gpu_accept", arguments)
     assert result["verdict"] == "passed", result
     assert result["changed"]
 

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.hardware import module
 
 pytestmark = pytest.mark.gpu
 
@@ -27,22 +26,7 @@ ACTIONS = {
 
 
 def look(state: Path) -> dict[str, Any]:
-    arguments = json.dumps({"state_file": str(state), "remember": True})
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "ansible", "adhoc", "localhost", "--one-line"),
-            *("-e", f"ansible_python_interpreter={sys.executable}"),
-            *("-m", "rigwright.workstation.gpu_health", "-a", arguments),
-        ],
-        cwd=ROOT,
-        env=os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    told: dict[str, Any] = json.loads(done.stdout.partition(" => ")[2])
-    return told
+    return module.told("gpu_health", {"state_file": str(state), "remember": True})
 
 
 @pytest.fixture(scope="session")

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.hardware import module
 
 pytestmark = pytest.mark.gpu
 
@@ -22,31 +22,9 @@ HOLDER = (
 )
 
 
-def gather() -> dict:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "ansible",
-            "adhoc",
-            "localhost",
-            "--one-line",
-            "-m",
-            "rigwright.workstation.gpu_host_info",
-        ],
-        cwd=ROOT,
-        env=os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(done.stdout.partition(" => ")[2])
-
-
 @pytest.fixture(scope="session")
 def info() -> dict:
-    return gather()
+    return module.told("gpu_host_info")
 
 
 @pytest.fixture(scope="session")
@@ -89,6 +67,6 @@ def test_who_has_the_gpu_open_is_named():
         try:
             assert holder.stdout is not None
             assert holder.stdout.readline() == "open\n"
-            assert holder.pid in [process["pid"] for process in gather()["holders"]]
+            assert holder.pid in [process["pid"] for process in module.told("gpu_host_info")["holders"]]
         finally:
             holder.kill()

@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.hardware import module
 
 pytestmark = pytest.mark.gpu
 
@@ -42,29 +40,12 @@ SAME: list[tuple[str, str, Callable[[str], Any]]] = [
 ]
 
 
-def gather() -> tuple[dict[str, Any], float]:
-    """What the module says, and the seconds from its start to its answer, Ansible's own included."""
-    start = time.monotonic()
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "ansible", "adhoc", "localhost", "--one-line"),
-            *("-e", f"ansible_python_interpreter={sys.executable}", "-m", "rigwright.workstation.gpu_info"),
-        ],
-        cwd=ROOT,
-        env=os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(done.stdout.partition(" => ")[2]), time.monotonic() - start
-
-
 @pytest.fixture(scope="session")
 def info() -> dict[str, Any]:
-    told, seconds = gather()
-    print(f"gpu_info: {len(told['gpus'])} GPUs, {seconds:.2f} s with Ansible's start\n{json.dumps(told, indent=1)}")
-    return told
+    start = time.monotonic()
+    answer = module.told("gpu_info")
+    print(f"gpu_info: {len(answer['gpus'])} GPUs, {time.monotonic() - start:.2f} s with Ansible's start")
+    return answer
 
 
 def value(told: dict[str, Any], path: str) -> Any:

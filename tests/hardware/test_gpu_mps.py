@@ -8,7 +8,6 @@ real daemon answers is left there as mps_transcript.txt. The tests build on one 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -21,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.hardware import module
 
 pytestmark = pytest.mark.gpu
 
@@ -72,23 +73,9 @@ class Site:
         places = {f"{key}_root": str(self.folder / key) for key in ("pipe", "log", "config")}
         places["pipe_root"] = str(self.folder / "run")
         request: dict[str, Any] = {"daemons": [{**self.daemon, **changes}], "manager": "none", **places, **of_module}
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "ansible", "adhoc", "localhost", "--one-line", *options),
-                *("-e", f"ansible_python_interpreter={sys.executable}"),
-                *("-m", "rigwright.workstation.gpu_mps", "-a", json.dumps(request)),
-            ],
-            cwd=ROOT,
-            env={**self.environment, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=180,
-        )
-        print(done.stdout, done.stderr)
-        assert (done.returncode == 0) is succeeds, done.stdout + done.stderr
-        result: dict[str, Any] = json.loads(done.stdout.partition(" => ")[2].splitlines()[0])
-        return result
+        answer = module.ask("gpu_mps", request, *options, env=self.environment, limit_s=180)
+        assert (answer.rc == 0) is succeeds, answer.output
+        return answer.result
 
     def ask(self, command: str) -> str:
         """The real daemon, past the module; what it answers is kept word for word."""

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.hardware import module
+
 pytestmark = pytest.mark.gpu
 
 ROOT = Path(__file__).parents[2]
@@ -72,20 +74,9 @@ def test_a_gpu_that_is_hidden_is_missed():
 def findings(**environment: str) -> dict[str, dict[str, str]]:
     """What the module finds on this machine, by id."""
     request = {"program": PROGRAM.read_text(), "environments": [{"name": "here", "python": PYTHON}], "timeout_s": 240}
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "ansible", "adhoc", "localhost", "--one-line"),
-            *("-m", "rigwright.workstation.smoke_test", "-a", json.dumps(request)),
-        ],
-        cwd=ROOT,
-        env=os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"} | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    print(done.stdout, done.stderr)
-    assert done.returncode == 0
-    return {finding["id"]: finding for finding in json.loads(done.stdout.partition(" => ")[2])["findings"]}
+    answer = module.ask("smoke_test", request, env=os.environ | environment)
+    assert answer.rc == 0
+    return {finding["id"]: finding for finding in answer.result["findings"]}
 
 
 def test_the_module_finds_the_gpu_at_work(nvidia_smi):
