@@ -36,7 +36,7 @@ def ask(
         [
             *(sys.executable, "-m", "ansible", "adhoc", "localhost", "--one-line", *options),
             *("-e", f"ansible_python_interpreter={sys.executable}"),
-            *("-m", f"rigwright.workstation.{name}", "-a", json.dumps(arguments or {})),
+            *("-m", f"rigwright.workstation.{name}", *(["-a", json.dumps(arguments)] if arguments else [])),
         ],
         cwd=ROOT,
         env={**env, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
