@@ -28,10 +28,10 @@ def ask(
     name: str,
     arguments: Mapping[str, Any] | None = None,
     *options: str,
-    env: Mapping[str, str] = os.environ,
+    env: Mapping[str, str] | None = None,
     limit_s: float | None = None,
 ) -> Answer:
-    """Run a module of the collection in this Python, which has what modules need, with this environment, for so long at most."""
+    """Run a module of the collection in this Python, which has what modules need, in this environment, for so long at most."""
     done = subprocess.run(
         [
             *(sys.executable, "-m", "ansible", "adhoc", "localhost", "--one-line", *options),
@@ -39,7 +39,11 @@ def ask(
             *("-m", f"rigwright.workstation.{name}", *(["-a", json.dumps(arguments)] if arguments else [])),
         ],
         cwd=ROOT,
-        env={**env, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
+        env={
+            **(os.environ if env is None else env),
+            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "ANSIBLE_NOCOLOR": "1",
+        },
         capture_output=True,
         text=True,
         check=False,
