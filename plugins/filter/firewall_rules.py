@@ -1,0 +1,75 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: firewall_rules
+short_description: What a role opens in the firewall, as a file for nftables
+version_added: 0.1.0
+author: The Rigwright engineers (@rigwright)
+description:
+  - Makes the content of C(/etc/nftables.d/rigwright/<role>.nft), which a role that serves others puts among its C(config_files).
+  - The role P(rigwright.workstation.firewall#role) has these files read into its table. Without it they say what they say, and do nothing.
+  - The same request always gives the same text. Networks and ports that overlap are joined, since nftables refuses them as conflicts.
+positional: _input, networks, service
+options:
+  _input:
+    description:
+      - The ports, each with C(port) and C(protocol).
+      - C(port) is a number or a range such as C(6000-6010), C(protocol) is C(tcp) or C(udp).
+    type: list
+    elements: dict
+    required: true
+  networks:
+    description:
+      - Who may come, as networks in CIDR notation or addresses, IPv4 and IPv6.
+      - An empty list opens nothing; C(0.0.0.0/0) and C(::/0) are everybody.
+    type: list
+    elements: str
+    required: true
+  service:
+    description: Whose ports they are. It stands beside each rule in C(nft list ruleset).
+    type: str
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Configure Samba
+  rigwright.workstation.config_files:
+    name: samba
+    directories:
+      - path: /etc/nftables.d
+      - path: /etc/nftables.d/rigwright
+    files:
+      - path: /etc/nftables.d/rigwright/samba.nft
+        content: "{{ [{'port': 445, 'protocol': 'tcp'}] | rigwright.workstation.firewall_rules(samba_networks, 'samba') }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The text of the file. It ends with a newline.
+  type: str
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.rigwright.workstation.plugins.module_utils import _firewall_rules
+
+
+def firewall_rules(ports: Sequence[Mapping[str, Any]], networks: Sequence[str], service: str) -> str:
+    """The file of one service."""
+    try:
+        return _firewall_rules.fragment(ports, networks, service)
+    except ValueError as error:
+        raise AnsibleFilterError(f"firewall_rules: {error}") from error
+
+
+class FilterModule:
+    """Filters of this collection."""
+
+    def filters(self) -> dict[str, Any]:
+        return {"firewall_rules": firewall_rules}
