@@ -187,7 +187,8 @@ class Host:
     ``settled`` says that nobody has written to daemon.json since dockerd started; ``refusal`` are dockerd's words about the
     options as they would be; ``sources`` are the files that already give apt Docker's repository. ``left`` is there where a docker
     is installed and does not run; ``config_kind`` says what lies at daemon.json that is no file; ``available`` are the versions
-    that apt knows of the package that is asked for in a version, empty where it was not asked.
+    that apt knows of the package that is asked for in a version, empty where it was not asked. ``containerd_stored`` counts the layers
+    that lie with containerd: a docker whose images lie in its own data root has none there.
     """
 
     packages: t.Mapping[str, Package]
@@ -199,6 +200,7 @@ class Host:
     containerd_config: str | None = None
     containerd_original: str | None = None
     containerd_managed: bool = False
+    containerd_stored: int = 0
     places: t.Mapping[str, Place] = dataclasses.field(default_factory=dict)
     networks: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     unknown_users: t.Sequence[str] = ()
@@ -292,6 +294,11 @@ def containerd_root_of(text: str | None) -> str:
     own = re.split(r"^\s*\[", text or "", maxsplit=1, flags=re.MULTILINE)[0]
     found = re.search(r"""^\s*root\s*=\s*["']([^"']*)["']""", own, re.MULTILINE)
     return found[1] if found else CONTAINERD_ROOT
+
+
+def layers_of(config: str | None) -> str:
+    """Where containerd with this configuration keeps what it has pulled: docker's images, where docker stores them with containerd."""
+    return f"{containerd_root_of(config)}/io.containerd.content.v1.content/blobs/sha256"
 
 
 def with_containerd_root(text: str | None, root: str) -> str:
@@ -470,13 +477,16 @@ def _move_faults(
         "docker_data_root": options.get("data-root", DATA_ROOT),
         "docker_containerd_root": given.get("docker_containerd_root", containerd_root_of(unmanaged)),
     }
-    stored = (host.daemon or host.left or Left()).stored
+    in_docker = (host.daemon or host.left or Left()).stored
+    stored = {
+        "docker_data_root": f"{in_docker} containers and images" if in_docker else "",
+        "docker_containerd_root": f"{host.containerd_stored} layers" if host.containerd_stored else "",
+    }
     for variable, now in current_roots(host).items():
-        if stored and now != coming[variable] and not params["allow_disruption"]:
+        if stored[variable] and now != coming[variable] and not params["allow_disruption"]:
             yield fault(
                 variable,
-                f"comes to {coming[variable]}, and docker has {stored} containers and images in {now},"
-                " which it would no longer see",
+                f"comes to {coming[variable]}, and docker has {stored[variable]} in {now}, which it would no longer see",
                 "move them first (docs/docker.md), or set docker_allow_disruption to leave them behind",
             )
 

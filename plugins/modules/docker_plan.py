@@ -516,6 +516,7 @@ def read_host(
     brought = read_json(tree, docker.BROUGHT)
     # A path that is none is refused by itself.
     paths = [path for path in docker.roots(params).values() if path.startswith("/")]
+    containerd_config = tree.text(docker.CONTAINERD_CONFIG) if tree.exists(docker.CONTAINERD_CONFIG) else None
     return docker.Host(
         packages=packages,
         config=config,
@@ -525,7 +526,8 @@ def read_host(
         settled=not (there and daemon and os.lstat(tree.at(docker.DAEMON_JSON)).st_ctime >= daemon.started),
         memory=read_memory(tree),
         parts={**read_parts(tree), **docker.coming_parts(params["coming_parts"])},
-        containerd_config=tree.text(docker.CONTAINERD_CONFIG) if tree.exists(docker.CONTAINERD_CONFIG) else None,
+        containerd_config=containerd_config,
+        containerd_stored=len(tree.names(docker.layers_of(containerd_config))),
         containerd_original=original_text(records, docker.CONTAINERD_CONFIG),
         containerd_managed=docker.CONTAINERD_CONFIG in records,
         places={path: read_place(path, mounts) for path in paths},

@@ -325,7 +325,17 @@ def test_data_of_a_docker_that_does_not_run_is_not_left_behind_either() -> None:
     problems = dict(faults(host, data_root="/data/docker"))
     assert "2 containers and images in /var/lib/docker" in problems["docker_data_root"]
     there = dataclasses.replace(host, left=docker.Left("/data/docker", stored=2))
-    assert "docker_data_root" not in dict(faults(there, data_root="/data/docker"))
+    assert faults(there, data_root="/data/docker") == []
+
+
+def test_containerds_directory_may_change_where_docker_keeps_its_images_itself() -> None:
+    places = {"/data/docker": Place("/data"), "/data/containerd": Place("/data")}
+    host = Host(packages=DEBIAN13, places=places, daemon=Daemon(root="/data/docker", stored=3))
+    assert faults(host, data_root="/data/docker") == []
+    with_containerd = dataclasses.replace(host, containerd_stored=5)
+    ((variable, problem),) = faults(with_containerd, data_root="/data/docker")
+    assert variable == "docker_containerd_root"
+    assert "5 layers in /var/lib/containerd" in problem
 
 
 def test_absent_is_refused_while_containers_run_on_without_docker() -> None:
@@ -364,6 +374,7 @@ def test_stored_data_is_not_left_behind_where_the_directory_is_no_longer_named()
         host,
         containerd_config='root = "/data/containerd"\n',
         containerd_managed=True,
+        containerd_stored=5,
         daemon=Daemon(root="/data/docker", stored=3),
     )
 
