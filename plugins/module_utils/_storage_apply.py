@@ -93,6 +93,10 @@ class Host:
             for part in disk.partitions:
                 self.must(["wipefs", "--all", "--quiet", part.path])
             self.must(["wipefs", "--all", "--quiet", disk.path])
+            if disk.partitions:
+                # Whoever makes a file system on the whole disk leaves the kernel its old partitions.
+                self.run(["partx", "--delete", disk.path])
+                self.settle()
         if work.table:
             command = ["sfdisk", "--quiet", "--wipe", "always", "--wipe-partitions", "always", disk.path]
             self.must(command, data=table(work))

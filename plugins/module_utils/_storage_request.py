@@ -290,6 +290,11 @@ def read_directories(
                     f"put {USER} into the path, as {path}/{USER}, and name the users in storage_users",
                 )
             )
+    shared = {name: normal(value) for name, value in environment.items() if USER not in value and name not in PRIVATE}
+    for name, path in sorted(shared.items()):
+        if path.startswith("/") and path not in found:
+            problem = f"has {name} at {path}, which no entry of storage_directories makes"
+            refused.append(refusal("storage_environment", problem, "name it there, with the group that shares it"))
     refused += list(_exchangeable(found, entries))
     for path, directory in found.items():
         entry = mount_of(path, entries)

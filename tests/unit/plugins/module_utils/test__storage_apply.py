@@ -198,6 +198,20 @@ def test_other_options_are_put_in_force_once(machine: Machine) -> None:
     assert todo(machine.plan(options=["nodev"])) == []
 
 
+def test_a_wipe_takes_the_old_partitions_from_the_kernel_as_well(machine: Machine) -> None:
+    table = Content(table="gpt", table_id="theirs", blank=False)
+    parts = (Device("/dev/sdb1", 10**10), Device("/dev/sdb2", 10**10))
+    machine.disk = dataclasses.replace(machine.disk, content=table, partitions=parts)
+    machine.apply(machine.plan(wipe=True))
+    assert machine.commands[:4] == [
+        "wipefs --all --quiet /dev/sdb1",
+        "wipefs --all --quiet /dev/sdb2",
+        "wipefs --all --quiet /dev/sdb",
+        "partx --delete /dev/sdb",
+    ]
+    assert todo(machine.plan(wipe=True)) == []
+
+
 @pytest.mark.parametrize(
     ("fs", "words"),
     [

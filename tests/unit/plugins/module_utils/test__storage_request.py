@@ -148,8 +148,9 @@ def test_what_would_share_a_token_or_code_is_refused(name: str) -> None:
     assert f"storage_environment has one {name} for all users" in directories([], {name: "/data/x"})[1]
 
 
-def test_datasets_may_be_shared() -> None:
-    assert directories([], {"HF_HUB_CACHE": "/data/hub"}) == ([], "")
+def test_datasets_may_be_shared_in_a_directory_that_is_made() -> None:
+    assert directories([{"path": "/data/hub"}], {"HF_HUB_CACHE": "/data/hub/"})[1] == ""
+    assert "which no entry of storage_directories makes" in directories([], {"HF_HUB_CACHE": "/data/hub"})[1]
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_apply as apply
+from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_directories as directories
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_look as look
 from ansible_collections.rigwright.workstation.plugins.module_utils._disk_facts import Content, Disk
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage_plan import Facts
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage_plan import Facts, Mounted
 from ansible_collections.rigwright.workstation.plugins.modules import storage_disks
 
 Run = Callable[..., dict[str, Any]]
@@ -27,12 +29,13 @@ def storage(run_module: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(apply, "RECORD", f"{tmp_path}/disks.json")
     monkeypatch.setattr(look, "FSTAB", f"{tmp_path}/fstab")
 
-    def run(disk: Disk = EMPTY, **params: Any) -> dict[str, Any]:
+    def run(disk: Disk = EMPTY, commands: Mapping[str, Any] | None = None, **params: Any) -> dict[str, Any]:
         def facts(_run: Any, _entries: Sequence[Any], record: dict[str, Any]) -> Facts:
-            return Facts((disk,), record=record)
+            mounted = {mount: Mounted(disk.path, frozenset(["prjquota"])) for mount in disk.mounts}
+            return Facts((disk,), mounted=mounted, record=record)
 
         monkeypatch.setattr(look, "facts", facts)
-        return run_module(storage_disks, commands={}, **params)
+        return run_module(storage_disks, commands=commands or {}, **params)
 
     return run
 
@@ -100,3 +103,55 @@ def test_absent_asks_for_nothing_and_leaves_nothing_to_do_where_nothing_was_made
 def test_a_damaged_record_is_refused(storage: Run, tmp_path: Path) -> None:
     (tmp_path / "disks.json").write_text("{")
     assert "is damaged" in storage(disks=[DATA])["msg"]
+
+
+# --- Directories on a disk that is mounted ---
+
+QUOTA = "xfs_quota -x -f -c 'report -p -b -n -N' "
+
+
+@pytest.fixture
+def mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    """A disk that is as it is to be, whose directories belong to projects."""
+    monkeypatch.setattr(storage_disks.shutil, "which", lambda name, path: f"/usr/sbin/{name}")
+    (tmp_path / "data").mkdir()
+    return lambda **more: {"serial": "B", "mount": str(tmp_path / "data"), "label": "data", "partition": False, **more}
+
+
+def on(mount: str) -> Disk:
+    return dataclasses.replace(
+        EMPTY, content=Content(kind="ext4", label="data", uuid="u", blank=False), mounts=(mount,)
+    )
+
+
+def test_a_directory_as_declared_is_left_alone_and_a_limit_that_differs_is_told(
+    storage: Run, mounted: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = mounted(quota=True)
+    path = f"{row['mount']}/x"
+    monkeypatch.setattr(
+        directories, "read", lambda _path: directories.State(os.getuid(), os.getgid(), 0o755, project=1000)
+    )
+    monkeypatch.setattr(
+        storage_disks, "number", lambda tag, _name: os.getuid() if tag == storage_disks.acl.USER else os.getgid()
+    )
+    for limit, due in (("1024", []), ("2048", [path])):
+        told = storage(
+            on(row["mount"]),
+            {QUOTA + row["mount"]: (0, f"#1000 0 0 {limit} 00 [--------]\n", "")},
+            state="planned",
+            disks=[row],
+            directories=[{"path": path, "quota": "1M"}],
+        )
+        assert [one for one in told["changed_paths"] if one == path] == due
+
+
+def test_a_directory_that_is_a_link_is_refused(
+    storage: Run, mounted: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    row = mounted()
+    (tmp_path / "data/x").symlink_to("/etc")
+    told = storage(on(row["mount"]), state="planned", disks=[row], directories=[{"path": f"{row['mount']}/x"}])
+    assert [one["problem"] for one in told["requirements"]] == [
+        f"has {row['mount']}/x, and a part of it is a link or no directory"
+    ]
