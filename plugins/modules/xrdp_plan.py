@@ -300,6 +300,10 @@ def read(path: str) -> str:
         return ""
 
 
+def moment() -> datetime.datetime:
+    return datetime.datetime.now(datetime.timezone.utc)
+
+
 def names_in(directory: str) -> list[str]:
     with contextlib.suppress(FileNotFoundError):
         return sorted(name.rpartition(".")[0] for name in os.listdir(directory) if name.endswith(".desktop"))
@@ -451,7 +455,7 @@ class Host:
             )
         if public.strip() != found.public_key.strip():
             return xrdp_plan.Certificate("does not belong to its key: that is another one's")
-        now = datetime.datetime.now(datetime.timezone.utc)
+        now = moment()
         start = re.search(r"^notBefore=(.+)Z$", out, re.MULTILINE)
         begins = datetime.datetime.fromisoformat(start[1]).replace(tzinfo=datetime.timezone.utc) if start else now
         if found.not_after <= now:

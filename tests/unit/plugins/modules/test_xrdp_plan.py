@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import os
 import subprocess
@@ -222,11 +223,16 @@ def test_an_own_certificate_is_accepted_and_its_key_shows_nowhere(planned: Run, 
     assert secret not in str(host.commands)
 
 
-def test_a_certificate_that_has_ended_is_refused(planned: Run, tmp_path: Path) -> None:
-    cert, key = make_certificate(tmp_path, "-days", "-2")
+@pytest.mark.parametrize(("days", "words"), [(40, "has ended on "), (-40, "begins on ")])
+def test_a_certificate_that_has_ended_or_not_begun_is_refused(
+    planned: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int, words: str
+) -> None:
+    cert, key = make_certificate(tmp_path, "-days", "30")
+    then = xrdp_plan.moment() + datetime.timedelta(days=days)
+    monkeypatch.setattr(xrdp_plan, "moment", lambda: then)
     result = planned(tls_cert_content=cert, tls_key_content=key)
     assert variables(result) == ["xrdp_tls_cert_content"]
-    assert "has ended on " in result["requirements"][0]["problem"]
+    assert words in result["requirements"][0]["problem"]
 
 
 def test_a_certificate_with_the_key_of_another_is_refused(planned: Run, tmp_path: Path) -> None:
