@@ -545,21 +545,16 @@ def copied_target(source: Source, entry: Entry) -> str:
 
 
 def write_small(path: str, text: str, durable: bool = False) -> None:
-    """Put a file in place at once or not at all."""
-    staged = f"{path}.{secrets.token_hex(4)}~"
-    fd = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o660)
+    """Put a file in place at once or not at all. Its staging name is a fixed one: what killed processes leave does not add up."""
+    staged = f"{path}~"
+    fd = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o660)
     try:
-        try:
-            write_all(fd, memoryview(text.encode("utf-8")), 0)
-            if durable:
-                os.fsync(fd)
-        finally:
-            os.close(fd)
-        os.rename(staged, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(staged)
-        raise
+        write_all(fd, memoryview(text.encode("utf-8")), 0)
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.rename(staged, path)
     if durable:
         sync_folder(os.path.dirname(path))
 
@@ -1201,8 +1196,8 @@ class Cache:
 
     def ask_for_room(self, need: int) -> None:
         """Have root's service remove what other users own."""
-        path = self.at("requests", f"{os.getpid()}-{secrets.token_hex(4)}")
-        write_small(path, str(need))
+        path = self.at("requests", f"{need}-{os.getpid()}-{secrets.token_hex(4)}")
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o660))
         end = time.monotonic() + SERVICE_S
         try:
             while os.path.lexists(path):
@@ -1412,8 +1407,8 @@ class Making:
         if self.stage:
             with contextlib.suppress(OSError):
                 remove_tree(self.stage, "data")
-            with contextlib.suppress(OSError), self.cache.lock(self.source.set, "lock"):
-                self.cache.close_set(self.source.set)
+        with contextlib.suppress(OSError), self.cache.lock(self.source.set, "lock"):
+            self.cache.close_set(self.source.set)
 
     def read_expected(self, entries: list[Entry]) -> None:
         """Which SHA-256 files are to have: by --expect, by --sums or by the source's own list."""
@@ -1531,8 +1526,6 @@ class Making:
             os.link(self.place(first), self.place(entry), follow_symlinks=False)
             self.digests[entry.path] = self.digests[first.path]
             self.check_sum(entry)
-        for path, target in self.targets.items():
-            self.check_link(path, target)
         sync_tree(self.stage)
         if self.full:
             small = [entry for entry in files if entry.size < LARGE]
@@ -1639,6 +1632,8 @@ class Making:
     def finish(self, seen: Seen) -> Held:
         """Make it a copy, if the source is still what it was."""
         self.unchanged(seen)
+        for path, target in self.targets.items():
+            self.check_link(path, target)
         folder_mode = self.settings.modes[1]
         for entry in seen.entries:
             if entry.kind == "folder":
@@ -1948,6 +1943,20 @@ def unpin(args: argparse.Namespace) -> Exit:
     return Exit.DONE
 
 
+def release(args: argparse.Namespace) -> Exit:
+    """Give up leases of `get` before their process ends."""
+    cache = open_cache(args)
+    pid = args.pid or os.getppid()
+    for dataset in chosen(cache, args.sources):
+        folder = cache.at("sets", dataset.set, "leases")
+        with cache.lock(dataset.set, "lock"):
+            for name in names_in(folder):
+                lease = Lease.read(name)
+                if lease and (lease.pid, lease.namespace) == (pid, pid_namespace()):
+                    os.unlink(os.path.join(folder, name))
+    return Exit.DONE
+
+
 def status(args: argparse.Namespace) -> Exit:
     cache = open_cache(args)
     datasets = chosen(cache, args.sources)
@@ -2042,11 +2051,11 @@ def evict(args: argparse.Namespace) -> Exit:
 
     with cache.room():
         for name in names_in(cache.at("requests")) if args.requests else []:
-            wanted = read_small(cache.at("requests", name)) or ""
-            if re.fullmatch(r"\d{1,18}", wanted.strip(), re.ASCII):
+            wanted = re.match(r"\d{1,18}(?=-)", name, re.ASCII)
+            if wanted:
                 # The user hears from its own attempt when there is no room still.
                 with contextlib.suppress(NoRoom):
-                    cache.make_room(int(wanted), told)
+                    cache.make_room(int(wanted[0]), told)
             with contextlib.suppress(OSError):
                 os.unlink(cache.at("requests", name))
         if args.dry_run:
@@ -2217,9 +2226,13 @@ def parser() -> argparse.ArgumentParser:
     for name, work, words in (
         ("pin", pin, "never evict it"),
         ("unpin", unpin, "let it be evicted again"),
+        ("release", release, "end what `get` keeps for a process before that ends"),
         ("rm", remove, "remove its copies"),
     ):
-        command(name, work, words).add_argument("sources", nargs="+", metavar="SOURCE")
+        made = command(name, work, words)
+        made.add_argument("sources", nargs="+", metavar="SOURCE")
+        if name == "release":
+            made.add_argument("--pid", type=int, help="the process (default: the caller)")
     made = command("status", status, "what there is: size, last use, state, pin, users")
     made.add_argument("sources", nargs="*", metavar="SOURCE")
     made.add_argument("--json", action="store_true", help="for programs")
