@@ -39,6 +39,8 @@ UNDO = "rigwright-firewall-undo"
 UNDONE = "undone"
 INCLUDE = re.compile(r'^[ \t]*include "([^"]+)"[ \t]*$', re.MULTILINE)
 NOT_THERE = 127
+# Where nft and iptables lie, which the PATH of a user who has become root may not name.
+PROGRAMS = "/usr/sbin"
 
 Run = t.Callable[[list[str]], tuple[int, str, str]]
 

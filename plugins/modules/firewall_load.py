@@ -57,9 +57,14 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+goes_back_after:
+  description: Seconds after which the rules before come back, unless the change is confirmed.
+  returned: O(state=loaded)
+  type: int
 """
 
 import contextlib
+import functools
 import os
 import shutil
 
@@ -100,7 +105,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     state = module.params["state"]
-    loader = load.Loader(module.run_command, Tree(ROOT))
+    loader = load.Loader(functools.partial(module.run_command, path_prefix=load.PROGRAMS), Tree(ROOT))
     changed = state == "loaded" or (state == "absent" and is_there(module, loader))
     if module.check_mode:
         module.exit_json(changed=changed)
@@ -116,7 +121,7 @@ def main() -> None:
             remove(module, loader)
     except load.Failed as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=changed)
+    module.exit_json(changed=changed, **({"goes_back_after": module.params["seconds"]} if state == "loaded" else {}))
 
 
 if __name__ == "__main__":

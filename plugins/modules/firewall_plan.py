@@ -114,6 +114,7 @@ findings:
 import contextlib
 import fcntl
 import fnmatch
+import functools
 import json
 import os
 import socket
@@ -172,8 +173,9 @@ class Reader:
 
     def __init__(self, module: AnsibleModule, tree: Tree) -> None:
         self.module, self.tree = module, tree
+        self.run = functools.partial(module.run_command, path_prefix=load.PROGRAMS)
         self.installed = module.get_bin_path("nft") is not None
-        self.loader = load.Loader(module.run_command, tree)
+        self.loader = load.Loader(self.run, tree)
 
     def host(self, request: table.Request, texts: t.Sequence[str]) -> tuple[str, plan.Host]:
         """The first of the texts that the kernel takes, and the host with it."""
@@ -217,7 +219,7 @@ class Reader:
 
     def units(self) -> dict[str, dict[str, str]]:
         asked = "--property=Id,Names,ActiveState,UnitFileState,NeedDaemonReload"
-        _rc, out, _err = self.module.run_command(["systemctl", "show", asked, *ASKED], check_rc=True)
+        _rc, out, _err = self.run(["systemctl", "show", asked, *ASKED], check_rc=True)
         return {
             name: {key: values[0] for key, values in properties.items()}
             for name, properties in parse_show(out, ASKED).items()
@@ -226,7 +228,7 @@ class Reader:
     def no_kernel(self) -> str:
         if not self.installed:
             return ""
-        rc, _out, err = self.module.run_command(["nft", "list", "tables"])
+        rc, _out, err = self.run(["nft", "list", "tables"])
         return str(err).strip() if rc else ""
 
     def try_out(self, text: str, ports: t.Sequence[int]) -> tuple[list[t.Any] | None, str]:
@@ -238,7 +240,7 @@ class Reader:
             for path, content in ((opened, table.ssh_text(ports)), (rules, text.replace(table.SSH, opened))):
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(content)
-            rc, out, err = self.module.run_command(["unshare", "--net", "sh", "-c", TRIAL, "sh", rules])
+            rc, out, err = self.run(["unshare", "--net", "sh", "-c", TRIAL, "sh", rules])
         if rc == 0:
             return load.comparable(out), ""
         # Before it stands by which include nft has come there, after it the line itself.
@@ -258,7 +260,7 @@ class Reader:
         has_iptables = self.module.get_bin_path("iptables") is not None
         asked = [["iptables", "--wait", "--table", "nat", "--list-rules", "DOCKER"]] if has_iptables else []
         asked += [["nft", "list", "table", "ip", "docker-bridges"]] if self.installed else []
-        return all(self.module.run_command(command)[0] != 0 for command in asked)
+        return all(self.run(command)[0] != 0 for command in asked)
 
 
 def main() -> None:
