@@ -348,6 +348,11 @@ def requirements(params: Params, seen: Seen, decision: Decision) -> list[Fault]:
     ]
 
 
+def gnome_requirements(params: Params, seen: Seen) -> list[Fault]:
+    """Those that count as well where GNOME serves its own desktop."""
+    return [*request.faults(params), *_certificate_faults(params, seen)]
+
+
 def _absence_faults(params: Params, seen: Seen) -> list[Fault]:
     if not (seen.managed and open_sessions(seen)) or params["allow_disruption"]:
         return []
@@ -428,6 +433,12 @@ def findings(params: Params, seen: Seen, decision: Decision) -> list[dict[str, s
     if seen.certificate:
         found.append(_certificate_finding(params, seen.certificate))
     return found
+
+
+def gnome_findings(params: Params, seen: Seen, decision: Decision) -> list[dict[str, str]]:
+    """Those that count as well where GNOME serves its own desktop."""
+    found = [_finding("backend", "pass", f"{decision.backend}: {decision.reason}")]
+    return found + ([_certificate_finding(params, seen.certificate)] if seen.certificate else [])
 
 
 def _finding(name: str, status: str, evidence: str, remedy: str = "") -> dict[str, str]:

@@ -21,6 +21,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._config_file
     Wanted,
     read_state,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._gnome_remote_desktop import Settings
 from ansible_collections.rigwright.workstation.plugins.modules import xrdp_plan
 
 Run = Callable[..., dict[str, Any]]
@@ -185,6 +186,81 @@ def test_who_sits_at_the_machine_is_told(planned: Run, host: Host) -> None:
     )
     told = {finding["id"]: finding["evidence"] for finding in planned()["findings"]}
     assert told["xrdp.console"].startswith("alice is logged in")
+
+
+# --- GNOME's own remote login ---
+
+GNOME: dict[str, Any] = {
+    "backend": "gnome",
+    "machine_password": "Wonder-1and again",
+    "gnome_packages": ["gnome-remote-desktop", "openbox"],
+}
+REMOTE_SESSION = "Name=alice\nRemote=yes\nService=gdm-password\nType=wayland\nClass=user\n"
+
+
+def found_grdctl(settings: Settings) -> SimpleNamespace:
+    return SimpleNamespace(settings=lambda: settings)
+
+
+def test_gnome_is_planned_with_packages_of_its_own_and_no_file_of_xrdp(planned: Run) -> None:
+    result = planned(**GNOME)
+    assert (result["backend"], result["missing"], result["files"]) == ("gnome", ["gnome-remote-desktop"], [])
+    assert [unit["name"] for unit in result["units"]] == ["gdm.service", "gnome-remote-desktop.service"]
+    assert result["groups"] == [] and result["requirements"] == []
+    assert result["gnome_configured"] is False
+    assert "Wonder" not in str(result)
+
+
+def test_gnome_that_is_told_all_of_it_is_configured(planned: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate, key = planned(**GNOME)["certificate"]
+    told = Settings(True, 3389, certificate, key, "workstation", GNOME["machine_password"])
+    monkeypatch.setattr(xrdp_plan._grdctl, "find", lambda _run: found_grdctl(told))
+    assert planned(**GNOME)["gnome_configured"] is True
+    assert planned(**GNOME, port=3390)["gnome_configured"] is False
+
+
+def test_a_session_of_gnomes_holds_off_a_restart(planned: Run, host: Host) -> None:
+    host.sessions = REMOTE_SESSION
+    result = planned(**GNOME)
+    assert result["sessions"] == ["alice"]
+    assert result["units"][-1]["may_restart"] is False
+
+
+def test_a_request_that_gnome_cannot_serve_is_refused(planned: Run) -> None:
+    assert variables(planned(backend="gnome")) == ["xrdp_machine_password"]
+    assert variables(planned(**GNOME, gnome_login=False)) == ["remote_desktop_backend"]
+    assert variables(planned(**GNOME, networks=["here"])) == ["xrdp_networks"]
+
+
+def have_managed(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """As after a run that has put this file in place."""
+    monkeypatch.setattr(xrdp_plan, "Store", lambda _name: SimpleNamespace(load=lambda: {path: None}))
+
+
+def test_what_was_done_for_xrdp_is_taken_back(planned: Run, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    have_managed(monkeypatch, plan.DROP_IN)
+    host.write(plan.RECORD, '{"group": "xrdp-users", "made": true, "added": ["alice"]}')
+    monkeypatch.setattr(xrdp_plan, "members", lambda _name: ["alice"])
+    result = planned(**GNOME)
+    assert [(unit["name"], unit.get("state", "started")) for unit in result["units"]] == [
+        ("xrdp.service", "stopped"),
+        ("xrdp-sesman.service", "stopped"),
+        ("gdm.service", "started"),
+        ("gnome-remote-desktop.service", "started"),
+    ]
+    assert result["groups"] == [{"name": "xrdp-users", "state": "absent"}]
+
+
+@pytest.mark.parametrize("request_", [{}, {"state": "absent"}, {**GNOME, "state": "absent"}])
+def test_gnomes_remote_login_is_not_taken_from_who_is_logged_in(
+    planned: Run, host: Host, monkeypatch: pytest.MonkeyPatch, request_: dict[str, Any]
+) -> None:
+    have_managed(monkeypatch, xrdp_plan.xrdp_gnome.DROP_IN)
+    host.sessions = REMOTE_SESSION
+    assert variables(planned(**request_)) == ["xrdp_state"]
+    host.sessions = ""
+    result = planned(**request_)
+    assert (result["requirements"], result["gnome_managed"]) == ([], True)
 
 
 # --- The user's own certificate ---
