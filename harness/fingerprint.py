@@ -39,6 +39,13 @@ for name in os.listdir("/var/lib/dpkg/info"):
             for path in paths.read().splitlines():
                 owners["/usr" + path if path.startswith("/lib/") else path].add(name[: -len(".list")].split(":")[0])
 
+# Files that a package has made from a template of its own, and not unpacked (ucf(1)).
+if os.path.exists("/var/lib/ucf/registry"):
+    with open("/var/lib/ucf/registry") as registry:
+        for line in registry:
+            package, path = line.split(None, 1)
+            owners[path.strip()].add(package)
+
 def packages(*paths):
     for path in paths:
         # What enables a unit is a link to a file of the package.

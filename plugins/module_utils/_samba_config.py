@@ -160,7 +160,7 @@ def listen_section(params: Params) -> Section:
     return {"smb ports": str(params["port"]), **({} if params["networks"] else alone)}
 
 
-def global_section(params: Params, networks: t.Iterable[Network], announced: bool) -> Section:
+def global_section(params: Params, networks: t.Iterable[Network]) -> Section:
     return {
         "workgroup": params["workgroup"],
         "server string": params["server_string"],
@@ -178,7 +178,8 @@ def global_section(params: Params, networks: t.Iterable[Network], announced: boo
         "unix password sync": "no",
         "hosts allow": host_list(networks),
         "disable netbios": "yes",
-        "multicast dns register": "yes" if announced else "no",
+        # smbd would do so only when it starts: avahi has a file of its own.
+        "multicast dns register": "no",
         "load printers": "no",
         "printing": "bsd",
         "printcap name": "/dev/null",
@@ -206,8 +207,6 @@ def share_section(params: Params, share: Params, mount: str) -> Section:
         mode = int(share["mode"], 8)
         section.update({"create mask": f"{mode & 0o666:04o}", "force create mode": f"{mode & 0o660:04o}"})
         section.update({"directory mask": f"{mode:04o}", "force directory mode": f"{mode & 0o2770:04o}"})
-    if share["default_acl"]:
-        section["inherit acls"] = "yes"
     if mount:
         # Without its disk the share is refused, when a client comes: smbd has the others, and this one as soon as it is mounted.
         section.update({"root preexec": f'{MOUNTPOINT} -q -- "{mount}"', "root preexec close": "yes"})

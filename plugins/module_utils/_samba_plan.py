@@ -54,6 +54,7 @@ class Seen:
 
     ``mounts``: where a disk has to be mounted, by the share's path; ``mounted``: those of these where it is. ``modules``: the VFS
     modules that Samba has, None where it is not installed. ``unknown``: what testparm ignores. ``doors``: what would let somebody in.
+    ``check``: nothing is done, and what an earlier role makes is not there.
     """
 
     uids: t.Mapping[str, int]
@@ -70,7 +71,7 @@ class Seen:
     accounts: t.Mapping[str, users.Account] = dataclasses.field(default_factory=dict)
     record: t.Collection[str] = ()
     connected: t.Collection[str] = ()
-    stock_units: t.Collection[str] = ()
+    check: bool = False
 
 
 def fault(variable: str, problem: str, remedy: str) -> Fault:
@@ -122,8 +123,24 @@ def faults(params: Params) -> t.Iterator[Fault]:
             f"has two shares of a name: {', '.join(twice)}",
             "give each a name of its own; capitals and blanks make no difference",
         )
+    yield from _path_twice_faults(params)
     for share in params["shares"]:
         yield from _share_faults(params, share)
+
+
+def _path_twice_faults(params: Params) -> t.Iterator[Fault]:
+    """A directory has one owner, whatever number of shares it is."""
+    rights: dict[str, set[tuple[t.Any, ...]]] = {}
+    for share in params["shares"]:
+        asked = (share["owner"], share["group"], share["mode"], share["default_acl"])
+        if any(asked):
+            rights.setdefault(os.path.normpath(share["path"]), set()).add(asked)
+    for path in sorted(path for path, asked in rights.items() if len(asked) > 1):
+        yield fault(
+            "samba_shares",
+            f"gives {path} different rights in two shares",
+            "set the same owner, group, mode and default_acl in both, or in one alone",
+        )
 
 
 def _global_faults(params: Params) -> t.Iterator[Fault]:
@@ -345,7 +362,7 @@ def _path_faults(params: Params, share: Params, seen: Seen, roots: t.Sequence[st
             f"shares {where} outside of {', '.join(params['allowed_roots'])}",
             "move the data there, or add the directory above it to samba_allowed_roots",
         )
-    elif path not in seen.directories and seen.mounts.get(path, "") in ("", *seen.mounted):
+    elif path not in seen.directories and not seen.check and seen.mounts.get(path, "") in ("", *seen.mounted):
         yield fault(
             variable, f"shares {where} which is no directory", "make it first (ansible.builtin.file), or mend the path"
         )

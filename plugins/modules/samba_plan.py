@@ -21,6 +21,8 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
+    details:
+      - A directory that is missing is no reason to refuse there, as an earlier role may be about to make it.
   diff_mode:
     support: none
     details:
@@ -348,7 +350,7 @@ class Planner:
         mounts = self._mounts()
         windows = self.params["discovery"] == "wsdd" or (self.params["discovery"] == "auto" and bool(self.networks))
         macos = config.macos(self.params) and bool(self.networks)
-        texts = self._texts(mounts, macos)
+        texts = self._texts(mounts)
         # What is wrong by itself is not tried: testparm would only say so again.
         seen = self._look(mounts, "".join(texts) if not wrong else "")
         wrong += samba_plan.host_faults(self.params, seen) if present else []
@@ -414,9 +416,9 @@ class Planner:
         }
         return {path: mount for path, mount in found.items() if mount}
 
-    def _texts(self, mounts: t.Mapping[str, str], announced: bool) -> tuple[str, str]:
+    def _texts(self, mounts: t.Mapping[str, str]) -> tuple[str, str]:
         """smb.conf without its first comment and its sockets, and these."""
-        sections = [config.text_of("global", config.global_section(self.params, self.networks, announced))]
+        sections = [config.text_of("global", config.global_section(self.params, self.networks))]
         sections += [
             config.text_of(share["name"], config.share_section(self.params, share, mounts.get(share["path"], "")))
             for share in self.params["shares"]
@@ -438,6 +440,7 @@ class Planner:
             accounts=self._accounts(),
             record=self._record(users.RECORD) or (),
             connected=self.host.connected(self.params["port"]),
+            check=self.module.check_mode,
             **tried,
         )
 

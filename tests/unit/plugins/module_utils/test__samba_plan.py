@@ -126,6 +126,12 @@ def test_two_shares_of_a_name_are_refused_whatever_the_capitals() -> None:
     assert "has two shares of a name: Data, data" in faults(shares=[DATA, {**DATA, "name": "Data"}])[0]
 
 
+def test_one_directory_with_different_rights_in_two_shares_is_refused() -> None:
+    shares = [{**DATA, "mode": "2775"}, {**DATA, "name": "other", "mode": "2750", "path": "/data//sets/"}]
+    assert "gives /data/sets different rights in two shares" in faults(shares=shares)[0]
+    assert faults(shares=[shares[0], {**DATA, "name": "other"}]) == []
+
+
 def test_who_may_write_and_not_enter_is_refused() -> None:
     users = [{"name": "alice", "password": "x"}, {"name": "carol", "password": "y"}]
     assert "lets carol write, and not in" in faults(users=users, shares=[{**DATA, "write_list": ["carol"]}])[0]
@@ -161,6 +167,7 @@ def test_a_directory_may_be_missing_with_its_disk_and_not_without() -> None:
     away: dict[str, Any] = {"directories": (), "mounts": {"/data/sets": "/data"}}
     assert on_host(**away) == []
     assert "which is no directory" in on_host(**away, mounted=["/data"])[0]
+    assert on_host(**away, mounted=["/data"], check=True) == [], "an earlier role may be about to make it"
 
 
 @pytest.mark.parametrize(
