@@ -14,7 +14,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gnome_remote_desktop as remote
 
-INSTALL = "install the package gnome-remote-desktop, 46 or later"
+INSTALL = "install the package gnome-remote-desktop, 47 or later"
 SESSION = ("Name", "Remote", "Service", "Type", "Class")
 
 # As AnsibleModule.run_command.

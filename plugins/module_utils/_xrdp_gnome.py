@@ -97,7 +97,7 @@ def faults(params: Params, seen: Seen) -> list[Table]:
         found.append(
             _fault(
                 "remote_desktop_backend",
-                "is gnome, and GNOME of this release has no remote login: that came with GNOME 46",
+                "is gnome, whose remote login can be set up without showing its password from GNOME 47 on; this release has an older one",
                 "leave it at auto, which takes xrdp here",
             )
         )

@@ -59,7 +59,7 @@ options:
       - Without a TPM the daemon keeps it as it is, in a file that its own account alone can read.
     type: str
 requirements:
-  - GNOME Remote Desktop 46 or later, with C(grdctl).
+  - GNOME Remote Desktop 47 or later, with C(grdctl). That of 46 takes a password as an argument alone, and is refused by its own words.
 notes:
   - The daemon reads O(port), O(user) and O(password) when it starts. Until C(gnome-remote-desktop.service) is restarted it goes on at
     the old port and accepts the old password.

@@ -73,7 +73,7 @@ options:
     elements: str
     default: []
   gnome_login:
-    description: Whether GNOME of this release has a remote login, which came with GNOME 46.
+    description: Whether GNOME of this release has a remote login that can be set up without showing its password, as from GNOME 47 on.
     type: bool
     default: true
   machine_user:

@@ -45,7 +45,7 @@ def test_what_a_failed_command_printed_is_not_told_for_a_password_may_be_in_it()
 
 
 def test_an_older_grdctl_is_told_from_one_that_knows_remote_login() -> None:
-    with pytest.raises(GrdctlError, match="install the package gnome-remote-desktop, 46 or later"):
+    with pytest.raises(GrdctlError, match="install the package gnome-remote-desktop, 47 or later"):
         Grdctl(Terminal((0, "Usage: grdctl [OPTIONS...] COMMAND\n", "")), HOME).settings()
 
 

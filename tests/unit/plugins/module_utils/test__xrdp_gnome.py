@@ -43,7 +43,7 @@ def test_a_whole_request_is_accepted() -> None:
 @pytest.mark.parametrize(
     ("params", "variable", "problem"),
     [
-        ({"gnome_login": False}, "remote_desktop_backend", "GNOME of this release has no remote login"),
+        ({"gnome_login": False}, "remote_desktop_backend", "from GNOME 47 on"),
         ({"machine_password": ""}, "xrdp_machine_password", "is missing"),
         ({"machine_password": "elevenchars"}, "xrdp_machine_password", "is shorter than 12 characters"),
         ({"machine_password": "twelve chars\n1"}, "xrdp_machine_password", "has a line break"),
