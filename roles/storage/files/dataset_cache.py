@@ -59,6 +59,7 @@ BLOCK = 4096
 DEEPEST = 256
 # Two changes within one tick of the kernel's clock (4 to 10 ms) leave the same times behind.
 TICK_NS = 50_000_000
+LOOKS = 20
 POLL_S = 0.1
 SERVICE_S = 120.0
 CACHEDIR_TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Copies of datasets, made by dataset-cache.\n"
@@ -438,7 +439,7 @@ def source_failed(path: str, error: OSError) -> Failed:
 
 def look(top: str, keep: bool) -> Seen:
     """Look at a source; with *keep*, remember its entries."""
-    while True:
+    for _attempt in range(LOOKS):
         found, entries = Fingerprint(), []
         try:
             for entry in walk(top):
@@ -451,6 +452,7 @@ def look(top: str, keep: bool) -> Seen:
         if not 0 <= time.time_ns() - found.newest < TICK_NS:
             return Seen(found.hash.hexdigest(), entries)
         time.sleep(TICK_NS / 1e9)
+    raise Failed(Exit.CHANGED, f"{shown(top)} is being written: get it when nothing writes it")
 
 
 def is_inside(path: str, folder: str) -> bool:
@@ -945,7 +947,7 @@ class Cache:
             name,
             source if isinstance(source, str) else "",
             int(number) if re.fullmatch(r"\d{1,18}", number, re.ASCII) else 0,
-            float(used) if re.fullmatch(r"\d{1,18}", used, re.ASCII) else 0.0,
+            float(used) if re.fullmatch(r"\d{1,11}", used, re.ASCII) else 0.0,
             read_small(os.path.join(folder, "pin")) or "",
             sorted(copies, key=lambda copy: -int(copy.name[1:])),
             staging,
@@ -984,10 +986,11 @@ class Cache:
 
     # what is done to a dataset
 
-    def touch(self, name: str, datasets: list[Dataset] | None = None) -> None:
+    def touch(self, name: str) -> None:
         """Record a use, by a number that only grows: the time of day is for people."""
-        numbers = [dataset.number for dataset in datasets] if datasets is not None else self.numbers()
-        write_small(self.at("sets", name, "used"), f"{max(numbers, default=0) + 1} {int(time.time())}\n")
+        # A full disk is no reason not to serve what is on it.
+        with contextlib.suppress(OSError):
+            write_small(self.at("sets", name, "used"), f"{max(self.numbers(), default=0) + 1} {int(time.time())}\n")
 
     def numbers(self) -> list[int]:
         found = []
@@ -1056,7 +1059,9 @@ class Cache:
             for entry in walk(path):
                 found.add(entry)
         except OSError as error:
-            return f"it cannot be read: {error.strerror}"
+            if reads_as_corrupt(error) or error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                return f"it cannot be read: {error.strerror}"
+            raise
         return "" if found.hash.hexdigest() == record.copy_fingerprint else "names, sizes or times in it have changed"
 
     def condemn(self, copy: Copy, why: str) -> None:
@@ -1077,7 +1082,10 @@ class Cache:
                 lease = Lease.of(held.copy, pid)
             except ProcessLookupError:
                 raise Failed(Exit.USAGE, f"there is no process {pid} to keep the copy for (--pid)") from None
-            os.close(os.open(os.path.join(folder, lease.file), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o660))
+            try:
+                os.close(os.open(os.path.join(folder, lease.file), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o660))
+            except OSError as error:
+                say(f"the copy may be evicted while it is used: {error.strerror}")
 
     # making room
 
