@@ -23,7 +23,7 @@ from harness.progress import say, step
 PROGRAM = ROOT / "roles/storage/files/dataset_cache.py"
 MIB = 1 << 20
 # Name, files, bytes of each.
-DATASETS = (("many small files", 10_000, 20_000), ("few large files", 4, 384 * MIB))
+DATASETS = (("many small files", 10_000, 20_000), ("few large files", 4, 128 * MIB))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -322,8 +322,17 @@ def test_old_copy_that_nobody_reads_goes_when_the_new_one_is_there(place, images
     assert [row["state"] for row in place.rows()] == ["whole"]
 
 
-def test_file_that_changes_within_the_tick_of_its_last_change_is_seen(place):
-    """The program waits until a later change gives another time."""
+def test_source_of_this_very_moment_is_looked_at_again(place, monkeypatch):
+    """A change within the tick of the kernel's clock would leave the same times behind."""
+    source = place.source("quick", file=b"a")
+    now = (source / "file").stat().st_ctime_ns + 1_000_000
+    moments = iter([now, now + 10**10])
+    monkeypatch.setattr(program.time, "time_ns", lambda: next(moments))
+    monkeypatch.setattr(program.time, "sleep", lambda seconds: (source / "file").write_bytes(b"later"))
+    assert [entry.size for entry in program.look(str(source), keep=True).entries] == [0, 5]
+
+
+def test_every_version_of_a_source_that_changes_fast_is_got(place):
     source = place.source("quick", file=b"a")
     place.get(source)
     for content in (b"b", b"c", b"d"):
