@@ -1241,13 +1241,16 @@ def as_count(value: object) -> int:
 class Progress:
     """How far a copy is: a bar on a terminal, a line every ten seconds elsewhere, and a file for those who wait."""
 
-    def __init__(self, name: str, quiet: bool) -> None:
-        self.name, self.quiet = shown(name), quiet
+    def __init__(self, name: str, quiet: bool, what: str = "copying") -> None:
+        self.name, self.quiet, self.what = shown(name), quiet, what
         self.bar = not quiet and sys.stderr.isatty()
         self.lock = threading.Lock()
         self.done = self.written = self.total = 0
+        # How often each byte is counted: once when it is copied, once more when it is read back.
+        self.passes = 1
+        self.first: tuple[float, int] | None = None
         self.file = ""
-        self.started = self.told = self.filed = time.monotonic()
+        self.told = self.filed = time.monotonic()
         self.drawn = False
 
     def add(self, count: int, written: int = 0) -> None:
@@ -1261,18 +1264,23 @@ class Progress:
         if self.file and now - self.filed >= 1:
             self.filed = now
             with contextlib.suppress(OSError):
-                write_small(self.file, json.dumps({"done": self.done, "written": self.written, "total": self.total}))
-        self.show("copying", self.done, self.total)
+                write_small(
+                    self.file,
+                    json.dumps({"done": self.done // self.passes, "written": self.written, "total": self.total}),
+                )
+        self.show(self.done // self.passes, self.total)
 
-    def show(self, what: str, done: int, total: int) -> None:
+    def show(self, done: int, total: int) -> None:
         now = time.monotonic()
+        # Who waits comes in the middle: only what is done from then on tells how fast it is.
+        self.first = self.first or (now, done)
         if self.quiet or now - self.told < (0.2 if self.bar else 10):
             return
         self.told = now
         share = done / total if total else 0.0
-        rate = done / max(now - self.started, 0.001)
+        rate = (done - self.first[1]) / max(now - self.first[0], 0.001)
         left = f"{clock(max(total - done, 0) / rate)} left" if rate > 0 and total else ""
-        text = f"{what} {self.name}: {share:4.0%} of {size_words(total)}, {size_words(rate)}/s {left}"
+        text = f"{self.what} {self.name}: {share:4.0%} of {size_words(total)}, {size_words(rate)}/s {left}"
         if self.bar:
             columns = shutil.get_terminal_size().columns
             room = columns - len(text) - 4
@@ -1283,13 +1291,11 @@ class Progress:
         else:
             say(text)
 
-    def end(self, words: str = "") -> None:
+    def end(self) -> None:
         if self.drawn:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
             self.drawn = False
-        if words and not self.quiet:
-            say(words)
 
 
 def clock(seconds: float) -> str:
@@ -1363,11 +1369,11 @@ def write_failed(error: OSError) -> Failed:
     return Failed(Exit.CACHE, f"the cache cannot be written: {error.strerror}")
 
 
-class Buffers(threading.local):
-    """Two for each thread: one is hashed while the next is filled."""
+class Buffer(threading.local):
+    """One for each thread."""
 
     def __init__(self) -> None:
-        self.pair = [memoryview(bytearray(CHUNK)), memoryview(bytearray(CHUNK))]
+        self.view = memoryview(bytearray(CHUNK))
 
 
 class Making:
@@ -1381,7 +1387,7 @@ class Making:
         self.digests: dict[str, str] = {}
         self.targets: dict[str, str] = {}
         self.workers = Workers(options.jobs or self.job_count())
-        self.buffers = Buffers()
+        self.buffer = Buffer()
         self.drop_source = False
         self.stage = self.top = ""
         self.algorithm = ""
@@ -1523,8 +1529,8 @@ class Making:
                 again.append(entry)
             else:
                 files.append(entry)
-        size = sum(entry.size for entry in files)
-        self.progress.total = size * (2 if self.full else 1)
+        self.progress.total = size = sum(entry.size for entry in files)
+        self.progress.passes = 2 if self.full else 1
         self.drop_source = size > memory_available() // 2
         # Inodes lie on a disk in the order in which they were made, mostly; and so does what they hold.
         files.sort(key=lambda entry: (entry.device, entry.inode))
@@ -1605,7 +1611,7 @@ class Making:
             feed_zeros(digest, start - position, self.workers.check)
             position = start
             while position < end:
-                view = self.buffers.pair[0][: min(CHUNK, end - position)]
+                view = self.buffer.view[: min(CHUNK, end - position)]
                 count = self.read(fd, view, position, entry)
                 digest.update(view[:count])
                 write_all(out, view[:count], position)
@@ -1630,7 +1636,7 @@ class Making:
     def read_back(self, entry: Entry) -> None:
         """What is on the disk is what was read: asked of the disk, as far as the kernel lets go of its pages."""
         path = self.place(entry)
-        found = hash_file(path, self.algorithm, entry.size, self.buffers.pair[0], self.workers.check)
+        found = hash_file(path, self.algorithm, entry.size, self.buffer.view, self.workers.check)
         if found != self.digests[entry.path]:
             raise Failed(
                 Exit.WRONG, f"{shown(path)} was read back otherwise than it was written: check the disk of the cache"
@@ -1796,7 +1802,7 @@ def user_name(uid: int) -> str:
 
 def obtain(cache: Cache, source: Source, options: Options) -> Held:
     """A whole copy of the source as it is now, held; made when there is none, by one process at a time."""
-    waiting = Progress(source.name, options.quiet)
+    waiting, told = Progress(source.name, options.quiet, "waiting for"), False
     end = None if options.wait is None else time.monotonic() + options.wait
     while True:
         if not options.offline:
@@ -1814,9 +1820,9 @@ def obtain(cache: Cache, source: Source, options: Options) -> Held:
                     held = Making(cache, source, options).run()
                     drop_old(cache, source)
                 return held
-        if not options.quiet and not waiting.file:
+        if not options.quiet and not told:
             say(f"another process copies {shown(source.path)}; waiting for it")
-            waiting.file = "told"
+            told = True
         try:
             wait_for_maker(cache, source, waiting, end)
         finally:
@@ -1834,7 +1840,7 @@ def wait_for_maker(cache: Cache, source: Source, waiting: Progress, end: float |
         for staging in cache.dataset(source.set).staging:
             state = read_json(os.path.join(staging.path, "progress"))
             if isinstance(state, dict):
-                waiting.show("waiting for", as_count(state.get("done")), as_count(state.get("total")))
+                waiting.show(as_count(state.get("done")), as_count(state.get("total")))
         time.sleep(POLL_S)
 
 
@@ -2138,9 +2144,9 @@ class Verifying:
         self.record = t.cast(Record, copy.record)
         self.top = os.path.join(copy.path, "data", self.record.name)
         self.with_source = args.with_source
-        self.progress = Progress(self.record.name, args.quiet)
+        self.progress = Progress(self.record.name, args.quiet, "verifying")
         self.workers = Workers(args.jobs or cache.settings.jobs or max(2, min(8, os.cpu_count() or 2)))
-        self.buffers = Buffers()
+        self.buffer = Buffer()
 
     def run(self) -> str:
         """What is wrong with the copy; nothing, when all is well."""
@@ -2156,7 +2162,8 @@ class Verifying:
         except OSError as error:
             return f"its manifest cannot be read: {error.strerror}"
         files = [row for row in rows if row["kind"] == "file"]
-        self.progress.total = sum(row["size"] for row in files) * (2 if self.with_source else 1)
+        self.progress.total = sum(row["size"] for row in files)
+        self.progress.passes = 2 if self.with_source else 1
         try:
             self.workers.each(self.check, files, self.progress.tick)
         except Failed as error:
@@ -2169,7 +2176,7 @@ class Verifying:
         for top in (self.top, self.record.source) if self.with_source else (self.top,):
             path = os.path.join(top, row["path"]) if row["path"] else top
             try:
-                found = hash_file(path, self.record.algorithm, row["size"], self.buffers.pair[0], self.workers.check)
+                found = hash_file(path, self.record.algorithm, row["size"], self.buffer.view, self.workers.check)
             except OSError as error:
                 raise Failed(Exit.WRONG, f"{shown(path)} cannot be read: {error.strerror}") from None
             if found != row["hash"]:
