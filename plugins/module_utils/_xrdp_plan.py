@@ -448,7 +448,7 @@ def _finding(name: str, status: str, evidence: str, remedy: str = "") -> dict[st
 def allowed(params: Params, seen: Seen) -> list[str]:
     """Who is in the group when the role has done its work."""
     changed = {group["name"]: group for group in groups(params, seen)}.get(params["allowed_group"])
-    return sorted(changed["members"] if changed else seen.members or ())
+    return sorted(changed.get("members", ()) if changed else seen.members or ())
 
 
 def _user_finding(params: Params, seen: Seen) -> dict[str, str]:

@@ -266,6 +266,10 @@ gnome_managed:
   description: Whether an earlier run has set GNOME's remote login up.
   returned: always
   type: bool
+shared_directory:
+  description: Whether the packaged units share a runtime directory, which each of them gives to its own user.
+  returned: always
+  type: bool
 auth_log:
   description: Whether this host has the log file that fail2ban's own jail for ssh reads.
   returned: always
@@ -314,6 +318,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp_sessio
 )
 
 SESSION_MANAGER = "/usr/bin/x-session-manager"
+SESMAN_UNIT = "/usr/lib/systemd/system/xrdp-sesman.service"
 AUTH_LOG = "/var/log/auth.log"
 DISPLAY_MANAGER = "/etc/X11/default-display-manager"
 DEFAULT_TARGET = "/etc/systemd/system/default.target"
@@ -598,6 +603,7 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
         "sessions": xrdp_plan.open_sessions(seen),
         "gnome_configured": False,
         "gnome_managed": gnome.managed,
+        "shared_directory": "RuntimeDirectory=" in read(SESMAN_UNIT),
         "auth_log": seen.auth_log,
         "requirements": requirements,
         "findings": findings,
@@ -640,6 +646,7 @@ def plan_gnome(
         "sessions": list(gnome.sessions),
         "gnome_configured": xrdp_gnome.configured(params, gnome),
         "gnome_managed": gnome.managed,
+        "shared_directory": False,
         "auth_log": seen.auth_log,
         "requirements": requirements,
         "findings": findings,

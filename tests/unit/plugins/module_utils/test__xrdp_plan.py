@@ -286,6 +286,7 @@ def test_a_group_is_made_and_goes_with_the_role():
     assert group(after) == []
     assert plan.record(REQUEST, after) == after.record
     assert group(after, state="absent") == [{"name": "xrdp-users", "state": "absent"}]
+    assert plan.allowed(asked(state="absent"), after) == []
 
 
 def test_who_is_taken_off_the_list_leaves_the_group_and_others_stay():
