@@ -100,7 +100,7 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Directory:
-    """``quota`` in bytes, 0 for none; ``acl``: entries of the default list beside what follows from the mode."""
+    """``quota`` in bytes, 0 for none; ``acl``: entries of the default list beside what follows from the mode, where that is ``shared``."""
 
     path: str
     owner: str = "root"
@@ -108,10 +108,7 @@ class Directory:
     mode: int = 0o755
     acl: tuple[str, ...] = ()
     quota: int = 0
-
-    @property
-    def shared(self) -> bool:
-        return bool(self.mode & 0o2000)
+    shared: bool = False
 
 
 def refusal(variable: str, problem: str, remedy: str) -> Refusal:
@@ -264,6 +261,7 @@ def read_directories(
             bits,
             tuple(row.get("default_acl") or ()),
             parse_size(quota),
+            bool(row.get("setgid")),
         )
     for name, value in sorted(environment.items()):
         path = normal(value)

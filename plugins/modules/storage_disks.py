@@ -146,9 +146,10 @@ options:
     default: {}
   cache:
     description:
-      - A cache of LVM before an LV on a slower disk, where C(mode) is V(lvmcache), with C(vg), C(lv), C(device) in C(/dev/disk/by-id),
-        C(size), C(cache_mode) (V(writethrough), or V(writeback) with C(accept_loss)). The device has to be empty.
-      - Nothing is done here for any other C(mode), and no cache is taken away.
+      - A cache before a slower disk. With the C(mode) V(directory) C(path) is made for the C(group), and RV(cache) is what C(dataset-cache)
+        is to be configured with.
+      - With V(lvmcache) an LV of LVM gets a cache, with C(vg), C(lv), C(device) in C(/dev/disk/by-id), C(size), C(cache_mode)
+        (V(writethrough), or V(writeback) with C(accept_loss)). The device has to be empty. No cache is ever taken away.
     type: dict
     default: {mode: none}
   health:
@@ -211,11 +212,16 @@ packages:
   sample: [xfsprogs]
 host:
   description:
-    - Whether it is a C(container), has disks that smartd can watch (C(smart)), has C(smartctl), and whether its own links enable
-      C(fstrim.timer) (C(trims)).
+    - Whether it is a C(container), has disks that smartd can watch (C(smart)), has C(smartctl), has a cache of datasets (C(evicts)),
+      and whether its own links enable C(fstrim.timer) (C(trims)).
   returned: always
   type: dict
-  sample: {container: false, smart: true, smartctl: true, trims: true}
+  sample: {container: false, smart: true, smartctl: true, evicts: false, trims: true}
+cache:
+  description: The configuration of C(dataset-cache), empty where none is asked for.
+  returned: always
+  type: dict
+  sample: {cache: /data/cache/sets, mount: /data/cache, group: ml, sources: [/data/sets]}
 findings:
   description: What was seen, as M(rigwright.workstation.finding) takes it.
   returned: when O(state=planned)
@@ -236,6 +242,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _lvm_cache as lvm_cache
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_acl as acl
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_apply as apply
+from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_cache as storage_cache
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_directories as directories
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_findings as findings
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_fstab as fstab
@@ -283,6 +290,13 @@ class Storage:
         own = [*roots(self.entries), *asked.get("directories", [])]
         users, environment = asked.get("users", []), asked.get("environment", {})
         self.wanted, wrong = read_directories(own, users, environment, self.entries)
+        cache = asked.get("cache", {})
+        wrong += storage_cache.requirements(cache, self.entries)
+        self.dataset_cache = {} if wrong else storage_cache.configuration(cache, self.entries)
+        if self.dataset_cache and self.dataset_cache["cache"] not in [one.path for one in self.wanted]:
+            self.wanted = sorted(
+                [*self.wanted, storage_cache.directory(cache)], key=lambda one: (one.path.count("/"), one.path)
+            )
         self.record = self.read_record()
         self.facts = look.facts(self.run, self.entries, self.record)
         self.plan = plan(self.entries, asked.get("confirm_wipe", []), self.facts, lambda: str(uuid.uuid4()))
@@ -296,7 +310,7 @@ class Storage:
             *seen,
             *directories.requirements(self.wanted, self.entries, sizes, missing),
         ]
-        self.cache = self.cache_commands(asked.get("cache", {}))
+        self.cache = self.cache_commands(cache)
         self.linked: list[str] = []
         self.states = {} if self.plan.requirements else self.read_directories()
         self.targets = {} if self.plan.requirements else self.target_states()
@@ -471,6 +485,7 @@ def host_words() -> dict[str, bool]:
         "container": container,
         "smart": not container and any(name.startswith(("sd", "nvme")) for name in os.listdir("/sys/block")),
         "smartctl": smartctl(),
+        "evicts": os.path.exists("/etc/systemd/system/dataset-cache-evict.path"),
         "trims": os.path.lexists("/etc/systemd/system/timers.target.wants/fstrim.timer"),
     }
 
@@ -546,6 +561,7 @@ def main() -> None:
         requirements=storage.plan.requirements,
         packages=storage.packages,
         host=host_words(),
+        cache=storage.dataset_cache,
         diff=difference(storage.facts, storage.plan, changes),
         **({"findings": storage.findings()} if planned else {}),
     )
