@@ -462,7 +462,7 @@ class Storage:
                 rc, out, _err = (
                     self.run(["smartctl", "--health", "--json", work.disk.path]) if smartctl() else (127, "", "")
                 )
-                told.append(findings.of_smart(work.disk.path, rc, out))
+                told.append(findings.of_smart(work.key, work.disk.path, rc, out))
         return told
 
 
@@ -478,12 +478,12 @@ def smartctl() -> bool:
     return shutil.which("smartctl", path=PATH) is not None
 
 
-def host_words() -> dict[str, bool]:
-    """What decides about timers and smartd, which systemd does not start in a container."""
-    container = os.path.exists("/run/systemd/container") or os.path.exists("/.dockerenv")
+def host_words(run: look.Run) -> dict[str, bool]:
+    """What decides about timers, which systemd starts in no container, and smartd, which it starts in no virtual machine either."""
+    virtual = run(["systemd-detect-virt", "--quiet"])[0] == 0
     return {
-        "container": container,
-        "smart": not container and any(name.startswith(("sd", "nvme")) for name in os.listdir("/sys/block")),
+        "container": virtual and run(["systemd-detect-virt", "--quiet", "--container"])[0] == 0,
+        "smart": not virtual and any(name.startswith(("sd", "nvme")) for name in os.listdir("/sys/block")),
         "smartctl": smartctl(),
         "evicts": os.path.exists("/etc/systemd/system/dataset-cache-evict.path"),
         "trims": os.path.lexists("/etc/systemd/system/timers.target.wants/fstrim.timer"),
@@ -560,7 +560,7 @@ def main() -> None:
         waiting=waiting,
         requirements=storage.plan.requirements,
         packages=storage.packages,
-        host=host_words(),
+        host=host_words(storage.run),
         cache=storage.dataset_cache,
         diff=difference(storage.facts, storage.plan, changes),
         **({"findings": storage.findings()} if planned else {}),
