@@ -397,6 +397,7 @@ def walk(top: str) -> t.Iterator[Entry]:
                 if len(stack) >= DEEPEST:
                     raise OSError(errno.ENAMETOOLONG, f"deeper than {DEEPEST} folders", path)
                 below = os.open(name, READ | os.O_DIRECTORY, dir_fd=fd)
+                # On the stack before its names are read: whatever fails, it is closed.
                 stack.append((below, path + "/", iter(())))
                 stack[-1] = (below, path + "/", iter(sorted(os.listdir(below), key=os.fsencode)))
     finally:
