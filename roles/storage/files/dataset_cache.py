@@ -1244,7 +1244,7 @@ class Progress:
 
     def __init__(self, name: str, quiet: bool, what: str = "copying") -> None:
         self.name, self.quiet, self.what = shown(name), quiet, what
-        self.bar = not quiet and sys.stderr.isatty()
+        self.terminal = not quiet and sys.stderr.isatty()
         self.lock = threading.Lock()
         self.done = self.written = self.total = 0
         # How often each byte is counted: once when it is copied, once more when it is read back.
@@ -1275,14 +1275,14 @@ class Progress:
         now = time.monotonic()
         # Who waits comes in the middle: only what is done from then on tells how fast it is.
         self.first = self.first or (now, done)
-        if self.quiet or now - self.told < (0.2 if self.bar else 10):
+        if self.quiet or now - self.told < (0.2 if self.terminal else 10):
             return
         self.told = now
         share = done / total if total else 0.0
         rate = (done - self.first[1]) / max(now - self.first[0], 0.001)
         left = f"{clock(max(total - done, 0) / rate)} left" if rate > 0 and total else ""
         text = f"{self.what} {self.name}: {share:4.0%} of {size_words(total)}, {size_words(rate)}/s {left}"
-        if self.bar:
+        if self.terminal:
             columns = shutil.get_terminal_size().columns
             room = columns - len(text) - 4
             drawn = f" [{'#' * int(room * share)}{' ' * (room - int(room * share))}]" if room >= 10 else ""
