@@ -129,8 +129,9 @@ def parse_size(text: str) -> int:
     return int(found[1]) * base ** (" KMGTP".index(found[2]) if found[2] else 0)
 
 
-def parse_mode(text: str) -> int:
-    return int(text, 8) if re.fullmatch(r"[0-7]{3,4}", text) else -1
+def parse_mode(value: t.Any) -> int:
+    """The mode, or -1. YAML makes another number of one without quotes."""
+    return int(value, 8) if isinstance(value, str) and re.fullmatch(r"[0-7]{3,4}", value) else -1
 
 
 def options(entry: t.Mapping[str, t.Any], quota: bool) -> tuple[str, ...]:
@@ -154,7 +155,7 @@ def read_entries(given: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[Entry],
     for row in given:
         role = row.get("role") or ""
         mount = normal(row.get("mount") or ROLES.get(role, ""))
-        quota, mode = bool(row.get("quota")), str(row.get("mode") or "")
+        quota, mode = bool(row.get("quota")), row.get("mode")
         entry = Entry(
             id=re.sub(r"^/dev/disk/by-id/", "", row.get("id") or ""),
             serial=(row.get("serial") or "").strip(),
@@ -165,7 +166,7 @@ def read_entries(given: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[Entry],
             options=options(row, quota),
             owner=row.get("owner") or "",
             group=row.get("group") or "",
-            mode=parse_mode(mode) if mode else -1,
+            mode=parse_mode(mode),
             wipe=bool(row.get("wipe")),
             quota=quota,
         )
@@ -189,7 +190,7 @@ def read_entries(given: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[Entry],
     return sorted(entries, key=lambda entry: (entry.mount.count("/"), entry.mount)), refused
 
 
-def _wrong(entry: Entry, mode: str) -> t.Iterator[tuple[str, str]]:
+def _wrong(entry: Entry, mode: t.Any) -> t.Iterator[tuple[str, str]]:
     if bool(entry.id) == bool(entry.serial):
         yield (
             "which is named by both `id` and `serial`, or by neither",
@@ -215,11 +216,11 @@ def _wrong(entry: Entry, mode: str) -> t.Iterator[tuple[str, str]]:
         )
     if any(re.search(r"\s|^$|#", word) for word in entry.options):
         yield "with a mount option that is empty or has a space", "name one option for each element of `options`"
-    if mode and entry.mode < 0:
+    if mode is not None and entry.mode < 0:
         yield f"with the mode {mode!r}", 'write it as "0755", in quotes'
     if entry.quota and not kind.quota:
         yield f"with quotas, which {entry.fs} has not by directory", "choose ext4 or xfs"
-    if not kind.unix and (entry.owner or entry.group or mode):
+    if not kind.unix and (entry.owner or entry.group or mode is not None):
         yield (
             f"with an owner, a group or a mode, which {entry.fs} does not keep",
             "use the options uid=, gid= and umask=",
@@ -242,7 +243,7 @@ def read_directories(
     refused: list[Refusal] = []
     found: dict[str, Directory] = {}
     for row in given:
-        path, mode, quota = normal(row["path"]), str(row.get("mode") or "0755"), row.get("quota") or "0"
+        path, mode, quota = normal(row["path"]), row.get("mode", "0755"), row.get("quota") or "0"
         wrong = [
             (parse_mode(mode) < 0, f"with the mode {mode!r}", 'write it as "0755", in quotes'),
             (parse_size(quota) < 0, f"with the quota {quota!r}", "write it as 500G or 2T"),

@@ -84,7 +84,7 @@ options:
         type: str
       mode:
         description: Mode of it, in quotes.
-        type: str
+        type: raw
       wipe:
         description: Whether what is on the disk may be lost. Does nothing without the serial in O(confirm_wipe).
         type: bool
@@ -118,7 +118,7 @@ options:
         default: root
       mode:
         description: Mode, in quotes.
-        type: str
+        type: raw
         default: "0755"
       setgid:
         description:
@@ -509,7 +509,7 @@ def main() -> None:
                     "options": {"type": "list", "elements": "str", "default": []},
                     "owner": {"type": "str"},
                     "group": {"type": "str"},
-                    "mode": {"type": "str"},
+                    "mode": {"type": "raw"},
                     "wipe": {"type": "bool", "default": False},
                     "quota": {"type": "bool", "default": False},
                 },
@@ -523,7 +523,7 @@ def main() -> None:
                     "path": {"type": "str", "required": True},
                     "owner": {"type": "str", "default": "root"},
                     "group": {"type": "str", "default": "root"},
-                    "mode": {"type": "str", "default": "0755"},
+                    "mode": {"type": "raw", "default": "0755"},
                     "setgid": {"type": "bool", "default": False},
                     "default_acl": {"type": "list", "elements": "str", "default": []},
                     "quota": {"type": "str", "default": "0"},
