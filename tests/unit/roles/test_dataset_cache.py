@@ -146,9 +146,7 @@ def test_link_out_of_the_source_by_way_of_another_is_refused(place, images):
     assert refused(place, images).startswith("3: ")
 
 
-@pytest.mark.parametrize(
-    "make", [lambda path: os.mkfifo(path), lambda path: os.mknod(path, 0o140600)], ids=["pipe", "socket"]
-)
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.mknod(path, 0o140600)], ids=["pipe", "socket"])
 def test_what_is_no_file_is_refused(place, images, make):
     make(images / "odd")
     assert "take it out" in refused(place, images)
