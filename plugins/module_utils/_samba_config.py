@@ -118,7 +118,6 @@ OWN = {
 _MACOS = {
     "fruit:metadata": "stream",
     "fruit:model": "MacSamba",
-    "fruit:posix_rename": "yes",
     "fruit:veto_appledouble": "no",
     "fruit:nfs_aces": "no",
     "fruit:wipe_intentionally_left_blank_rfork": "yes",

@@ -21,7 +21,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._samba_confi
     CONFIGURATION,
     LISTEN,
     Network,
-    canonical,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
@@ -51,14 +50,6 @@ class Host(Tree):
 
     def vfs_modules(self, pattern: str) -> set[str]:
         return {os.path.basename(path)[:-3] for path in glob.glob(f"{self.at(pattern)}/*.so")}
-
-    def vfs_words(self, pattern: str, name: str) -> set[str]:
-        """The words in a VFS module, as Samba compares names. Empty where there is no such module."""
-        found: set[str] = set()
-        for path in glob.glob(f"{self.at(pattern)}/{glob.escape(name)}.so"):
-            with open(path, "rb") as file:
-                found |= {canonical(word.decode("ascii")) for word in re.findall(rb"[ -~]{3,}", file.read())}
-        return found
 
     def connected(self, port: int) -> list[str]:
         """Addresses of those who have a connection to a port of this host."""

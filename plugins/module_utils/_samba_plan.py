@@ -65,7 +65,6 @@ class Seen:
     mounted: t.Collection[str] = ()
     modules: t.Collection[str] | None = None
     unknown: t.Sequence[str] = ()
-    odd_options: t.Sequence[str] = ()
     doors: t.Sequence[str] = ()
     refused: str = ""
     accounts: t.Mapping[str, users.Account] = dataclasses.field(default_factory=dict)
@@ -331,12 +330,6 @@ def host_faults(params: Params, seen: Seen) -> t.Iterator[Fault]:
             "samba_global_options or samba_shares",
             f"has a parameter that Samba does not know and would ignore: {said}",
             "look it up in smb.conf(5)",
-        )
-    for said in seen.odd_options:
-        yield fault(
-            "samba_global_options or samba_shares",
-            f"has an option that its VFS module does not know and would ignore: {said}",
-            "look it up in the manual of the module, such as vfs_fruit(8)",
         )
     for said in seen.doors:
         yield fault(

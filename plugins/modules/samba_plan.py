@@ -436,7 +436,6 @@ class Planner:
             mounts=mounts,
             mounted=[mount for mount in set(mounts.values()) if os.path.ismount(mount)],
             modules=self.host.vfs_modules(MODULES) if self.installed else None,
-            odd_options=self._odd_options() if self.installed else (),
             accounts=self._accounts(),
             record=self._record(users.RECORD) or (),
             connected=self.host.connected(self.params["port"]),
@@ -458,17 +457,6 @@ class Planner:
             "doors": config.open_doors(config.read_sections(out)),
             "refused": "; ".join(said[-5:]).replace(file.name, "smb.conf") if rc != 0 else "",
         }
-
-    def _odd_options(self) -> list[str]:
-        """Options of VFS modules that the modules do not have in them; testparm lets all of them pass."""
-        odd = []
-        for options in (self.params["global_options"], *(share["options"] for share in self.params["shares"])):
-            for name in options:
-                vfs, colon, option = name.partition(":")
-                words = self.host.vfs_words(MODULES, vfs.strip()) if colon else set()
-                if words and config.canonical(option) not in words:
-                    odd.append(name)
-        return odd
 
     def _accounts(self) -> dict[str, users.Account]:
         if not os.path.exists(PDBEDIT):

@@ -174,7 +174,6 @@ def test_a_directory_may_be_missing_with_its_disk_and_not_without() -> None:
     ("seen", "words"),
     [
         ({"unknown": ["gost ok"]}, "would ignore: gost ok"),
-        ({"odd_options": ["fruit:tme machine"]}, "would ignore: fruit:tme machine"),
         ({"doors": ["[data] guest ok = Yes"]}, "comes to `[data] guest ok = Yes`"),
         ({"refused": "ERROR: invalid value"}, "is refused by testparm: ERROR"),
     ],
