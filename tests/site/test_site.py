@@ -43,6 +43,7 @@ def machine() -> Iterator[Callable[[str], Machine]]:
     sandbox.up(wanted)
     machines = {host.name: Machine(engine.connect(), host) for host in wanted.hosts}
     demo.make_variables(machines["laptop"].public_key())
+    demo.furnish(machines["workstation"], machines["laptop"])
     yield machines.__getitem__
     demo.down(with_images=False)
 
