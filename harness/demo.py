@@ -24,7 +24,7 @@ STATE = lab.STATE / "demo"
 VARIABLES = STATE / "variables.json"
 REPORT = STATE / "report.json"
 # frp_client_visitors of the laptop in harness/labs/demo.yml.
-TUNNEL_PORT, SMB_PORT = 6022, 6445
+TUNNEL_PORT, SMB_PORT, RDP_PORT = 6022, 6445, 6389
 
 
 def make_variables(laptop_key: str) -> None:
