@@ -37,6 +37,8 @@ def host(machine: Callable[[str], Machine]) -> Machine:
         "freerdp3-x11 xvfb xauth xdotool imagemagick",
         seconds=300,
     )
+    # GNOME makes itself the desktop of the host when it is installed, and has no X11 session here: xrdp is to have this one.
+    found.must("update-alternatives --set x-session-manager /usr/bin/openbox-session")
     # Without a card GDM 48 ends, and starts again, for ever.
     found.put(
         {
