@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp_ini import fault, merge, sections
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp_ini import Options, fault, merge, sections
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/xrdp"
 PACKAGED = sorted(FIXTURES.glob("*.ini"))
@@ -33,7 +33,7 @@ def test_a_merge_changes_what_is_asked_and_nothing_else(packaged):
 
 @pytest.mark.parametrize("packaged", PACKAGED, ids=lambda path: path.stem)
 def test_comments_stay_and_a_second_merge_changes_nothing(packaged):
-    wanted = {"Globals": {"a": "1"}, "New": {"b": ["2", "3"]}}
+    wanted: dict[str, Options] = {"Globals": {"a": "1"}, "New": {"b": ["2", "3"]}}
     once = merge(packaged.read_text(), wanted)
     assert merge(once, wanted) == once
     comments = [line for line in packaged.read_text().splitlines() if line.startswith((";", "#"))]
