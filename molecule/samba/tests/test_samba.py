@@ -319,7 +319,7 @@ def test_a_restart_waits_for_who_is_connected(
 ) -> None:
     target = targets[0]
     before = starts(target)
-    session = Session(laptop, target, "data", "bob")
+    Session(laptop, target, "data", "bob")
     result = applied({"samba_networks": []}, hosts=target.host.name)
     assert result.findings(target.host.name)["samba.pending"] == "warn"
     assert starts(target) == before
@@ -334,7 +334,6 @@ def test_a_restart_waits_for_who_is_connected(
         one.startswith(("0.0.0.0:", "*:", "[::]:")) for one in sockets if ":445" in one
     )
     assert "dport 445" not in target.must("cat /etc/nftables.d/rigwright/samba.nft")
-    session.end()
     applied(hosts=target.host.name)
     assert lets_in(laptop, target, "data")
 
@@ -343,6 +342,7 @@ def test_macs_are_served_as_such(applied: Callable[..., Any], laptop: Machine, t
     machine = {
         "name": "tm",
         "path": "/srv/private",
+        "owner": "alice",
         "valid_users": ["alice"],
         "read_only": False,
         "time_machine": True,
