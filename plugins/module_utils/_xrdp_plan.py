@@ -142,7 +142,9 @@ def gnome_has_x11(params: Params, seen: Seen) -> bool:
 
 
 def command(params: Params, decision: Decision) -> str:
-    """What starts the desktop, empty for what the host has chosen by itself."""
+    """What starts the desktop, empty for what the host starts by itself: that is also the one that was just installed on a bare host."""
+    if params["desktop"] == "auto":
+        return ""
     return t.cast(str, params["desktops"].get(decision.desktop, {}).get("command", ""))
 
 

@@ -226,10 +226,16 @@ def test_an_old_xrdp_cannot_close_the_clipboard_to_the_host_alone():
 
 
 def test_a_chosen_desktop_has_a_start_script_and_the_hosts_own_has_none():
-    chosen = told(REQUEST, dataclasses.replace(FRESH, packaged=PACKAGED["debian13"]))[1]
+    chosen = told(asked(desktop="xfce"), dataclasses.replace(FRESH, packaged=PACKAGED["debian13"]))[1]
     own = told(REQUEST, dataclasses.replace(XFCE, packaged=PACKAGED["debian13"]))[1]
     assert chosen["globals"]["defaultwindowmanager"] == ["/etc/xrdp/rigwright-startwm.sh"]
     assert own["globals"]["defaultwindowmanager"] == ["startwm.sh"]
+
+
+def test_a_bare_host_is_planned_before_the_installation_as_after_it():
+    before, after = (plan.command(REQUEST, decide(REQUEST, seen)) for seen in (FRESH, XFCE))
+    assert before == after == ""
+    assert plan.command(asked(desktop="xfce"), decide(asked(desktop="xfce"), XFCE)) == "startxfce4"
 
 
 def test_gnome_has_its_variables_and_the_users_come_last():
