@@ -52,6 +52,8 @@ OWN_GLOBAL = {
     "allow hosts": "samba_networks",
     "include": "samba_global_options",
     "config file": "samba_global_options",
+    "config backend": "samba_global_options",
+    "registry shares": "samba_shares",
     "copy": "samba_global_options",
     "multicast dns register": "samba_macos",
     "disable netbios": "no variable: netbios stays off",
@@ -113,6 +115,12 @@ OWN = {
     "global": {canonical(name): variable for name, variable in {**OWN_SHARE, **OWN_GLOBAL}.items()},
     "share": {canonical(name): variable for name, variable in OWN_SHARE.items()},
 }
+
+
+def goes_on(value: str) -> bool:
+    """Whether Samba takes the next line for a part of this value, and so does not see what that says."""
+    return value.rstrip().endswith("\\")
+
 
 # What makes a share known to the Finder as one of its own (wiki.samba.org, "Configure Samba to Work Better with Mac OS X").
 _MACOS = {
@@ -259,6 +267,7 @@ def mounts_required(text: str) -> dict[str, str]:
 # testparm(1) passes all of these with exit status 0.
 _IGNORED = re.compile(
     r'Unknown parameter encountered: "(.+)"|Ignoring unknown parameter "(.+)"|Ignoring badly formed line[^:]*: (.+)'
+    r"|Global parameter (.+) found in service section"
 )
 
 
@@ -277,6 +286,8 @@ _NEVER = {
     "null passwords": "no",
     "admin users": "",
 }
+# Everybody of the share would be root there.
+_AS_ROOT = ("force user", "root")
 
 
 def open_doors(effective: t.Mapping[str, Section]) -> list[str]:
@@ -284,6 +295,7 @@ def open_doors(effective: t.Mapping[str, Section]) -> list[str]:
     return [
         f"[{name}] {key} = {section[key]}"
         for name, section in effective.items()
-        for key, right in _NEVER.items()
-        if key in section and section[key].lower() != right
+        for key in section
+        if section[key].lower() != _NEVER.get(key, section[key].lower())
+        or (key, section[key].lower().strip('"')) == _AS_ROOT
     ]

@@ -50,7 +50,8 @@ SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/root", "
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """What the host is. ``real``: the paths of shares and roots with their links resolved; ``directories``: those that are one.
+    """What the host is. ``real``: the paths of shares and roots with their links resolved; ``directories``: those that are one;
+    ``links``: a link on them that is not root's.
 
     ``mounts``: where a disk has to be mounted, by the share's path; ``mounted``: those of these where it is. ``modules``: the VFS
     modules that Samba has, None where it is not installed. ``unknown``: what testparm ignores. ``doors``: what would let somebody in.
@@ -61,6 +62,7 @@ class Seen:
     groups: t.Collection[str]
     real: t.Mapping[str, str]
     directories: t.Collection[str]
+    links: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     mounts: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     mounted: t.Collection[str] = ()
     modules: t.Collection[str] | None = None
@@ -159,10 +161,11 @@ def _global_faults(params: Params) -> t.Iterator[Fault]:
         )
     if not NETBIOS.fullmatch(params["workgroup"]):
         yield fault("samba_workgroup", "is no name of a workgroup", "use up to 15 letters, digits and dashes")
-    if not LINE.fullmatch(params["server_string"]) or params["server_string"].endswith("\\"):
+    if not LINE.fullmatch(params["server_string"]) or config.goes_on(params["server_string"]):
         yield fault("samba_server_string", "is not a line of text", "write one line that does not end with \\")
     for root in params["allowed_roots"]:
-        if not PATH.fullmatch(root) or os.path.normpath(root) == "/" or any(inside(root, one) for one in SYSTEM):
+        plain = "/" + os.path.normpath(root).lstrip("/")
+        if not PATH.fullmatch(root) or plain == "/" or any(inside(plain, one) for one in SYSTEM):
             yield fault(
                 "samba_allowed_roots",
                 f"allows {root}, in which the system itself lies",
@@ -203,7 +206,7 @@ def _option_faults(variable: str, options: t.Mapping[str, t.Any], section: str) 
             yield fault(variable, f"sets `{name}`, which the role writes itself", f"use {what}")
         elif not LINE.fullmatch(name) or re.search(r"[=\[\]]", name) or name.strip()[:1] in ("", "#", ";"):
             yield fault(variable, f"has {name!r}, which is no parameter", "take names from smb.conf(5)")
-        elif isinstance(value, dict) or not all(LINE.fullmatch(one) and not one.endswith("\\") for one in values):
+        elif isinstance(value, dict) or not all(LINE.fullmatch(one) and not config.goes_on(one) for one in values):
             yield fault(
                 variable,
                 f"has a value for `{name}` that is not a line of text",
@@ -219,7 +222,7 @@ def _share_faults(params: Params, share: Params) -> t.Iterator[Fault]:
         yield fault(variable, f"has a name that Samba keeps for itself: {reserved}", "take another name")
     elif not SHARE_NAME.fullmatch(name) or name != name.strip():
         yield fault(variable, "is no name of a share", "use letters, digits, blanks, dots, dashes and underscores")
-    if not LINE.fullmatch(share["comment"]) or share["comment"].endswith("\\"):
+    if not LINE.fullmatch(share["comment"]) or config.goes_on(share["comment"]):
         yield fault(variable, "has a comment that is not a line of text", "write one line that does not end with \\")
     if share["guest_ok"]:
         yield fault(
@@ -347,7 +350,17 @@ def _path_faults(params: Params, share: Params, seen: Seen, roots: t.Sequence[st
     path, variable = share["path"], f"samba_shares ({share['name']})"
     real = seen.real.get(path, path)
     where = path if real == os.path.normpath(path) else f"{path}, which leads to {real},"
-    if real == "/" or any(inside(real, one) for one in SYSTEM):
+    if path in seen.links:
+        yield fault(
+            variable,
+            f"shares {where} by the link {seen.links[path]}, which is not root's: whose it is, has it lead anywhere",
+            "share the path that it leads to, or have root make the link (`chown --no-dereference root`)",
+        )
+    if not PATH.fullmatch(real):
+        yield fault(
+            variable, f"leads to the path {real!r}", 'share a directory that has none of " % $ ` \\ in its path'
+        )
+    elif real == "/" or any(inside(real, one) for one in SYSTEM):
         yield fault(variable, f"shares {where} where the system itself lies", "share a directory of data")
     elif not any(inside(real, root) for root in roots):
         yield fault(

@@ -32,7 +32,7 @@ options:
     required: true
     suboptions:
       path:
-        description: Path of the directory. Links are followed.
+        description: Path of the directory, on which no link lies. Whoever may write above it could have one lead to what is not theirs.
         type: path
         required: true
       owner:
@@ -135,6 +135,11 @@ def main() -> None:
         wanted = directories.wanted_of(module.params["directories"])
     except KeyError as error:
         module.fail_json(msg=f"`directories`: {error.args[0]}. Make the user or group first. Nothing was changed.")
+    links = [path for path in wanted if os.path.realpath(path) != path]
+    if links:
+        module.fail_json(
+            msg=f"`directories`: a link stands in {', '.join(links)}. Name the path that it leads to. Nothing was changed."
+        )
     found = directories.look(wanted, record)
     plan = directories.plan(found, wanted, record)
     if not module.check_mode:

@@ -356,7 +356,7 @@ class Planner:
         wrong += samba_plan.host_faults(self.params, seen) if present else []
         known = self._before_on_record()
         before = known or (self._before_now() if present else None)
-        wanted = self._directories(mounts) if present else []
+        wanted = self._directories(mounts, seen.real) if present else []
         return {
             "installed": self.installed,
             "requirements": wrong,
@@ -432,6 +432,7 @@ class Planner:
             uids=self._uids(),
             groups=self._groups(),
             real={path: os.path.realpath(path) for path in paths},
+            links={path: link for path in paths if (link := host.foreign_link(path))},
             directories=[path for path in paths if os.path.isdir(path)],
             mounts=mounts,
             mounted=[mount for mount in set(mounts.values()) if os.path.ismount(mount)],
@@ -478,10 +479,10 @@ class Planner:
         plan = users.plan(seen.accounts, wanted, seen.record)
         return bool(plan.changes) or list(plan.record) != sorted(seen.record)
 
-    def _directories(self, mounts: t.Mapping[str, str]) -> list[dict[str, t.Any]]:
+    def _directories(self, mounts: t.Mapping[str, str], real: t.Mapping[str, str]) -> list[dict[str, t.Any]]:
         return [
             {
-                "path": share["path"],
+                "path": real[share["path"]],
                 "owner": share["owner"],
                 "group": share["group"],
                 "mode": share["mode"],

@@ -153,3 +153,14 @@ def test_a_door_is_seen_whatever_opened_it(text: str) -> None:
 def test_an_own_parameter_is_known_by_all_its_spellings(name: str) -> None:
     assert config.canonical(name) in config.OWN["share"]
     assert config.canonical(name) in config.OWN["global"]
+
+
+def test_a_parameter_of_the_server_that_a_share_has_is_told() -> None:
+    said = "Global parameter map to guest found in service section!\nLoaded services file OK.\n"
+    assert config.unknown_parameters(said) == ["map to guest"]
+
+
+def test_a_share_on_which_everybody_is_root_is_an_open_door() -> None:
+    assert config.open_doors({"data": {"force user": "root"}, "home": {"force user": "alice"}}) == [
+        "[data] force user = root"
+    ]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +111,17 @@ def test_what_the_network_reaches() -> None:
         (3702, "udp"),
         (5353, "udp"),
     }
+
+
+def test_a_link_that_is_not_roots_is_found_wherever_on_the_path_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "real" / "below").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "chain").symlink_to(tmp_path / "link" / ".." / "link")
+    (tmp_path / "loop").symlink_to("loop")
+    me, other = os.getuid(), os.getuid() + 1
+    assert host.foreign_link(f"{tmp_path}/real/below", other) == ""
+    assert host.foreign_link(f"{tmp_path}/link/below", me) == ""
+    assert host.foreign_link(f"{tmp_path}/link/below", other) == f"{tmp_path}/link"
+    assert host.foreign_link(f"{tmp_path}/real/../chain", other) == f"{tmp_path}/chain"
+    assert host.foreign_link(f"{tmp_path}/loop", me) == ""
+    assert host.foreign_link(f"{tmp_path}/nothing/link", other) == ""
