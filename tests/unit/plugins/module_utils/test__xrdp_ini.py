@@ -77,3 +77,10 @@ def test_what_xrdp_would_read_otherwise_is_told(name, value, problem):
 
 def test_a_section_that_is_no_name_is_told():
     assert "is no name" in fault("A]\n[B", "x", "1")
+
+
+@pytest.mark.parametrize("separator", ["\n", "\r", "\v", "\f", "\x1c", "\x85", "\u2028"])
+def test_a_value_is_one_line_by_every_count(separator: str) -> None:
+    """The second merge splits lines as Python does, and would make two of it."""
+    assert "line break" in fault("Globals", "certificate", f"/a{separator}security_layer=negotiate")
+    assert "line break" in fault("Globals", "certificate", f"/a{separator}")
