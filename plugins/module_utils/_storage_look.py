@@ -113,10 +113,15 @@ def mounts(run: Run) -> dict[str, Mounted]:
 
 
 def point(run: Run, path: str) -> Point:
-    """The directory to mount at, below what is mounted there."""
+    """The directory to mount at, below what is mounted there.
+
+    What lies behind a link would be mounted under another name, and by systemd not at all.
+    """
+    if os.path.realpath(path) != path:
+        return Point(exists=True, directory=False)
     if not os.path.lexists(path):
         return Point()
-    if os.path.islink(path) or not os.path.isdir(path):
+    if not os.path.isdir(path):
         return Point(exists=True, directory=False)
     script = f'{UNCOVER}ls -A "$1" | head -n 4; echo; lsattr -d "$1"'
     _rc, told, _err = run([*BELOW, script, "sh", path])

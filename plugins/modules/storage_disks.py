@@ -14,7 +14,8 @@ description:
   - A disk is written to only when it is empty (no signature, no partition, nothing but zeros in its first and last MiB), or when a wipe
     was asked for at the disk and its serial is repeated in O(confirm_wipe). One that is mounted, swap, or held by LVM, RAID, LUKS, ZFS
     or a program is never written to.
-  - A disk that holds the file system and the label that are asked for is taken with its data, also when O(disks[].wipe) is set.
+  - A disk that holds the file system and the label that are asked for is taken with its data, also when O(disks[].wipe) is set. It is
+    refused where another device has the same UUID.
   - Disks are mounted by UUID, and a missing one stops no boot. A mount point cannot be written to while nothing is mounted there
     (C(chattr +i)).
   - What is about to be made is on record by its ids before the first write, so that a run that was killed is completed by the next one.
@@ -94,7 +95,9 @@ options:
         type: bool
         default: false
   confirm_wipe:
-    description: Serials, or ids of disks that tell none, of disks that may be wiped.
+    description:
+      - Serials, or ids of disks that tell none, of disks that may be wiped.
+      - A file system that is on record as made or taken by an earlier run is confirmed by its UUID, and not by the serial of its disk.
     type: list
     elements: str
     default: []

@@ -54,6 +54,8 @@ def test_a_link_or_a_file_is_no_place_to_mount_at(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     assert look.point(said(""), str(tmp_path / "link")) == Point(True, directory=False)
     assert look.point(said(""), str(tmp_path / "missing")) == Point()
+    # The kernel names such a mount by the path that the link leads to, so that the next run finds a stranger there.
+    assert look.point(said(""), str(tmp_path / "link" / "missing")) == Point(True, directory=False)
 
 
 def test_of_two_mounts_at_one_place_the_upper_one_counts() -> None:
