@@ -194,15 +194,15 @@ def _allow(request: table.Request) -> Opened:
     found: Opened = {}
     for row in request.allow:
         if row["networks"]:
-            found.setdefault(row.get("protocol") or "tcp", []).append(rules.parse_port(row["port"]))
+            for protocol, ranges in table.row_ports(row).items():
+                found.setdefault(protocol, []).extend(ranges)
     return found
 
 
 def _allowed(request: table.Request, client: str, port: int) -> bool:
     return any(
-        _covers([rules.parse_port(row["port"])], port) and ssh.lets_in(client, rules.parse_networks(row["networks"]))
+        _covers(table.row_ports(row)["tcp"], port) and ssh.lets_in(client, rules.parse_networks(row["networks"]))
         for row in request.allow
-        if (row.get("protocol") or "tcp") == "tcp"
     ) or ssh.lets_in(client, [])
 
 

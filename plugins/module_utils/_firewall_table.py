@@ -154,12 +154,17 @@ def _from_bridge(name: str, everything: bool) -> list[str]:
     ]
 
 
+def row_ports(row: Row) -> dict[str, list[rules.Range]]:
+    """What a row opens, by the protocol."""
+    return rules.parse_ports([{"port": row["port"], "protocol": row.get("protocol") or "tcp"}])
+
+
 def _row(row: Row, variable: str) -> list[str]:
     """The rules of a row of firewall_allow or firewall_containers."""
     unknown = set(row) - {"port", "protocol", "networks", "comment"}
     if unknown or "port" not in row or "networks" not in row:
         raise ValueError(f"{dict(row)!r} must have port and networks, and may have protocol and comment")
-    ports = rules.parse_ports([{"port": row["port"], "protocol": row.get("protocol") or "tcp"}])
+    ports = row_ports(row)
     service = rules.checked_service(row.get("comment") or variable)
     return rules.rules(ports, rules.parse_networks(row["networks"]), service)
 
