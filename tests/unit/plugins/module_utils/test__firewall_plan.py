@@ -132,6 +132,7 @@ def test_what_is_wrong_with_the_request_is_said_first():
         {"in_force": [{"table": {"name": "rigwright"}}, {"rule": {}}]},
         {"unconfirmed": True},
         {"program_is_current": False},
+        {"confirmed_is_current": False},
     ],
 )
 def test_something_else_is_in_force(host):
