@@ -67,6 +67,8 @@ class Facts:
     # Features of ext4, by device; what the kernel is built with, where it tells.
     features: t.Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
     kernel: t.Mapping[str, bool] = dataclasses.field(default_factory=dict)
+    # Devices whose making is on record as not finished, and that have files all the same.
+    filled: t.Collection[str] = ()
 
 
 @dataclasses.dataclass
@@ -184,6 +186,13 @@ def judge(work: Work, facts: Facts, confirmed: t.Collection[str], new_id: t.Call
         )
         return
     if left_unfinished(entry, disk, content, known):
+        if target and target.path in facts.filled:
+            yield refusal(
+                "storage_disks",
+                f"has {target.path} ({work.key}), whose file system a run of ours did not finish, and which has files all the same",
+                "somebody has mounted it by hand: copy the files away, and wipe it (`wipefs --all`)",
+            )
+            return
         # The same ids once more: a run that was cut short here has them on record.
         work.device = target.path if target else ""
         work.table, work.make = entry.partition and not disk.partitions, True
@@ -218,7 +227,7 @@ def own_uuid(disk: Disk, known: Given) -> str:
 def left_unfinished(entry: Entry, disk: Disk, content: Content | None, known: Given) -> bool:
     """Whether this is what a run of ours left that was cut short: its table or its file system by their ids, and nothing of others.
 
-    As long as a file system is on record as not finished, nothing was ever mounted from it.
+    As long as a file system is on record as not finished, the role has mounted nothing from it; what somebody else has, ``filled`` tells.
     """
     if not known.get("uuid") or known.get("finished", True):
         return False

@@ -354,6 +354,13 @@ def test_what_a_run_left_that_was_cut_short_is_completed(disk: Disk, table: bool
     assert (work.make, work.table, work.wipe) == (True, table, False)
 
 
+def test_an_unfinished_file_system_that_somebody_has_mounted_and_filled_is_not_made_anew() -> None:
+    disk = parted(content=Content(kind="ext4", label="data", uuid="u", blank=False))
+    made = plan(disk, rows=[{**DATA, "wipe": True}], confirm=("B",), record=begun(), filled=["/dev/sdb1"])
+    assert "a run of ours did not finish, and which has files all the same" in words(made)
+    assert not made.works[0].destroys
+
+
 def test_a_file_system_that_was_finished_is_never_made_again() -> None:
     hidden = dataclasses.replace(EMPTY, content=Content(table="gpt", table_id="t", blank=False))
     assert "is not empty" in words(plan(hidden, record=begun(finished=True)))
