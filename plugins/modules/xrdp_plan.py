@@ -352,6 +352,15 @@ def members(name: str) -> list[str] | None:
         return None
 
 
+def primary_members(name: str) -> list[str]:
+    """Users whose own group it is. The group does not list them, and xrdp lets them in."""
+    try:
+        number = grp.getgrnam(name).gr_gid
+    except KeyError:
+        return []
+    return sorted(entry.pw_name for entry in pwd.getpwall() if entry.pw_gid == number)
+
+
 def password_kinds(shadow: str) -> dict[str, str]:
     """Whether users have a password by what stands in /etc/shadow."""
     kinds = {}
@@ -373,13 +382,14 @@ class Host:
     def look(self) -> xrdp_plan.Seen:
         packages = self._packages()
         record = json.loads(read(xrdp_plan.RECORD) or "{}")
-        group = members(self.params["allowed_group"])
+        group, primary = members(self.params["allowed_group"]), primary_members(self.params["allowed_group"])
         processes = self._processes()
         return xrdp_plan.Seen(
             packages=packages,
             packaged={path: self._packaged(path, packages) for path in (xrdp_plan.XRDP_INI, xrdp_plan.SESMAN_INI)},
-            users=self._users({*self.params["users"], *(group or ())}),
+            users=self._users({*self.params["users"], *(group or ()), *primary}),
             members=group,
+            primary_members=primary,
             former_members=members(record["group"]) if record else None,
             x_sessions=names_in("/usr/share/xsessions"),
             wayland_sessions=names_in("/usr/share/wayland-sessions"),

@@ -431,3 +431,17 @@ def test_what_is_written_is_the_same_for_the_same_request(packaged):
     assert [file["path"] for file in first] == [XRDP_INI, SESMAN_INI, plan.RECORD]
     assert json.loads(first[2]["content"])["group"] == "xrdp-users"
     assert plan.files(REQUEST, GNOME_49, decide(REQUEST, GNOME_49)) == []
+
+
+def test_who_has_the_group_as_their_own_is_let_in_and_looked_at():
+    """Both versions of xrdp, 0.9.21 and 0.10.1, ask for all groups of a user; the group lists its further members alone."""
+    seen = dataclasses.replace(XFCE, primary_members=["bob"], users={"alice": "set", "bob": "set"})
+    assert faults(asked(), seen) == {}
+    assert statuses(asked(), seen)["users"] == ("pass", "may log in: alice, bob")
+    assert "bob" in faults(asked(), dataclasses.replace(seen, users={"alice": "set", "bob": "empty"}))["xrdp_users"]
+
+
+def test_a_group_that_gives_more_than_a_desktop_is_not_filled():
+    assert "more than a desktop" in faults(asked(allowed_group="sudo"), FRESH)["xrdp_allowed_group"]
+    assert "xrdp_allowed_group" not in faults(asked(allowed_group="sudo"), XFCE)
+    assert "xrdp_allowed_group" not in faults(asked(allowed_group="sudo", users=[]), FRESH)

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import datetime
+import grp
 import hashlib
 import os
+import pwd
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -90,6 +92,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     )
     monkeypatch.setattr(xrdp_plan, "names_in", lambda directory: ["openbox"] if directory.endswith("xsessions") else [])
     monkeypatch.setattr(xrdp_plan, "members", lambda name: None)
+    monkeypatch.setattr(xrdp_plan, "primary_members", lambda name: [])
     monkeypatch.setattr(xrdp_plan, "Store", lambda name: Store(name, str(tmp_path / "store")))
     monkeypatch.setattr(xrdp_plan.pwd, "getpwnam", found_user)
     monkeypatch.setattr(
@@ -342,3 +345,10 @@ def test_a_key_that_everybody_can_read_or_that_is_not_there_is_refused(
 def test_a_certificate_where_the_service_does_not_look_is_refused(planned: Run) -> None:
     result = planned(tls_cert="/root/a.crt", tls_key="/root/a.key")
     assert "sees no homes" in result["requirements"][0]["problem"]
+
+
+def test_those_whose_own_group_it_is_are_its_members_by_number() -> None:
+    root = pwd.getpwuid(0).pw_name
+    group = grp.getgrgid(pwd.getpwuid(0).pw_gid).gr_name
+    assert root in xrdp_plan.primary_members(group)
+    assert xrdp_plan.primary_members("no-such-group") == []
