@@ -526,7 +526,7 @@ def test_who_waits_takes_over_from_a_maker_that_is_killed(place, images):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signal_ends_it_and_takes_away_what_was_half_made(place, images, number):
-    maker = place.start("get", images, fault=processes.at_read(images / "one", lambda: time.sleep(0.5)))
+    maker = place.start("get", images, fault=processes.at_read(images / "one", lambda: time.sleep(5)))
     await_that(lambda: place.rows("making"))
     assert maker.kill(number).rc == 128 + number
     assert place.leftovers() == []
