@@ -26,7 +26,7 @@ ROOTS = ["/etc", "/home", "/opt", "/root", "/usr/local", "/var/lib/rigwright", "
 UNITS = ["/etc/systemd/system/", "/usr/lib/systemd/system/"]
 # What the system writes by itself.
 VOLATILE = {"/etc/ld.so.cache", "/etc/mtab", "/etc/resolv.conf"}
-VOLATILE |= {"/etc/group-", "/etc/gshadow-", "/etc/passwd-", "/etc/shadow-"}
+VOLATILE |= {"/etc/group-", "/etc/gshadow-", "/etc/passwd-", "/etc/shadow-", "/etc/subgid-", "/etc/subuid-"}
 # Libraries of hundreds of megabytes are known by their size and by parts of them.
 LARGE, PART = 1 << 24, 1 << 20
 # What Ansible's connection and the tests' clients leave in a user's home.
