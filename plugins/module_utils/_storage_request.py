@@ -142,7 +142,7 @@ def options(entry: t.Mapping[str, t.Any], quota: bool) -> tuple[str, ...]:
         word
         for word in ALWAYS
         if not any(
-            other in opposite.get(word, ()) or (other.split("=")[0] == word.split("=")[0] and other != word)
+            other in opposite.get(word, ()) or (other.partition("=")[0] == word.partition("=")[0] and other != word)
             for other in own
         )
     ]

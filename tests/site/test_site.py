@@ -22,7 +22,7 @@ from harness.lab import ROOT
 # At most so many module runs a role and host when nothing has to change (the issue that founded the collection).
 MODULE_RUNS = 4
 
-CLIENT = ROOT / "molecule/xrdp/client.sh"
+CLIENT = ROOT / "harness/rdp_client.sh"
 OLDEST = ROOT / ".venv-core219" / "bin"
 NEWEST = Path(sys.executable).parent
 

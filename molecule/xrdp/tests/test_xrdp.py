@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,7 +29,7 @@ def client(laptop: Machine) -> Callable[..., str]:
     """Log in with xfreerdp from the laptop; what is told is what its user sees, and its words."""
     laptop.put(
         {
-            "/root/client.sh": Entry(Path(__file__).parents[1].joinpath("client.sh").read_bytes(), 0o755),
+            "/root/client.sh": Entry((ROOT / "harness/rdp_client.sh").read_bytes(), 0o755),
             "/root/xrdp_probe.py": Entry((ROOT / "plugins/module_utils/_xrdp_probe.py").read_bytes()),
         }
     )

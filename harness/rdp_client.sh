@@ -1,5 +1,5 @@
-#!/bin/bash
-# client.sh HOST:PORT USER PASSWORD PICTURE COLOURS [OPTION ...]: log in as xfreerdp does, and take a picture of what its user sees.
+#!/usr/bin/env bash
+# rdp_client.sh HOST:PORT USER PASSWORD PICTURE COLOURS [OPTION ...]: log in as xfreerdp does, and take a picture of what its user sees.
 #
 # It waits until the lines about the five most frequent colours match COLOURS, or, when that is empty or does not come about, until the
 # picture stays as it is. These lines are told, whether the client goes on, and what it said.
@@ -20,11 +20,16 @@ for _look in $(seq 60); do
   import -window root "$4"
   now=$(convert "$4" -format %c histogram:info:- | sort -rn | head -n 5)
   [ -n "$5" ] && grep -qE "$5" <<< "$now" && sleep 1 && break
-  [ "$now" = "$last" ] && same=$((same + 1)) || same=0
+  if [ "$now" = "$last" ]; then same=$((same + 1)); else same=0; fi
   last=$now
   [ -z "$5" ] && [ $same -gt 5 ] && break
 done
 import -window root "$4"
 convert "$4" -format %c histogram:info:- | sort -rn | head -n 5
-kill -0 $client 2>/dev/null && echo "the client goes on" || { wait $client; echo "the client ended with $?"; }
+if kill -0 $client 2>/dev/null; then
+  echo "the client goes on"
+else
+  wait $client
+  echo "the client ended with $?"
+fi
 cat "/tmp/display-$display/log"
