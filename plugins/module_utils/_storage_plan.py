@@ -236,7 +236,11 @@ def left_unfinished(entry: Entry, disk: Disk, content: Content | None, known: Gi
     bare = content is None or not (content.kind or content.table or content.signatures)
     if entry.partition:
         return (
-            bare and len(disk.partitions) < 2 and bool(known.get("table")) and disk.content.table_id == known["table"]
+            not disk.content.kind
+            and bare
+            and len(disk.partitions) < 2
+            and bool(known.get("table"))
+            and disk.content.table_id == known["table"]
         )
     return bare and not disk.partitions and not known.get("table")
 

@@ -370,6 +370,8 @@ def test_a_file_system_that_was_finished_is_never_made_again() -> None:
 
 def test_a_stranger_on_the_disk_of_an_unfinished_run_is_data() -> None:
     assert "is not empty" in words(plan(parted(), record=begun()))
+    over = dataclasses.replace(EMPTY, content=Content(kind="ext4", table_id="t", blank=False))
+    assert "is not empty" in words(plan(over, record=begun()))
     assert "is not empty" in words(plan(parted(content=Content(), table_id="another"), record=begun()))
 
 
