@@ -19,7 +19,8 @@ from harness.lab import ROOT
 PASSWORD = "Wonder-1and"
 # What alice's session puts on her screen (prepare.yml): steelblue, and before it a terminal in white.
 HER_SCREEN = {(70, 130, 180), (255, 255, 255)}
-LIKE_HERS = "#4[2-9]8[0-9A-F]B[0-9A-F] "
+# The terminal is the last to appear: 50,000 pixels and more that are white.
+LIKE_HERS = "^ *([5-9][0-9]{4}|[0-9]{6}): .*#FFFFFF "
 
 Seen = dict[str, Any]
 
