@@ -426,7 +426,7 @@ def test_the_certificate_lies_where_it_was_put():
 
 def test_what_is_written_is_the_same_for_the_same_request(packaged):
     decision = decide(REQUEST, packaged)
-    first, second = (plan.files(REQUEST, packaged, decision) for _ in range(2))
+    first, second = (plan.files(REQUEST, packaged, decision) for _time in range(2))
     assert first == second
     assert [file["path"] for file in first] == [XRDP_INI, SESMAN_INI, plan.RECORD]
     assert json.loads(first[2]["content"])["group"] == "xrdp-users"
