@@ -81,6 +81,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _samba_directories as directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 RECORD = directories.RECORD
 
@@ -94,18 +95,7 @@ def read_record() -> dict[str, directories.Original]:
 
 
 def write_record(record: t.Mapping[str, directories.Original]) -> None:
-    if not record:
-        if os.path.exists(RECORD):
-            os.unlink(RECORD)
-            if not os.listdir(os.path.dirname(RECORD)):
-                os.rmdir(os.path.dirname(RECORD))
-        return
-    os.makedirs(os.path.dirname(RECORD), mode=0o755, exist_ok=True)
-    with open(f"{RECORD}.new", "w", encoding="utf-8") as file:
-        json.dump(directories.dump(record), file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(f"{RECORD}.new", RECORD)
+    Tree().replace(RECORD, json.dumps(directories.dump(record), indent=1).encode() if record else None)
 
 
 def main() -> None:
