@@ -4,7 +4,7 @@
 
 # This module is private to the collection.
 
-"""Files of a host below a root directory, so that a recorded or mounted system is read as a running one."""
+"""Files of a host below a root directory, so that a recorded or mounted system is read, and written, as a running one."""
 
 from __future__ import annotations
 

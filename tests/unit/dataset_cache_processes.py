@@ -98,9 +98,12 @@ class Running:
         size = os.fstat(self.files[number].fileno()).st_size
         return os.fsdecode(os.pread(self.files[number].fileno(), size, 0))
 
-    def kill(self, number: int = signal.SIGKILL) -> Done:
+    def send(self, number: int) -> None:
         if self.status is None:
             os.kill(self.pid, number)
+
+    def kill(self) -> Done:
+        self.send(signal.SIGKILL)
         return self.wait()
 
 

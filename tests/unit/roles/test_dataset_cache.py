@@ -530,7 +530,7 @@ def test_signal_ends_it_and_takes_away_what_was_half_made(place, images, number,
     go = tmp_path / "go"
     maker = place.start("get", images, fault=processes.at_read(images / "one", lambda: await_that(go.exists, 600)))
     await_that(lambda: place.rows("making"))
-    os.kill(maker.pid, number)
+    maker.send(number)
     go.touch()
     assert maker.wait().rc == 128 + number
     assert place.leftovers() == []

@@ -26,18 +26,6 @@ def test_what_was_written_is_read_with_what_is_told_beside(tree: Tree) -> None:
     assert Path(tree.at(PATH)).stat().st_mode & 0o777 == 0o644
 
 
-def test_a_file_is_written_as_a_whole_or_not_at_all(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    tree.replace(PATH, files.text(GPUS))
-
-    def killed(_descriptor: int) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("os.fsync", killed)
-    with pytest.raises(KeyboardInterrupt):
-        tree.replace(PATH, files.text({}))
-    assert files.read(tree, PATH) == {"gpus": GPUS}
-
-
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "3", "null", "{}", '{"gpus": []}', '{"gpus": {"GPU-a": null}}', '{"gpus": {"GPU-a": {}}}']
 )
@@ -46,25 +34,3 @@ def test_a_damaged_file_is_refused_with_its_name_and_a_remedy(tree: Tree, text: 
     tree.replace(PATH, text.encode())
     with pytest.raises(Refusal, match=r"/var/lib/rigwright_gpu_test/kept.json is damaged .*restore it, or remove it"):
         files.read(tree, PATH)
-
-
-@pytest.mark.parametrize(
-    ("path", "beside", "stays"),
-    [
-        ("/usr/local/lib/rigwright/gpu_test.pyz", "", False),
-        ("/usr/local/lib/rigwright/gpu_test.pyz", "of_another_module", True),
-        ("/var/lib/rigwright_gpu_test/kept.json", "", False),
-        ("/etc/systemd/system/rigwright-gpu-test.service", "", True),
-    ],
-)
-def test_the_last_file_takes_a_directory_of_the_collection_with_it(
-    tree: Tree, path: str, beside: str, stays: bool
-) -> None:
-    tree.replace(path, b"content")
-    folder = Path(tree.at(path)).parent
-    if beside:
-        (folder / beside).touch()
-    tree.replace(path, None)
-    assert (folder.exists(), tree.exists(path)) == (stays, False)
-    # Also where it is gone already.
-    tree.replace(path, None)

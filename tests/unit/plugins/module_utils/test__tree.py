@@ -43,3 +43,37 @@ def test_a_chain_of_links_is_followed_and_a_circle_is_empty(tree: Tree) -> None:
 def test_bytes_that_are_no_text_do_not_stop_a_reading(tree: Tree) -> None:
     Path(tree.at("/etc/odd")).write_bytes(b"\xff\n")
     assert tree.text("/etc/odd") == "\N{REPLACEMENT CHARACTER}\n"
+
+
+def test_a_file_is_written_as_a_whole_or_not_at_all(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree.replace("/etc/kept", b"old")
+
+    def killed(_descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.fsync", killed)
+    with pytest.raises(KeyboardInterrupt):
+        tree.replace("/etc/kept", b"new")
+    assert tree.text("/etc/kept") == "old"
+
+
+@pytest.mark.parametrize(
+    ("path", "beside", "stays"),
+    [
+        ("/usr/local/lib/rigwright/gpu_test.pyz", "", False),
+        ("/usr/local/lib/rigwright/gpu_test.pyz", "of_another_module", True),
+        ("/var/lib/rigwright_gpu_test/kept.json", "", False),
+        ("/etc/systemd/system/rigwright-gpu-test.service", "", True),
+    ],
+)
+def test_the_last_file_takes_a_directory_of_the_collection_with_it(
+    tree: Tree, path: str, beside: str, stays: bool
+) -> None:
+    tree.replace(path, b"content")
+    folder = Path(tree.at(path)).parent
+    if beside:
+        (folder / beside).touch()
+    tree.replace(path, None)
+    assert (folder.exists(), tree.exists(path)) == (stays, False)
+    # Also where it is gone already.
+    tree.replace(path, None)
