@@ -31,6 +31,7 @@ OWNER = 1000  # the user that image_setup.sh makes
 COMPILER_CACHE = depot.BUILDS / "ccache"
 
 BOOT = Path(__file__).with_name("host_boot.sh")
+BOOT_LIMIT = 180  # seconds: a host boots in two, and on a machine with much else to do it has taken a minute
 
 # Of imitated GPUs (imitated_gpu_files/boot.py): no driver of the machine has these, so opening one tells what a control group allows.
 IMITATED_GPU_RULES = ["c 60:* rwm", "c 61:* rwm"]
@@ -197,7 +198,11 @@ def wait_until_ready(machine: Machine) -> str:
                 return None
         return machine.run("cat /etc/ssh/ssh_host_ed25519_key.pub").stdout.strip() or None
 
-    if wait_for(booted, f"systemd on {name}") == "degraded":
+    try:
+        state = wait_for(booted, f"systemd on {name}", BOOT_LIMIT)
+    except Refusal as refusal:
+        raise Refusal(f"{refusal}\n{machine.run('systemctl list-jobs; journalctl --lines=10').stdout}") from None
+    if state == "degraded":
         failed = machine.run("systemctl --failed --plain --no-legend").stdout
         say(f"{name} runs, but these units failed: {', '.join(line.split()[0] for line in failed.splitlines())}")
         # The limit is of this machine and of root's processes together, in all containers.
@@ -207,7 +212,7 @@ def wait_until_ready(machine: Machine) -> str:
                 f"{name} does not start: this machine has only {limit} inotify instances, and they are used up."
                 f" Stop other containers, or raise the limit: sysctl fs.inotify.max_user_instances={INOTIFY_INSTANCES}"
             )
-    return wait_for(host_key, f"sshd on {name}")
+    return wait_for(host_key, f"sshd on {name}", BOOT_LIMIT)
 
 
 def reboot(machine: Machine) -> None:

@@ -168,9 +168,13 @@ def knock(place: str, silence: float) -> str:
 
 
 def complaint(journal: str, visitor: str) -> str:
-    """The last complaint about a visitor, without its time and place; empty text when there is none."""
+    """The last complaint about a visitor, without its time and place; empty text when there is none.
+
+    Where nobody listens behind the other client, the server may close before it has answered: frpc calls that EOF, a knock a
+    connection that is closed.
+    """
     found = re.findall(rf"\[{re.escape(visitor)}\].*\berror: (.+)$", journal, re.MULTILINE)
-    return found[-1] if found else ""
+    return found[-1] if found and found[-1] != "EOF" else ""
 
 
 def login_problem(journal: str) -> str:

@@ -23,6 +23,9 @@ NO_SUCH_SERVICE = (
     "2026-11-21 14:48:01.512 [W] [visitor/stcp.go:75] [5f4e] [tower-ssh] dialRawVisitorConn error: "
     "start new visitor connection error: custom listener for [tower.ssh] doesn't exist\n"
 )
+CLOSED_BEFORE_THE_ANSWER = (
+    "2026-11-22 23:59:01.512 [W] [visitor/stcp.go:75] [5f4e] [tower-ssh] dialRawVisitorConn error: EOF\n"
+)
 
 
 @pytest.fixture
@@ -127,7 +130,9 @@ def test_a_visitor_whose_connection_is_closed_at_once_did_not_reach_it(info, frp
     assert info(frpc({}), LOGGED_IN + NO_SUCH_SERVICE, visitors=doors)["visitors"] == {
         "tower-ssh": "custom listener for [tower.ssh] doesn't exist"
     }
-    assert info(frpc({}), LOGGED_IN, visitors=doors)["visitors"] == {"tower-ssh": "the connection is closed at once"}
+    closed = {"tower-ssh": "the connection is closed at once"}
+    assert info(frpc({}), LOGGED_IN, visitors=doors)["visitors"] == closed
+    assert info(frpc({}), LOGGED_IN + CLOSED_BEFORE_THE_ANSWER, visitors=doors)["visitors"] == closed
 
 
 def test_a_visitor_that_does_not_listen(info, frpc):
