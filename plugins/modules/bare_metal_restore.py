@@ -1,0 +1,122 @@
+#!/usr/bin/python
+
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: bare_metal_restore
+short_description: Build a machine again from its backup, on a live system
+description:
+  - Carries out one phase of what M(rigwright.workstation.bare_metal_plan) has planned. V(disks) makes partitions, file systems and
+    mounts, V(files) restores, V(system) changes what names the old disks and sets up initramfs and boot loader.
+  - A phase that is done is not done again in the same live session. One that was cut short is done anew, of the same plan only.
+version_added: 0.1.0
+author:
+  - The Rigwright engineers (@rigwright)
+extends_documentation_fragment:
+  - rigwright.workstation.attributes
+  - rigwright.workstation.restic_repository
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+    details:
+      - The steps stand in RV(steps).
+options:
+  plan:
+    description:
+      - RV(rigwright.workstation.bare_metal_plan#module:plan).
+    type: dict
+    required: true
+  phase:
+    description:
+      - The phase to carry out; they follow each other.
+    type: str
+    choices: [disks, files, system]
+    required: true
+  passphrase:
+    description:
+      - The passphrase that encrypted devices get.
+    type: str
+seealso:
+  - module: rigwright.workstation.bare_metal_plan
+"""
+
+EXAMPLES = r"""
+- name: Make partitions and file systems
+  rigwright.workstation.bare_metal_restore:
+    plan: "{{ rebuild.plan }}"
+    phase: disks
+
+- name: Restore the files
+  rigwright.workstation.bare_metal_restore:
+    plan: "{{ rebuild.plan }}"
+    phase: files
+    repository:
+      url: sftp:backup@nas:/srv/restic/ws1
+      password: "{{ vault_restic_password }}"
+  async: 86400
+  poll: 15
+"""
+
+RETURN = r"""
+steps:
+  description: The steps that were carried out, or would be in check mode.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{do: run, command: [mkswap, -U, 58ecfea5-16d6-4bbf-8d29-3025d1a4a434, /dev/sda5], writes: [/dev/sda5]}]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_run as running
+
+PHASES = ["disks", "files", "system"]
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "plan": {"type": "dict", "required": True},
+            "phase": {"type": "str", "choices": PHASES, "required": True},
+            "passphrase": {"type": "str", "no_log": True},
+            **running.REPOSITORY,
+        },
+        supports_check_mode=True,
+    )
+    params, plan, phase = module.params, module.params["plan"], module.params["phase"]
+    state = running.read_state(plan["identity"])
+    steps = [] if phase in state["done"] else plan["phases"].get(phase, [])
+    missing = [name for name in PHASES[: PHASES.index(phase)] if name not in state["done"]]
+    if missing and steps and not module.check_mode:
+        module.fail_json(
+            msg=f"The phase {missing[0]} comes before {phase}, and was not carried out. Nothing was changed."
+        )
+    if not module.check_mode and steps:
+        restic = running.Restic(module.run_command, params["repository"]) if params["repository"] else None
+        live = running.Live(module.run_command, params["passphrase"] or "", restic, params["snapshots"])
+        try:
+            if phase == "disks":
+                if state["begun"]:
+                    live.release(plan["groups"], plan["mapped"])
+                state["begun"] = plan["disks"]
+                running.write_state(state)
+            live.carry_out(steps)
+        except (running.Failed, OSError) as error:
+            module.fail_json(msg=f"{error}. Remove the cause and run this again: it goes on with the phase {phase}.")
+        state["done"].append(phase)
+        running.write_state(state)
+        for warning in live.warnings:
+            module.warn(warning)
+    module.exit_json(
+        changed=bool(steps),
+        steps=[{key: value for key, value in step.items() if key != "references"} for step in steps],
+    )
+
+
+if __name__ == "__main__":
+    main()
