@@ -219,7 +219,8 @@ class Live:
                 f"Install one now: chroot {root} apt-get install --reinstall linux-image-..."
             )
         for release in whole:
-            self.run(["chroot", root, "depmod", release])
+            if not os.path.exists(f"{root}/lib/modules/{release}/modules.dep"):
+                self.run(["chroot", root, "depmod", release])
             if os.path.exists(f"{root}/usr/sbin/dkms") and _names(f"{root}/var/lib/dkms"):
                 rc, said = self.run(["chroot", root, "dkms", "autoinstall", "-k", release], must_work=False)
                 if rc != 0:

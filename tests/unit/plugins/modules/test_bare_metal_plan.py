@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A plan is made from what the live system tells, and from a manifest that is at hand or in the backup."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_run
+from ansible_collections.rigwright.workstation.plugins.modules import bare_metal_plan
+
+from tests.unit.manifests import simple
+
+Run = Callable[..., dict[str, Any]]
+
+LSBLK = {
+    "blockdevices": [
+        {"name": "vda", "path": "/dev/vda", "type": "disk", "size": 8 << 30, "log-sec": 512, "mountpoints": [None]},
+        {
+            "name": "vdb",
+            "path": "/dev/vdb",
+            "type": "disk",
+            "size": 1 << 30,
+            "fstype": "ext4",
+            "uuid": "b",
+            "mountpoints": ["/"],
+        },
+    ]
+}
+MANIFEST = simple(("ext4 /", 4000, 1000), ("swap", 500, 0))
+
+
+@pytest.fixture
+def plan(run_module: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    links = tmp_path / "root/dev/disk/by-id"
+    links.mkdir(parents=True)
+    (links / "virtio-NEW0").symlink_to("../../vda")
+    monkeypatch.setattr(bare_metal_plan, "ROOT", str(tmp_path / "root"))
+    monkeypatch.setattr(_bare_metal_run, "STATE", str(tmp_path / "state.json"))
+
+    def run(commands: dict[str, tuple[int, str, str]] | None = None, **params: Any) -> dict[str, Any]:
+        listed = {"lsblk -J -O -b": (0, json.dumps(LSBLK), ""), **(commands or {})}
+        asked = {"confirm": "ws1", "disks": {"sda": "/dev/disk/by-id/virtio-NEW0"}, **params}
+        return run_module(bare_metal_plan, commands=listed, **asked)
+
+    return run
+
+
+def test_a_plan_has_words_for_a_person_and_steps_for_the_next_module(plan: Run) -> None:
+    result = plan(manifest=MANIFEST)
+    assert (result["changed"], result["requirements"], result["host"]) == (False, [], "ws1")
+    assert result["summary"][0] == "/dev/vda: a new gpt table, as sda had"
+    assert set(result["plan"]["phases"]) == {"disks", "files", "system"}
+    assert result["plan"]["disks"] == ["/dev/disk/by-id/virtio-NEW0"]
+
+
+def test_the_manifest_is_taken_from_the_backup(plan: Run) -> None:
+    command = ["restic", "--repo", "/mnt/backup", "dump", "--tag=system", "latest", "/var/lib/rigwright/manifest.json"]
+    repository = {"url": "/mnt/backup", "password": "hunter2"}
+    snapshots = [{"id": "latest", "filters": ["--tag=system"]}]
+    result = plan({shlex.join(command): (0, json.dumps(MANIFEST), "")}, repository=repository, snapshots=snapshots)
+    assert result["requirements"] == [] and "hunter2" not in json.dumps(result["plan"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ((1, "", "Fatal: wrong password or no key found"), "wrong password"),
+        ((0, "{}", ""), "no schema"),
+        ((0, "no json", ""), "Expecting value"),
+    ],
+)
+def test_a_backup_without_a_manifest_is_told_and_nothing_happens(
+    plan: Run, answer: tuple[int, str, str], said: str
+) -> None:
+    line = "restic --repo /mnt/backup dump latest /var/lib/rigwright/manifest.json"
+    result = plan({line: answer}, repository={"url": "/mnt/backup", "password": "hunter2"})
+    assert result["failed"] and said in result["msg"] and "Nothing was changed" in result["msg"]
+
+
+def test_what_speaks_against_it_leaves_no_steps(plan: Run) -> None:
+    result = plan(manifest=MANIFEST, confirm="another")
+    assert [one["variable"] for one in result["requirements"]] == ["bare_metal_confirm"]
+    assert result["plan"]["phases"] == {}
+
+
+def test_one_of_manifest_and_repository_has_to_be_named(plan: Run) -> None:
+    assert "one of the following is required" in plan()["msg"]
