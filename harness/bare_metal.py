@@ -83,6 +83,9 @@ DRILLS = {
     )
 }
 
+# The one that every run of script/test has: the way of most machines of today, and the older release.
+BY_DEFAULT = "debian12-uefi"
+
 
 # ---- Machines of qemu ----------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from harness import bare_metal
 from harness.stage import OUTPUT, ROOT, Log, Outcome, Stage, StageFailed, Tally, tally_of_junit
 
 COLLECTION = "rigwright.workstation"
@@ -59,6 +60,17 @@ def every_stage() -> list[Stage]:
             Stage(f"molecule:{name}", f"the role {name} on real hosts", molecule(name), fast=False)
             for name in scenarios()
         ),
+        *(
+            Stage(
+                f"bare_metal:{name}",
+                "a machine of qemu is backed up, lost, built again on other disks, and booted to a login",
+                commands(f"{sys.executable} -m harness bare-metal {name}"),
+                fast=False,
+                # Each takes minutes of all processors: one stands for the four.
+                by_default=name == bare_metal.BY_DEFAULT,
+            )
+            for name in bare_metal.DRILLS
+        ),
         Stage(
             "gpu",
             "the hardware tests",
@@ -69,8 +81,12 @@ def every_stage() -> list[Stage]:
     ]
 
 
-def choose(stages: list[Stage], *, fast: bool = False, role: str | None = None, gpu: bool = False) -> list[Stage]:
+def choose(
+    stages: list[Stage], *, fast: bool = False, role: str | None = None, gpu: bool = False, drills: bool = False
+) -> list[Stage]:
     """Return the stages that these options ask for."""
+    if drills:
+        return [stage for stage in stages if stage.name.startswith("bare_metal:")]
     if gpu:
         return [stage for stage in stages if stage.name == "gpu"]
     if role:
