@@ -261,17 +261,21 @@ def digest(*texts: str) -> str:
 
 
 def make_tar(path: Path, command: Sequence[str]) -> None:
-    with path.open("wb") as output, path.with_suffix(".log").open("wb") as log:
+    """Have mmdebstrap make a tar, of as many whole MiB as a disk has."""
+    unfinished, log_path = path.with_suffix(".unfinished"), path.with_suffix(".log")
+    with unfinished.open("wb") as output, log_path.open("wb") as log:
         done = subprocess.run(command, stdout=output, stderr=log, check=False)
     if done.returncode != 0:
-        tail = path.with_suffix(".log").read_text(errors="replace").splitlines()[-15:]
-        raise Refusal("mmdebstrap failed:\n" + "\n".join(tail))
+        raise Refusal("mmdebstrap failed:\n" + "\n".join(log_path.read_text(errors="replace").splitlines()[-15:]))
+    with unfinished.open("ab") as file:
+        file.truncate((unfinished.stat().st_size // MIB + 1) * MIB)
+    unfinished.rename(path)
 
 
 def live_system() -> tuple[Path, Path, Path]:
     """Root file system, kernel and initramfs of the live system, which is Debian 13."""
-    command = recipe("debian13", LIVE, "live")
-    name = PLACE / f"live-{digest(*command, (FILES / 'live').read_text())}"
+    command = recipe("debian13", LIVE, "live.sh")
+    name = PLACE / f"live-{digest(*command, (FILES / 'live.sh').read_text())}"
     made = name.with_suffix(".img"), name.with_suffix(".vmlinuz"), name.with_suffix(".initrd")
     if not all(path.exists() for path in made):
         remove_older("live-*")
@@ -309,22 +313,23 @@ def live_machine(name: str, boot: str, place: Path, disks: Sequence[tuple[Path, 
 
 def lost_machine(drill: Drill) -> list[Path]:
     """The disks of the machine that a drill is about, with the firmware's variables beside them; made once."""
-    command = recipe(drill.release, (*MACHINE, *LOADERS[drill.boot]), "machine")
-    texts = [(FILES / name).read_text() for name in ("machine", "install")]
+    command = recipe(drill.release, (*MACHINE, *LOADERS[drill.boot]), "machine.sh")
+    texts = [(FILES / name).read_text() for name in ("machine.sh", "install.sh")]
+    tar = PLACE / f"{drill.name}-{digest(*command, texts[0])}.tar"
     name = PLACE / f"{drill.name}-{digest(*command, *texts, repr(drill))}"
     disks = [Path(f"{name}.disk{number}") for number in range(len(drill.disks))]
     if not disks[-1].exists():
-        remove_older(f"{drill.name}-*")
-        with step(f"make the machine {drill.name}"), tempfile.TemporaryDirectory(dir=PLACE) as temporary:
-            place, tar = Path(temporary), Path(temporary, "machine.tar")
-            make_tar(tar, command)
-            # A disk is a number of whole sectors, and tar reads on until two empty blocks.
-            with tar.open("ab") as file:
-                file.truncate(-(-tar.stat().st_size // MIB + 1) * MIB)
+        remove_older(f"{drill.name}-*.disk*")
+        if not tar.exists():
+            remove_older(f"{drill.name}-*.tar")
+            with step(f"make the files of {drill.name} with mmdebstrap"):
+                make_tar(tar, command)
+        with step(f"install the machine {drill.name}"), tempfile.TemporaryDirectory(dir=PLACE) as temporary:
+            place = Path(temporary)
             new = [blank(place / f"disk{number}", before) for number, (before, _after) in enumerate(drill.disks)]
             attached = [(path, f"OLD{number}", False) for number, path in enumerate(new)]
             with running(live_machine("install", drill.boot, place, [*attached, (tar, "TAR", True)])) as live:
-                live.ssh(f"bash -s {drill.layout} {drill.boot}", (FILES / "install").read_text())
+                live.ssh(f"bash -s {drill.layout} {drill.boot}", (FILES / "install.sh").read_text())
             if drill.boot == "uefi":
                 shutil.move(place / "firmware", f"{name}.firmware")
             for path, made in zip(new, disks, strict=True):
@@ -383,7 +388,7 @@ def back_up(drill: Drill, machine: Machine) -> dict[str, Any]:
     )
     ansible(machine, str(FILES / "manifest.yml"))
     before: dict[str, Any] = json.loads(machine.ssh("python3 -", (FILES / "fingerprint.py").read_text()))
-    machine.ssh(f"bash -s {' '.join(drill.points)}", (FILES / "back_up").read_text().replace("PASSWORD", PASSWORD))
+    machine.ssh(f"bash -s {' '.join(drill.points)}", (FILES / "back_up.sh").read_text().replace("PASSWORD", PASSWORD))
     machine.ssh("umount /mnt/backup")
     return before
 

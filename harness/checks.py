@@ -20,7 +20,7 @@ COLLECTION_PATH = Path("ansible_collections", *COLLECTION.split("."))
 # They begin first, the longest of them before the others, so that in the end no lane waits for one of them.
 SLOW_SCENARIOS = ("nvidia_driver", "frp_client", "cuda", "docker", "cudnn", "ssh", "frp_server", "conda")
 GPU_DEVICE = Path("/dev/nvidiactl")
-SHELL_SCRIPTS = ("script/*", ".ci/run", "requirements/lock", "harness/*.sh")
+SHELL_SCRIPTS = ("script/*", ".ci/run", "requirements/lock", "harness/*.sh", "harness/bare_metal_files/*.sh")
 # What the archive may hold at its top; build_ignore of galaxy.yml leaves the rest out.
 SHIPPED = {
     "CHANGELOG.md",

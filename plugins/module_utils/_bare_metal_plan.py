@@ -162,6 +162,13 @@ def _check_request(manifest: Facts, target: Target, request: Request, result: Pl
     for name in [*request.disks, *request.keep]:
         if name not in manifest["disks"]:
             result.refuse("disks", f"names {name}, and the manifest has {', '.join(manifest['disks'])}", "name these")
+    for name in request.empty:
+        if name not in manifest["devices"]:
+            result.refuse("empty", f"names {name}, which the manifest has not", "name partitions by their names there")
+    for disk, name in request.grow.items():
+        rows = manifest["disks"].get(disk, {}).get("table", {}).get("partitions", [])
+        if name not in [row["name"] for row in rows]:
+            result.refuse("grow", f"names {name}, which is no partition of {disk}", "name one, or leave it out")
     if not request.disks:
         result.refuse("disks", "names no disk", "name the disks to write to, by the manifest's names")
     left = [name for name in _used_disks(manifest) if name not in request.disks and name not in request.keep]

@@ -171,6 +171,15 @@ class Live:
         if step["mode"]:
             os.chmod(step["path"], int(step["mode"], 8))
 
+    def do_mounted(self, step: Facts) -> None:
+        if not os.path.ismount(step["path"]):
+            raise Failed(f"{step['path']} is no mount point any more: what follows would land in the live system")
+
+    def do_bind(self, step: Facts) -> None:
+        """Show a part of the live system in the restored one; a run that was cut short may have done so."""
+        if not os.path.ismount(step["path"]):
+            self.run(["mount", "--rbind", "--make-rslave", step["source"], step["path"]])
+
     def do_remove(self, step: Facts) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(step["path"])

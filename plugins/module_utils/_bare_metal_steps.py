@@ -187,6 +187,7 @@ class Build:
 
     def files(self, left_out: t.Sequence[str]) -> None:
         self.phase = "files"
+        self.add("mounted", path=ROOT)
         self.add("restore", target=ROOT, exclude=list(left_out))
         self.summary.append(f"restore to {ROOT}" + (f", without {', '.join(left_out)}" if left_out else ""))
 
@@ -194,6 +195,7 @@ class Build:
 
     def system(self, names: t.Sequence[str], absent: t.Sequence[str], boot_disk: tuple[str, str]) -> None:
         self.phase = "system"
+        self.add("mounted", path=ROOT)
         for path, mode in EMPTY_DIRECTORIES.items():
             self.add("directory", path=self.at(path), mode=mode)
         for mount in self.manifest["mounts"]:
@@ -210,7 +212,7 @@ class Build:
         # Written by an installer long ago, it says which disk was which.
         self.add("remove", path=self.at("/boot/grub/device.map"))
         for place in ("/dev", "/proc", "/sys", "/run"):
-            self.run("mount", "--rbind", "--make-rslave", place, self.at(place))
+            self.add("bind", source=place, path=self.at(place))
         self.add("kernels", root=ROOT)
         self._loader(boot_disk)
         self.add("first_boot", root=ROOT, expected=expectations(self.manifest, names))

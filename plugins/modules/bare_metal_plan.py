@@ -188,8 +188,9 @@ def main() -> None:
             first = params["snapshots"][0]
             manifest = running.Restic(module.run_command, params["repository"]).manifest(first["id"], first["filters"])
         manifest = document.check(manifest)
+        data = {target: int(size) for target, size in params["data"].items()}
     except (running.Failed, ValueError) as error:
-        module.fail_json(msg=f"There is no manifest to plan from: {error}. Nothing was changed.")
+        module.fail_json(msg=f"There is nothing to plan from: {error}. Nothing was changed.")
     asked = {name: params[name] for name in ("disks", "keep", "empty", "overwrite", "data", "grow")}
     name = running.identity(manifest, asked)
     state = running.read_state(name)
@@ -199,7 +200,7 @@ def main() -> None:
         keep=tuple(params["keep"]),
         empty=tuple(params["empty"]),
         overwrite=tuple(params["overwrite"]),
-        data={target: int(size) for target, size in params["data"].items()},
+        data=data,
         grow=params["grow"],
         passphrase=params["passphrase"],
         begun=tuple(state["begun"]),

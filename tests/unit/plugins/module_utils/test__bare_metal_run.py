@@ -75,6 +75,18 @@ def test_a_directory_has_its_mode_or_that_of_the_backup(host: Host, tmp_path: Pa
     assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o711
 
 
+def test_nothing_is_put_where_no_disk_is_mounted_any_more(host: Host, tmp_path: Path) -> None:
+    run_step(host, do="mounted", path="/proc")
+    with pytest.raises(Failed, match="is no mount point any more"):
+        run_step(host, do="mounted", path=str(tmp_path))
+
+
+def test_what_is_shown_in_the_restored_system_is_shown_once(host: Host, tmp_path: Path) -> None:
+    run_step(host, do="bind", source="/dev", path="/proc")
+    run_step(host, do="bind", source="/dev", path=str(tmp_path))
+    assert host.lines == [f"mount --rbind --make-rslave /dev {tmp_path}"]
+
+
 def test_a_file_is_edited_in_its_place_with_its_mode(host: Host, tmp_path: Path) -> None:
     path = tmp_path / "crypttab"
     path.write_text("sys /dev/sda3 none luks\n")

@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # Runs on the machine, by bash: backs its mount points up with restic. Arguments: the mount points.
 set -euo pipefail
 export RESTIC_PASSWORD=PASSWORD RESTIC_REPOSITORY=/mnt/backup/repository

@@ -10,7 +10,7 @@ printf '[Match]\nName=e*\n[Network]\nDHCP=ipv4\n' >"$root/etc/systemd/network/20
 chroot "$root" systemctl --quiet enable systemd-networkd ssh
 chroot "$root" systemctl --quiet mask systemd-networkd-wait-online.service apt-daily.timer apt-daily-upgrade.timer
 sed -i 's/^GRUB_CMDLINE_LINUX=.*/GRUB_CMDLINE_LINUX="console=ttyS0 net.ifnames=0"/; s/^GRUB_TIMEOUT=.*/GRUB_TIMEOUT=0/' "$root/etc/default/grub"
-cat /proc/sys/kernel/random/uuid | tr -d - >"$root/etc/machine-id"
+tr -d - </proc/sys/kernel/random/uuid >"$root/etc/machine-id"
 
 chroot "$root" useradd --create-home --shell /bin/bash alice
 chroot "$root" useradd --create-home --shell /bin/bash bob

@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # Runs on the live system, by bash: installs a machine from a tar onto disks, as an installer of Debian would have.
 # Arguments: the layout, and bios or uefi. It shares nothing with the code that is put to the test.
 set -euo pipefail
@@ -31,10 +32,8 @@ case $layout in
 esac
 udevadm settle
 
-# The live system's mke2fs is newer than grub of Debian 12, which reads no file system with these two.
-old=$([ "$(tar -xOf /dev/disk/by-id/virtio-TAR ./etc/debian_version | cut -d. -f1)" = 12 ] && echo "-O ^metadata_csum_seed,^orphan_file" || true)
-# shellcheck disable=SC2086 # two words
-mkfs.ext4 -q $old -L system "$system"
+# As mke2fs of Debian 12 makes it: its grub reads no file system with these two, which are what a newer mke2fs adds.
+mkfs.ext4 -q -O ^metadata_csum_seed,^orphan_file -L system "$system"
 mkdir -p "$root" && mount "$system" "$root"
 echo "UUID=$(blkid -s UUID -o value "$system") / ext4 errors=remount-ro 0 1" >/fstab
 if [ -n "${start-}" ]; then
@@ -64,6 +63,7 @@ echo "UUID=$(blkid -s UUID -o value "$swap") none swap sw 0 0" >>/fstab
 
 tar -xf /dev/disk/by-id/virtio-TAR -C "$root" --numeric-owner --acls --xattrs --xattrs-include='*' --warning=no-timestamp
 mv /fstab "$root/etc/fstab"
+# shellcheck source=/dev/null
 hostname=$(. "$root/etc/os-release" && echo "debian$VERSION_ID-$boot")
 echo "$hostname" >"$root/etc/hostname"
 printf '127.0.0.1 localhost\n127.0.1.1 %s\n' "$hostname" >"$root/etc/hosts"
