@@ -1,0 +1,186 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What the role backup has decided for a host, as its programs read it, and where they find and leave things.
+
+Secrets are no part of it: they are files of their own, which systemd hands to the units as credentials.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic import parse_version
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import Repository, Restic
+
+# What the snapshots of a job's files are tagged with beside the job's name; those of a dump have `dump:<name>`.
+FILES = "files"
+
+
+class ConfigError(Exception):
+    """Something is asked for that the configuration does not have; the text names it and the remedy."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where the programs find and leave things. Tests have them elsewhere."""
+
+    config: str = "/etc/rigwright/backup.json"
+    secrets: str = "/etc/rigwright/backup"
+    state: str = "/var/lib/rigwright_backup"
+    run: str = "/run/rigwright_backup"
+    cache: str = "/var/cache/rigwright_backup"
+    mountinfo: str = "/proc/self/mountinfo"
+    fstab: str = "/etc/fstab"
+
+    def secrets_of_unit(self) -> str:
+        """Where the secrets lie: a unit has them from systemd, a person who is root reads the files."""
+        return os.environ.get("CREDENTIALS_DIRECTORY") or self.secrets
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """A repository, without its secrets."""
+
+    name: str
+    local_path: str = ""
+    append_only: bool = False
+    password_file: str = ""
+    ca: bool = False
+    ssh: bool = False
+    options: t.Sequence[str] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What is backed up to where, and how long it is kept."""
+
+    name: str
+    repository: str
+    host: str
+    paths: t.Sequence[str] = ()
+    excludes: t.Sequence[str] = ()
+    exclude_caches: bool = True
+    one_file_system: bool = True
+    tags: t.Sequence[str] = ()
+    retention: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
+    dumps: t.Sequence[t.Mapping[str, t.Any]] = ()
+    pre: t.Sequence[t.Mapping[str, t.Any]] = ()
+    post: t.Sequence[t.Mapping[str, t.Any]] = ()
+    post_failure: t.Sequence[t.Mapping[str, t.Any]] = ()
+    always: t.Sequence[t.Mapping[str, t.Any]] = ()
+    timeout_s: int = 0
+
+    def parts(self) -> list[str]:
+        """The tags that tell the job's kinds of snapshots apart. Each kind expires by itself."""
+        return [*([FILES] if self.paths else []), *(f"dump:{dump['name']}" for dump in self.dumps)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """All of it."""
+
+    program: str = "/usr/bin/restic"
+    user: str = "rigwright-backup"
+    textfile_directory: str = ""
+    notify_command: t.Sequence[str] = ()
+    retry_lock_s: int = 1800
+    limit_upload_kib: int = 0
+    limit_download_kib: int = 0
+    check_parts: int = 8
+    drill_paths: t.Sequence[str] = ()
+    drill_files: int = 200
+    drill_bytes: int = 1 << 30
+    max_age_h: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
+    repositories: t.Mapping[str, Target] = dataclasses.field(default_factory=dict)
+    jobs: t.Mapping[str, Job] = dataclasses.field(default_factory=dict)
+
+    def job(self, name: str) -> Job:
+        if name not in self.jobs:
+            raise ConfigError(
+                f"there is no job {name!r}: name one of {', '.join(self.jobs) or 'backup_jobs, which is empty'}"
+            )
+        return self.jobs[name]
+
+    def target(self, name: str) -> Target:
+        if name not in self.repositories:
+            known = ", ".join(self.repositories) or "backup_repositories, which is empty"
+            raise ConfigError(f"there is no repository {name!r}: name one of {known}")
+        return self.repositories[name]
+
+    def covered(self) -> list[str]:
+        """The paths of all jobs."""
+        return sorted({path for job in self.jobs.values() for path in job.paths})
+
+
+def _made(kind: t.Any, values: t.Mapping[str, t.Any]) -> t.Any:
+    """A dataclass from what JSON has; what a newer role has written beside it is left."""
+    names = {field.name for field in dataclasses.fields(kind)}
+    return kind(**{key: value for key, value in values.items() if key in names})
+
+
+def parse(text: str) -> Config:
+    raw = json.loads(text)
+    return _made(
+        Config,
+        {
+            **raw,
+            "repositories": {row["name"]: _made(Target, row) for row in raw.get("repositories", [])},
+            "jobs": {row["name"]: _made(Job, row) for row in raw.get("jobs", [])},
+        },
+    )
+
+
+def read(place: Place) -> Config:
+    """
+    :raises ConfigError: the role has not been here.
+    """
+    try:
+        with open(place.config, encoding="utf-8") as file:
+            return parse(file.read())
+    except FileNotFoundError:
+        raise ConfigError(f"{place.config} is missing: run the role backup") from None
+
+
+def open_repository(config: Config, place: Place, name: str, version: t.Sequence[int] | None = None) -> Restic:
+    """restic on a repository: in a unit as its user, with a cache; for root without one.
+
+    Root leaves nothing of its own in the cache of the units' user, and nothing in a repository on this machine, which is that user's.
+    """
+    target = config.target(name)
+    password = target.password_file
+    in_unit = bool(os.environ.get("CREDENTIALS_DIRECTORY"))
+    repository = Repository(
+        name=name,
+        folder=place.secrets_of_unit(),
+        password_file="" if in_unit else password,
+        ca=target.ca,
+        ssh=target.ssh,
+        options=tuple(target.options),
+    )
+    root = os.geteuid() == 0 and not in_unit
+    user = config.user if root and target.local_path else ""
+    cache = "" if root else place.cache
+    return Restic(config.program, version or read_version(config.program), repository, cache, user)
+
+
+def read_version(program: str) -> tuple[int, ...]:
+    """
+    :raises ConfigError: there is no restic.
+    """
+    try:
+        # There is no module whose run_command could be used.
+        done = subprocess.run([program, "version"], check=False, capture_output=True, text=True)  # pylint: disable=ansible-bad-function
+    except OSError as error:
+        raise ConfigError(f"{program} cannot be run ({error}): run the role backup") from None
+    version = parse_version(done.stdout)
+    if not version:
+        raise ConfigError(f"{program} does not say its version: {done.stdout or done.stderr}")
+    return version

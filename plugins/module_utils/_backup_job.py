@@ -1,0 +1,348 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""The run of a job, as the steps of its unit: hooks before, dumps, files, and what has to happen in the end however it ended.
+
+systemd runs the steps (_backup_units.py). Hooks, dumps and the end run as root, since they stop containers and ask databases; the step
+that reads all files is confined, and has the one right to read them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import subprocess
+import time
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_mounts as mounting
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import FILES, Config, Job, Place
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_sample import Sampler
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic import OK, PARTIAL, Outcome, judge, messages
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import Restic, as_user, end
+
+HOOK_TIMEOUT_S = 300
+Result = dict[str, t.Any]
+_VANISHED = 2  # errno.ENOENT, as restic 0.14 tells it
+
+
+def folder(place: Place, verb: str, subject: str) -> str:
+    """Where the steps of a unit leave things for one another; systemd makes it and takes it away."""
+    return os.path.join(place.run, f"{verb}-{subject}")
+
+
+def leave(place: Place, verb: str, subject: str, name: str, data: t.Any) -> None:
+    states.write(os.path.join(folder(place, verb, subject), name), states.dump(data), 0o640)
+
+
+def left(place: Place, verb: str, subject: str, name: str) -> dict[str, t.Any]:
+    return states.read_json(os.path.join(folder(place, verb, subject), name))
+
+
+class Progress:
+    """Tells who watches how far a run is, once a second."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.last = 0.0
+        self.summary: dict[str, t.Any] = {}
+
+    def take(self, line: str) -> None:
+        """A line of restic's own JSON."""
+        try:
+            told = json.loads(line)
+        except ValueError:
+            return
+        if told.get("message_type") == "summary":
+            self.summary = told
+        elif told.get("message_type") == "status" and time.monotonic() - self.last >= 1:
+            self.last = time.monotonic()
+            self.tell(told)
+
+    def tell(self, told: t.Mapping[str, t.Any]) -> None:
+        known = (
+            "percent_done",
+            "total_files",
+            "files_done",
+            "files_restored",
+            "total_bytes",
+            "bytes_done",
+            "bytes_restored",
+            "seconds_remaining",
+        )
+        with contextlib.suppress(OSError):
+            unfinished = f"{self.path}.part"
+            with open(unfinished, "w", encoding="utf-8") as file:
+                json.dump({key: told[key] for key in known if key in told}, file)
+            os.replace(unfinished, self.path)
+
+
+# Hooks
+
+
+def run_hook(hook: t.Mapping[str, t.Any], job: Job, result: t.Mapping[str, t.Any]) -> str:
+    """Run a command, and return what is wrong with how it ended."""
+    timeout = hook.get("timeout_s") or HOOK_TIMEOUT_S
+    words = " ".join(hook["command"])
+    environment = {
+        **{key: value for key, value in os.environ.items() if key != "CREDENTIALS_DIRECTORY"},
+        "RIGWRIGHT_BACKUP_JOB": job.name,
+        "RIGWRIGHT_BACKUP_RESULT": str(result.get("kind", "")),
+        "RIGWRIGHT_BACKUP_WORDS": str(result.get("words", "")),
+    }
+    try:
+        # There is no module whose run_command could be used.
+        child = subprocess.Popen(  # pylint: disable=ansible-bad-function,consider-using-with
+            hook["command"],
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
+            **as_user(hook.get("user") or ""),
+        )
+    except (OSError, KeyError) as error:
+        return f"`{words}` cannot be run: {error}"
+    try:
+        rc = child.wait(timeout)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, 9)
+        child.wait()
+        return f"`{words}` did not end within {timeout} s"
+    return f"`{words}` ended with {rc}" if rc else ""
+
+
+def pre(job: Job, place: Place) -> int:
+    """The hooks before; the first that fails ends the run."""
+    for hook in job.pre:
+        problem = run_hook(hook, job, {})
+        if problem:
+            result = {"kind": states.HOOK, "words": f"the hook before the backup: {problem}", "exit_code": 1}
+            leave(place, states.RUN, job.name, "result.json", result)
+            return 1
+    return 0
+
+
+# Dumps
+
+
+class Dump:
+    """The output of a command on its way to restic. restic sees its end only when the command has ended well."""
+
+    def __init__(self, spec: t.Mapping[str, t.Any]) -> None:
+        self.spec = spec
+        self.problem = ""
+        self.bytes = 0
+        self._digest = hashlib.sha256()
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+    def feed(self, stdin: t.IO[bytes]) -> bool:
+        command, timeout = self.spec["command"], self.spec.get("timeout_s") or 0
+        limit = time.monotonic() + timeout
+        try:
+            child = subprocess.Popen(  # pylint: disable=ansible-bad-function,consider-using-with
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+                **as_user(self.spec.get("user") or ""),
+            )
+        except (OSError, KeyError) as error:
+            self.problem = f"cannot be run: {error}"
+            return False
+        try:
+            for block in iter(lambda: child.stdout.read(1 << 20) if child.stdout else b"", b""):
+                stdin.write(block)
+                self._digest.update(block)
+                self.bytes += len(block)
+                if timeout and time.monotonic() > limit:
+                    self.problem = f"did not end within {timeout} s"
+                    end(child)
+                    return False
+            rc = child.wait()
+        except BaseException:
+            end(child)
+            raise
+        if rc:
+            self.problem = f"ended with {rc}"
+        elif not self.bytes and not self.spec.get("may_be_empty"):
+            self.problem = "ended well and told nothing"
+        return not self.problem
+
+
+def dumps(config: Config, place: Place, job: Job, restic: Restic) -> dict[str, Result]:
+    """Back up what commands tell, each as a snapshot of its own."""
+    told: dict[str, Result] = {}
+    for spec in job.dumps:
+        name = spec["name"]
+        dump, progress = Dump(spec), Progress(os.devnull)
+        words = ["backup", "--json", "--stdin", "--stdin-filename", f"/{spec.get('filename') or name}"]
+        words += ["--host", job.host, "--tag", job.name, "--tag", f"dump:{name}", *limits(config)]
+        done = restic.run(*words, retry_lock_s=config.retry_lock_s, on_line=progress.take, feed=dump.feed)
+        outcome = judge(done)
+        kind, problem = outcome.kind, outcome.words
+        if dump.problem:
+            restic.run("unlock", timeout_s=HOOK_TIMEOUT_S)  # its own, if it had to be killed
+            kind, problem = states.DUMP, f"the dump {name}: `{spec['command'][0]}` {dump.problem}"
+        elif not outcome.ok:
+            problem = f"the dump {name}: {problem}"
+        told[name] = {"kind": kind, "words": problem, "bytes": dump.bytes}
+        if kind == OK:
+            told[name].update(sha256=dump.sha256, snapshot=progress.summary.get("snapshot_id", ""))
+    leave(place, states.RUN, job.name, "dumps.json", told)
+    return told
+
+
+def limits(config: Config) -> list[str]:
+    """How much of the line restic may take, in KiB a second."""
+    up = ["--limit-upload", str(config.limit_upload_kib)] if config.limit_upload_kib else []
+    return up + (["--limit-download", str(config.limit_download_kib)] if config.limit_download_kib else [])
+
+
+# Files
+
+
+def problems_of_sources(job: Job, place: Place) -> Result | None:
+    """Why no snapshot may be made: it would lack what older ones have, and then take their place."""
+    gone = mounting.missing(job.paths)
+    if gone:
+        return {"kind": states.SOURCE_MISSING, "words": f"missing: {', '.join(gone)}"}
+    try:
+        with open(place.fstab, encoding="utf-8", errors="surrogateescape") as file:
+            listed = mounting.parse_fstab(file.read())
+    except OSError:
+        listed = []
+    off = mounting.not_mounted(job.paths, job.excludes, listed, mounting.read_mounts(place.mountinfo))
+    return {"kind": states.NOT_MOUNTED, "words": f"in fstab and not mounted: {', '.join(off)}"} if off else None
+
+
+def arguments(config: Config, job: Job) -> list[str]:
+    """What restic is told to back up."""
+    words = ["backup", "--json", "--host", job.host, *limits(config)]
+    for tag in (job.name, FILES, *job.tags):
+        words += ["--tag", tag]
+    words += ["--one-file-system"] if job.one_file_system else []
+    words += ["--exclude-caches"] if job.exclude_caches else []
+    for pattern in job.excludes:
+        words += ["--exclude", pattern]
+    return [*words, "--", *job.paths]
+
+
+def unread(err: str) -> list[str]:
+    """What restic could not read. What was gone when it came to it is no loss: it was deleted meanwhile."""
+    found = []
+    for told in messages(err):
+        error = told.get("error") or {}
+        item = told.get("item") or error.get("Path")
+        if told.get("message_type") != "error" or not item:
+            continue
+        words = str(error.get("message") or error.get("Err") or "")
+        if error.get("Err") != _VANISHED and "no such file or directory" not in words:
+            found.append(str(item))
+    return found
+
+
+def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
+    """Back up the files of a job, and draw those that a drill is to restore."""
+    problem = problems_of_sources(job, place)
+    if problem:
+        return problem
+    progress = Progress(os.path.join(folder(place, states.RUN, job.name), "progress.json"))
+    done = restic.run(
+        *arguments(config, job), retry_lock_s=config.retry_lock_s, timeout_s=job.timeout_s, on_line=progress.take
+    )
+    outcome = judge(done)
+    told, lost = progress.summary, unread(done.err)
+    if outcome.kind == PARTIAL:
+        words = f"{len(lost)} could not be read: {', '.join(lost[:5])}"
+        outcome = Outcome(PARTIAL, words) if lost else Outcome(OK, "")
+    result: Result = {"kind": outcome.kind, "words": outcome.words}
+    if not told.get("snapshot_id"):
+        return result
+    result.update(
+        snapshot=told["snapshot_id"],
+        bytes_added=told.get("data_added_packed", told.get("data_added", 0)),
+        bytes=told.get("total_bytes_processed", 0),
+        files=told.get("total_files_processed", 0),
+    )
+    result.update(count_snapshots(restic, job))
+    sample(config, place, job, restic, str(told["snapshot_id"]))
+    if outcome.ok and job.one_file_system:
+        out = mounting.uncovered(job.paths, job.excludes, config.covered(), mounting.read_mounts(place.mountinfo))
+        if out:
+            result.update(
+                kind=states.UNCOVERED,
+                words=f"in no job, and excluded by none: {', '.join(mount.path for mount in out)}",
+            )
+    return result
+
+
+def count_snapshots(restic: Restic, job: Job) -> Result:
+    done = restic.run(
+        "snapshots", "--json", "--no-lock", "--host", job.host, "--tag", f"{job.name},{FILES}", timeout_s=300
+    )
+    try:
+        return {"snapshots": len(json.loads(done.out) or [])}
+    except ValueError:
+        return {}
+
+
+def sample(config: Config, place: Place, job: Job, restic: Restic, snapshot: str) -> None:
+    """List some files of the snapshot with all that they are."""
+    sampler = Sampler(config.drill_files, config.drill_paths)
+    done = restic.run("ls", "--json", "--no-lock", snapshot, on_line=sampler.take)
+    if judge(done).ok:
+        drawn = sampler.files(config.drill_bytes)
+        leave(
+            place, states.RUN, job.name, "sample.json", {"snapshot": snapshot, "total": sampler.total, "files": drawn}
+        )
+
+
+def run(config: Config, place: Place, job: Job, restic: Restic) -> Result:
+    """The step that reads files; with what the dumps came to it says how the run ended."""
+    started, clock = time.time(), time.monotonic()
+    result: Result = files(config, place, job, restic) if job.paths else {"kind": OK, "words": ""}
+    failed = [row for row in left(place, states.RUN, job.name, "dumps.json").values() if row["kind"] != OK]
+    if failed and result["kind"] == OK:
+        result.update(kind=failed[0]["kind"], words="; ".join(row["words"] for row in failed))
+    result.update(started=started, duration_s=round(time.monotonic() - clock, 1), exit_code=int(result["kind"] != OK))
+    leave(place, states.RUN, job.name, "result.json", result)
+    return result
+
+
+# The end
+
+
+def ended_by_systemd(environment: t.Mapping[str, str]) -> Result:
+    """What systemd says of a unit that has left no result."""
+    how, status = environment.get("SERVICE_RESULT", ""), environment.get("EXIT_STATUS", "")
+    kind = {"timeout": "timeout", "success": "cancelled"}.get(how, "cancelled" if how == "signal" else "failed")
+    return {"kind": kind, "words": f"the unit was ended: {how or 'unknown'} {status}".strip(), "exit_code": 1}
+
+
+def finish(config: Config, place: Place, verb: str, subject: str, environment: t.Mapping[str, str]) -> Result:
+    """Hooks that follow, the state, and metrics. systemd runs this also when the rest was killed."""
+    result = left(place, verb, subject, "result.json") or ended_by_systemd(environment)
+    if verb == states.RUN:
+        job = config.job(subject)
+        told = left(place, verb, subject, "dumps.json")
+        if told:
+            result["dumps"] = told
+        follows = job.post if result["kind"] == OK else job.post_failure
+        for hook in (*follows, *job.always):
+            problem = run_hook(hook, job, result)
+            if problem and result["kind"] == OK:
+                result.update(kind=states.HOOK, words=f"a hook after the backup: {problem}", exit_code=1)
+        drawn = left(place, verb, subject, "sample.json")
+        if drawn:
+            os.makedirs(place.state, exist_ok=True)
+            states.write(os.path.join(place.state, f"sample-{subject}.json"), states.dump(drawn), 0o600)
+    return states.save(config, place, verb, subject, result, time.time())

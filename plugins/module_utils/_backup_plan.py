@@ -1,0 +1,181 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What the role backup has to do on a host, and what speaks against it.
+
+Pure: the module backup_plan reads the host and hands in what it saw. No secret comes here: repositories are as _backup_address.public
+has them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_excludes as excludes
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_mounts as mounting
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_units as units
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import Config, Job, Target, _made
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_faults import (
+    Host,
+    Row,
+    faults,
+    retention_of,
+)
+
+CONFIG = "/etc/rigwright/backup.json"
+RECORD = "/var/lib/rigwright_backup/repositories.json"
+
+
+@dataclasses.dataclass
+class Plan:
+    """What is to be done."""
+
+    requirements: list[Row] = dataclasses.field(default_factory=list)
+    findings: list[Row] = dataclasses.field(default_factory=list)
+    install: list[str] = dataclasses.field(default_factory=list)
+    release_gone: bool = False
+    user_due: bool = False
+    repositories_due: list[str] = dataclasses.field(default_factory=list)
+    directories: list[Row] = dataclasses.field(default_factory=list)
+    files: list[Row] = dataclasses.field(default_factory=list)
+    units: list[Row] = dataclasses.field(default_factory=list)
+    units_gone: list[Row] = dataclasses.field(default_factory=list)
+
+
+def plan_present(request: t.Mapping[str, t.Any], host: Host) -> Plan:
+    """
+    :param request: the role's variables, by their names without `backup_`.
+    """
+    plan = Plan()
+    plan.requirements = list(faults(request, host))
+    plan.install = sorted({*request["packages"]} - host.packages)
+    plan.user_due = not host.user_there
+    plan.release_gone = host.release_there and not request["version"]
+    if plan.requirements:
+        return plan
+    config = make_config(request)
+    schedules = dict(schedules_of(request, config))
+    secrets = {row["name"]: row["secrets"] for row in request["repositories"]}
+    plan.directories = [
+        {"path": path} for path in ("/etc/rigwright", "/etc/rigwright/backup", "/var/lib/rigwright_backup")
+    ]
+    plan.files = [{"path": CONFIG, "data": raw_config(config), "format": "json"}]
+    for (verb, subject), schedule in schedules.items():
+        service, timer = (f"{units.FOLDER}/{units.name(verb, subject, kind)}" for kind in ("service", "timer"))
+        text = units.service(config, verb, subject, secrets, request["hardening"], request["header"])
+        plan.files.append({"path": service, "content": text})
+        if not schedule:
+            continue
+        plan.files.append(
+            {
+                "path": timer,
+                "content": units.timer(verb, subject, schedule, request["randomized_delay_s"], request["header"]),
+            }
+        )
+        plan.units.append(
+            {"name": units.name(verb, subject, "timer"), "state": "started", "enabled": True, "restart_on": [timer]}
+        )
+    if config.notify_command:
+        text = units.notifier(config, request["hardening"], request["header"])
+        plan.files.append({"path": f"{units.FOLDER}/rigwright-backup-failed@.service", "content": text})
+    wanted = {row["name"] for row in plan.units}
+    plan.units_gone = [
+        {"name": name, "state": "stopped", "enabled": False} for name in host.timers if name not in wanted
+    ]
+    plan.repositories_due = [row["name"] for row in request["repositories"] if is_due(row, host)]
+    plan.findings = list(findings(request, config, host))
+    return plan
+
+
+def plan_absent(host: Host) -> Plan:
+    """What the role brought goes; repositories stay, and so does all that lies in them."""
+    return Plan(units_gone=[{"name": name, "state": "stopped", "enabled": False} for name in host.timers])
+
+
+def is_due(row: Row, host: Host) -> bool:
+    """Whether a repository has not been opened yet as it is asked for now: a new one, one that has moved, another password."""
+    known = host.record.get(row["name"]) or {}
+    changed = bool(row["fingerprint"]) and host.fingerprints.get(row["name"]) != row["fingerprint"]
+    return known.get("place") != row["place"] or changed or bool(known.get("retire"))
+
+
+def make_config(request: t.Mapping[str, t.Any]) -> Config:
+    """What the programs read."""
+    targets = {row["name"]: _made(Target, row) for row in request["repositories"]}
+    jobs = {row["name"]: make_job(row, request, list(targets.values())) for row in request["jobs"]}
+    names = ["program", "user", "textfile_directory", "notify_command", "retry_lock_s", "limit_upload_kib"]
+    names += ["limit_download_kib", "drill_paths", "drill_files", "max_age_h"]
+    return Config(
+        check_parts=request["check_subset_parts"],
+        repositories=targets,
+        jobs=jobs,
+        **{name: request[name] for name in names},
+    )
+
+
+def make_job(row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any], targets: t.Sequence[Target]) -> Job:
+    paths = list(row.get("paths") or [])
+    sets = row["exclude_sets"] if row.get("exclude_sets") is not None else request["exclude_sets"]
+    own = [target.local_path for target in targets if any(mounting.below(target.local_path, path) for path in paths)]
+    general = [
+        pattern for pattern in request["excludes"] if not any(mounting.excluded(path, [pattern]) for path in paths)
+    ]
+    data = [path for path in request["dataset_paths"] if not any(mounting.below(named, path) for named in paths)]
+    patterns = [*excludes.patterns(sets, paths), *general, *data, *(row.get("excludes") or []), *own]
+    return _made(
+        Job,
+        {
+            **{key: value for key, value in row.items() if value is not None},
+            "repository": row.get("repository") or (targets[0].name if targets else ""),
+            "host": row.get("host") or request["host"],
+            "paths": paths,
+            "excludes": list(dict.fromkeys(patterns)) if paths else [],
+            "retention": {key: value for key, value in retention_of(row, request).items() if value},
+        },
+    )
+
+
+def raw_config(config: Config) -> Row:
+    raw = dataclasses.asdict(config)
+    return {**raw, "repositories": list(raw["repositories"].values()), "jobs": list(raw["jobs"].values())}
+
+
+def schedules_of(request: t.Mapping[str, t.Any], config: Config) -> t.Iterator[tuple[tuple[str, str], str]]:
+    """What has a timer, and when it runs. A job with an empty schedule is only run by hand, or by another host."""
+    own = {row["name"]: row for row in request["jobs"]}
+    for verb, subject in states.subjects(config):
+        general = request["schedule"] if verb == states.RUN else request[f"{verb}_schedule"]
+        named = own[subject].get("schedule") if verb == states.RUN else None
+        yield (verb, subject), general if named is None else named
+
+
+def findings(request: t.Mapping[str, t.Any], config: Config, host: Host) -> t.Iterator[Row]:
+    gone = sorted({path for path in config.covered() if path in host.missing})
+    if gone:
+        yield {
+            "id": "backup.paths",
+            "status": "warn",
+            "evidence": f"not there now: {', '.join(gone)}",
+            "remedy": "until they are, their jobs fail and make no snapshot",
+        }
+    clear = [row["name"] for row in request["repositories"] if row["clear"]]
+    if clear:
+        yield {
+            "id": "backup.clear",
+            "status": "warn",
+            "evidence": f"reached without TLS: {', '.join(clear)}; the backups are encrypted, the server's password is not",
+            "remedy": "use https, or come through the tunnel (docs/frp.md)",
+        }
+    for name, known in sorted(host.record.items()):
+        if known.get("kept"):
+            yield {
+                "id": f"backup.old_password.{name}",
+                "status": "warn",
+                "evidence": f"the old password still opens {name}: its server only appends, and so keeps the key",
+                "remedy": f"remove the key {known['kept']} on the server: `restic -r /path key remove {known['kept']}`",
+            }

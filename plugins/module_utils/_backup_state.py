@@ -1,0 +1,249 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What the runs have left: a state for each job and repository, metrics for Prometheus, and findings with their remedy.
+
+A state is a small file of JSON that anybody may read, `/var/lib/rigwright_backup/<verb>-<subject>.json`. Root writes it, when the unit
+has ended in whatever way; the unit's own user cannot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import tempfile
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import Config, Place
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic import OK, REMEDIES
+
+RUN, FORGET, PRUNE, CHECK, DRILL = "run", "forget", "prune", "check", "drill"
+OF_JOBS = (RUN, FORGET, DRILL)
+OF_REPOSITORIES = (PRUNE, CHECK)
+TEXTFILE = "rigwright_backup.prom"
+
+# Results that are not restic's own.
+SOURCE_MISSING = "source_missing"
+NOT_MOUNTED = "not_mounted"
+UNCOVERED = "uncovered"
+HOOK = "hook"
+DUMP = "dump"
+CLOCK = "clock"
+LOST = "lost"
+NOTHING = "nothing"
+
+OWN_REMEDIES = {
+    SOURCE_MISSING: "bring it back, or take it out of backup_jobs; no snapshot was made that could let older whole ones expire",
+    NOT_MOUNTED: "mount it, or exclude it by name in backup_jobs; no snapshot was made that could let older whole ones expire",
+    UNCOVERED: "put it into the paths of a job, or exclude it by name in backup_jobs; all else is in the snapshot",
+    HOOK: "run the hook by hand, and look at the unit's journal",
+    DUMP: "run the command of the dump by hand; no snapshot of it was made",
+    CLOCK: "set the clock, and remove snapshots from the future: `rigwright-backup restic REPOSITORY forget ID`",
+    LOST: "restore these files by hand and look; check the repository: `rigwright-backup check REPOSITORY`",
+    NOTHING: "run the job once: `rigwright-backup run JOB`",
+}
+
+HOUR_S = 3600
+# How old the last success may be before it is told, in hours; backup_max_age_h changes them.
+MAX_AGE_H = {RUN: 36, FORGET: 24 * 15, PRUNE: 24 * 45, CHECK: 24 * 15, DRILL: 24 * 45}
+
+
+def remedy(kind: str) -> str:
+    return OWN_REMEDIES.get(kind) or REMEDIES.get(kind) or REMEDIES["failed"]
+
+
+def write(path: str, text: str, mode: int = 0o644) -> None:
+    """Replace a file in one step: who reads it meanwhile has the old one whole. The directory may be somebody else's."""
+    handle, unfinished = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=os.path.dirname(path))
+    try:
+        with open(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(unfinished, mode)
+        os.replace(unfinished, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(unfinished)
+        raise
+
+
+def read_json(path: str) -> dict[str, t.Any]:
+    """What a file has; nothing where it is missing or was damaged."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def dump(data: t.Any) -> str:
+    return json.dumps(data, indent=1, sort_keys=True) + "\n"
+
+
+def path_of(place: Place, verb: str, subject: str) -> str:
+    return os.path.join(place.state, f"{verb}-{subject}.json")
+
+
+def subjects(config: Config) -> t.Iterator[tuple[str, str]]:
+    """What is to happen again and again on this host."""
+    for job in config.jobs.values():
+        only_appends = config.repositories[job.repository].append_only
+        if job.paths or job.dumps:
+            yield RUN, job.name
+        if job.retention and not only_appends:
+            yield FORGET, job.name
+        if job.paths:
+            yield DRILL, job.name
+    for target in config.repositories.values():
+        yield CHECK, target.name
+        if not target.append_only:
+            yield PRUNE, target.name
+
+
+def read_states(config: Config, place: Place) -> dict[tuple[str, str], dict[str, t.Any]]:
+    return {key: read_json(path_of(place, *key)) for key in subjects(config)}
+
+
+def merge(before: t.Mapping[str, t.Any], result: t.Mapping[str, t.Any], ended: float) -> dict[str, t.Any]:
+    """The state after a run. What only a success tells stays from the one before."""
+    kept = {
+        key: before[key]
+        for key in ("last_success", "snapshot", "snapshots", "next_part", "unchanged_since")
+        if key in before
+    }
+    state = {**kept, **result, "ended": ended}
+    if result.get("kind") == OK:
+        state["last_success"] = ended
+        if result.get("bytes_added") is not None:
+            idle = before.get("unchanged_since") or ended
+            state["unchanged_since"] = ended if result["bytes_added"] else idle
+    return state
+
+
+def save(
+    config: Config, place: Place, verb: str, subject: str, result: t.Mapping[str, t.Any], ended: float
+) -> dict[str, t.Any]:
+    """Write the state of a run that has ended, and the metrics of all.
+
+    :raises OSError: one of the files cannot be written.
+    """
+    os.makedirs(place.state, exist_ok=True)
+    with open(os.path.join(place.state, ".lock"), "w", encoding="utf-8") as lock:
+        # Two units that end at once would each write metrics without the other.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        path = path_of(place, verb, subject)
+        state = merge(read_json(path), result, ended)
+        write(path, dump(state))
+        if config.textfile_directory:
+            write(os.path.join(config.textfile_directory, TEXTFILE), metrics(read_states(config, place)))
+    return state
+
+
+_METRICS = (
+    # name, verb, key, help
+    ("last_success_timestamp_seconds", RUN, "last_success", "When the job was last backed up whole"),
+    ("last_exit_code", RUN, "exit_code", "0: the last run was whole"),
+    ("duration_seconds", RUN, "duration_s", "How long the last run took"),
+    ("bytes_added", RUN, "bytes_added", "What the last run added to the repository"),
+    ("bytes_processed", RUN, "bytes", "What the last run looked at"),
+    ("files_total", RUN, "files", "Files in the last snapshot"),
+    ("snapshots", RUN, "snapshots", "Snapshots of the job"),
+    (
+        "unchanged_since_timestamp_seconds",
+        RUN,
+        "unchanged_since",
+        "Since when runs have added nothing; the last run, if it has",
+    ),
+    ("last_forget_success_timestamp_seconds", FORGET, "last_success", "When old snapshots were last let go"),
+    ("last_drill_success_timestamp_seconds", DRILL, "last_success", "When files were last restored and compared"),
+    ("drill_exit_code", DRILL, "exit_code", "0: the last drill found all files as they were"),
+    ("drill_files", DRILL, "files", "Files that the last drill compared"),
+    (
+        "last_check_success_timestamp_seconds",
+        CHECK,
+        "last_success",
+        "When a part of the repository was last read and found whole",
+    ),
+    ("check_exit_code", CHECK, "exit_code", "0: the last check found nothing"),
+    ("last_prune_success_timestamp_seconds", PRUNE, "last_success", "When room was last freed"),
+)
+
+
+def metrics(states: t.Mapping[tuple[str, str], t.Mapping[str, t.Any]]) -> str:
+    """For Prometheus' textfile collector. What is not known has no value, never 0; who has never succeeded has been so since 1970."""
+    lines = []
+    for name, wanted, key, words in _METRICS:
+        rows = []
+        for (verb, subject), state in sorted(states.items()):
+            if verb != wanted:
+                continue
+            label = "job" if verb in OF_JOBS else "repository"
+            value = state.get(key, 0 if key == "last_success" else None)
+            if value is not None:
+                rows.append(f'rigwright_backup_{name}{{{label}="{subject}"}} {value}')
+        if rows:
+            full = f"rigwright_backup_{name}"
+            lines += [f"# HELP {full} {words}", f"# TYPE {full} gauge", *rows]
+    return "\n".join(lines) + "\n"
+
+
+_DONE = {
+    RUN: "backed up",
+    FORGET: "old snapshots let go",
+    PRUNE: "room freed",
+    CHECK: "checked",
+    DRILL: "restored and compared",
+}
+
+
+def findings(
+    config: Config, states: t.Mapping[tuple[str, str], t.Mapping[str, t.Any]], now: float
+) -> list[dict[str, str]]:
+    """What a person has to know, worst words first: how the last run ended, and how old the last success is."""
+    told = []
+    for (verb, subject), state in states.items():
+        limit_h = config.max_age_h.get(verb) or MAX_AGE_H[verb]
+        command = f"rigwright-backup {verb} {subject}"
+        found = {"id": f"backup.{verb}.{subject}", "status": "pass", "remedy": f"run it now: `{command}`"}
+        last = state.get("last_success")
+        kind = state.get("kind")
+        if kind not in (None, OK):
+            found.update(
+                status="fail", evidence=f"the last run failed: {state.get('words') or kind}", remedy=remedy(str(kind))
+            )
+        elif last is None:
+            found.update(
+                status="warn", evidence=f"never {_DONE[verb]}", remedy=f"wait for its timer, or run it now: `{command}`"
+            )
+        elif last > now + HOUR_S:
+            found.update(status="fail", evidence=f"last {_DONE[verb]} in the future", remedy=remedy(CLOCK))
+        elif now - last > limit_h * HOUR_S:
+            age = int((now - last) // HOUR_S)
+            found.update(status="fail", evidence=f"last {_DONE[verb]} {age} h ago, more than {limit_h}")
+        else:
+            found.update(evidence=f"{_DONE[verb]} {int((now - last) // HOUR_S)} h ago{_details(verb, state)}")
+        if kind not in (None, OK) and last is not None:
+            found["evidence"] += f"; last {_DONE[verb]} {int((now - last) // HOUR_S)} h ago"
+        told.append(found)
+    return told
+
+
+def _details(verb: str, state: t.Mapping[str, t.Any]) -> str:
+    if verb == RUN and state.get("snapshots") is not None:
+        return f", {state['snapshots']} snapshots"
+    if verb == DRILL and state.get("files") is not None:
+        return f", {state['files']} files as they were"
+    if verb == CHECK and state.get("part"):
+        return f", part {state['part']} of {config_parts(state)}"
+    return ""
+
+
+def config_parts(state: t.Mapping[str, t.Any]) -> int:
+    return int(state.get("parts") or 1)

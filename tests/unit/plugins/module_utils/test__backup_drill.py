@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The drill with the newest restic of this machine; with both, and after a flipped byte: test__backup_job.py."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.unit.backup_hosts import Host, restics
+
+pytestmark = pytest.mark.skipif(
+    not restics(), reason="no restic on this machine: apt-get install restic, or RIGWRIGHT_RESTIC"
+)
+
+
+def test_a_drill_before_the_first_backup_has_nothing_to_compare_and_says_so(tmp_path: Path) -> None:
+    host = Host(tmp_path, restics()[-1])
+    host.init()
+    told = host.do("drill")
+    assert (told["kind"], told["exit_code"]) == ("nothing", 1)
+
+
+def test_a_difference_fails_the_drill_and_names_the_file(tmp_path: Path) -> None:
+    host = Host(tmp_path, restics()[-1])
+    host.init()
+    for name in ("one", "two"):
+        (host.source / name).write_text(name)
+    host.do("run")
+    path = tmp_path / "state/sample-home.json"
+    sample = json.loads(path.read_text())
+    sample["files"][str(host.source / "one")].update(sha256="0" * 64, uid=77)
+    path.write_text(json.dumps(sample))
+    told = host.do("drill")
+    assert (told["kind"], told["exit_code"]) == ("lost", 1)
+    assert told["lost"] == [f"{host.source}/one has another content", f"{host.source}/one has another owner: 0, not 77"]
+    assert os.listdir(tmp_path / "run/drill-home") == []

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs of a job with the real restic in a temporary directory: what is kept, and what is told after each fault."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_job import finish
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import probe
+
+from tests.unit.backup_hosts import MOUNTS, PASSWORD, Host, fill, restics, run, same
+
+RESTICS = restics()
+pytestmark = pytest.mark.skipif(
+    not RESTICS, reason="no restic on this machine: apt-get install restic, or RIGWRIGHT_RESTIC"
+)
+
+
+@pytest.fixture(params=RESTICS or [""])
+def host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
+    """A host with a repository and files, not backed up yet."""
+    made = Host(tmp_path, request.param)
+    made.init()
+    fill(made.source)
+    return made
+
+
+def test_a_run_a_change_and_a_run_come_back_bit_for_bit_with_all_that_files_can_have(host: Host) -> None:
+    first = host.do("run")
+    assert (first["kind"], first["exit_code"], first["snapshots"]) == ("ok", 0, 1)
+    (host.root / "copy").mkdir()
+    before = host.restored(first["snapshot"], "first")
+    assert same(host.source, Path(f"{before}{host.source}")) == []
+    assert os.path.samefile(f"{before}{host.source}/linked", f"{before}{host.source}/the same")
+
+    (host.source / "plain").write_text("changed")
+    second = host.do("run")
+
+    again = host.restored(first["snapshot"], "again")
+    assert same(before, again) == []
+    assert same(host.source, Path(f"{host.restored(second['snapshot'])}{host.source}")) == []
+    assert host.metric("snapshots") == 2
+    assert host.metric("last_success_timestamp_seconds") == pytest.approx(time.time(), abs=60)
+    assert (host.root / "textfile/rigwright_backup.prom").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_drill_restores_and_finds_all_as_it_was_and_leaves_nothing(host: Host) -> None:
+    host.do("run")
+    told = host.do("drill")
+    assert (told["kind"], told["words"]) == ("ok", "")
+    sample = json.loads((host.root / "state/sample-home.json").read_text())
+    names = {name.rpartition("/")[2] for name in sample["files"]}
+    assert {"capable", "shared", "program", "sparse", "dangling", "fifo", "odd\nname [x] *?\\ é"} <= names
+    assert sample["files"][str(host.source / "linked")]["links"] == [str(host.source / "the same")]
+    assert (host.root / "state/sample-home.json").stat().st_mode & 0o777 == 0o600
+    assert os.listdir(host.root / "run/drill-home") == []
+    assert host.metric("drill_exit_code") == 0
+
+
+# --- Faults: what was lost (nothing), and how it is told ---
+
+
+@pytest.fixture
+def newest(tmp_path: Path) -> Host:
+    """The same with one restic alone, the newest: for what is not restic's doing."""
+    made = Host(tmp_path, RESTICS[-1])
+    made.init()
+    (made.source / "file").write_text("first")
+    return made
+
+
+def told(host: Host, verb: str = "run") -> dict[str, str]:
+    rows = states.findings(host.config, states.read_states(host.config, host.place), time.time())
+    return next(row for row in rows if row["id"].startswith(f"backup.{verb}."))
+
+
+def whole(host: Host, snapshot: str, to: str = "later") -> Path:
+    """The files of the job as a snapshot has them."""
+    return Path(f"{host.restored(snapshot, to)}{host.source}")
+
+
+def test_a_missing_source_makes_no_snapshot_and_is_told(newest: Host) -> None:
+    first = newest.do("run")
+    newest.configure(job={"paths": [str(newest.source), str(newest.root / "gone")]})
+    state = newest.do("run")
+    assert (state["kind"], state["exit_code"]) == ("source_missing", 1)
+    assert len(newest.snapshots()) == 1
+    assert state["last_success"] == first["last_success"]
+    assert newest.metric("last_exit_code") == 1
+    found = told(newest)
+    assert found["status"] == "fail"
+    assert str(newest.root / "gone") in found["evidence"] and "last backed up 0 h ago" in found["evidence"]
+    assert same(newest.source, whole(newest, first["snapshot"])) == []
+
+
+def test_a_disk_that_fstab_has_and_that_is_not_mounted_makes_no_snapshot(newest: Host) -> None:
+    (newest.source / "data").mkdir()
+    newest.write("fstab", f"/dev/sdb1 {newest.source}/data ext4 defaults 0 2\n")
+    assert newest.do("run")["kind"] == "not_mounted"
+    assert newest.snapshots() == []
+    newest.configure(job={"excludes": [f"{newest.source}/data"]})
+    assert newest.do("run")["kind"] == "ok"
+
+
+def test_a_file_system_that_is_in_no_job_fails_the_run_and_the_rest_is_kept(newest: Host) -> None:
+    newest.write("mountinfo", MOUNTS + f"2 1 8:17 / {newest.source}/data rw - ext4 /dev/sdb1 rw\n")
+    state = newest.do("run")
+    assert (state["kind"], state["snapshots"]) == ("uncovered", 1)
+    assert f"{newest.source}/data" in told(newest)["evidence"]
+    newest.configure(job={"excludes": [f"{newest.source}/data"]})
+    assert newest.do("run")["kind"] == "ok"
+
+
+def hook(host: Host, script: str, **more: object) -> dict[str, object]:
+    return {"command": ["sh", "-c", f"cd {host.root}; {script}"], **more}
+
+
+def test_hooks_run_in_their_places_and_know_the_result(newest: Host) -> None:
+    say = 'echo "$RIGWRIGHT_BACKUP_JOB $RIGWRIGHT_BACKUP_RESULT" >> '
+    newest.configure(job={name: [hook(newest, f"{say} {name}")] for name in ("pre", "post", "post_failure", "always")})
+    assert newest.do("run")["kind"] == "ok"
+    assert [(newest.root / name).read_text() for name in ("pre", "post", "always")] == [
+        "home \n",
+        "home ok\n",
+        "home ok\n",
+    ]
+    assert not (newest.root / "post_failure").exists()
+
+
+def test_a_hook_that_fails_before_makes_no_snapshot_and_cleanup_still_runs(newest: Host) -> None:
+    newest.configure(
+        job={
+            "pre": [hook(newest, "exit 3"), hook(newest, "touch second")],
+            "post_failure": [hook(newest, 'echo "$RIGWRIGHT_BACKUP_WORDS" > failure')],
+            "always": [hook(newest, "touch always")],
+        }
+    )
+    state = newest.do("run")
+    assert (state["kind"], newest.snapshots()) == ("hook", [])
+    assert "ended with 3" in (newest.root / "failure").read_text()
+    assert (newest.root / "always").exists() and not (newest.root / "second").exists()
+    assert newest.metric("last_success_timestamp_seconds") == 0
+
+
+def test_a_hook_that_hangs_is_ended_with_its_children(newest: Host) -> None:
+    newest.configure(job={"post": [hook(newest, "sleep 977 & sleep 977", timeout_s=1)]})
+    started = time.monotonic()
+    state = newest.do("run")
+    assert state["kind"] == "hook" and "did not end within 1 s" in state["words"]
+    assert time.monotonic() - started < 60
+    assert [line for line in run("ps", "-eo", "args").splitlines() if line == "sleep 977"] == []
+
+
+def test_a_run_that_was_killed_is_told_and_cleaned_up_after(newest: Host) -> None:
+    """As systemd runs the last step after an OOM kill: there is no result, and its own words on how the unit ended."""
+    newest.configure(job={"always": [hook(newest, "touch always")]})
+    state = finish(newest.config, newest.place, "run", "home", {"SERVICE_RESULT": "oom-kill", "EXIT_STATUS": "KILL"})
+    assert (state["kind"], state["exit_code"]) == ("failed", 1)
+    assert "oom-kill" in told(newest)["evidence"]
+    assert (newest.root / "always").exists()
+
+
+def test_a_dump_is_a_snapshot_of_its_own_and_one_that_fails_is_none(newest: Host) -> None:
+    good = {"name": "good", "command": ["sh", "-c", "echo all of it"], "filename": "good.sql"}
+    newest.configure(job={"dumps": [good, {"name": "bad", "command": ["sh", "-c", "echo half of it; exit 7"]}]})
+    state = newest.do("run")
+    assert (state["kind"], state["exit_code"]) == ("dump", 1)
+    assert "bad: `sh` ended with 7" in state["words"]
+    assert sorted(row.tags for row in newest.snapshots()) == [("home", "dump:good"), ("home", "files")]
+    assert newest.ask("dump", state["dumps"]["good"]["snapshot"], "/good.sql") == "all of it"
+    newest.configure(job={"dumps": [good]})
+    assert newest.do("run")["kind"] == "ok"
+
+
+def test_a_dump_that_cannot_be_run_says_nothing_or_hangs_is_told(newest: Host) -> None:
+    commands = {
+        "none": ["/no/such"],
+        "silent": ["true"],
+        "slow": ["sh", "-c", "echo 1; sleep 2; echo 2; sleep 2; echo 3"],
+    }
+    newest.configure(
+        job={
+            "paths": [],
+            "dumps": [{"name": name, "command": words, "timeout_s": 1} for name, words in commands.items()],
+        }
+    )
+    words = newest.do("run")["words"]
+    assert "cannot be run" in words and "told nothing" in words and "did not end within 1 s" in words
+    assert newest.snapshots() == []
+
+
+def test_a_wrong_password_is_told_as_such_and_nothing_is_made_anew(host: Host) -> None:
+    first = host.do("run")
+    host.write("secrets/disk.password", "not the password\n")
+    state = host.do("run")
+    assert state["kind"] == "wrong_password"
+    assert probe(host.open())[0].kind == "wrong_password"
+    assert "backup_repositories" in told(host)["remedy"]
+    host.write("secrets/disk.password", PASSWORD)
+    assert same(host.source, whole(host, first["snapshot"])) == []
+    assert len(list((host.root / "repository/keys").iterdir())) == 1
+
+
+def test_a_repository_that_is_not_there_is_told_as_missing(host: Host) -> None:
+    (host.root / "repository").rename(host.root / "elsewhere")
+    assert host.do("run")["kind"] == "missing"
+    assert probe(host.open())[0].kind == "missing"
+    assert not (host.root / "repository").exists()
+
+
+def test_a_lock_that_a_killed_run_left_does_not_stop_the_next(host: Host) -> None:
+    first = host.do("run")
+    (host.source / "large").write_bytes(os.urandom(20 << 20))
+    killed = subprocess.Popen(
+        [*host.open().command("backup", "--limit-upload", "100", str(host.source))], env=host.open().environment()
+    )
+    locks = host.root / "repository/locks"
+    while not list(locks.iterdir()):
+        time.sleep(0.1)
+    killed.kill()
+    killed.wait()
+    assert list(locks.iterdir())
+
+    assert host.do("run")["kind"] == "ok"
+    assert host.do("forget")["kind"] == "ok"
+    assert host.do("prune")["kind"] == "ok"
+    assert list(locks.iterdir()) == []
+    (host.source / "large").unlink()
+    assert same(host.source, whole(host, first["snapshot"])) == []
+
+
+def test_a_lock_of_somebody_who_lives_is_waited_for_and_told(host: Host) -> None:
+    host.do("run")
+    (host.source / "large").write_bytes(os.urandom(20 << 20))
+    living = subprocess.Popen(
+        [*host.open().command("backup", "--limit-upload", "100", str(host.source))], env=host.open().environment()
+    )
+    while not list((host.root / "repository/locks").iterdir()):
+        time.sleep(0.1)
+    state = host.do("prune")
+    living.kill()
+    living.wait()
+    assert state["kind"] == "locked"
+    assert host.do("prune")["kind"] == "ok"
+
+
+def test_a_repository_without_room_is_told_and_older_backups_are_whole(host: Host) -> None:
+    first = host.do("run")
+    (host.source / "large").write_bytes(os.urandom(20 << 20))
+    full = host.root / "full"
+    full.mkdir()
+    run("mount", "-t", "tmpfs", "-o", "size=4m", "none", str(full))
+    try:
+        shutil.copytree(host.root / "repository", full / "repository")
+        host.write("secrets/disk.address", str(full / "repository"))
+        host.configure(job={"timeout_s": 60})
+        state = host.do("run")
+        assert state["kind"] == "full", state
+        assert "rigwright-backup prune" in told(host)["remedy"]
+        (host.source / "large").unlink()
+        assert same(host.source, whole(host, first["snapshot"])) == []
+    finally:
+        run("umount", str(full))
+
+
+def test_one_flipped_byte_is_found_by_the_check_and_by_the_drill(host: Host) -> None:
+    host.do("run")
+    assert host.do("check")["kind"] == "ok"
+    assert host.state("check")["next_part"] == 1
+    largest = max(
+        (path for path in (host.root / "repository/data").rglob("*") if path.is_file()),
+        key=lambda path: path.stat().st_size,
+    )
+    largest.chmod(0o600)
+    content = bytearray(largest.read_bytes())
+    content[1000] ^= 1
+    largest.write_bytes(content)
+
+    state = host.do("check")
+    assert state["kind"] == "damaged", state
+    assert told(host, "check")["status"] == "fail"
+    assert host.metric("check_exit_code") == 1
+    drill = host.do("drill")
+    assert drill["exit_code"] == 1, drill
+    assert told(host, "drill")["status"] == "fail"
+
+
+def test_old_snapshots_expire_also_after_paths_and_tags_have_changed(host: Host) -> None:
+    host.do("run")
+    (host.root / "more").mkdir()
+    host.configure(job={"paths": [str(host.source), str(host.root / "more")], "tags": ["new"]})
+    for _run in range(2):
+        host.do("run")
+    host.ask("backup", "--host", "another", "--tag", "home", "--tag", "files", str(host.source))
+    state = host.do("forget")
+    assert (state["kind"], state["removed"]) == ("ok", 1)
+    assert sorted(row.host for row in host.snapshots()) == ["another", "ws", "ws"]
+
+
+def test_a_snapshot_from_the_future_keeps_forget_from_reckoning_from_there(host: Host) -> None:
+    for moment in ("2026-01-01 00:00:00", "2026-01-02 00:00:00", "2099-01-01 00:00:00"):
+        host.ask("backup", "--host", "ws", "--tag", "home", "--tag", "files", "--time", moment, str(host.source))
+    host.configure(job={"retention": {"within": "30d"}})
+    state = host.do("forget")
+    assert state["kind"] == "clock"
+    assert len(host.snapshots()) == 3
+    host.ask("forget", host.snapshots()[-1].id)
+    assert (host.do("forget")["removed"], len(host.snapshots())) == (0, 2)
+
+
+def test_all_data_is_read_in_so_many_checks(newest: Host) -> None:
+    newest.do("run")
+    newest.configure(check_parts=3)
+    assert [(newest.do("check")["part"], newest.state("check")["next_part"]) for _check in range(4)] == [
+        (1, 2),
+        (2, 3),
+        (3, 1),
+        (1, 2),
+    ]

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is planned for a host, and what is refused before anything changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_address as addresses
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_plan as planning
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_faults import Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_mounts import Mount
+
+from tests.unit.backup_hosts import request
+
+PASSWORD = "correct horse battery"
+JOB = {"name": "home", "paths": ["/home"]}
+
+
+def plan(on: Host | None = None, **changes: Any) -> planning.Plan:
+    return planning.plan_present(request(**changes), on or Host())
+
+
+def refused(**changes: Any) -> list[str]:
+    found = plan(**changes)
+    assert found.files == [], "what is refused plans nothing"
+    return [f"{row['variable']}: {row['problem']}; {row['remedy']}" for row in found.requirements]
+
+
+def test_a_job_has_units_for_all_that_is_to_happen_again_and_again() -> None:
+    found = plan()
+    assert found.requirements == []
+    assert {row["name"].removeprefix("rigwright-backup-") for row in found.units} == {
+        "run-home.timer",
+        "forget-home.timer",
+        "drill-home.timer",
+        "check-disk.timer",
+        "prune-disk.timer",
+    }
+    assert (found.install, found.user_due, found.repositories_due) == (["restic"], True, ["disk"])
+
+
+def test_a_server_that_only_appends_is_not_asked_to_remove_anything() -> None:
+    names = {row["name"] for row in plan(repositories=[{"append_only": True}]).units}
+    assert names == {f"rigwright-backup-{what}.timer" for what in ("run-home", "drill-home", "check-disk")}
+
+
+def test_a_host_that_only_looks_after_anothers_snapshots_has_a_job_without_paths() -> None:
+    found = plan(jobs=[{"name": "ws", "host": "ws1", "schedule": ""}])
+    assert {row["name"] for row in found.units} == {
+        f"rigwright-backup-{what}.timer" for what in ("forget-ws", "check-disk", "prune-disk")
+    }
+
+
+def test_what_is_as_asked_is_not_done_again() -> None:
+    row = addresses.public({"name": "disk", "url": "/backup/ws", "password": PASSWORD})
+    host = Host(
+        packages=frozenset(["restic"]),
+        user_there=True,
+        fingerprints={"disk": row["fingerprint"]},
+        record={"disk": {"place": row["place"], "id": "1"}},
+        timers=["rigwright-backup-run-home.timer", "rigwright-backup-run-gone.timer"],
+    )
+    found = plan(host)
+    assert (found.install, found.user_due, found.repositories_due) == ([], False, [])
+    assert [row["name"] for row in found.units_gone] == ["rigwright-backup-run-gone.timer"]
+
+
+@pytest.mark.parametrize("known", [{}, {"place": "another"}, {"place": "", "retire": "key"}])
+def test_a_repository_that_is_new_has_moved_or_still_takes_an_old_password_is_opened(known: dict[str, str]) -> None:
+    row = addresses.public({"name": "disk", "url": "/backup/ws", "password": PASSWORD})
+    place = {"place": row["place"]} if known.get("place") == "" else {}
+    host = Host(fingerprints={"disk": row["fingerprint"]}, record={"disk": {**known, **place}})
+    assert plan(host).repositories_due == ["disk"]
+
+
+def test_excludes_are_the_sets_the_policy_for_data_sets_and_the_repository_itself() -> None:
+    found = plan(
+        jobs=[{"name": "all", "paths": ["/"], "excludes": ["/scratch"]}],
+        dataset_paths=["/data/imagenet"],
+        excludes=["*.iso"],
+    )
+    (config,) = (row["data"] for row in found.files if row["path"] == planning.CONFIG)
+    patterns = config["jobs"][0]["excludes"]
+    assert {"/proc/*", ".cache", "/data/imagenet", "*.iso", "/scratch", "/backup/ws"} <= {*patterns}
+    (named,) = planning.make_config(
+        request(jobs=[{"name": "sets", "paths": ["/data/imagenet"]}], dataset_paths=["/data/imagenet"])
+    ).jobs.values()
+    assert "/data/imagenet" not in named.excludes
+
+
+def test_no_secret_is_in_what_is_planned() -> None:
+    assert PASSWORD not in str(plan())
+
+
+def test_what_does_not_stop_the_role_is_told() -> None:
+    host = Host(missing=frozenset(["/home"]), record={"disk": {"kept": "abc"}})
+    told = {row["id"]: row for row in plan(host, repositories=[{"url": "rest:http://nas/"}]).findings}
+    assert {"backup.paths", "backup.clear", "backup.old_password.disk"} == {*told}
+    assert (
+        "/home" in told["backup.paths"]["evidence"] and "key remove abc" in told["backup.old_password.disk"]["remedy"]
+    )
+
+
+def test_absent_stops_the_timers() -> None:
+    gone = planning.plan_absent(Host(timers=["rigwright-backup-run-home.timer"])).units_gone
+    assert gone == [{"name": "rigwright-backup-run-home.timer", "state": "stopped", "enabled": False}]
+
+
+def job(**changes: Any) -> dict[str, Any]:
+    return {"jobs": [{**JOB, **changes}]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"repositories": []}, "backup_repositories: is empty"),
+        ({"jobs": []}, "backup_jobs: is empty"),
+        ({"jobs": [JOB, {**JOB, "paths": ["/etc"]}]}, "has two jobs of the name home"),
+        (job(name="Home!"), "a name that no unit can have"),
+        (job(repository="nas"), "the repository nas, which backup_repositories has not"),
+        ({"repositories": [{}, {"name": "second"}]}, "no repository, and there are several"),
+        (job(paths=["home"]), "the path 'home', which is no absolute path"),
+        (job(paths=["/home/../etc"]), "which is no absolute path"),
+        (job(excludes=["/home"]), "which its own excludes leave out"),
+        (job(paths=[]), "neither paths nor dumps"),
+        (job(retention={}), "a retention that keeps nothing"),
+        (job(retention={"daily": 0, "weekly": 0}), "a retention that keeps nothing"),
+        (job(retention={"daily": -1}), "no number from 0 on"),
+        (job(retention={"dayly": 7}), "a retention with dayly"),
+        (job(retention={"within": "a month"}), "a retention within 'a month'"),
+        ({"retention": {}}, "a retention that keeps nothing"),
+        (job(pre=[{"command": []}]), "a pre hook without a command"),
+        (job(always=[{"command": ["x"], "timeout_s": -1}]), "a always hook with a time below 0"),
+        (job(dumps=[{"name": "a", "command": ["x"]}, {"name": "a", "command": ["y"]}]), "dumps with one name"),
+        (job(tags=["a,b"]), "a tag with a comma"),
+        (job(exclude_sets=["cashes"]), "the exclude_sets cashes"),
+        ({"exclude_sets": ["cashes"]}, "backup_exclude_sets: has cashes"),
+        ({"user": "root"}, "backup_user: is 'root'"),
+        ({"host": "my host"}, "backup_host: is 'my host'"),
+        ({"check_subset_parts": 0}, "backup_check_subset_parts: is 0; set it to 1 or more"),
+        ({"textfile_directory": "metrics"}, "backup_textfile_directory: is no absolute path"),
+        ({"dataset_paths": ["data"]}, "backup_dataset_paths: has data, no absolute path"),
+        ({"max_age_h": {"backup": 3}}, "backup_max_age_h: has backup"),
+        (
+            {"jobs": [{"name": "all", "paths": ["/home"]}, {"name": "alice", "paths": ["/home/alice"]}]},
+            "has /home/alice in alice, and in all by its /home; exclude it from all",
+        ),
+        ({"jobs": [JOB, {**JOB, "name": "again"}]}, "and in"),
+    ],
+)
+def test_bad_input_is_refused_with_variable_and_remedy(changes: dict[str, Any], words: str) -> None:
+    found = refused(**changes)
+    assert any(words in line for line in found), found
+
+
+def test_jobs_do_not_overlap_where_one_excludes_the_other_or_they_go_elsewhere() -> None:
+    inner = {"name": "alice", "paths": ["/home/alice"]}
+    assert plan(jobs=[{**JOB, "excludes": ["/home/alice"]}, inner]).requirements == []
+    two = {"repositories": [{}, {"name": "far", "url": "/far"}]}
+    assert plan(jobs=[{**JOB, "repository": "disk"}, {**inner, "repository": "far"}], **two).requirements == []
+
+
+def test_a_calendar_that_systemd_does_not_understand_is_refused_by_its_variable() -> None:
+    host = Host(calendar={"someday": "Failed to parse calendar specification", "daily": ""})
+    found = plan(host, check_schedule="someday")
+    assert [row["variable"] for row in found.requirements] == ["backup_check_schedule"]
+    found = plan(host, **job(schedule="someday"))
+    assert [row["variable"] for row in found.requirements] == ["backup_jobs"]
+
+
+def test_a_repository_on_a_disk_that_is_not_mounted_is_refused() -> None:
+    mounts = [Mount("/", "8:1", "ext4")]
+    found = plan(Host(fstab=["/", "/backup"], mounts=mounts))
+    assert "is in fstab and not mounted" in found.requirements[0]["problem"]
+    assert plan(Host(fstab=["/", "/backup"], mounts=[*mounts, Mount("/backup", "8:2", "ext4")])).requirements == []

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module reads a root directory and asks systemd; what follows from it: test__backup_plan.py."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.modules import backup_plan
+
+from tests.unit.backup_hosts import request
+
+Run = Callable[..., dict[str, Any]]
+ASKED = ("*-*-* 02:00", "Sun *-*-* 05:00", "*-*-01 06:00", "Sat *-*-* 05:00", "*-*-15 06:00", "someday")
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_module: Run) -> Callable[..., dict[str, Any]]:
+    """Plan on a host whose files lie below a directory, and whose systemd does not know `someday`."""
+    monkeypatch.setattr(backup_plan, "ROOT", str(tmp_path))
+    for path, text in {
+        "var/lib/dpkg/status": "Package: restic\nStatus: install ok installed\nVersion: 0.18.0-1\n",
+        "etc/fstab": "UUID=1 / ext4 defaults 0 1\n",
+        "proc/self/mountinfo": "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n",
+        "var/lib/rigwright_backup/repositories.json": '{"damaged',
+        "etc/systemd/system/rigwright-backup-run-old.timer": "",
+        "etc/systemd/system/other.timer": "",
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    commands = {f"systemd-analyze calendar -- '{asked}'": (0, "", "") for asked in ASKED}
+    commands["systemd-analyze calendar -- someday"] = (1, "", "Failed to parse calendar specification 'someday'")
+
+    def plan(state: str = "present", **changes: Any) -> dict[str, Any]:
+        return run_module(backup_plan, commands=commands, state=state, request=request(**changes))
+
+    return plan
+
+
+def test_a_host_is_read_and_nothing_changes(host: Callable[..., dict[str, Any]]) -> None:
+    found = host()
+    assert (found["changed"], found["requirements"], found["install"], found["user_due"]) == (False, [], [], True)
+    assert found["repositories_due"] == ["disk"], "a damaged record is none"
+    assert [row["name"] for row in found["units_gone"]] == ["rigwright-backup-run-old.timer"]
+    assert json.dumps(found["files"])
+    assert [row["id"] for row in found["findings"]] == ["backup.paths"]
+
+
+def test_systemd_has_the_word_on_schedules(host: Callable[..., dict[str, Any]]) -> None:
+    (row,) = host(drill_schedule="someday")["requirements"]
+    assert (row["variable"], row["problem"]) == (
+        "backup_drill_schedule",
+        "is 'someday', which systemd does not understand",
+    )
+
+
+def test_absent_needs_no_request(host: Callable[..., dict[str, Any]]) -> None:
+    found = host("absent")
+    assert found["files"] == [] and [row["state"] for row in found["units_gone"]] == ["stopped"]
