@@ -38,15 +38,17 @@ IMITATED_GPU_RULES = ["c 60:* rwm", "c 61:* rwm"]
 # Block major 7 and the misc device that hands out a free one. They are the machine's, so only a lab that mounts file systems has them.
 LOOP_DEVICE_RULES = ["b 7:* rwm", "c 10:237 rwm"]
 LOOP_NODES = 64  # the kernel hands out the lowest free number, and all hosts of the machine share them
+PARTITION_MAJOR = 259  # of partitions of loop devices, and of NVMe disks too
 
 INOTIFY_LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
 INOTIFY_INSTANCES = 1024
 
-# What systemd, sshd, cron, nftables, FUSE and dockerd need in a container. Never --privileged: a sandbox host may not touch this machine.
+# What systemd, sshd, cron, nftables, FUSE, dockerd and `chattr +i` need in a container. Never --privileged: a sandbox host may not touch
+# this machine.
 CAPABILITIES = [
     *("CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "SETFCAP", "MKNOD", "SYS_CHROOT"),
     *("SETUID", "SETGID", "SETPCAP", "KILL", "SYS_NICE", "SYS_PTRACE", "SYS_TIME", "SYS_ADMIN", "IPC_LOCK"),
-    *("NET_ADMIN", "NET_BIND_SERVICE", "NET_RAW", "AUDIT_CONTROL", "AUDIT_WRITE", "SYSLOG"),
+    *("NET_ADMIN", "NET_BIND_SERVICE", "NET_RAW", "AUDIT_CONTROL", "AUDIT_WRITE", "SYSLOG", "LINUX_IMMUTABLE"),
 ]
 
 
@@ -134,7 +136,7 @@ def start(client: docker.DockerClient, wanted: Lab, host: Host) -> str:
         environment={"container": "docker"},
         cap_drop=["ALL"],
         cap_add=CAPABILITIES,
-        device_cgroup_rules=IMITATED_GPU_RULES + (LOOP_DEVICE_RULES if wanted.loop_devices else []),
+        device_cgroup_rules=IMITATED_GPU_RULES + (loop_device_rules() if wanted.loop_devices else []),
         security_opt=["seccomp=unconfined", "apparmor=unconfined"],
         cgroupns="private",
         tmpfs={"/run": "", "/run/lock": "", "/tmp": "exec"},  # noqa: S108
@@ -154,6 +156,17 @@ def start(client: docker.DockerClient, wanted: Lab, host: Host) -> str:
         container.remove(force=True, v=True)
         raise Refusal(f"{host.name} does not start at {host.address}: {error.explanation}") from None
     return wait_until_ready(machine)
+
+
+def loop_device_rules() -> list[str]:
+    """Loop devices and their partitions; the numbers of partitions are those of NVMe disks too, so what is this machine's is left out."""
+    numbers = [f"{PARTITION_MAJOR}:{minor}" for minor in range(LOOP_NODES)]
+    theirs = [
+        number
+        for number in numbers
+        if (known := Path("/sys/dev/block", number)).exists() and "/loop" not in str(known.resolve())
+    ]
+    return [*LOOP_DEVICE_RULES, *(f"b {number} rwm" for number in numbers if number not in theirs)]
 
 
 def first_files() -> dict[str, Entry]:

@@ -18,7 +18,7 @@ options:
   _input:
     description:
       - The ports, each with C(port) and C(protocol).
-      - C(port) is a number or a range such as C(6000-6010), C(protocol) is C(tcp) or C(udp).
+      - C(port) is a number, a range such as C(6000-6010), or a list of these. C(protocol) is C(tcp) or C(udp).
     type: list
     elements: dict
     required: true

@@ -33,7 +33,7 @@ def fragment(ports: Sequence[Mapping[str, t.Any]], networks: Sequence[str], serv
 def rules(ports: Mapping[str, Sequence[Range]], networks: Sequence[Network], service: str) -> list[str]:
     """A rule for each protocol and family, in an order that does not depend on that of the request."""
     return [
-        f'{source}{protocol} dport {_set(_port(row) for row in merged(ports[protocol]))} accept comment "{service}"'
+        f'{source}{protocol} dport {port_set(merged(ports[protocol]))} accept comment "{service}"'
         for source in sources(networks)
         for protocol in PROTOCOLS
         if ports.get(protocol)
@@ -50,7 +50,7 @@ def sources(networks: Sequence[Network]) -> list[str]:
         if everything in own:
             found.append(f"meta nfproto ipv{family} ")
         elif own:
-            found.append(f"{word} saddr {_set(str(one) for one in ipaddress.collapse_addresses(own))} ")
+            found.append(f"{word} saddr {braces(str(one) for one in ipaddress.collapse_addresses(own))} ")
     return found
 
 
@@ -64,7 +64,8 @@ def parse_ports(ports: Sequence[Mapping[str, t.Any]]) -> dict[str, list[Range]]:
             raise ValueError(f"{row!r} must have port and protocol, and nothing else")
         if row["protocol"] not in PROTOCOLS:
             raise ValueError(f"the protocol {row['protocol']!r} must be tcp or udp")
-        found[row["protocol"]].append(parse_port(row["port"]))
+        several = row["port"] if isinstance(row["port"], (list, tuple)) else [row["port"]]
+        found[row["protocol"]] += [parse_port(port) for port in several]
     return found
 
 
@@ -128,11 +129,15 @@ def merged(ranges: Iterable[Range]) -> list[Range]:
     return found
 
 
+def port_set(ranges: Iterable[Range]) -> str:
+    return braces(_port(row) for row in ranges)
+
+
 def _port(row: Range) -> str:
     first, last = row
     return str(first) if first == last else f"{first}-{last}"
 
 
-def _set(items: Iterable[str]) -> str:
+def braces(items: Iterable[str]) -> str:
     found = list(items)
     return found[0] if len(found) == 1 else f"{{ {', '.join(found)} }}"

@@ -37,6 +37,9 @@ OF_STATES = ("tasks/install.yml", "tasks/configure.yml", "tasks/remove.yml")
 
 PREPARE = {"name": f"{COLLECTION}.common", "tasks_from": "prepare"}
 
+# Public variables that do not begin with the role's name: another program than xrdp may serve the desktop, by choice of this one.
+NAMED_OTHERWISE = {"xrdp": {"remote_desktop_backend"}}
+
 MAIN_LINES = 60
 MODULE_RUNS = 4
 
@@ -185,7 +188,7 @@ def variables(role: Role) -> Iterator[str]:
     if not role.only_proves and (role.options.get(f"{role.name}_state") or {}).get("choices") != ["present", "absent"]:
         yield f"{role.name}_state must have the choices present and absent"
     for name in sorted({*role.defaults, *role.options}):
-        if not name.startswith(f"{role.name}_"):
+        if not name.startswith(f"{role.name}_") and name not in NAMED_OTHERWISE.get(role.name, ()):
             yield f"{name} does not begin with {role.name}_"
         option = role.options.get(name)
         if option is None:

@@ -33,6 +33,8 @@ def rules(ports, networks):
         (tcp(445), LAN, ["ip saddr 192.168.1.0/24 tcp dport 445"]),
         (tcp("445"), LAN, ["ip saddr 192.168.1.0/24 tcp dport 445"]),
         (tcp("6000-6010"), LAN, ["ip saddr 192.168.1.0/24 tcp dport 6000-6010"]),
+        (tcp([5357, 445]), LAN, ["ip saddr 192.168.1.0/24 tcp dport { 445, 5357 }"]),
+        (tcp([]), LAN, []),
         (tcp(5357, 445), LAN, ["ip saddr 192.168.1.0/24 tcp dport { 445, 5357 }"]),
         (tcp(445), ["192.168.1.7"], ["ip saddr 192.168.1.7/32 tcp dport 445"]),
         (tcp(445), ["10.0.0.0/8", *LAN], ["ip saddr { 10.0.0.0/8, 192.168.1.0/24 } tcp dport 445"]),

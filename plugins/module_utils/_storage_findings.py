@@ -1,0 +1,109 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What is told of disks, mounts and quotas as they are. Pure: facts in, findings out."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._disk_facts import size_words
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage_plan import Facts, Plan
+
+Finding = dict[str, str]
+AGAIN = "run the role again"
+# Shares of a file system that are used.
+NEARLY_FULL, FULL = 0.90, 0.98
+
+
+def finding(what: str, status: str, evidence: str, remedy: str = "") -> Finding:
+    return {
+        "id": f"storage.{what}",
+        "status": status,
+        "evidence": evidence,
+        "remedy": "" if status == "pass" else remedy,
+    }
+
+
+def of_mounts(plan: Plan, facts: Facts) -> t.Iterator[Finding]:
+    """Whether each disk is mounted by its id, and nothing can be written where it is not."""
+    refused = [f"{row['variable']} {row['problem']}" for row in plan.requirements]
+    if refused:
+        remedy = "; ".join(row["remedy"] for row in plan.requirements)
+        yield finding("disks", "fail", "; ".join(refused), remedy)
+        return
+    undone = [what for work in plan.works for what in work.todo] + [
+        f"take back {given.get('mount')}" for given in plan.gone.values()
+    ]
+    if plan.fstab != facts.fstab:
+        undone.append("write /etc/fstab")
+    there = [f"{work.entry.mount}: {work.entry.fs} UUID={work.given['uuid']} on {work.key}" for work in plan.works]
+    yield finding(
+        "disks",
+        "fail" if undone else "pass",
+        "not done: " + ", ".join(undone) if undone else "; ".join(there) or "none is asked for",
+        AGAIN,
+    )
+    open_points = [mount for mount, point in sorted(facts.points.items()) if point.immutable is False]
+    unknown = [mount for mount, point in sorted(facts.points.items()) if point.immutable is None]
+    yield finding(
+        "mount_points",
+        "fail" if open_points else "warn" if unknown else "pass",
+        f"what is written to {', '.join(open_points or unknown)} while its disk is missing fills the system's disk"
+        if open_points or unknown
+        else "nothing can be written to a mount point whose disk is missing",
+        AGAIN
+        if open_points
+        else "their file system knows no `chattr +i`: look whether the disk is there before writing",
+    )
+
+
+def of_space(used: t.Mapping[str, tuple[int, int]]) -> Finding:
+    """:param used: bytes that are used and bytes in all, by mount point."""
+    shares = {mount: taken / (whole or 1) for mount, (taken, whole) in used.items()}
+    worst = max(shares.values(), default=0.0)
+    told = ", ".join(f"{mount} {share:.0%} of {size_words(used[mount][1])}" for mount, share in sorted(shares.items()))
+    status = "fail" if worst >= FULL else "warn" if worst >= NEARLY_FULL else "pass"
+    return finding(
+        "space",
+        status,
+        told or "no disk is mounted",
+        "take away what nobody needs: `du -xh --max-depth=2 PATH | sort -h`",
+    )
+
+
+def of_directories(undone: t.Sequence[str], quotas: t.Sequence[str]) -> t.Iterator[Finding]:
+    yield finding(
+        "directories",
+        "fail" if undone else "pass",
+        f"not as declared: {', '.join(undone)}" if undone else "as declared",
+        AGAIN,
+    )
+    if quotas:
+        yield finding(
+            "quotas",
+            "fail" if undone else "pass",
+            "in force: " + ", ".join(quotas) if not undone else "some are not in force",
+            AGAIN,
+        )
+
+
+def of_smart(name: str, rc: int, told: str) -> Finding:
+    """What ``smartctl --health --json`` says of a disk. Virtual disks and many USB bridges have no SMART."""
+    remedy = f"copy the data away and replace the disk; `smartctl -x {name}` tells more"
+    try:
+        answer = json.loads(told)
+    except ValueError:
+        return finding("smart", "skip", f"{name}: smartctl gave no answer ({rc})", "install smartmontools")
+    passed = (answer.get("smart_status") or {}).get("passed")
+    if passed is None:
+        return finding(
+            "smart", "skip", f"{name} tells nothing by SMART", "look whether a USB bridge or a RAID controller hides it"
+        )
+    return finding(
+        "smart", "pass" if passed else "fail", f"{name}: SMART health {'passed' if passed else 'FAILED'}", remedy
+    )

@@ -1,0 +1,101 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""Lines of fstab between two markers; every other line stays byte for byte. Pure: text in, text out."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+BEGIN = "# BEGIN rigwright storage: these lines are written by Ansible"
+END = "# END rigwright storage"
+# What the last line of a file has to have had, so that nothing is added to it by taking the lines away again.
+OPEN = "# The line above had no end."
+
+
+class Damaged(Exception):
+    """One of the markers is there without the other, or twice."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A line that mounts something, as it stands there."""
+
+    text: str
+    source: str
+    target: str
+    fs: str
+    options: tuple[str, ...]
+
+
+def unescape(field: str) -> str:
+    r"""A space is ``\\040`` there, as getmntent(3) has it."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field)
+
+
+def escape(field: str) -> str:
+    return re.sub(r"[\s\\#]", lambda found: f"\\{ord(found[0]):03o}", field)
+
+
+def normal_source(source: str) -> str:
+    """``UUID="x"`` and ``UUID=x`` are one."""
+    key, sign, value = source.partition("=")
+    return f"{key}={value.strip(chr(34))}" if sign and key.isupper() else source
+
+
+def parse(text: str) -> list[Line]:
+    found = []
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) >= 3 and not fields[0].startswith("#"):
+            options = tuple(fields[3].split(",")) if len(fields) > 3 else ()
+            found.append(
+                Line(
+                    line, normal_source(unescape(fields[0])), unescape(fields[1]).rstrip("/") or "/", fields[2], options
+                )
+            )
+    return found
+
+
+def split(text: str) -> tuple[str, str, str]:
+    """What stands before, between and after the markers.
+
+    :raises Damaged: somebody has taken one of them away.
+    """
+    lines = text.splitlines(keepends=True)
+    begins = [number for number, line in enumerate(lines) if line.rstrip("\n") == BEGIN]
+    ends = [number for number, line in enumerate(lines) if line.rstrip("\n") == END]
+    if not begins and not ends:
+        return text, "", ""
+    if len(begins) != 1 or len(ends) != 1 or begins[0] > ends[0]:
+        raise Damaged
+    first, last = begins[0], ends[0]
+    return "".join(lines[:first]), "".join(lines[first + 1 : last]), "".join(lines[last + 1 :])
+
+
+def others(text: str) -> str:
+    """The file without our lines, as it was before them."""
+    before, ours, after = split(text)
+    if ours.startswith(OPEN) and before.endswith("\n"):
+        return before[:-1] + after
+    return before + after
+
+
+def with_lines(text: str, lines: t.Sequence[str]) -> str:
+    """The file with exactly these lines of ours, where ours are, or at its end."""
+    before, ours, after = split(text)
+    if not lines:
+        return others(text)
+    note = [OPEN] if ours.startswith(OPEN) else []
+    if not ours and before and not before.endswith("\n"):
+        before, note = before + "\n", [OPEN]
+    return before + "".join(f"{line}\n" for line in [BEGIN, *note, *lines, END]) + after
+
+
+def line(source: str, target: str, fs: str, options: t.Sequence[str], check: int) -> str:
+    return f"{source} {escape(target)} {fs} {','.join(options)} 0 {check}"

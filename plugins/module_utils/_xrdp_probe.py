@@ -1,0 +1,130 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What an RDP server answers a client before anybody logs in: which security it speaks, and with which certificate.
+
+[MS-RDPBCGR] 2.2.1.1 and 2.2.1.2: a TPKT header, an X.224 connection request, and what security the client can do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import socket
+import ssl
+import struct
+import typing as t
+import warnings
+
+# What a client asks for: RDP's own security, which no certificate protects, or TLS.
+PLAIN, TLS = 0, 1
+# The type of the answer, and of a refusal its reason.
+RESPONSE, FAILURE = 2, 3
+REASONS = {
+    1: "TLS is required",
+    2: "TLS is not allowed",
+    3: "the server has no certificate that it can read",
+    5: "network level authentication is required",
+}
+PATIENCE = 5.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """``security`` is what the server chose (-1: it refuses or says nothing), ``said`` the same in words."""
+
+    security: int
+    said: str
+
+
+def request(security: int) -> bytes:
+    """The first packet of a client."""
+    negotiation = struct.pack("<BBHI", 1, 0, 8, security)
+    x224 = bytes([6 + len(negotiation), 0xE0, 0, 0, 0, 0, 0]) + negotiation
+    return struct.pack(">BBH", 3, 0, 4 + len(x224)) + x224
+
+
+def parse(packet: bytes) -> Answer:
+    """The server's first packet. A server that knows only RDP's own security may leave the negotiation out."""
+    if len(packet) >= 7 and packet[:2] == b"\x03\x00" and packet[5] == 0xD0:
+        if len(packet) < 19:
+            return Answer(PLAIN, "RDP's own security")
+        kind, (value,) = packet[11], struct.unpack("<I", packet[15:19])
+        if kind == RESPONSE:
+            return Answer(value, {PLAIN: "RDP's own security", TLS: "TLS"}.get(value, f"security {value}"))
+        if kind == FAILURE:
+            return Answer(-1, REASONS.get(value, f"refused for reason {value}"))
+    return Answer(-1, "no RDP server answers" if packet else "it hangs up")
+
+
+@contextlib.contextmanager
+def negotiated(address: str, port: int, security: int) -> t.Iterator[tuple[socket.socket, Answer]]:
+    """A connection with the server's answer to what the client can do.
+
+    :raises OSError: nobody listens, or nobody answers.
+    """
+    with socket.create_connection((address, port), PATIENCE) as peer:
+        peer.sendall(request(security))
+        yield peer, parse(peer.recv(64))
+
+
+def negotiate(address: str, port: int, security: int) -> Answer:
+    """What a server answers to a client."""
+    try:
+        with negotiated(address, port, security) as (_peer, answer):
+            return answer
+    except OSError as error:
+        return Answer(-1, f"nobody answers: {error.strerror or error}")
+
+
+def certificate(address: str, port: int) -> str:
+    """SHA-256 of the certificate that a server shows, as ``openssl`` writes it; empty when there is no TLS."""
+    # Who signed it is not the question, but whether it is this very one.
+    context = _context()
+    try:
+        with negotiated(address, port, TLS) as (peer, answer):
+            if answer.security != TLS:
+                return ""
+            with context.wrap_socket(peer) as shown:
+                digest = hashlib.sha256(shown.getpeercert(binary_form=True) or b"").hexdigest().upper()
+                return ":".join(digest[place : place + 2] for place in range(0, len(digest), 2))
+    except OSError:
+        return ""
+
+
+def speaks_old_tls(address: str, port: int) -> bool | None:
+    """Whether TLS 1.1 or older is spoken. None when that cannot be asked: no TLS at all, or this host's OpenSSL will not."""
+    context = _context()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            context.minimum_version = ssl.TLSVersion.TLSv1
+            context.maximum_version = ssl.TLSVersion.TLSv1_1
+        # Without this the client's own side refuses, and proves nothing of the server.
+        context.set_ciphers("DEFAULT:@SECLEVEL=0")
+        with negotiated(address, port, TLS) as (peer, answer):
+            return _shakes_hands(context, peer) if answer.security == TLS else None
+    except OSError:
+        return None
+
+
+def _shakes_hands(context: ssl.SSLContext, peer: socket.socket) -> bool | None:
+    try:
+        with context.wrap_socket(peer):
+            return True
+    except (ssl.SSLEOFError, ConnectionError):
+        return False
+    except ssl.SSLError as error:
+        # The alert of the other side; all else went wrong on this one.
+        return False if "ALERT" in (error.reason or "") else None
+
+
+def _context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,0 +1,82 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What xrdp's answers prove: that a login is protected by TLS and by nothing older, with the certificate that was deployed."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils import _xrdp_probe as probe
+
+DOOR = "127.0.0.1"
+
+
+class Answers(t.NamedTuple):
+    """What a server said to each client."""
+
+    plain: probe.Answer
+    tls: probe.Answer
+    fingerprint: str
+    old_tls: bool | None
+
+
+def ask(port: int) -> Answers:
+    """Be each of the clients, on the host itself."""
+    return Answers(
+        probe.negotiate(DOOR, port, probe.PLAIN),
+        probe.negotiate(DOOR, port, probe.TLS),
+        probe.certificate(DOOR, port),
+        probe.speaks_old_tls(DOOR, port),
+    )
+
+
+def findings(answers: Answers, deployed: str, in_force: t.Mapping[str, bool]) -> list[dict[str, str]]:
+    """What the answers and the files prove, as the action ``finding`` takes it."""
+    changed = sorted(path for path, same in in_force.items() if not same)
+    shown = answers.fingerprint or "none"
+    return [
+        _finding(
+            "tls",
+            answers.tls.security == probe.TLS,
+            f"a client that can do TLS: {answers.tls.said}",
+            "look at /var/log/xrdp.log",
+        ),
+        _finding(
+            "plain",
+            answers.plain.security < 0 and answers.plain.said in (probe.REASONS[1], "it hangs up"),
+            f"a client that can do no more than RDP's own security: {answers.plain.said}",
+            "run the role again: security_layer of /etc/xrdp/xrdp.ini must be tls",
+        ),
+        _finding(
+            "fingerprint",
+            bool(deployed) and answers.fingerprint == deployed,
+            f"the certificate that is shown: {shown}; deployed: {deployed or 'none'}",
+            "run the role again",
+        ),
+        {
+            "id": "xrdp.old_tls",
+            "status": {True: "fail", False: "pass", None: "skip"}[answers.old_tls],
+            "evidence": {
+                True: "TLS 1.1 or older is spoken",
+                False: "TLS 1.1 and older are refused",
+                None: "the OpenSSL of this host cannot ask for TLS 1.1",
+            }[answers.old_tls],
+            "remedy": "run the role again: ssl_protocols of /etc/xrdp/xrdp.ini must be TLSv1.2, TLSv1.3",
+        },
+        _finding(
+            "settings",
+            bool(in_force) and not changed,
+            f"not as the role has it: {', '.join(changed)}"
+            if changed
+            else "xrdp.ini and sesman.ini are as the role has them",
+            "run the role again",
+        ),
+    ]
+
+
+def _finding(name: str, ok: bool, evidence: str, remedy: str) -> dict[str, str]:
+    return {"id": f"xrdp.{name}", "status": "pass" if ok else "fail", "evidence": evidence, "remedy": remedy}

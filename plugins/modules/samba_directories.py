@@ -1,0 +1,164 @@
+#!/usr/bin/python
+
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: samba_directories
+short_description: Have the directories of shares belong to whom they should
+description:
+  - Sets owner, group, mode and default ACL of the top directories of shares in one run. What lies in them is not touched.
+  - A directory that is no longer listed gets back what it had. One whose disk is not mounted is left alone, in both directions, and the
+    directory below an empty mount point is never made.
+version_added: 0.1.0
+author:
+  - The Rigwright engineers (@rigwright)
+extends_documentation_fragment:
+  - rigwright.workstation.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+options:
+  directories:
+    description:
+      - The directories, each of which has to be there unless its disk is not.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      path:
+        description: Path of the directory. Links are followed.
+        type: path
+        required: true
+      owner:
+        description: Its owner. Unset leaves it as it is, as with the following ones.
+        type: str
+      group:
+        description: Its group.
+        type: str
+      mode:
+        description: Its mode in octal digits, in quotes.
+        type: str
+      default_acl:
+        description:
+          - Whether new files have the rights that O(directories[].mode) gives user, group and others, whatever umask their maker has.
+        type: bool
+        default: false
+      mount:
+        description: Where the disk is mounted, on which the directory lies.
+        type: str
+        default: ""
+notes:
+  - Run it as root.
+seealso:
+  - module: rigwright.workstation.samba_plan
+"""
+
+EXAMPLES = r"""
+- name: Have the group write what anybody puts there
+  rigwright.workstation.samba_directories:
+    directories:
+      - {path: /data/datasets, group: ml, mode: "2775", default_acl: true, mount: /data}
+"""
+
+RETURN = r"""
+changed_paths:
+  description: The directories that were changed, or would be in check mode.
+  returned: success
+  type: list
+  elements: str
+  sample: [/data/datasets]
+"""
+
+import json
+import os
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import _samba_directories as directories
+
+RECORD = directories.RECORD
+
+
+def read_record() -> dict[str, directories.Original]:
+    """:raises KeyError, TypeError, ValueError: the record is damaged."""
+    if not os.path.exists(RECORD):
+        return {}
+    with open(RECORD, encoding="utf-8") as file:
+        return directories.load(json.load(file))
+
+
+def write_record(record: t.Mapping[str, directories.Original]) -> None:
+    if not record:
+        if os.path.exists(RECORD):
+            os.unlink(RECORD)
+            if not os.listdir(os.path.dirname(RECORD)):
+                os.rmdir(os.path.dirname(RECORD))
+        return
+    os.makedirs(os.path.dirname(RECORD), mode=0o755, exist_ok=True)
+    with open(f"{RECORD}.new", "w", encoding="utf-8") as file:
+        json.dump(directories.dump(record), file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(f"{RECORD}.new", RECORD)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "directories": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": {
+                    "path": {"type": "path", "required": True},
+                    "owner": {"type": "str"},
+                    "group": {"type": "str"},
+                    "mode": {"type": "str"},
+                    "default_acl": {"type": "bool", "default": False},
+                    "mount": {"type": "str", "default": ""},
+                },
+            }
+        },
+        supports_check_mode=True,
+    )
+    try:
+        record = read_record()
+    except (KeyError, TypeError, ValueError) as error:
+        module.fail_json(msg=f"{RECORD} is damaged ({error}): restore it, or remove it. Nothing was changed.")
+    try:
+        wanted = directories.wanted_of(module.params["directories"])
+    except KeyError as error:
+        module.fail_json(msg=f"`directories`: {error.args[0]}. Make the user or group first. Nothing was changed.")
+    found = directories.look(wanted, record)
+    plan = directories.plan(found, wanted, record)
+    if not module.check_mode:
+        # First on record: what a run that is cut short has changed is given back one day.
+        if plan.record.keys() - record.keys():
+            write_record({**record, **plan.record})
+        for path, state in plan.states.items():
+            try:
+                directories.write(path, found[path], state)
+            except OSError as error:
+                module.fail_json(
+                    msg=f"{path} cannot become {state.words()}: {error.strerror}. Look at its file system."
+                )
+        if plan.record != record:
+            write_record(plan.record)
+    module.exit_json(
+        changed=bool(plan.states),
+        changed_paths=sorted(plan.states),
+        diff={
+            "before": "".join(f"{path}: {found[path].words()}\n" for path in sorted(plan.states)),
+            "after": "".join(f"{path}: {plan.states[path].words()}\n" for path in sorted(plan.states)),
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

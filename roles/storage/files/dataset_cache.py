@@ -1,0 +1,2291 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""dataset-cache: whole, verified copies of datasets from a slow disk on a fast one.
+
+One file, so that it can be read and copied where it is installed; Python 3.9, standard library. The role puts a shebang before it.
+
+In the cache directory:
+
+locks/room            whoever counts, reserves or frees space holds it
+locks/SET.lock        held for moments: by who serves, leases, renames
+locks/SET.make        held by the one process that copies this dataset
+requests/             bytes that users ask root's `evict --requests` to free
+sets/SET/             a dataset: its name and a hash of its path
+    source            the path, as JSON
+    pin, used         who pinned it; number and time of the last use
+    leases/           a file for each process that `get` was run for
+    g000001/          a copy: `data/NAME`, `manifest`, `record.json`, and `use`, which `run` locks
+    g000001.damaged   why this copy is never served again
+    .staging-*        a copy that is being made; without a holder of SET.make, what a killed process left
+    .trash-*          a copy that is being removed
+
+A copy becomes one by the rename of its staging directory, after everything in it is on disk. All locks are flocks: the kernel lets go of
+them however a process ends. Their order is make, room, lock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import enum
+import errno
+import fcntl
+import grp
+import hashlib
+import json
+import os
+import pwd
+import re
+import secrets
+import shutil
+import signal
+import stat
+import sys
+import threading
+import time
+import typing as t
+
+VERSION = "1"
+CONFIGURATION = "/etc/rigwright/dataset-cache.json"
+SUMS = "SHA256SUMS"
+# What is read, hashed and written in one go: larger ones fall out of the processor's caches, smaller ones cost calls.
+CHUNK = 1 << 20
+# Files from here on are flushed and read back one by one, all others after one flush of the file system.
+LARGE = 8 << 20
+BLOCK = 4096
+DEEPEST = 256
+# Two changes within one tick of the kernel's clock (4 to 10 ms) leave the same times behind.
+TICK_NS = 50_000_000
+POLL_S = 0.1
+SERVICE_S = 120.0
+CACHEDIR_TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Copies of datasets, made by dataset-cache.\n"
+ZEROS = memoryview(bytes(CHUNK))
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+HELP = """\
+Keeps whole, verified copies of datasets from a slow disk (HDD, NFS) on a fast one, within a quota. What was used
+longest ago goes first; what is pinned or in use stays.
+"""
+
+MANUAL = """\
+EXAMPLES
+    dataset-cache run /data/imagenet -- python train.py --data {}
+    DATA=$(dataset-cache get --or-source /data/imagenet)
+    dataset-cache pin /data/imagenet
+    dataset-cache status
+    dataset-cache evict --need 200G --dry-run
+
+WHILE IT IS USED
+    `run` keeps the copy until its command and all that it started have ended. `get` keeps it for the process that
+    called it (--pid names another one) until that has ended. In a container use `run`: processes of another pid
+    namespace cannot be watched, and their leases end after lease_hours.
+
+WHAT IS PROMISED
+    A path is printed only for a copy of which every byte was hashed while it was read, was flushed, and was read back
+    from the disk with the same hash (--hash full); whose source was the same before and after; and whose sizes and
+    times are still those of that moment. A source that has changed since is copied anew beside the old copy, which
+    stays until its readers end. A source with SHA256SUMS must match it. The group reads copies, nobody writes them.
+
+CONFIGURATION
+    /etc/rigwright/dataset-cache.json, an object with
+    cache            directory of the cache; it must exist
+    mount            where its file system is mounted: with nothing mounted there, nothing is done
+    sources          directories whose datasets may be copied
+    quota, free      what copies may take together, what must stay free on the file system: "800G" (1024),
+                     "800GB" (1000), "80%"
+    group            the group that reads the copies
+    file_mode, directory_mode            "0440", "0550"
+    hash, algorithm  "full" or "once"; "auto", "sha256" or "blake2b"
+    jobs             files copied at the same time; 0: by the kind of disk
+    evict_service    whether root's `evict --requests` answers users
+    share_private    whether files that the group may not read are copied for it
+    lease_hours      how long a lease from another pid namespace counts
+
+EXIT STATUS
+    0    done
+    1    a fault of this program
+    2    wrong usage or configuration
+    3    source refused: missing, outside of `sources`, unreadable, private, or holds what cannot be copied
+    4    source corrupt: a read error, or it does not match its checksums
+    5    no room: quota, free space or disk full
+    6    the source changed while it was copied
+    7    a copy is wrong: it differs from what was read
+    8    in use or pinned
+    9    not in the cache
+    10   the cache cannot be used: not mounted, no permission, an error of its disk
+    11   waited longer than --wait
+    128+N ended by signal N; what was half made is removed
+    `run` ends as its command does; where the dataset cannot be had, with the status above; 126: the command cannot be
+    run, 127: it is not there
+    --or-source turns 5, 6, 7, 10 and 11 into the path of the source and a warning
+"""
+
+
+class Exit(enum.IntEnum):
+    DONE = 0
+    FAULT = 1
+    USAGE = 2
+    SOURCE = 3
+    CORRUPT = 4
+    ROOM = 5
+    CHANGED = 6
+    WRONG = 7
+    BUSY = 8
+    ABSENT = 9
+    CACHE = 10
+    WAIT = 11
+
+
+# The cache failed, not the source: reading the source itself is as right as ever.
+FALL_BACK = {Exit.ROOM, Exit.CHANGED, Exit.WRONG, Exit.CACHE, Exit.WAIT}
+
+
+class Failed(Exception):
+    """Ends the program with a status and words for it."""
+
+    def __init__(self, status: Exit, words: str) -> None:
+        super().__init__(words)
+        self.status = status
+
+
+class NoRoom(Failed):
+    """*others*: root could free enough."""
+
+    def __init__(self, words: str, others: bool = False) -> None:
+        super().__init__(Exit.ROOM, words)
+        self.others = others
+
+
+class Stopped(BaseException):
+    """A signal asked the program to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+# --- words ---
+
+
+def shown(text: str) -> str:
+    """A name as it can be written on a terminal: no control characters, no bytes that are not UTF-8."""
+    printable = os.fsencode(text).decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in printable)
+
+
+def say(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(f"dataset-cache: {text}\n")
+        sys.stderr.flush()
+
+
+def size_words(count: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(count) < 1024 or unit == "TiB":
+            break
+        count /= 1024
+    return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
+
+
+def read_size(text: str | int, whole: int = 0) -> int:
+    """Bytes, from a number, ``800G`` (1024), ``800GB`` (1000) or ``80%`` of *whole*.
+
+    :raises ValueError: it is none of these.
+    """
+    if isinstance(text, bool):
+        raise ValueError("is not a size")
+    if isinstance(text, int):
+        text = str(text)
+    match = re.fullmatch(r"\s*(\d{1,18}(?:\.\d{1,9})?)\s*(?:(%)|([KMGTPkmgtp]?)(iB|B)?)\s*", text, re.ASCII)
+    if not match or (match[2] and float(match[1]) > 100):
+        raise ValueError(f"is not a size such as 800G, 800GB or 80%: {shown(text)}")
+    if match[2]:
+        return int(whole * float(match[1]) / 100)
+    base = 1000 if match[4] == "B" else 1024
+    scale = base ** " KMGTP".index((match[3] or " ").upper())
+    return int(match[1]) * scale if match[1].isdigit() else int(float(match[1]) * scale)
+
+
+def read_sums(text: bytes) -> dict[str, str]:
+    """SHA-256 by name, of the lines that sha256sum writes, also those of --tag.
+
+    :raises ValueError: a line is none, or names what is outside.
+    """
+    found: dict[str, str] = {}
+    for line in text.decode("utf-8", "surrogateescape").split("\n"):
+        line = line.rstrip("\r")
+        if not line.strip() or line.startswith("#"):
+            continue
+        match = re.fullmatch(r"(\\?)([0-9a-fA-F]{64}) [ *](.+)", line) or re.fullmatch(
+            r"(\\?)SHA256 \((?P<name>.+)\) = (?P<sum>[0-9a-fA-F]{64})", line
+        )
+        if not match:
+            raise ValueError(f"no line of sha256sum: {shown(line[:100])}")
+        tagged = match.re.groupindex
+        name, digest = (match["name"], match["sum"]) if tagged else (match[3], match[2])
+        if match[1]:
+            name = re.sub(r"\\([\\nr])", lambda found: {"n": "\n", "r": "\r"}.get(found[1], "\\"), name)
+        name = os.path.normpath(name)
+        if name.startswith(("/", "../")) or name == "..":
+            raise ValueError(f"names a file outside: {shown(name)}")
+        if found.setdefault(name, digest.lower()) != digest.lower():
+            raise ValueError(f"two sums for {shown(name)}")
+    return found
+
+
+# --- configuration ---
+
+
+class Settings(t.NamedTuple):
+    cache: str
+    mount: str = ""
+    sources: tuple[str, ...] = ("/",)
+    quota: str | int = "90%"
+    free: str | int = 0
+    group: str = ""
+    file_mode: str = "0440"
+    directory_mode: str = "0550"
+    hash: str = "full"
+    algorithm: str = "auto"
+    jobs: int = 0
+    evict_service: bool = False
+    share_private: bool = False
+    lease_hours: float = 24
+
+    @property
+    def modes(self) -> tuple[int, int]:
+        return int(self.file_mode, 8), int(self.directory_mode, 8)
+
+
+def check_settings(values: dict[str, t.Any]) -> Settings:
+    """Settings of a configuration.
+
+    :raises ValueError: what is wrong with it.
+    """
+    unknown = values.keys() - set(Settings._fields)
+    if unknown:
+        raise ValueError(f"has an unknown key: {', '.join(sorted(unknown))}")
+    if not isinstance(values.get("cache"), str):
+        raise ValueError("lacks `cache`, the directory of the cache (or give --cache)")
+    kinds: dict[str, t.Any] = {"jobs": int, "evict_service": bool, "share_private": bool, "sources": list}
+    kinds.update({"quota": (str, int), "free": (str, int), "lease_hours": (int, float)})
+    for key, value in values.items():
+        wanted = kinds.get(key, str)
+        if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+            raise ValueError(f"`{key}` is of the wrong kind: {shown(json.dumps(value))}")
+    if not all(isinstance(path, str) and path.startswith("/") for path in values.get("sources", [])):
+        raise ValueError("`sources` is not a list of absolute paths")
+    settings = Settings(**{**values, "sources": tuple(values.get("sources", ("/",)))})
+    for key in ("cache", "mount"):
+        if getattr(settings, key) and not getattr(settings, key).startswith("/"):
+            raise ValueError(f"`{key}` is not an absolute path")
+    for key in ("quota", "free"):
+        try:
+            read_size(getattr(settings, key))
+        except ValueError as error:
+            raise ValueError(f"`{key}` {error}") from None
+    for key, choices in (("hash", ("full", "once")), ("algorithm", ("auto", "sha256", "blake2b"))):
+        if getattr(settings, key) not in choices:
+            raise ValueError(f"`{key}` is none of {', '.join(choices)}")
+    for key in ("file_mode", "directory_mode"):
+        text = getattr(settings, key)
+        if not re.fullmatch("0?[0-7]{3}", text) or int(text, 8) & 0o400 == 0 or int(text, 8) & 0o002:
+            raise ValueError(
+                f'`{key}` is not a mode such as "{Settings._field_defaults[key]}", or lets everybody write'
+            )
+    if settings.modes[0] & 0o222:
+        raise ValueError("`file_mode` lets copies be written")
+    if settings.modes[1] & 0o100 == 0:
+        raise ValueError("`directory_mode` lets nobody enter")
+    if settings.jobs < 0 or settings.lease_hours < 0:
+        raise ValueError("`jobs` and `lease_hours` are not below 0")
+    return settings
+
+
+def load_settings(path: str | None, cache: str | None) -> Settings:
+    """Read the configuration; what root would believe must be root's."""
+    values: t.Any = {}
+    where = path or CONFIGURATION
+    try:
+        with open(where, encoding="utf-8") as file:
+            status = os.fstat(file.fileno())
+            if os.geteuid() == 0 and (status.st_uid != 0 or status.st_mode & 0o022):
+                raise Failed(Exit.USAGE, f"{where} can be changed by others than root: chown root, chmod go-w")
+            values = json.load(file)
+        if not isinstance(values, dict):
+            raise ValueError("is no object")
+    except FileNotFoundError:
+        if path or not cache:
+            raise Failed(Exit.USAGE, f"{where} is missing: write it, or give --cache (see --help)") from None
+    except (OSError, ValueError) as error:
+        raise Failed(Exit.USAGE, f"{where} cannot be used: {error}") from None
+    try:
+        return check_settings({**values, "cache": cache} if cache else values)
+    except ValueError as error:
+        raise Failed(Exit.USAGE, f"{where} {error}") from None
+
+
+# --- what a source holds ---
+
+
+class Entry(t.NamedTuple):
+    """A file, folder or symbolic link; *path* is relative, and empty for the source itself."""
+
+    path: str
+    kind: str
+    size: int
+    mtime: int
+    target: str
+    ctime: int
+    device: int
+    inode: int
+    links: int
+    mode: int
+    gid: int
+    allocated: int
+
+
+KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
+
+
+def entry_of(path: str, status: os.stat_result, target: str = "") -> Entry:
+    kind = KINDS.get(stat.S_IFMT(status.st_mode), "other")
+    regular = kind == "file"
+    return Entry(
+        path,
+        kind,
+        status.st_size if regular else 0,
+        status.st_mtime_ns if regular else 0,
+        target,
+        # A folder's own times change with what is in it, which is looked at itself.
+        status.st_ctime_ns if regular else 0,
+        status.st_dev,
+        status.st_ino,
+        status.st_nlink if regular else 1,
+        status.st_mode,
+        status.st_gid,
+        status.st_blocks * 512,
+    )
+
+
+def walk(top: str) -> t.Iterator[Entry]:
+    """Everything in *top*, itself first, in a fixed order. By descriptors: a folder that becomes a link meanwhile is not followed."""
+    status = os.lstat(top)
+    yield entry_of("", status)
+    if not stat.S_ISDIR(status.st_mode):
+        return
+    stack: list[tuple[int, str, t.Iterator[str]]] = []
+    try:
+        fd = os.open(top, READ | os.O_DIRECTORY)
+        stack.append((fd, "", iter(sorted(os.listdir(fd), key=os.fsencode))))
+        while stack:
+            fd, folder, names = stack[-1]
+            name = next(names, None)
+            if name is None:
+                os.close(stack.pop()[0])
+                continue
+            path = folder + name
+            status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            entry = entry_of(path, status, os.readlink(name, dir_fd=fd) if stat.S_ISLNK(status.st_mode) else "")
+            yield entry
+            if entry.kind == "folder":
+                if len(stack) >= DEEPEST:
+                    raise OSError(errno.ENAMETOOLONG, f"deeper than {DEEPEST} folders", path)
+                below = os.open(name, READ | os.O_DIRECTORY, dir_fd=fd)
+                stack.append((below, path + "/", iter(())))
+                stack[-1] = (below, path + "/", iter(sorted(os.listdir(below), key=os.fsencode)))
+    finally:
+        for left in stack:
+            os.close(left[0])
+
+
+class Fingerprint:
+    """What a tree looks like without reading its files: names, kinds, sizes, times of change, targets of links."""
+
+    def __init__(self) -> None:
+        self.hash = hashlib.sha256()
+        self.newest = 0
+
+    def add(self, entry: Entry) -> None:
+        line = f"{entry.kind}\0{entry.path}\0{entry.size}\0{entry.mtime}\0{entry.target}\0"
+        self.hash.update(os.fsencode(line))
+        self.newest = max(self.newest, entry.ctime)
+
+
+class Seen(t.NamedTuple):
+    fingerprint: str
+    entries: list[Entry]
+
+
+def reads_as_corrupt(error: OSError) -> bool:
+    return error.errno in (errno.EIO, errno.EILSEQ, errno.EUCLEAN, errno.ESTALE, errno.ENODATA, errno.EBADMSG)
+
+
+def source_failed(path: str, error: OSError) -> Failed:
+    """A failure to read a source, by who has to do something about it."""
+    if reads_as_corrupt(error):
+        return Failed(Exit.CORRUPT, f"{shown(path)} cannot be read: {error.strerror}; check its disk")
+    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+        return Failed(
+            Exit.CHANGED, f"{shown(path)} went away while it was looked at; try again when nothing changes it"
+        )
+    return Failed(Exit.SOURCE, f"{shown(path)} cannot be copied: {error.strerror}")
+
+
+def look(top: str, keep: bool) -> Seen:
+    """Look at a source; with *keep*, remember its entries."""
+    while True:
+        found, entries = Fingerprint(), []
+        try:
+            for entry in walk(top):
+                found.add(entry)
+                if keep:
+                    entries.append(entry)
+        except OSError as error:
+            raise source_failed(os.path.join(top, str(error.filename or "")), error) from None
+        # A file that changes within the tick of its last change would look the same afterwards.
+        if not 0 <= time.time_ns() - found.newest < TICK_NS:
+            return Seen(found.hash.hexdigest(), entries)
+        time.sleep(TICK_NS / 1e9)
+
+
+def is_inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+class Source:
+    """A dataset where it comes from: a folder or a file, named by its real path."""
+
+    def __init__(self, given: str, settings: Settings) -> None:
+        self.path = os.path.realpath(given)
+        self.name = os.path.basename(self.path)
+        cache = os.path.realpath(settings.cache)
+        allowed = [os.path.realpath(path) for path in settings.sources]
+        if not any(is_inside(self.path, path) for path in allowed):
+            raise Failed(
+                Exit.SOURCE, f"{shown(self.path)} is not inside of {', '.join(map(shown, allowed))} (`sources`)"
+            )
+        if is_inside(self.path, cache) or is_inside(cache, self.path):
+            raise Failed(Exit.SOURCE, f"{shown(self.path)} holds the cache or lies in it")
+        slug = re.sub(r"[^A-Za-z0-9._]+", "_", self.name)[:40].lstrip(".") or "dataset"
+        self.set = f"{slug}-{hashlib.sha256(os.fsencode(self.path)).hexdigest()[:16]}"
+
+    def require(self) -> None:
+        try:
+            status = os.stat(self.path)
+        except OSError as error:
+            raise Failed(
+                Exit.CORRUPT if reads_as_corrupt(error) else Exit.SOURCE,
+                f"{shown(self.path)}: {error.strerror}; with --offline a copy is served without its source",
+            ) from None
+        if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
+            raise Failed(Exit.SOURCE, f"{shown(self.path)} is neither a folder nor a file")
+
+    def place(self, entry: Entry) -> str:
+        return os.path.join(self.path, entry.path) if entry.path else self.path
+
+
+def check_entries(source: Source, entries: list[Entry], gid: int | None) -> None:
+    """Refuse what cannot be copied, and with *gid* what that group may not read."""
+    for entry in entries:
+        if entry.kind == "other":
+            raise Failed(Exit.SOURCE, f"{shown(source.place(entry))} is a device, a socket or a pipe: take it out")
+    if gid is None:
+        return
+    above = [entry_of("", os.stat(path)) for path in ancestors(source.path)]
+    for entry in above:
+        if not may_read(entry, gid, 1):
+            raise private(source.path, gid)
+    for entry in entries:
+        if entry.kind != "link" and not may_read(entry, gid, 4):
+            raise private(source.place(entry), gid)
+
+
+def ancestors(path: str) -> list[str]:
+    found = []
+    while os.path.dirname(path) != path:
+        path = os.path.dirname(path)
+        found.append(path)
+    return found
+
+
+def may_read(entry: Entry, gid: int, bits: int) -> bool:
+    return bool(entry.mode & bits or (entry.gid == gid and entry.mode & bits << 3))
+
+
+def private(path: str, gid: int) -> Failed:
+    try:
+        group = grp.getgrgid(gid).gr_name
+    except KeyError:
+        group = str(gid)
+    return Failed(Exit.SOURCE, f"{shown(path)} may not be read by the group {group}, its copy could: chmod, or --share")
+
+
+def copied_target(source: Source, entry: Entry) -> str:
+    """Where a symbolic link of the copy points: the same file of the copy. One that leads out of the source is refused."""
+    folder = os.path.dirname(source.place(entry))
+    real = os.path.realpath(os.path.join(folder, entry.target))
+    if not is_inside(real, source.path):
+        raise Failed(
+            Exit.SOURCE,
+            f"{shown(source.place(entry))} is a link out of the source, to {shown(entry.target)}: "
+            "name a source that holds both, or put the file in its place",
+        )
+    plain = os.path.normpath(os.path.join(os.path.dirname(entry.path), entry.target))
+    if plain.startswith(("/", "../")) or plain == "..":
+        return os.path.relpath(real, folder)
+    return entry.target
+
+
+# --- small tools of the file system ---
+
+
+def write_small(path: str, text: str, durable: bool = False) -> None:
+    """Put a file in place at once or not at all. Its staging name is a fixed one: what killed processes leave does not add up."""
+    staged = f"{path}~"
+    fd = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o660)
+    try:
+        write_all(fd, memoryview(text.encode("utf-8")), 0)
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.rename(staged, path)
+    if durable:
+        sync_folder(os.path.dirname(path))
+
+
+def read_small(path: str) -> str | None:
+    """The text of a file of ours; None when there is none that can be read."""
+    try:
+        fd = os.open(path, READ)
+    except OSError:
+        return None
+    with open(fd, encoding="utf-8", errors="replace") as file:
+        try:
+            return file.read(1 << 20)
+        except OSError:
+            return None
+
+
+def read_json(path: str) -> t.Any:
+    try:
+        return json.loads(read_small(path) or "null")
+    except ValueError:
+        return None
+
+
+def write_all(fd: int, view: memoryview, position: int) -> None:
+    while view:
+        count = os.pwrite(fd, view, position)
+        view, position = view[count:], position + count
+
+
+def sync_folder(path: str) -> None:
+    fd = os.open(path, READ | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def sync_tree(path: str) -> None:
+    """All of a tree is on disk: by one flush of its file system, or, where libc has none, file by file."""
+    fd = os.open(path, READ | os.O_DIRECTORY)
+    try:
+        import ctypes  # costs more than all the rest of a `get` that finds its copy
+
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.syncfs(fd) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), path)
+    except (ImportError, AttributeError):
+        for entry in walk(path):
+            if entry.kind != "link":
+                below = os.open(os.path.join(path, entry.path), READ)
+                os.fsync(below)
+                os.close(below)
+    finally:
+        os.close(fd)
+
+
+def remove_tree(path: str, first: str = "") -> None:
+    """Remove a tree, its folders read-only or not; by descriptors, so that nothing outside of it is reached. *first* goes first."""
+
+    def empty(fd: int) -> None:
+        with contextlib.suppress(PermissionError):
+            os.fchmod(fd, 0o700)
+        for name in sorted(os.listdir(fd), key=lambda name: name != first):
+            if stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
+                below = os.open(name, READ | os.O_DIRECTORY, dir_fd=fd)
+                try:
+                    empty(below)
+                finally:
+                    os.close(below)
+                os.rmdir(name, dir_fd=fd)
+            else:
+                os.unlink(name, dir_fd=fd)
+
+    try:
+        fd = os.open(path, READ | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return
+    try:
+        empty(fd)
+    finally:
+        os.close(fd)
+    os.rmdir(path)
+
+
+def is_rotational(path: str) -> bool:
+    """Whether a path is on a disk that turns; False when nobody knows (network, tmpfs)."""
+    number = os.stat(path).st_dev
+    block = f"/sys/dev/block/{os.major(number)}:{os.minor(number)}"
+    for attribute in ("queue/rotational", "../queue/rotational"):
+        answer = read_small(f"{block}/{attribute}")
+        if answer is not None:
+            return answer.strip() == "1"
+    return False
+
+
+def fastest_algorithm() -> str:
+    """SHA-256 where the processor computes it (1.5 times BLAKE2b on an EPYC), BLAKE2b elsewhere (twice SHA-256)."""
+    flags = read_small("/proc/cpuinfo") or ""
+    return "sha256" if re.search(r"^(flags|Features)\s*:.*\b(sha_ni|sha2)\b", flags, re.MULTILINE) else "blake2b"
+
+
+class Flock:
+    """An open file with a lock of the kernel on it."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    @classmethod
+    def take(cls, path: str, how: int = fcntl.LOCK_EX, wait: bool = True, create: bool = True) -> Flock | None:
+        """Lock the file at *path*; None when somebody else has it and *wait* is False."""
+        fd = os.open(path, READ | (os.O_CREAT if create else 0), 0o660)
+        try:
+            fcntl.flock(fd, how if wait else how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        except BaseException:
+            os.close(fd)
+            raise
+        return cls(fd)
+
+    def release(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+        self.fd = -1
+
+    def __enter__(self) -> Flock:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.release()
+
+
+# --- leases: who uses a copy ---
+
+
+class Lease(t.NamedTuple):
+    """That a process uses a copy. It stands in the name of a file, which is there or is not."""
+
+    copy: str
+    pid: int
+    started: int
+    namespace: str
+    boot: str
+    since: int
+
+    @classmethod
+    def of(cls, copy: str, pid: int) -> Lease:
+        """:raises ProcessLookupError: there is no such process."""
+        started = start_of(pid)
+        if started is None:
+            raise ProcessLookupError(pid)
+        return cls(copy, pid, started, pid_namespace(), boot_id(), int(time.clock_gettime(time.CLOCK_BOOTTIME)))
+
+    @classmethod
+    def read(cls, name: str) -> Lease | None:
+        match = re.fullmatch(r"(g\d+)@(\d+)@(\d+)@(\w+)@([\w-]+)@(\d+)", name, re.ASCII)
+        return cls(match[1], int(match[2]), int(match[3]), match[4], match[5], int(match[6])) if match else None
+
+    @property
+    def file(self) -> str:
+        return "@".join(str(part) for part in self)
+
+    def holds(self, hours: float) -> bool:
+        """Whether its process still runs. Nothing here asks the time of day, which may jump."""
+        if self.boot != boot_id():
+            return False
+        if self.namespace != pid_namespace():
+            return 0 <= time.clock_gettime(time.CLOCK_BOOTTIME) - self.since < hours * 3600
+        started = start_of(self.pid)
+        return started is not None and started in (0, self.started)
+
+
+def start_of(pid: int) -> int | None:
+    """When a process started, in ticks since boot; 0 when it is hidden from us; None when it has ended."""
+    if pid <= 0:
+        return None
+    text = read_small(f"/proc/{pid}/stat")
+    if text:
+        fields = text.rpartition(")")[2].split()
+        return None if fields[0] in "ZX" else int(fields[19])
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except OSError:
+        return 0
+    return 0
+
+
+def pid_namespace() -> str:
+    try:
+        return "".join(c for c in os.readlink("/proc/self/ns/pid") if c.isdigit())
+    except OSError:
+        return "0"
+
+
+def boot_id() -> str:
+    return (read_small("/proc/sys/kernel/random/boot_id") or "unknown").strip()
+
+
+def process_words(pid: int) -> str:
+    name = read_small(f"/proc/{pid}/comm")
+    return f"{pid} ({shown(name.strip())})" if name else str(pid)
+
+
+def lockers(fd: int) -> list[int]:
+    """Processes that hold a flock on the file, as far as this one can see."""
+    status = os.fstat(fd)
+    wanted = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    found = []
+    for line in (read_small("/proc/locks") or "").splitlines():
+        words = line.split()
+        if "FLOCK" in words and wanted in words and "->" not in words and int(words[4]) > 0:
+            found.append(int(words[4]))
+    return found
+
+
+# --- the cache ---
+
+
+class Record(t.NamedTuple):
+    """What is known of a whole copy; its file is written last."""
+
+    source: str
+    name: str
+    fingerprint: str
+    copy_fingerprint: str
+    algorithm: str
+    hash: str
+    manifest: str
+    bytes: int
+    disk: int
+    files: int
+    made: float
+    user: str
+    version: str
+    whole: bool
+
+    @classmethod
+    def read(cls, path: str) -> Record | None:
+        values = read_json(path)
+        try:
+            record = cls(**values)
+        except TypeError:
+            return None
+        sound = all(isinstance(value, str) for value in record[:7]) and all(
+            isinstance(n, (int, float)) for n in record[7:11]
+        )
+        named = sound and record.name not in ("", ".", "..") and "/" not in record.name
+        return record if named and record.whole is True else None
+
+
+class Copy(t.NamedTuple):
+    """A whole copy, or what once was one."""
+
+    set: str
+    name: str
+    path: str
+    record: Record | None
+    damaged: str
+    owner: int
+
+    @property
+    def disk(self) -> int:
+        return self.record.disk if self.record else 0
+
+
+class Staging(t.NamedTuple):
+    set: str
+    name: str
+    path: str
+    owner: int
+    need: int
+    done: int
+
+
+class Dataset(t.NamedTuple):
+    """What the cache has of one source."""
+
+    set: str
+    source: str
+    number: int
+    used: float
+    pin: str
+    copies: list[Copy]
+    staging: list[Staging]
+    trash: list[Copy]
+
+    def current(self) -> Copy | None:
+        return next((copy for copy in self.copies if copy.record and not copy.damaged), None)
+
+
+class Victim(t.NamedTuple):
+    kind: str  # trash, staging, copy
+    set: str
+    name: str
+    path: str
+    disk: int
+    owner: int
+    why: str
+    source: str
+
+
+class Held(t.NamedTuple):
+    """A copy that nobody removes while *lock* is held."""
+
+    set: str
+    copy: str
+    path: str
+    lock: Flock
+
+
+class Cache:
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.path = os.path.realpath(settings.cache)
+        self.gid: int | None = None
+        if settings.group:
+            try:
+                self.gid = grp.getgrnam(settings.group).gr_gid
+            except KeyError:
+                raise Failed(Exit.USAGE, f"there is no group {settings.group} (`group`)") from None
+        if not os.path.isdir(self.path):
+            raise Failed(Exit.CACHE, f"{self.path} is no directory: is its disk mounted?")
+        mount = settings.mount
+        if mount and not (os.path.ismount(mount) and is_inside(self.path, os.path.realpath(mount))):
+            raise Failed(Exit.CACHE, f"nothing is mounted at {mount}, where the cache is to be")
+        for name in ("locks", "requests", "sets"):
+            self.make_folder(self.at(name))
+        with contextlib.suppress(OSError):
+            if not os.path.lexists(self.at("CACHEDIR.TAG")):
+                write_small(self.at("CACHEDIR.TAG"), CACHEDIR_TAG)
+
+    def at(self, *parts: str) -> str:
+        return os.path.join(self.path, *parts)
+
+    def make_folder(self, path: str, mode: int = 0o2770) -> None:
+        try:
+            os.mkdir(path, mode)
+        except FileExistsError:
+            return
+        self.give(path, mode)
+
+    def give(self, path: str, mode: int) -> None:
+        """A new folder, and so what is made in it, belongs to the group."""
+        if self.gid is not None and os.stat(path).st_gid != self.gid:
+            os.chown(path, -1, self.gid)
+        os.chmod(path, mode)
+
+    def size(self) -> tuple[int, int]:
+        """Bytes of the file system, and of them free to users."""
+        found = os.statvfs(self.path)
+        return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+
+    def lock(self, name: str, what: str) -> Flock:
+        return t.cast(Flock, Flock.take(self.at("locks", f"{name}.{what}")))
+
+    def try_lock(self, name: str, what: str) -> Flock | None:
+        return Flock.take(self.at("locks", f"{name}.{what}"), wait=False)
+
+    def room(self) -> Flock:
+        return t.cast(Flock, Flock.take(self.at("locks", "room")))
+
+    # what there is
+
+    def datasets(self) -> list[Dataset]:
+        return [self.dataset(name) for name in sorted(os.listdir(self.at("sets"))) if not name.startswith(".")]
+
+    def dataset(self, name: str) -> Dataset:
+        folder = self.at("sets", name)
+        copies, staging, trash = [], [], []
+        for item in names_in(folder):
+            path = os.path.join(folder, item)
+            if re.fullmatch(r"g\d+", item, re.ASCII):
+                copies.append(self.copy(name, item, path))
+            elif item.startswith(".trash-"):
+                trash.append(self.copy(name, item, path))
+            elif item.startswith(".staging-"):
+                need, done = read_json(os.path.join(path, "need")), read_json(os.path.join(path, "progress"))
+                done = done.get("written", 0) if isinstance(done, dict) else 0
+                staging.append(Staging(name, item, path, owner_of(path), as_count(need), as_count(done)))
+        number, _space, used = (read_small(os.path.join(folder, "used")) or "").strip().partition(" ")
+        source = read_json(os.path.join(folder, "source"))
+        return Dataset(
+            name,
+            source if isinstance(source, str) else "",
+            int(number) if re.fullmatch(r"\d{1,18}", number, re.ASCII) else 0,
+            float(used) if re.fullmatch(r"\d{1,18}", used, re.ASCII) else 0.0,
+            read_small(os.path.join(folder, "pin")) or "",
+            sorted(copies, key=lambda copy: -int(copy.name[1:])),
+            staging,
+            trash,
+        )
+
+    def copy(self, name: str, item: str, path: str) -> Copy:
+        damaged = read_small(f"{path}.damaged") or ""
+        return Copy(name, item, path, Record.read(os.path.join(path, "record.json")), damaged, owner_of(path))
+
+    def used(self, datasets: list[Dataset]) -> int:
+        """Bytes that copies take or will take."""
+        kept = sum(copy.disk for dataset in datasets for copy in dataset.copies + dataset.trash)
+        return kept + sum(staging.need for dataset in datasets for staging in dataset.staging)
+
+    def users(self, copy: Copy) -> list[str]:
+        """Who uses a copy; called with the lock of its dataset, so that no new user comes."""
+        found = []
+        for name in names_in(os.path.join(os.path.dirname(copy.path), "leases")):
+            lease = Lease.read(name)
+            if lease and lease.copy == copy.name and lease.holds(self.settings.lease_hours):
+                found.append(process_words(lease.pid))
+        use = os.path.join(copy.path, "use")
+        try:
+            lock = Flock.take(use, wait=False, create=False)
+        except FileNotFoundError:
+            return found
+        if lock:
+            lock.release()
+            return found
+        fd = os.open(use, READ)
+        try:
+            return found + ([process_words(pid) for pid in lockers(fd)] or ["somebody"])
+        finally:
+            os.close(fd)
+
+    # what is done to a dataset
+
+    def touch(self, name: str, datasets: list[Dataset] | None = None) -> None:
+        """Record a use, by a number that only grows: the time of day is for people."""
+        numbers = [dataset.number for dataset in datasets] if datasets is not None else self.numbers()
+        write_small(self.at("sets", name, "used"), f"{max(numbers, default=0) + 1} {int(time.time())}\n")
+
+    def numbers(self) -> list[int]:
+        found = []
+        for name in names_in(self.at("sets")):
+            number = (read_small(self.at("sets", name, "used")) or "").partition(" ")[0]
+            found.append(int(number) if re.fullmatch(r"\d{1,18}", number, re.ASCII) else 0)
+        return found
+
+    def open_set(self, source: Source) -> str:
+        """The folder of a dataset; called with its lock."""
+        folder = self.at("sets", source.set)
+        self.make_folder(folder)
+        self.make_folder(os.path.join(folder, "leases"))
+        if read_json(os.path.join(folder, "source")) != source.path:
+            write_small(os.path.join(folder, "source"), json.dumps(source.path))
+        return folder
+
+    def close_set(self, name: str) -> None:
+        """Forget a dataset of which nothing is left; called with its lock."""
+        folder = self.at("sets", name)
+        left = names_in(folder)
+        if all(item in ("source", "used", "leases") or item.endswith(("~", ".damaged")) for item in left):
+            with contextlib.suppress(OSError):
+                for item in left:
+                    if item == "leases":
+                        for lease in names_in(os.path.join(folder, item)):
+                            os.unlink(os.path.join(folder, item, lease))
+                        os.rmdir(os.path.join(folder, item))
+                    else:
+                        os.unlink(os.path.join(folder, item))
+                os.rmdir(folder)
+
+    def find(self, source: Source, fingerprint: str | None) -> Held | None:
+        """A whole copy of what the source is now (None: of whatever it was), looked at and held."""
+        while True:
+            with self.lock(source.set, "lock"):
+                held = self.hold(source.set, fingerprint)
+            if held is None:
+                return None
+            copy, lock = held
+            record = t.cast(Record, copy.record)
+            path = os.path.join(copy.path, "data", record.name)
+            wrong = self.wrong(path, record)
+            with self.lock(source.set, "lock"):
+                if not wrong:
+                    self.touch(source.set)
+                    return Held(source.set, copy.name, path, lock)
+                self.condemn(copy, wrong)
+            lock.release()
+
+    def hold(self, name: str, fingerprint: str | None) -> tuple[Copy, Flock] | None:
+        """The newest copy that may be served; called with the lock of its dataset."""
+        for copy in self.dataset(name).copies:
+            if copy.record and not copy.damaged and fingerprint in (None, copy.record.fingerprint):
+                try:
+                    lock = Flock.take(os.path.join(copy.path, "use"), fcntl.LOCK_SH, create=False)
+                except OSError:
+                    continue
+                return copy, t.cast(Flock, lock)
+        return None
+
+    def wrong(self, path: str, record: Record) -> str:
+        """What a look at the copy shows to be wrong with it: not its content, which is `verify`."""
+        found = Fingerprint()
+        try:
+            for entry in walk(path):
+                found.add(entry)
+        except OSError as error:
+            return f"it cannot be read: {error.strerror}"
+        return "" if found.hash.hexdigest() == record.copy_fingerprint else "names, sizes or times in it have changed"
+
+    def condemn(self, copy: Copy, why: str) -> None:
+        """A copy is never served again; called with the lock of its dataset."""
+        say(f"the copy {shown(copy.path)} is not used any more: {why}")
+        write_small(f"{copy.path}.damaged", why, durable=True)
+
+    def lease(self, held: Held, pid: int) -> None:
+        """Keep a copy for a process; dead leases go on the way."""
+        folder = self.at("sets", held.set, "leases")
+        with self.lock(held.set, "lock"):
+            for name in names_in(folder):
+                old = Lease.read(name)
+                if old is None or not old.holds(self.settings.lease_hours):
+                    with contextlib.suppress(OSError):
+                        os.unlink(os.path.join(folder, name))
+            try:
+                lease = Lease.of(held.copy, pid)
+            except ProcessLookupError:
+                raise Failed(Exit.USAGE, f"there is no process {pid} to keep the copy for (--pid)") from None
+            os.close(os.open(os.path.join(folder, lease.file), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o660))
+
+    # making room
+
+    def victims(self, datasets: list[Dataset], look_at: t.Callable[[Copy], bool]) -> t.Iterator[Victim]:
+        """What may go, in this order. *look_at* tells whether a copy is in use."""
+        for dataset in datasets:
+            for copy in dataset.trash:
+                yield Victim(
+                    "trash", copy.set, copy.name, copy.path, copy.disk, copy.owner, "removed before", dataset.source
+                )
+            for staging in dataset.staging:
+                lock = self.try_lock(dataset.set, "make")
+                if lock:
+                    lock.release()
+                    yield Victim(
+                        "staging",
+                        *staging[:3],
+                        staging.need,
+                        staging.owner,
+                        "left by a process that was killed",
+                        dataset.source,
+                    )
+        for dataset in datasets:
+            for copy in dataset.copies:
+                if copy is not dataset.current() and not look_at(copy):
+                    why = "damaged" if copy.damaged or not copy.record else "older than its source"
+                    yield Victim("copy", *copy[:3], copy.disk, copy.owner, why, dataset.source)
+        for dataset in sorted(datasets, key=lambda dataset: (dataset.number, dataset.set)):
+            current = dataset.current()
+            if current and not dataset.pin and not look_at(current):
+                yield Victim("copy", *current[:3], current.disk, current.owner, "used longest ago", dataset.source)
+
+    def is_used(self, copy: Copy) -> bool:
+        lock = self.try_lock(copy.set, "lock")
+        if lock is None:
+            return True
+        with lock:
+            return bool(self.users(copy))
+
+    def missing(self, datasets: list[Dataset], need: int) -> int:
+        """Bytes that have to go before *need* more fit."""
+        whole, free = self.size()
+        quota, floor = read_size(self.settings.quota, whole), read_size(self.settings.free, whole)
+        promised = sum(max(0, staging.need - staging.done) for dataset in datasets for staging in dataset.staging)
+        if need > quota:
+            raise NoRoom(f"{size_words(need)} are more than the quota of {size_words(quota)} (`quota`)")
+        return max(self.used(datasets) + need - quota, need + promised + floor - free)
+
+    def removable(self, victim: Victim) -> bool:
+        shared = victim.kind != "staging" and self.settings.modes[1] & 0o020
+        return os.geteuid() in (0, victim.owner) or bool(shared)
+
+    def plan(self, need: int) -> list[Victim]:
+        """What has to go before *need* bytes fit; called with the lock of the room.
+
+        :raises NoRoom: not enough can go; then nothing should.
+        """
+        datasets = self.datasets()
+        missing = self.missing(datasets, need)
+        chosen: list[Victim] = []
+        freed = others = 0
+        for victim in self.victims(datasets, self.is_used) if missing > 0 or need == 0 else ():
+            rest = victim.kind != "copy" or victim.why == "damaged"
+            if freed >= missing and not (need == 0 and rest):
+                continue
+            if not self.removable(victim):
+                others += victim.disk
+                continue
+            chosen.append(victim)
+            freed += victim.disk
+        if freed < missing:
+            words = f"{size_words(missing - freed)} more would have to be free, and what is left is pinned, in use or not ours"
+            if others:
+                words += f"; {size_words(others)} of other users can go by root's `dataset-cache evict --need {need}`"
+            raise NoRoom(words, freed + others >= missing)
+        return chosen
+
+    def make_room(self, need: int, told: t.Callable[[Victim], None]) -> None:
+        """Have room for *need* bytes; called with the lock of the room."""
+        for _attempt in range(5):
+            victims = self.plan(need)
+            if not victims:
+                return
+            for victim in victims:
+                if self.drop(victim):
+                    told(victim)
+            if need == 0 and self.missing(self.datasets(), 0) <= 0:
+                return
+        raise NoRoom("others use up what is freed; try again")
+
+    def drop(self, victim: Victim) -> bool:
+        """Remove one thing, unless somebody has come to use it; called with the lock of the room."""
+        if victim.kind == "staging":
+            lock = self.try_lock(victim.set, "make")
+            if lock is None:
+                return False
+            with lock:
+                remove_tree(victim.path, "data")
+        else:
+            trash = victim.path
+            if victim.kind == "copy":
+                with self.lock(victim.set, "lock"):
+                    copy = self.copy(victim.set, victim.name, victim.path)
+                    if not os.path.isdir(copy.path) or self.users(copy):
+                        return False
+                    if victim.why == "used longest ago" and os.path.lexists(self.at("sets", victim.set, "pin")):
+                        return False
+                    trash = self.at("sets", victim.set, f".trash-{victim.name}-{secrets.token_hex(4)}")
+                    os.rename(victim.path, trash)
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(f"{victim.path}.damaged")
+            remove_tree(trash, "data")
+        with self.lock(victim.set, "lock"):
+            self.close_set(victim.set)
+        return True
+
+    def ask_for_room(self, need: int) -> None:
+        """Have root's service remove what other users own."""
+        path = self.at("requests", f"{need}-{os.getpid()}-{secrets.token_hex(4)}")
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o660))
+        end = time.monotonic() + SERVICE_S
+        try:
+            while os.path.lexists(path):
+                if time.monotonic() > end:
+                    raise NoRoom("the service that evicts for users did not answer (dataset-cache-evict.service)")
+                time.sleep(POLL_S)
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+def names_in(path: str) -> list[str]:
+    try:
+        return sorted(os.listdir(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def owner_of(path: str) -> int:
+    try:
+        return os.lstat(path).st_uid
+    except FileNotFoundError:
+        return os.geteuid()
+
+
+def as_count(value: object) -> int:
+    return value if isinstance(value, int) and value >= 0 else 0
+
+
+# --- progress ---
+
+
+class Progress:
+    """How far a copy is: a bar on a terminal, a line every ten seconds elsewhere, and a file for those who wait."""
+
+    def __init__(self, name: str, quiet: bool) -> None:
+        self.name, self.quiet = shown(name), quiet
+        self.bar = not quiet and sys.stderr.isatty()
+        self.lock = threading.Lock()
+        self.done = self.written = self.total = 0
+        self.file = ""
+        self.started = self.told = self.filed = time.monotonic()
+        self.drawn = False
+
+    def add(self, count: int, written: int = 0) -> None:
+        with self.lock:
+            self.done += count
+            self.written += written
+
+    def tick(self) -> None:
+        """Called now and then by the one who waits for the work."""
+        now = time.monotonic()
+        if self.file and now - self.filed >= 1:
+            self.filed = now
+            with contextlib.suppress(OSError):
+                write_small(self.file, json.dumps({"done": self.done, "written": self.written, "total": self.total}))
+        self.show("copying", self.done, self.total)
+
+    def show(self, what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if self.quiet or now - self.told < (0.2 if self.bar else 10):
+            return
+        self.told = now
+        share = done / total if total else 0.0
+        rate = done / max(now - self.started, 0.001)
+        left = f"{clock(max(total - done, 0) / rate)} left" if rate > 0 and total else ""
+        text = f"{what} {self.name}: {share:4.0%} of {size_words(total)}, {size_words(rate)}/s {left}"
+        if self.bar:
+            columns = shutil.get_terminal_size().columns
+            room = columns - len(text) - 4
+            drawn = f" [{'#' * int(room * share)}{' ' * (room - int(room * share))}]" if room >= 10 else ""
+            sys.stderr.write(f"\r\x1b[K{(text + drawn)[: columns - 1]}")
+            sys.stderr.flush()
+            self.drawn = True
+        else:
+            say(text)
+
+    def end(self, words: str = "") -> None:
+        if self.drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self.drawn = False
+        if words and not self.quiet:
+            say(words)
+
+
+def clock(seconds: float) -> str:
+    minutes, rest = divmod(int(min(seconds, 359_999)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+# --- copying ---
+
+
+class Options(t.NamedTuple):
+    hash: str
+    jobs: int
+    quiet: bool
+    wait: float | None
+    offline: bool
+    share: bool
+    sums: str | None
+    expect: str | None
+
+
+class Workers:
+    """Threads that take work from one list; the first failure stops all of them."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.stop = threading.Event()
+        self.failures: list[BaseException] = []
+
+    def each(self, work: t.Callable[[t.Any], None], items: t.Iterable[t.Any], tick: t.Callable[[], None]) -> None:
+        waiting = iter(items)
+        guard = threading.Lock()
+
+        def run() -> None:
+            try:
+                while not self.stop.is_set():
+                    with guard:
+                        item = next(waiting, None)
+                    if item is None:
+                        return
+                    work(item)
+            except BaseException as error:  # noqa: BLE001 - it is raised again in the main thread
+                self.failures.append(error)
+                self.stop.set()
+
+        threads = [threading.Thread(target=run, daemon=True) for _number in range(self.count)]
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(POLL_S)
+                    tick()
+        except BaseException:
+            self.stop.set()
+            for thread in threads:
+                thread.join()
+            raise
+        if self.failures:
+            raise self.failures[0]
+
+    def check(self) -> None:
+        if self.stop.is_set():
+            raise Stopped(0)
+
+
+def write_failed(error: OSError) -> Failed:
+    if error.errno in FULL:
+        return Failed(Exit.ROOM, f"the disk of the cache is full: {error.strerror}")
+    return Failed(Exit.CACHE, f"the cache cannot be written: {error.strerror}")
+
+
+class Buffers(threading.local):
+    """Two for each thread: one is hashed while the next is filled."""
+
+    def __init__(self) -> None:
+        self.pair = [memoryview(bytearray(CHUNK)), memoryview(bytearray(CHUNK))]
+
+
+class Making:
+    """The making of one copy; its caller holds the dataset's SET.make."""
+
+    def __init__(self, cache: Cache, source: Source, options: Options) -> None:
+        self.cache, self.source, self.options = cache, source, options
+        self.settings = cache.settings
+        self.progress = Progress(source.name, options.quiet)
+        self.sums: dict[str, str] = {}
+        self.digests: dict[str, str] = {}
+        self.targets: dict[str, str] = {}
+        self.workers = Workers(options.jobs or self.job_count())
+        self.buffers = Buffers()
+        self.drop_source = False
+        self.stage = self.top = ""
+        self.algorithm = ""
+        self.full = options.hash == "full"
+
+    def job_count(self) -> int:
+        # A disk that turns loses more by seeking than it gains by a longer queue.
+        return 2 if is_rotational(self.source.path) else max(2, min(8, os.cpu_count() or 2))
+
+    def run(self) -> Held:
+        seen = look(self.source.path, keep=True)
+        shares = self.options.share or self.settings.share_private
+        check_entries(self.source, seen.entries, None if shares else self.cache.gid)
+        self.targets = {entry.path: copied_target(self.source, entry) for entry in seen.entries if entry.kind == "link"}
+        self.read_expected(seen.entries)
+        self.algorithm = "sha256" if self.sums else self.settings.algorithm
+        if self.algorithm == "auto":
+            self.algorithm = fastest_algorithm()
+        try:
+            self.reserve(self.need(seen.entries))
+            self.fill(seen)
+            return self.finish(seen)
+        except OSError as error:
+            raise write_failed(error) from None
+        finally:
+            self.progress.end()
+            self.clear()
+
+    def clear(self) -> None:
+        """Take away what was not finished; what cannot be is the next one's, or root's."""
+        if self.stage:
+            with contextlib.suppress(OSError):
+                remove_tree(self.stage, "data")
+        with contextlib.suppress(OSError), self.cache.lock(self.source.set, "lock"):
+            self.cache.close_set(self.source.set)
+
+    def read_expected(self, entries: list[Entry]) -> None:
+        """Which SHA-256 files are to have: by --expect, by --sums or by the source's own list."""
+        files = {entry.path for entry in entries if entry.kind == "file"}
+        if self.options.expect:
+            if files != {""}:
+                raise Failed(Exit.USAGE, "--expect is for a source that is one file; --sums names a list")
+            self.sums = {"": self.options.expect.lower()}
+            return
+        path = self.options.sums or (os.path.join(self.source.path, SUMS) if SUMS in files else "")
+        if not path:
+            return
+        try:
+            with open(path, "rb") as file:
+                self.sums = read_sums(file.read())
+        except OSError as error:
+            raise (
+                source_failed(path, error) if not self.options.sums else Failed(Exit.USAGE, f"{shown(path)}: {error}")
+            ) from None
+        except ValueError as error:
+            raise Failed(Exit.CORRUPT, f"{shown(path)}: {error}") from None
+        if files == {""}:
+            self.sums = {"": self.sums[self.source.name]} if self.source.name in self.sums else {}
+            if not self.sums:
+                raise Failed(Exit.CORRUPT, f"{shown(path)} does not name {shown(self.source.name)}")
+        missing = [name for name in self.sums if name not in files]
+        if missing:
+            raise Failed(
+                Exit.CORRUPT, f"{shown(missing[0])} is missing, which {shown(path)} names ({len(missing)} in all)"
+            )
+
+    def need(self, entries: list[Entry]) -> int:
+        """Bytes on disk that the copy takes at most."""
+        total, inodes = BLOCK, set()
+        for entry in entries:
+            if entry.links > 1:
+                if (entry.device, entry.inode) in inodes:
+                    continue
+                inodes.add((entry.device, entry.inode))
+            size = entry.size
+            # Fewer blocks than bytes: holes, or a file system that compresses. Only the extents tell.
+            if entry.kind == "file" and size > CHUNK and entry.allocated < size:
+                with contextlib.suppress(OSError):
+                    size = self.data_size(entry)
+            total += (size + BLOCK - 1) // BLOCK * BLOCK if entry.kind == "file" else BLOCK
+            total += 200 + len(entry.path)  # its line of the manifest
+        return total
+
+    def data_size(self, entry: Entry) -> int:
+        fd = os.open(self.source.place(entry), READ)
+        try:
+            return sum(end - start for start, end in extents(fd, entry.size))
+        finally:
+            os.close(fd)
+
+    def reserve(self, need: int) -> None:
+        """Have room, and promise it to this copy."""
+
+        def told(victim: Victim) -> None:
+            if not self.options.quiet:
+                say(f"evicted {shown(victim.source or victim.set)} ({size_words(victim.disk)}, {victim.why})")
+
+        while True:
+            with self.cache.room():
+                for staging in self.cache.dataset(self.source.set).staging:
+                    # This process holds SET.make: whoever made them is gone.
+                    with contextlib.suppress(OSError):
+                        remove_tree(staging.path, "data")
+                try:
+                    self.cache.make_room(need, told)
+                except NoRoom as error:
+                    if not (error.others and self.settings.evict_service):
+                        raise
+                else:
+                    self.make_stage(need)
+                    return
+            self.cache.ask_for_room(need)
+
+    def make_stage(self, need: int) -> None:
+        with self.cache.lock(self.source.set, "lock"):
+            folder = self.cache.open_set(self.source)
+            stage = os.path.join(folder, f".staging-{secrets.token_hex(6)}")
+            os.mkdir(stage, 0o750)
+            self.stage = stage
+        self.cache.give(stage, 0o2750)
+        write_small(os.path.join(stage, "need"), str(need))
+        os.mkdir(os.path.join(stage, "data"), 0o700)
+        self.top = os.path.join(stage, "data", self.source.name)
+        self.progress.file = os.path.join(stage, "progress")
+
+    def place(self, entry: Entry) -> str:
+        return os.path.join(self.top, entry.path) if entry.path else self.top
+
+    def fill(self, seen: Seen) -> None:
+        """Copy everything, flush it, and read it back."""
+        firsts: dict[tuple[int, int], Entry] = {}
+        files, again = [], []
+        for entry in seen.entries:
+            if entry.kind == "folder":
+                os.mkdir(self.place(entry), 0o700)
+            elif entry.kind == "link":
+                os.symlink(self.targets[entry.path], self.place(entry))
+            elif entry.links > 1 and firsts.setdefault((entry.device, entry.inode), entry) is not entry:
+                again.append(entry)
+            else:
+                files.append(entry)
+        size = sum(entry.size for entry in files)
+        self.progress.total = size * (2 if self.full else 1)
+        self.drop_source = size > memory_available() // 2
+        # Inodes lie on a disk in the order in which they were made, mostly; and so does what they hold.
+        files.sort(key=lambda entry: (entry.device, entry.inode))
+        self.workers.each(self.copy_file, files, self.progress.tick)
+        for entry in again:
+            first = firsts[entry.device, entry.inode]
+            os.link(self.place(first), self.place(entry), follow_symlinks=False)
+            self.digests[entry.path] = self.digests[first.path]
+            self.check_sum(entry)
+        sync_tree(self.stage)
+        if self.full:
+            small = [entry for entry in files if entry.size < LARGE]
+            self.workers.each(self.read_back, small, self.progress.tick)
+
+    def copy_file(self, entry: Entry) -> None:
+        path, target = self.source.place(entry), self.place(entry)
+        mode = self.settings.modes[0] | (0o110 if entry.mode & 0o100 else 0)
+        try:
+            fd = os.open(path, READ)
+        except OSError as error:
+            raise source_failed(path, error) from None
+        try:
+            self.same(entry, os.fstat(fd))
+            if entry.size >= LARGE:
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+            out = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+            try:
+                self.digests[entry.path] = self.stream(fd, out, entry)
+                self.same(entry, os.fstat(fd))
+                os.utime(out, ns=(entry.mtime, entry.mtime))
+                if self.full and entry.size >= LARGE:
+                    os.fsync(out)
+            finally:
+                os.close(out)
+            if self.drop_source:
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(fd)
+        self.check_sum(entry)
+        if self.full and entry.size >= LARGE:
+            self.read_back(entry)
+
+    def same(self, entry: Entry, status: os.stat_result) -> None:
+        if entry_of(entry.path, status)[1:8] != entry[1:8]:
+            raise Failed(
+                Exit.CHANGED,
+                f"{shown(self.source.place(entry))} changed while it was copied; get it when nothing writes it",
+            )
+
+    def check_sum(self, entry: Entry) -> None:
+        wanted = self.sums.get(entry.path)
+        if wanted and wanted != self.digests[entry.path]:
+            raise Failed(
+                Exit.CORRUPT,
+                f"{shown(self.source.place(entry))} is corrupt: its SHA-256 is {self.digests[entry.path]}, not {wanted}",
+            )
+
+    def check_link(self, path: str, target: str) -> None:
+        """A link of the copy leads to where the source's leads."""
+        ends = []
+        for top in (self.source.path, self.top):
+            place = os.path.join(top, path)
+            end = os.path.realpath(
+                os.path.join(os.path.dirname(place), target if top == self.top else os.readlink(place))
+            )
+            ends.append(os.path.relpath(end, os.path.realpath(top)))
+        if ends[0] != ends[1]:
+            raise Failed(
+                Exit.SOURCE, f"{shown(path)} is a link that leads out of the source and back: make it relative"
+            )
+
+    def stream(self, fd: int, out: int, entry: Entry) -> str:
+        """Copy what a file holds, holes as holes; the hash of what was read."""
+        digest = hashlib.new(self.algorithm)
+        position = 0
+        sparse = entry.allocated < entry.size
+        for start, end in extents(fd, entry.size) if sparse else [(0, entry.size)]:
+            feed_zeros(digest, start - position, self.workers.check)
+            position = start
+            while position < end:
+                view = self.buffers.pair[0][: min(CHUNK, end - position)]
+                count = self.read(fd, view, position, entry)
+                digest.update(view[:count])
+                write_all(out, view[:count], position)
+                position += count
+                self.progress.add(count, count)
+                self.workers.check()
+        if position < entry.size:
+            feed_zeros(digest, entry.size - position, self.workers.check)
+        if sparse:
+            os.ftruncate(out, entry.size)
+        return digest.hexdigest()
+
+    def read(self, fd: int, view: memoryview, position: int, entry: Entry) -> int:
+        try:
+            count = os.preadv(fd, [view], position)
+        except OSError as error:
+            raise source_failed(self.source.place(entry), error) from None
+        if count == 0:
+            raise Failed(Exit.CHANGED, f"{shown(self.source.place(entry))} became shorter while it was copied")
+        return count
+
+    def read_back(self, entry: Entry) -> None:
+        """What is on the disk is what was read: asked of the disk, as far as the kernel lets go of its pages."""
+        path = self.place(entry)
+        found = hash_file(path, self.algorithm, entry.size, self.buffers.pair[0], self.workers.check)
+        if found != self.digests[entry.path]:
+            raise Failed(
+                Exit.WRONG, f"{shown(path)} was read back otherwise than it was written: check the disk of the cache"
+            )
+        self.progress.add(entry.size)
+
+    def finish(self, seen: Seen) -> Held:
+        """Make it a copy, if the source is still what it was."""
+        self.unchanged(seen)
+        for path, target in self.targets.items():
+            self.check_link(path, target)
+        folder_mode = self.settings.modes[1]
+        for entry in seen.entries:
+            if entry.kind == "folder":
+                os.chmod(self.place(entry), folder_mode)
+        manifest = self.write_manifest(seen.entries)
+        for name in ("need", "progress"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(self.stage, name))
+        fingerprint, disk = self.look_at_copy(seen.entries)
+        files = [entry for entry in seen.entries if entry.kind == "file"]
+        record = Record(
+            self.source.path,
+            self.source.name,
+            seen.fingerprint,
+            fingerprint,
+            self.algorithm,
+            self.options.hash,
+            manifest,
+            sum(entry.size for entry in files),
+            disk,
+            len(files),
+            time.time(),
+            user_name(os.geteuid()),
+            VERSION,
+            True,
+        )
+        self.write_file("record.json", json.dumps(record._asdict(), indent=1))
+        self.write_file("use", "")
+        os.chmod(os.path.join(self.stage, "data"), folder_mode)
+        os.chmod(self.stage, folder_mode | 0o2000)
+        sync_tree(self.stage)
+        lock = t.cast(Flock, Flock.take(os.path.join(self.stage, "use"), fcntl.LOCK_SH, create=False))
+        with self.cache.lock(self.source.set, "lock"):
+            folder = os.path.dirname(self.stage)
+            taken = [int(match[1]) for name in os.listdir(folder) for match in [re.match(r"g(\d+)", name)] if match]
+            name = f"g{max(taken, default=0) + 1:06}"
+            path = os.path.join(folder, name)
+            os.rename(self.stage, path)
+            self.stage = ""
+            sync_folder(folder)
+            self.cache.touch(self.source.set)
+        return Held(self.source.set, name, os.path.join(path, "data", self.source.name), lock)
+
+    def unchanged(self, seen: Seen) -> None:
+        now = look(self.source.path, keep=True)
+        if [entry[:8] for entry in now.entries] == [entry[:8] for entry in seen.entries]:
+            return
+        before, after = ({entry.path: entry[:8] for entry in entries} for entries in (seen.entries, now.entries))
+        changed = sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
+        names = ", ".join(shown(path or self.source.name) for path in changed[:3])
+        raise Failed(
+            Exit.CHANGED,
+            f"{shown(self.source.path)} changed while it was copied ({names}); get it when nothing writes it",
+        )
+
+    def look_at_copy(self, entries: list[Entry]) -> tuple[str, int]:
+        """The copy's fingerprint and its bytes on disk, when it has the shape of its source."""
+        found, disk, inodes, shape = Fingerprint(), BLOCK, set(), []
+        for entry in walk(self.top):
+            found.add(entry)
+            shape.append((entry.path, entry.kind, entry.size))
+            if (entry.device, entry.inode) not in inodes:
+                disk += entry.allocated
+            if entry.links > 1:
+                inodes.add((entry.device, entry.inode))
+        if shape != [(entry.path, entry.kind, entry.size) for entry in entries]:
+            raise Failed(Exit.WRONG, "the copy has not the files of its source: somebody else writes in the cache")
+        return found.hash.hexdigest(), disk + os.stat(os.path.join(self.stage, "manifest")).st_size
+
+    def write_manifest(self, entries: list[Entry]) -> str:
+        """A line of JSON for each thing in the copy; the SHA-256 of them all."""
+        digest = hashlib.sha256()
+        fd = os.open(
+            os.path.join(self.stage, "manifest"),
+            os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
+            self.settings.modes[0],
+        )
+        with open(fd, "wb", buffering=CHUNK) as file:
+            for entry in entries:
+                row: dict[str, t.Any] = {"path": entry.path, "kind": entry.kind}
+                if entry.kind == "file":
+                    row.update(size=entry.size, hash=self.digests[entry.path])
+                elif entry.kind == "link":
+                    row.update(target=self.targets[entry.path])
+                line = json.dumps(row).encode("ascii") + b"\n"
+                digest.update(line)
+                file.write(line)
+        return digest.hexdigest()
+
+    def write_file(self, name: str, text: str) -> None:
+        path = os.path.join(self.stage, name)
+        write_small(path, text)
+        os.chmod(path, self.settings.modes[0])
+
+
+def extents(fd: int, size: int) -> t.Iterator[tuple[int, int]]:
+    """Where a file has data."""
+    position = 0
+    while position < size:
+        try:
+            start = os.lseek(fd, position, os.SEEK_DATA)
+            end = os.lseek(fd, start, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return
+            if error.errno != errno.EINVAL:
+                raise
+            start, end = position, size
+        if start < size:
+            yield start, min(end, size)
+        position = end
+
+
+def feed_zeros(digest: t.Any, count: int, check: t.Callable[[], None]) -> None:
+    while count > 0:
+        digest.update(ZEROS[: min(count, CHUNK)])
+        count -= CHUNK
+        check()
+
+
+def hash_file(path: str, algorithm: str, size: int, buffer: memoryview, check: t.Callable[[], None]) -> str:
+    """The hash of a file as the disk has it; something that no file can have where its size differs."""
+    fd = os.open(path, READ)
+    try:
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        digest, position = hashlib.new(algorithm), 0
+        while True:
+            count = os.preadv(fd, [buffer], position)
+            if count == 0:
+                return digest.hexdigest() if position == size else f"{position} bytes"
+            digest.update(buffer[:count])
+            position += count
+            check()
+    finally:
+        os.close(fd)
+
+
+def memory_available() -> int:
+    match = re.search(r"^MemAvailable:\s+(\d+) kB", read_small("/proc/meminfo") or "", re.MULTILINE)
+    return int(match[1]) * 1024 if match else 1 << 62
+
+
+def user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+# --- commands ---
+
+
+def obtain(cache: Cache, source: Source, options: Options) -> Held:
+    """A whole copy of the source as it is now, held; made when there is none, by one process at a time."""
+    waiting = Progress(source.name, options.quiet)
+    end = None if options.wait is None else time.monotonic() + options.wait
+    while True:
+        if not options.offline:
+            source.require()
+        held = cache.find(source, None if options.offline else look(source.path, keep=False).fingerprint)
+        if held:
+            return held
+        if options.offline:
+            raise Failed(Exit.ABSENT, f"there is no whole copy of {shown(source.path)}")
+        lock = cache.try_lock(source.set, "make")
+        if lock:
+            with lock:
+                held = cache.find(source, look(source.path, keep=False).fingerprint)
+                if held is None:
+                    held = Making(cache, source, options).run()
+                    drop_old(cache, source)
+                return held
+        if not options.quiet and not waiting.file:
+            say(f"another process copies {shown(source.path)}; waiting for it")
+            waiting.file = "told"
+        try:
+            wait_for_maker(cache, source, waiting, end)
+        finally:
+            waiting.end()
+
+
+def wait_for_maker(cache: Cache, source: Source, waiting: Progress, end: float | None) -> None:
+    while True:
+        lock = cache.try_lock(source.set, "make")
+        if lock:
+            lock.release()
+            return
+        if end is not None and time.monotonic() >= end:
+            raise Failed(Exit.WAIT, f"another process still copies {shown(source.path)}")
+        for staging in cache.dataset(source.set).staging:
+            state = read_json(os.path.join(staging.path, "progress"))
+            if isinstance(state, dict):
+                waiting.show("waiting for", as_count(state.get("done")), as_count(state.get("total")))
+        time.sleep(POLL_S)
+
+
+def drop_old(cache: Cache, source: Source) -> None:
+    """Remove copies that the new one replaces, but those in use."""
+    with contextlib.suppress(OSError), cache.room():
+        for victim in cache.victims([cache.dataset(source.set)], cache.is_used):
+            if victim.kind == "copy" and victim.why != "used longest ago" and cache.removable(victim):
+                cache.drop(victim)
+
+
+def options_of(args: argparse.Namespace, settings: Settings) -> Options:
+    if args.expect and not re.fullmatch("[0-9a-fA-F]{64}", args.expect):
+        raise Failed(Exit.USAGE, "--expect is no SHA-256")
+    return Options(
+        args.hash or settings.hash,
+        args.jobs or settings.jobs,
+        args.quiet,
+        args.wait,
+        args.offline,
+        args.share,
+        args.sums,
+        args.expect,
+    )
+
+
+def serve(args: argparse.Namespace) -> tuple[str, Cache | None, Held | None]:
+    """The path to use: of a copy, or with --or-source of the source itself."""
+    source = None
+    try:
+        settings = load_settings(args.config, args.cache)
+        source = Source(args.source, settings)
+        cache = Cache(settings)
+        held = obtain(cache, source, options_of(args, settings))
+        return held.path, cache, held
+    except OSError as error:
+        failure = Failed(Exit.CACHE, f"the cache cannot be used: {error}")
+    except Failed as error:
+        failure = error
+    if not (args.or_source and source and failure.status in FALL_BACK):
+        raise failure
+    source.require()
+    say(f"the source itself is used: {failure}")
+    return source.path, None, None
+
+
+def get(args: argparse.Namespace) -> Exit:
+    path, cache, held = serve(args)
+    if cache and held:
+        cache.lease(held, args.pid or os.getppid())
+    sys.stdout.buffer.write(os.fsencode(path) + b"\n")
+    sys.stdout.buffer.flush()
+    return Exit.DONE
+
+
+def run(args: argparse.Namespace) -> Exit:
+    """Become the command, with the lock on the copy as an open file that all its children have too."""
+    if not args.command:
+        raise Failed(Exit.USAGE, "no command: dataset-cache run SOURCE -- COMMAND [ARGUMENT ...]")
+    path, _cache, held = serve(args)
+    if held:
+        os.set_inheritable(held.lock.fd, True)
+    command = [part.replace("{}", path) for part in args.command]
+    os.umask(args.umask)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvpe(command[0], command, {**os.environ, args.env: path})  # noqa: S606 - what `run` is for
+    except OSError as error:
+        say(f"{shown(command[0])}: {error.strerror}")
+        os._exit(127 if error.errno in (errno.ENOENT, errno.ENOTDIR) else 126)
+
+
+def open_cache(args: argparse.Namespace) -> Cache:
+    return Cache(load_settings(args.config, args.cache))
+
+
+def named(cache: Cache, given: str) -> str:
+    """The dataset that is meant: by its name in the cache, or by its source, which may be gone or forbidden by now."""
+    if "/" not in given and given in names_in(cache.at("sets")):
+        return given
+    return Source(given, cache.settings._replace(sources=("/",))).set
+
+
+def chosen(cache: Cache, given: list[str]) -> list[Dataset]:
+    names = [named(cache, one) for one in given]
+    for name, one in zip(names, given):
+        if not os.path.isdir(cache.at("sets", name)):
+            raise Failed(Exit.ABSENT, f"{shown(one)} is not in the cache")
+    return [cache.dataset(name) for name in names] if given else cache.datasets()
+
+
+def pin(args: argparse.Namespace) -> Exit:
+    cache = open_cache(args)
+    for given in args.sources:
+        name = given if "/" not in given and given in names_in(cache.at("sets")) else ""
+        source = None if name else Source(given, cache.settings)
+        with cache.lock(name or t.cast(Source, source).set, "lock"):
+            folder = cache.at("sets", name) if source is None else cache.open_set(source)
+            write_small(os.path.join(folder, "pin"), user_name(os.getuid()), durable=True)
+    return Exit.DONE
+
+
+def unpin(args: argparse.Namespace) -> Exit:
+    cache = open_cache(args)
+    for dataset in chosen(cache, args.sources):
+        with cache.lock(dataset.set, "lock"):
+            try:
+                os.unlink(cache.at("sets", dataset.set, "pin"))
+            except FileNotFoundError:
+                raise Failed(Exit.ABSENT, f"{shown(dataset.source)} is not pinned") from None
+            sync_folder(cache.at("sets", dataset.set))
+            cache.close_set(dataset.set)
+    return Exit.DONE
+
+
+def release(args: argparse.Namespace) -> Exit:
+    """Give up leases of `get` before their process ends."""
+    cache = open_cache(args)
+    pid = args.pid or os.getppid()
+    for dataset in chosen(cache, args.sources):
+        folder = cache.at("sets", dataset.set, "leases")
+        with cache.lock(dataset.set, "lock"):
+            for name in names_in(folder):
+                lease = Lease.read(name)
+                if lease and (lease.pid, lease.namespace) == (pid, pid_namespace()):
+                    os.unlink(os.path.join(folder, name))
+    return Exit.DONE
+
+
+def status(args: argparse.Namespace) -> Exit:
+    cache = open_cache(args)
+    datasets = chosen(cache, args.sources)
+    rows = [row for dataset in datasets for row in describe(cache, dataset, args.check)]
+    whole, free = cache.size()
+    total: dict[str, t.Any] = {
+        "cache": cache.path,
+        "used": cache.used(cache.datasets()),
+        "quota": read_size(cache.settings.quota, whole),
+        "free": free,
+        "floor": read_size(cache.settings.free, whole),
+    }
+    if args.json:
+        sys.stdout.write(json.dumps({**total, "datasets": rows}, indent=2) + "\n")
+        return Exit.DONE
+    table = [("SIZE", "LAST USED", "STATE", "PIN", "IN USE BY", "SOURCE")]
+    for row in rows:
+        used = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["last_used"])) if row["last_used"] else "never"
+        state = row["state"] + (f" {row['done']:.0%}" if row["state"] == "making" else "")
+        pinned = shown(row["pinned_by"]) if row["pinned"] else ""
+        table.append((size_words(row["size"]), used, state, pinned, ", ".join(row["in_use_by"]), shown(row["source"])))
+    widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
+    for line in table:
+        sys.stdout.write("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() + "\n")
+    sys.stdout.write(
+        f"{size_words(total['used'])} of {size_words(total['quota'])} used, {size_words(free)} free on the file system\n"
+    )
+    return Exit.DONE
+
+
+def describe(cache: Cache, dataset: Dataset, check: bool) -> list[dict[str, t.Any]]:
+    """A row for each copy, for one that is being made, or for the mere wish to keep one."""
+    common: dict[str, t.Any] = {
+        "name": dataset.set,
+        "source": dataset.source,
+        "last_used": dataset.used or None,
+        "pinned": bool(dataset.pin),
+        "pinned_by": dataset.pin or None,
+        "path": None,
+        "made": None,
+        "files": None,
+        "done": None,
+        "in_use_by": [],
+    }
+    rows = []
+    current = dataset.current()
+    for copy in dataset.copies:
+        with cache.lock(dataset.set, "lock"):
+            users = cache.users(copy)
+        state = "whole" if copy is current else "damaged" if copy.damaged or not copy.record else "superseded"
+        if check and state == "whole":
+            state = compare(t.cast(Record, copy.record))
+        record = copy.record
+        path = os.path.join(copy.path, "data", record.name) if record else copy.path
+        found = {"path": path, "made": record.made, "files": record.files} if record else {}
+        rows.append({**common, **found, "state": state, "size": copy.disk, "in_use_by": users})
+    for staging in dataset.staging:
+        lock = cache.try_lock(dataset.set, "make")
+        if lock:
+            lock.release()
+        done = min(1.0, staging.done / staging.need) if staging.need else 0.0
+        rows.append({**common, "state": "interrupted" if lock else "making", "size": staging.need, "done": done})
+    for copy in dataset.trash:
+        rows.append({**common, "state": "removed", "size": copy.disk})
+    return rows or [{**common, "state": "absent", "size": 0}]
+
+
+def compare(record: Record) -> str:
+    """Whether a copy is what its source is now."""
+    try:
+        return "whole" if look(record.source, keep=False).fingerprint == record.fingerprint else "stale"
+    except (Failed, OSError):
+        return "sourceless"
+
+
+def evict(args: argparse.Namespace) -> Exit:
+    cache = open_cache(args)
+    need = 0
+    if args.need:
+        try:
+            need = read_size(args.need, cache.size()[0])
+        except ValueError as error:
+            raise Failed(Exit.USAGE, f"--need {error}") from None
+
+    def told(victim: Victim) -> None:
+        if not args.quiet or args.dry_run:
+            name = shown(victim.source or victim.set)
+            sys.stdout.write(
+                f"{'would evict' if args.dry_run else 'evicted'} {name}: {size_words(victim.disk)}, {victim.why}\n"
+            )
+            sys.stdout.flush()
+
+    with cache.room():
+        for name in names_in(cache.at("requests")) if args.requests else []:
+            wanted = re.match(r"\d{1,18}(?=-)", name, re.ASCII)
+            if wanted:
+                # The user hears from its own attempt when there is no room still.
+                with contextlib.suppress(NoRoom):
+                    cache.make_room(int(wanted[0]), told)
+            with contextlib.suppress(OSError):
+                os.unlink(cache.at("requests", name))
+        if args.dry_run:
+            collections.deque(map(told, cache.plan(need)), maxlen=0)
+        else:
+            cache.make_room(need, told)
+    return Exit.DONE
+
+
+def remove(args: argparse.Namespace) -> Exit:
+    cache = open_cache(args)
+    for dataset in chosen(cache, args.sources):
+        make = cache.try_lock(dataset.set, "make")
+        if make is None:
+            raise Failed(Exit.BUSY, f"{shown(dataset.source)} is being copied")
+        with make, cache.room():
+            dataset = cache.dataset(dataset.set)  # as it is now that nobody changes it
+            if dataset.pin:
+                raise Failed(Exit.BUSY, f"{shown(dataset.source)} is pinned: dataset-cache unpin")
+            for copy in dataset.copies:
+                with cache.lock(dataset.set, "lock"):
+                    users = cache.users(copy)
+                if users:
+                    raise Failed(Exit.BUSY, f"{shown(dataset.source)} is used by {', '.join(users)}")
+            doomed = [Victim("copy", *copy[:3], copy.disk, copy.owner, "rm", "") for copy in dataset.copies]
+            doomed += [Victim("trash", *copy[:3], copy.disk, copy.owner, "rm", "") for copy in dataset.trash]
+            for victim in doomed:
+                if not cache.removable(victim):
+                    raise Failed(
+                        Exit.CACHE, f"the copy belongs to {user_name(victim.owner)}: let them or root remove it"
+                    )
+                if not cache.drop(victim):
+                    raise Failed(Exit.BUSY, f"{shown(dataset.source)} is in use")
+            for staging in dataset.staging:
+                remove_tree(staging.path, "data")
+            with cache.lock(dataset.set, "lock"):
+                cache.close_set(dataset.set)
+    return Exit.DONE
+
+
+def verify(args: argparse.Namespace) -> Exit:
+    cache = open_cache(args)
+    wrong = 0
+    for dataset in chosen(cache, args.sources):
+        for copy in dataset.copies:
+            with cache.lock(dataset.set, "lock"):
+                lock = None
+                if copy.record and not copy.damaged and os.path.isdir(copy.path):
+                    lock = Flock.take(os.path.join(copy.path, "use"), fcntl.LOCK_SH, create=False)
+            if lock is None:
+                if os.path.isdir(copy.path):
+                    wrong += 1
+                    say(f"{shown(copy.path)}: {shown(copy.damaged) or 'no record'}")
+                continue
+            with lock:
+                found = Verifying(cache, copy, args).run()
+                if not found:
+                    if not args.quiet:
+                        sys.stdout.write(f"{shown(dataset.source)}: as it was copied\n")
+                    continue
+                wrong += 1
+                with cache.lock(dataset.set, "lock"):
+                    cache.condemn(copy, found)
+    return Exit.WRONG if wrong else Exit.DONE
+
+
+class Verifying:
+    """Reads a copy again, and with --source its source too."""
+
+    def __init__(self, cache: Cache, copy: Copy, args: argparse.Namespace) -> None:
+        self.cache, self.copy = cache, copy
+        self.record = t.cast(Record, copy.record)
+        self.top = os.path.join(copy.path, "data", self.record.name)
+        self.with_source = args.with_source
+        self.progress = Progress(self.record.name, args.quiet)
+        self.workers = Workers(args.jobs or cache.settings.jobs or max(2, min(8, os.cpu_count() or 2)))
+        self.buffers = Buffers()
+
+    def run(self) -> str:
+        """What is wrong with the copy; nothing, when all is well."""
+        wrong = self.cache.wrong(self.top, self.record)
+        if wrong:
+            return wrong
+        try:
+            with open(os.path.join(self.copy.path, "manifest"), "rb") as file:
+                text = file.read()
+            if hashlib.sha256(text).hexdigest() != self.record.manifest:
+                return "its manifest has changed"
+            rows = [json.loads(line) for line in text.splitlines()]
+        except OSError as error:
+            return f"its manifest cannot be read: {error.strerror}"
+        files = [row for row in rows if row["kind"] == "file"]
+        self.progress.total = sum(row["size"] for row in files) * (2 if self.with_source else 1)
+        try:
+            self.workers.each(self.check, files, self.progress.tick)
+        except Failed as error:
+            return str(error)
+        finally:
+            self.progress.end()
+        return ""
+
+    def check(self, row: dict[str, t.Any]) -> None:
+        for top in (self.top, self.record.source) if self.with_source else (self.top,):
+            path = os.path.join(top, row["path"]) if row["path"] else top
+            try:
+                found = hash_file(path, self.record.algorithm, row["size"], self.buffers.pair[0], self.workers.check)
+            except OSError as error:
+                raise Failed(Exit.WRONG, f"{shown(path)} cannot be read: {error.strerror}") from None
+            if found != row["hash"]:
+                raise Failed(Exit.WRONG, f"{shown(path)} is not what was copied")
+            self.progress.add(row["size"])
+
+
+# --- the command line ---
+
+
+def parser() -> argparse.ArgumentParser:
+    shared = argparse.ArgumentParser(add_help=False)
+    for option, words in (
+        ("config", f"another configuration than {CONFIGURATION}"),
+        ("cache", "another directory of the cache"),
+    ):
+        shared.add_argument(f"--{option}", metavar="PATH", default=argparse.SUPPRESS, help=words)
+    shared.add_argument(
+        "-q", "--quiet", action="store_true", default=argparse.SUPPRESS, help="no progress, only failures"
+    )
+    top = argparse.ArgumentParser(
+        "dataset-cache",
+        description=HELP,
+        epilog=MANUAL,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[shared],
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="version", version=f"dataset-cache {VERSION}")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    def command(name: str, work: t.Callable[[argparse.Namespace], Exit], words: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=words, description=words, parents=[shared], allow_abbrev=False)
+        made.set_defaults(work=work)
+        return made
+
+    jobs = {"type": int, "default": 0, "metavar": "N", "help": "files at the same time (default: by the kind of disk)"}
+    for name, work, words in (
+        ("get", get, "print the path of the whole copy; make it when it is missing"),
+        ("run", run, "run a command (after --) with the copy, which stays until it ends; {} in it is the path"),
+    ):
+        made = command(name, work, words)
+        made.add_argument("source", metavar="SOURCE")
+        made.add_argument(
+            "--hash", choices=("full", "once"), help="read the copy back from the disk (full), or not (once)"
+        )
+        made.add_argument("--jobs", **t.cast(t.Any, jobs))
+        made.add_argument("--or-source", action="store_true", help="where the cache fails, give the path of the source")
+        made.add_argument("--offline", action="store_true", help="serve a whole copy without looking at its source")
+        made.add_argument(
+            "--wait", type=float, metavar="S", help="seconds to wait for another process that copies (default: no end)"
+        )
+        made.add_argument("--sums", metavar="FILE", help=f"SHA-256 of the files (default: {SUMS} in the source)")
+        made.add_argument("--expect", metavar="SHA256", help="the SHA-256 of a source that is one file")
+        made.add_argument("--share", action="store_true", help="copy also what the group may not read in the source")
+        if name == "get":
+            made.add_argument("--pid", type=int, help="the process to keep the copy for (default: the caller)")
+        else:
+            made.add_argument(
+                "--env", default="DATASET_CACHE_PATH", metavar="NAME", help="variable with the path (%(default)s)"
+            )
+    for name, work, words in (
+        ("pin", pin, "never evict it"),
+        ("unpin", unpin, "let it be evicted again"),
+        ("release", release, "end what `get` keeps for a process before that ends"),
+        ("rm", remove, "remove its copies"),
+    ):
+        made = command(name, work, words)
+        made.add_argument("sources", nargs="+", metavar="SOURCE")
+        if name == "release":
+            made.add_argument("--pid", type=int, help="the process (default: the caller)")
+    made = command("status", status, "what there is: size, last use, state, pin, users")
+    made.add_argument("sources", nargs="*", metavar="SOURCE")
+    made.add_argument("--json", action="store_true", help="for programs")
+    made.add_argument(
+        "--check", action="store_true", help="look at the sources: a copy may be stale, or its source gone"
+    )
+    made = command("evict", evict, "remove what was used longest ago, until under the quota")
+    made.add_argument("--dry-run", action="store_true", help="only tell")
+    made.add_argument("--need", metavar="SIZE", help="until this much more fits")
+    made.add_argument(
+        "--requests", action="store_true", help="answer users who need room that others hold (root's service)"
+    )
+    made = command("verify", verify, "read copies again; a wrong one is never served any more")
+    made.add_argument("sources", nargs="*", metavar="SOURCE")
+    made.add_argument("--jobs", **t.cast(t.Any, jobs))
+    made.add_argument(
+        "--source", dest="with_source", action="store_true", help="compare with what the sources hold, too"
+    )
+    return top
+
+
+def on_signal(number: int, _frame: object) -> None:
+    raise Stopped(number)
+
+
+def main(arguments: list[str]) -> int:
+    command: list[str] = []
+    if "run" in arguments and "--" in arguments:
+        cut = arguments.index("--")
+        arguments, command = arguments[:cut], arguments[cut + 1 :]
+    args = parser().parse_args(arguments)
+    for name, value in (("config", None), ("cache", None), ("quiet", False)):
+        setattr(args, name, getattr(args, name, value))
+    args.command = command
+    # What is made belongs to the group as a whole; the command of `run` gets its own mask back.
+    args.umask = os.umask(0o007)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, on_signal)
+    try:
+        return int(args.work(args))
+    except Failed as error:
+        say(str(error))
+        return int(error.status)
+    except Stopped as stopped:
+        return 128 + stopped.number
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        say(f"the cache cannot be used: {error}")
+        return int(Exit.CACHE)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

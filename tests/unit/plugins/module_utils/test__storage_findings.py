@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_findings as findings
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage_plan import Facts, Plan, Point
+
+
+def told(plan: Plan, facts: Facts) -> dict[str, str]:
+    return {row["id"]: row["status"] for row in findings.of_mounts(plan, facts)}
+
+
+def test_disks_as_declared_pass_and_a_line_that_is_missing_fails() -> None:
+    assert told(Plan(), Facts()) == {"storage.disks": "pass", "storage.mount_points": "pass"}
+    assert told(Plan(fstab="UUID=1 /data ext4"), Facts())["storage.disks"] == "fail"
+    assert told(Plan(gone={"A": {"mount": "/old"}}), Facts())["storage.disks"] == "fail"
+
+
+def test_what_is_refused_is_told_with_its_remedy() -> None:
+    row = {
+        "ok": False,
+        "variable": "storage_disks",
+        "problem": "names A, and no disk is called so",
+        "remedy": "put it back",
+    }
+    (found,) = findings.of_mounts(Plan(requirements=[row]), Facts())
+    assert (found["status"], found["remedy"]) == ("fail", "put it back")
+    assert found["evidence"] == "storage_disks names A, and no disk is called so"
+
+
+@pytest.mark.parametrize(("immutable", "status"), [(True, "pass"), (False, "fail"), (None, "warn")])
+def test_a_mount_point_that_can_be_written_to_is_told(immutable: bool | None, status: str) -> None:
+    assert told(Plan(), Facts(points={"/data": Point(True, immutable=immutable)}))["storage.mount_points"] == status
+
+
+@pytest.mark.parametrize(("used", "status"), [(89, "pass"), (90, "warn"), (98, "fail")])
+def test_a_disk_that_is_full_is_told_before_it_is(used: int, status: str) -> None:
+    found = findings.of_space({"/data": (used, 100), "/scratch": (1, 100)})
+    assert (found["status"], f"/data {used}% of 100 B" in found["evidence"]) == (status, True)
+
+
+def test_quotas_are_told_where_there_are_some() -> None:
+    assert [row["id"] for row in findings.of_directories([], [])] == ["storage.directories"]
+    assert [row["status"] for row in findings.of_directories(["/data/x"], ["/data/x 5 KiB"])] == ["fail", "fail"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        ('{"smart_status": {"passed": true}}', "pass"),
+        ('{"smart_status": {"passed": false}}', "fail"),
+        ('{"smartctl": {"exit_status": 2}}', "skip"),
+        ("", "skip"),
+    ],
+)
+def test_a_disk_without_smart_is_no_failure(answer: str, status: str) -> None:
+    assert findings.of_smart("/dev/sda", 0, answer)["status"] == status

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Real directories change and come back, also after a run that was cut short."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils import _samba_directories
+from ansible_collections.rigwright.workstation.plugins.modules import samba_directories
+
+Run = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "rigwright_samba" / "directories.json"
+    monkeypatch.setattr(samba_directories, "RECORD", str(path))
+    return path
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    path = tmp_path / "sets"
+    path.mkdir(mode=0o755)
+    return path
+
+
+def mode(path: Path) -> int:
+    return os.stat(path).st_mode & 0o7777
+
+
+def test_a_directory_gets_its_mode_once_and_gets_back_what_it_had(run_module: Run, record: Path, shared: Path) -> None:
+    asked = [{"path": str(shared), "mode": "2775"}]
+    told = run_module(samba_directories, check=True, directories=asked)
+    assert (told["changed_paths"], mode(shared), record.exists()) == ([str(shared)], 0o755, False)
+    assert run_module(samba_directories, directories=asked)["changed_paths"] == told["changed_paths"]
+    assert mode(shared) == 0o2775
+    assert not run_module(samba_directories, directories=asked)["changed"]
+    assert run_module(samba_directories, directories=[])["changed"]
+    assert (mode(shared), record.exists()) == (0o755, False)
+
+
+def test_a_disk_that_is_away_is_waited_for(run_module: Run, record: Path, shared: Path) -> None:
+    asked = [{"path": str(shared / "below"), "mode": "2775", "mount": str(shared)}]
+    assert not run_module(samba_directories, directories=asked)["changed"]
+    assert not (shared / "below").exists()
+
+
+def test_a_run_that_is_cut_short_can_still_give_back(
+    run_module: Run, record: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(*_arguments: Any) -> None:
+        os.chmod(shared, 0o2775)
+        raise KeyboardInterrupt
+
+    asked = [{"path": str(shared), "mode": "2770"}]
+    with monkeypatch.context() as patch:
+        patch.setattr(_samba_directories, "write", cut)
+        with pytest.raises(KeyboardInterrupt):
+            run_module(samba_directories, directories=asked)
+    assert run_module(samba_directories, directories=[])["changed"]
+    assert mode(shared) == 0o755
+
+
+def test_an_unknown_group_and_a_damaged_record_are_refused(run_module: Run, record: Path, shared: Path) -> None:
+    asked = [{"path": str(shared), "group": "no-such-group"}]
+    assert "no-such-group" in run_module(samba_directories, directories=asked)["msg"]
+    record.parent.mkdir()
+    record.write_text("{")
+    assert "is damaged" in run_module(samba_directories, directories=[])["msg"]
+    assert mode(shared) == 0o755

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host as files below a root and Samba's programs tell of it, and the plan for a request."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import _samba_host
+from ansible_collections.rigwright.workstation.plugins.module_utils._nt_hash import nt_hash
+from ansible_collections.rigwright.workstation.plugins.modules import samba_plan
+
+Run = Callable[..., dict[str, Any]]
+PACKAGES = {"server": ["samba"], "windows": ["wsdd2"], "macos": ["avahi-daemon"], "hashes": ["python3-samba"]}
+UNITS = """\
+Id={0}
+Names={0}
+LoadState=loaded
+ActiveState=active
+UnitFileState=enabled
+"""
+
+
+class Host:
+    """A host with Samba, whose testparm says what a test has it say."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.asked: list[list[str]] = []
+        self.said = ""
+        self.status = 0
+        self.accounts = ""
+        self.packages = ["samba"]
+        self.tried = ""
+
+    def write(self, path: str, text: str = "") -> Path:
+        place = self.root / path.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+        return place
+
+    def run(self, command: list[str]) -> tuple[int, str, str]:
+        self.asked.append(command)
+        if command[0].endswith("testparm"):
+            self.tried = Path(command[-1]).read_text(encoding="utf-8")
+            return self.status, self.tried, self.said
+        if command[0].endswith("pdbedit"):
+            return 0, self.accounts, ""
+        if command[0] == "dpkg-query":
+            return 0, "".join(f"ii {name}\n" for name in self.packages if name in command), ""
+        return 0, "\n".join(UNITS.format(name) for name in command[3:]), ""
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    found = Host(tmp_path)
+    monkeypatch.setattr(samba_plan, "ROOT", str(tmp_path))
+    for name in ("TESTPARM", "SMBD", "PDBEDIT"):
+        monkeypatch.setattr(samba_plan, name, str(found.write(f"/usr/bin/{name.lower()}")))
+    monkeypatch.setattr(_samba_host, "ipv4_addresses", lambda _names: [])
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(samba_plan.pwd, "getpwnam", lambda _name: type("Entry", (), {"pw_uid": 1000}))
+    monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, command, **_options: found.run(command))
+    found.write("/usr/lib/x/samba/vfs/fruit.so", "\0time machine\0")
+    (tmp_path / "data").mkdir()
+    return found
+
+
+@pytest.fixture
+def plan(run_module: Run, host: Host) -> Run:
+    def run(users: list[dict[str, Any]] | None = None, **more: Any) -> dict[str, Any]:
+        listed = [{"name": "alice", "password": "correct-horse"}] if users is None else users
+        asked = {"allowed_roots": [str(host.root)], "packages": PACKAGES, **more}
+        asked.setdefault("shares", [{"name": "data", "path": str(host.root / "data")}])
+        return run_module(samba_plan, users=json.dumps(listed), **asked)
+
+    return run
+
+
+def problems(result: dict[str, Any]) -> str:
+    return "; ".join(one["problem"] for one in result["requirements"])
+
+
+def test_a_share_is_planned_and_tried_without_changing_anything(plan: Run, host: Host) -> None:
+    before = sorted(host.root.rglob("*"))
+    result = plan()
+    assert (result["requirements"], result["changed"]) == ([], False)
+    assert f"path = {host.root}/data" in result["smb_conf"] and "interfaces = lo" in result["listen"]
+    assert result["smb_conf"] + result["listen"] == host.tried, "all that smbd will read is tried"
+    assert (result["install"], result["users_due"], result["windows"]) == ([], True, False)
+    assert sorted(host.root.rglob("*")) == before
+
+
+def test_no_password_and_no_hash_of_one_is_told(plan: Run, host: Host) -> None:
+    said = json.dumps(plan())
+    assert "correct-horse" not in said and nt_hash("correct-horse") not in said.upper()
+
+
+def test_a_password_that_is_a_common_word_does_not_spoil_the_plan(plan: Run, host: Host) -> None:
+    """Ansible takes secrets out of results, and this one is the name of a share and of a directory."""
+    assert "[data]" in plan(users=[{"name": "alice", "password": "data"}])["smb_conf"]
+
+
+def test_users_who_are_as_they_should_be_need_no_run(plan: Run, host: Host) -> None:
+    host.accounts = f"alice:1000:X:{nt_hash('correct-horse')}:[U          ]:LCT-0:\n"
+    assert not plan()["users_due"]
+    assert plan(users=[{"name": "alice", "password": "changed"}])["users_due"]
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "words"),
+    [
+        (
+            0,
+            'Unknown parameter encountered: "gost ok"\nIgnoring unknown parameter "gost ok"\n',
+            "would ignore: gost ok",
+        ),
+        (
+            1,
+            "Load smb config files from x\nERROR: lp_bool(maybe): value is not boolean!\n",
+            "is refused by testparm: ERROR",
+        ),
+    ],
+)
+def test_what_testparm_says_is_refused(plan: Run, host: Host, status: int, said: str, words: str) -> None:
+    host.status, host.said = status, said
+    assert words in problems(plan())
+
+
+def test_an_option_that_its_vfs_module_does_not_have_is_refused(plan: Run, host: Host) -> None:
+    assert "would ignore: fruit:tme machine" in problems(plan(global_options={"fruit:tme machine": True}))
+    assert problems(plan(global_options={"fruit:Time Machine": True})) == ""
+
+
+def test_what_is_wrong_by_itself_is_not_tried(plan: Run, host: Host) -> None:
+    assert "keeps for itself" in problems(plan(shares=[{"name": "global", "path": str(host.root / "data")}]))
+    assert host.tried == ""
+
+
+def test_a_network_brings_what_windows_asks_and_a_hash_what_sets_it(plan: Run, host: Host) -> None:
+    result = plan(users=[{"name": "alice", "nt_hash": "0" * 32}], networks=["10.0.0.0/8"])
+    assert (result["windows"], result["install"]) == (True, ["wsdd2", "python3-samba"])
+    assert "interfaces" not in result["listen"] and "10.0.0.0/8" in result["smb_conf"]
+
+
+def test_a_disk_of_yesterday_is_still_waited_for(plan: Run, host: Host) -> None:
+    sets = host.root / "data" / "sets"
+    host.write("/etc/fstab", f"UUID=1 {host.root}/data ext4 nofail 0 2\n")
+    result = plan(shares=[{"name": "data", "path": str(sets)}])
+    assert (result["requirements"], result["mounts"]) == ([], {str(sets): f"{host.root}/data"})
+    assert {one["id"]: one["status"] for one in result["findings"]}["samba.disks"] == "warn"
+    host.write("/etc/samba/smb.conf", result["smb_conf"])
+    host.write("/etc/fstab")
+    assert plan(shares=[{"name": "data", "path": str(sets)}])["mounts"] == result["mounts"]
+
+
+def test_what_the_host_was_is_remembered_once(plan: Run, host: Host) -> None:
+    first = plan()
+    assert first["before_due"] and json.loads(first["before"])["units"]["smbd.service"]["active"]
+    host.write("/var/lib/rigwright_samba/before.json", first["before"])
+    assert not plan()["before_due"]
+    assert "smbd.service" in [unit["name"] for unit in plan(state="absent")["units"]]
+
+
+def test_absent_leaves_a_samba_alone_that_the_role_never_had(plan: Run, host: Host) -> None:
+    result = plan(state="absent")
+    assert (result["units"], result["stop"], result["requirements"]) == ([], [], [])
+    assert not (result["users_due"] or result["directories_due"] or result["before_due"])
+
+
+def test_a_fresh_host_is_planned_without_samba(plan: Run, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TESTPARM", "SMBD", "PDBEDIT"):
+        monkeypatch.setattr(samba_plan, name, "/nonexistent")
+    host.packages = []
+    result = plan()
+    assert (result["requirements"], result["installed"], result["install"]) == ([], False, ["samba"])

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The database as an imitated pdbedit keeps it: how passwords travel, and what is on record when a run is cut short."""
+
+from __future__ import annotations
+
+import json
+import pwd
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._nt_hash import nt_hash
+from ansible_collections.rigwright.workstation.plugins.modules import samba_users
+
+Run = Callable[..., dict[str, Any]]
+UIDS = {"root": 0, "alice": 1001, "bob": 1002}
+
+
+class Samba:
+    """Samba's database behind pdbedit, smbpasswd and its Python binding."""
+
+    def __init__(self, root: Path) -> None:
+        self.record = root / "users.json"
+        self.users: dict[str, list[Any]] = {}
+        self.commands: list[list[str]] = []
+        self.words: list[str] = []
+        self.failing = ""
+
+    def recorded(self) -> Any:
+        return json.loads(self.record.read_text()) if self.record.exists() else None
+
+    def run(self, command: list[str], data: str | None) -> tuple[int, str, str]:
+        name = command[-1]
+        if command[1:] == ["-L", "-w"]:
+            return 0, "".join(self._line(user) for user in self.users), ""
+        self.commands.append(command)
+        self.words.append(data or "")
+        if self.failing in command:
+            raise OSError("the run is cut short")
+        if "-x" in command:
+            del self.users[name]
+        elif "-a" in command:
+            first, second = (data or "").splitlines()
+            assert first == second
+            self.users[name] = [nt_hash(first), True]
+        elif "-c" in command:
+            for user, digest in json.loads(data or "").items():
+                self.users[user][0] = digest.upper()
+        else:
+            self.users[name][1] = command[1] == "-e"
+        return 0, "", ""
+
+    def _line(self, name: str) -> str:
+        digest, enabled = self.users[name]
+        return f"{name}:1001:{'X' * 32}:{digest}:[{'U' if enabled else 'DU'}          ]:LCT-6B031CC5:\n"
+
+
+@pytest.fixture
+def samba(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Samba:
+    found = Samba(tmp_path / "rigwright_samba")
+    there = tmp_path / "pdbedit"
+    there.touch()
+
+    def known(name: str) -> SimpleNamespace:
+        return SimpleNamespace(pw_uid=UIDS[name])
+
+    monkeypatch.setattr(samba_users, "RECORD", str(found.record))
+    monkeypatch.setattr(samba_users, "PDBEDIT", str(there))
+    monkeypatch.setattr(pwd, "getpwnam", known)
+    monkeypatch.setattr(
+        AnsibleModule, "run_command", lambda _self, command, data=None, **_options: found.run(command, data)
+    )
+    return found
+
+
+@pytest.fixture
+def users(run_module: Run, samba: Samba) -> Run:
+    def run(*listed: dict[str, Any], **params: Any) -> dict[str, Any]:
+        return run_module(samba_users, users=list(listed), **params)
+
+    return run
+
+
+ALICE = {"name": "alice", "password": 'it\'s %u "quoted" ü'}
+
+
+def test_a_password_travels_by_standard_input_and_is_never_an_argument(users: Run, samba: Samba) -> None:
+    result = users(ALICE)
+    assert result["changes"] == ["alice: added"]
+    assert samba.words == [f"{ALICE['password']}\n" * 2]
+    assert ALICE["password"] not in str(samba.commands) + json.dumps(result, ensure_ascii=False)
+    assert samba.recorded() == ["alice"]
+
+
+def test_the_second_run_changes_nothing_and_a_new_password_changes_that(users: Run, samba: Samba) -> None:
+    users(ALICE)
+    samba.commands.clear()
+    assert not users(ALICE)["changed"]
+    assert samba.commands == []
+    assert users({**ALICE, "password": "other"})["changes"] == ["alice: password changed"]
+    assert samba.users["alice"][0] == nt_hash("other")
+
+
+def test_a_hash_does_for_a_password_and_is_no_argument_either(users: Run, samba: Samba) -> None:
+    digest = nt_hash("secret")
+    result = users({"name": "alice", "nt_hash": digest.lower()})
+    assert result["changes"] == ["alice: added"]
+    assert samba.users["alice"] == [digest, True]
+    assert digest.lower() not in str(samba.commands).lower()
+    assert not users({"name": "alice", "nt_hash": digest})["changed"]
+
+
+def test_check_mode_and_its_difference_tell_and_do_nothing(users: Run, samba: Samba) -> None:
+    told = users(ALICE, check=True)
+    assert (samba.commands, samba.recorded()) == ([], None)
+    assert told["diff"]["after"] == "alice: added\n"
+    assert users(ALICE)["changes"] == told["changes"]
+
+
+def test_who_is_shut_out_stays_so_with_a_new_password(users: Run, samba: Samba) -> None:
+    users({**ALICE, "enabled": False})
+    assert samba.users["alice"][1] is False
+    users({**ALICE, "enabled": False, "password": "other"})
+    assert samba.users["alice"] == [nt_hash("other"), False]
+    assert users(ALICE)["changes"] == ["alice: password changed", "alice: enabled"]
+
+
+def test_who_comes_off_the_list_is_removed_and_whom_somebody_made_by_hand_stays(users: Run, samba: Samba) -> None:
+    samba.users["eve"] = [nt_hash("x"), True]
+    users(ALICE)
+    assert users()["changes"] == ["alice: removed"]
+    assert (list(samba.users), samba.recorded()) == (["eve"], None)
+    assert users({"name": "eve", "state": "absent"})["changes"] == ["eve: removed"]
+
+
+def test_a_password_that_was_changed_by_hand_is_put_right(users: Run, samba: Samba) -> None:
+    users(ALICE)
+    samba.users["alice"] = [nt_hash("by hand"), False]
+    assert users(ALICE)["changes"] == ["alice: password changed", "alice: enabled"]
+    assert samba.users["alice"] == [nt_hash(str(ALICE["password"])), True]
+
+
+def test_a_run_that_is_cut_short_leaves_on_record_whom_it_was_adding(users: Run, samba: Samba) -> None:
+    samba.failing = "-a"
+    with pytest.raises(OSError, match="cut short"):
+        users(ALICE)
+    assert samba.recorded() == ["alice"]
+    samba.failing = ""
+    assert users(ALICE)["changes"] == ["alice: added"]
+    assert users()["changes"] == ["alice: removed"]
+
+
+@pytest.mark.parametrize(
+    ("listed", "words"),
+    [
+        ({"name": "root", "password": "x"}, "lets root in"),
+        ({"name": "alice"}, "has no password for alice"),
+        ({"name": "alice", "password": "x\n"}, "line break"),
+        ({"name": "eve", "password": "x"}, "no user of this host"),
+    ],
+)
+def test_a_list_that_cannot_be_is_refused_and_nothing_changes(
+    users: Run, samba: Samba, listed: dict[str, Any], words: str
+) -> None:
+    result = users(listed)
+    assert result["failed"] and words in result["msg"]
+    assert (samba.commands, samba.recorded()) == ([], None)
+
+
+@pytest.mark.parametrize("record", ["{", '{"a": 1}', "[1]"])
+def test_a_damaged_record_is_refused(users: Run, samba: Samba, record: str) -> None:
+    samba.record.parent.mkdir()
+    samba.record.write_text(record)
+    assert "is damaged" in users(ALICE)["msg"]
+    assert samba.commands == []
+
+
+def test_without_samba_check_mode_tells_what_comes_and_a_run_says_what_is_missing(
+    users: Run, samba: Samba, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(samba_users, "PDBEDIT", "/nonexistent/pdbedit")
+    assert users(ALICE, check=True)["changes"] == ["alice: added"]
+    assert "install samba first" in users(ALICE)["msg"]
+    assert not users()["changed"]

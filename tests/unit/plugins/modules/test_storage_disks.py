@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the module asks, refuses and tells; what it does to disks is in test__storage_apply.py and molecule/storage."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_apply as apply
+from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_directories as directories
+from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_look as look
+from ansible_collections.rigwright.workstation.plugins.module_utils._disk_facts import Content, Disk
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage_plan import Facts, Mounted
+from ansible_collections.rigwright.workstation.plugins.modules import storage_disks
+
+Run = Callable[..., dict[str, Any]]
+EMPTY = Disk("/dev/sdb", 100 * 10**9, serial="B", names=frozenset(["/dev/sdb"]))
+OLD = dataclasses.replace(EMPTY, content=Content(kind="ext4", label="photos", uuid="u", blank=False))
+
+
+@pytest.fixture
+def storage(run_module: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run the module on a host with one disk; it may look, and run nothing."""
+    monkeypatch.setattr(apply, "RECORD", f"{tmp_path}/disks.json")
+    monkeypatch.setattr(look, "FSTAB", f"{tmp_path}/fstab")
+
+    def run(disk: Disk = EMPTY, commands: Mapping[str, Any] | None = None, **params: Any) -> dict[str, Any]:
+        def facts(_run: Any, _entries: Sequence[Any], record: dict[str, Any]) -> Facts:
+            mounted = {mount: Mounted(disk.path, frozenset(["prjquota"])) for mount in disk.mounts}
+            return Facts((disk,), mounted=mounted, record=record)
+
+        monkeypatch.setattr(look, "facts", facts)
+        return run_module(storage_disks, commands=commands or {}, **params)
+
+    return run
+
+
+DATA = {"serial": "B", "role": "data"}
+
+
+def test_a_plan_tells_what_would_be_done_and_does_nothing(storage: Run) -> None:
+    told = storage(state="planned", disks=[DATA], directories=[{"path": "/data/x"}])
+    assert told["changes"] == [
+        "partition /dev/sdb (B, 100 GB)",
+        "make ext4 labelled 'data' on /dev/sdb (B, 100 GB)",
+        "protect /data while nothing is mounted there",
+        "mount /data",
+        "write /etc/fstab",
+        "/data/x: owner, mode, ACL or quota",
+    ]
+    assert (told["changed"], told["requirements"], told["changed_paths"]) == (
+        False,
+        [],
+        ["/data", "/data/x", "/etc/fstab"],
+    )
+    assert {row["id"]: row["status"] for row in told["findings"]}["storage.disks"] == "fail"
+
+
+def test_check_mode_tells_the_same_as_a_change(storage: Run) -> None:
+    told = storage(check=True, disks=[DATA])
+    assert told["changed"] and "mount /data" in told["changes"]
+    assert "UUID=" in json.dumps(told["diff"])
+
+
+def test_a_refusal_is_a_failure_unless_it_was_only_asked(storage: Run) -> None:
+    failed = storage(OLD, disks=[DATA])
+    assert (
+        failed["failed"]
+        and "ext4 labelled 'photos'" in failed["msg"]
+        and failed["msg"].endswith("Nothing was changed.")
+    )
+    (row,) = storage(OLD, state="planned", disks=[DATA])["requirements"]
+    assert row["variable"] == "storage_disks" and "storage_confirm_wipe: [B]" in row["remedy"]
+
+
+def test_all_refusals_are_told_at_once(storage: Run) -> None:
+    rows = storage(
+        state="planned",
+        disks=[{**DATA, "label": "a" * 20}],
+        directories=[{"path": "/data/x", "group": "group-that-is-not-there"}, {"path": "/elsewhere"}],
+        environment={"HF_HOME": "/data/hf"},
+    )["requirements"]
+    assert {row["variable"] for row in rows} == {"storage_disks", "storage_directories", "storage_environment"}
+    assert len(rows) == 4
+
+
+def test_a_quota_larger_than_the_disk_is_refused(storage: Run) -> None:
+    asked = {"disks": [{**DATA, "quota": True}], "directories": [{"path": "/data/x", "quota": "200G"}]}
+    (row,) = storage(state="planned", **asked)["requirements"]
+    assert "more than its disk" in row["problem"]
+
+
+def test_absent_asks_for_nothing_and_leaves_nothing_to_do_where_nothing_was_made(storage: Run) -> None:
+    told = storage(OLD, state="absent", disks=[DATA], directories=[{"path": "/data/x"}])
+    assert (told["changed"], told["changes"]) == (False, [])
+
+
+def test_a_damaged_record_is_refused(storage: Run, tmp_path: Path) -> None:
+    (tmp_path / "disks.json").write_text("{")
+    assert "is damaged" in storage(disks=[DATA])["msg"]
+
+
+# --- Directories on a disk that is mounted ---
+
+QUOTA = "xfs_quota -x -f -c 'report -p -b -n -N' "
+
+
+@pytest.fixture
+def mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    """A disk that is as it is to be, whose directories belong to projects."""
+    monkeypatch.setattr(storage_disks.shutil, "which", lambda name, path: f"/usr/sbin/{name}")
+    (tmp_path / "data").mkdir()
+    return lambda **more: {"serial": "B", "mount": str(tmp_path / "data"), "label": "data", "partition": False, **more}
+
+
+def on(mount: str) -> Disk:
+    return dataclasses.replace(
+        EMPTY, content=Content(kind="ext4", label="data", uuid="u", blank=False), mounts=(mount,)
+    )
+
+
+def test_a_directory_as_declared_is_left_alone_and_a_limit_that_differs_is_told(
+    storage: Run, mounted: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = mounted(quota=True)
+    path = f"{row['mount']}/x"
+    monkeypatch.setattr(
+        directories, "read", lambda _path: directories.State(os.getuid(), os.getgid(), 0o755, project=1000)
+    )
+    monkeypatch.setattr(
+        storage_disks, "number", lambda tag, _name: os.getuid() if tag == storage_disks.acl.USER else os.getgid()
+    )
+    for limit, due in (("1024", []), ("2048", [path])):
+        told = storage(
+            on(row["mount"]),
+            {QUOTA + row["mount"]: (0, f"#1000 0 0 {limit} 00 [--------]\n", "")},
+            state="planned",
+            disks=[row],
+            directories=[{"path": path, "quota": "1M"}],
+        )
+        assert [one for one in told["changed_paths"] if one == path] == due
+
+
+def test_a_directory_that_is_a_link_is_refused(
+    storage: Run, mounted: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    row = mounted()
+    (tmp_path / "data/x").symlink_to("/etc")
+    told = storage(on(row["mount"]), state="planned", disks=[row], directories=[{"path": f"{row['mount']}/x"}])
+    assert [one["problem"] for one in told["requirements"]] == [
+        f"has {row['mount']}/x, and a part of it is a link or no directory"
+    ]

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""xrdp_plan on a host that is made up: its packages and users are given, certificates are real."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import _xrdp_plan as plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import (
+    Store,
+    Transaction,
+    Wanted,
+    read_state,
+)
+from ansible_collections.rigwright.workstation.plugins.modules import xrdp_plan
+
+Run = Callable[..., dict[str, Any]]
+
+FIXTURES = Path(__file__).parents[2] / "fixtures/xrdp"
+INI = (FIXTURES / "debian13-xrdp.ini").read_text()
+SESMAN = (FIXTURES / "debian13-sesman.ini").read_text()
+REQUEST: dict[str, Any] = {
+    "users": ["alice"],
+    "tls_names": ["ws.example.org"],
+    "packages": ["xrdp", "xorgxrdp"],
+    "desktops": {"xfce": {"packages": ["xfce4"], "command": "startxfce4"}},
+}
+SHADOW = "root:$y$hash:1::::::\nalice:$y$hash:1::::::\nlocked:!:1::::::\nopen::1::::::\n"
+
+
+class Host:
+    """A host whose files lie below a folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.packages = {"xrdp": "0.10.1-3.1", "openbox": "3.6"}
+        self.conffiles = {plan.XRDP_INI: INI, plan.SESMAN_INI: SESMAN}
+        self.sessions = ""
+        self.commands: list[list[str]] = []
+        for path, text in self.conffiles.items():
+            self.write(path, text)
+        self.write("/etc/shadow", SHADOW)
+
+    def path(self, path: str) -> Path:
+        return self.root / path.lstrip("/")
+
+    def write(self, path: str, text: str) -> None:
+        self.path(path).parent.mkdir(parents=True, exist_ok=True)
+        self.path(path).write_text(text)
+
+    def run_command(self, command: list[str], data: str | None = None, **_options: Any) -> tuple[int, str, str]:
+        self.commands.append(command)
+        if command[0] == "dpkg-query" and "${Conffiles}" in command:
+            sums = {
+                path: hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+                for path, text in self.conffiles.items()
+            }
+            return 0, "".join(f" {path} {digest}\n" for path, digest in sums.items()), ""
+        if command[0] == "dpkg-query":
+            return 0, "".join(f"ii {name} {version}\n" for name, version in self.packages.items()) + "rc gone 1\n", ""
+        if "list-sessions" in command:
+            return (
+                0,
+                "".join(f"{number} -\n" for number, _block in enumerate(filter(None, self.sessions.split("\n\n")))),
+                "",
+            )
+        if "show-session" in command:
+            return 0, self.sessions, ""
+        done = subprocess.run(command, input=data, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    found = Host(tmp_path)
+    real = xrdp_plan.read
+    # What this machine's own processes are is no part of the host.
+    monkeypatch.setattr(
+        xrdp_plan, "read", lambda path: real(path if path.startswith(str(tmp_path)) else str(found.path(path)))
+    )
+    monkeypatch.setattr(xrdp_plan, "names_in", lambda directory: ["openbox"] if directory.endswith("xsessions") else [])
+    monkeypatch.setattr(xrdp_plan, "members", lambda name: None)
+    monkeypatch.setattr(xrdp_plan, "Store", lambda name: Store(name, str(tmp_path / "store")))
+    monkeypatch.setattr(xrdp_plan.pwd, "getpwnam", found_user)
+    monkeypatch.setattr(
+        AnsibleModule, "run_command", lambda _self, command, **options: found.run_command(command, **options)
+    )
+    monkeypatch.setattr(AnsibleModule, "get_bin_path", lambda _self, name, **_options: name)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    return found
+
+
+def found_user(name: str) -> SimpleNamespace:
+    if name in ("root", "alice", "locked", "open"):
+        return SimpleNamespace(pw_name=name, pw_uid=0 if name == "root" else 1000)
+    raise KeyError(name)
+
+
+@pytest.fixture
+def planned(run_module: Run, host: Host) -> Run:
+    return lambda **params: run_module(xrdp_plan, **{**REQUEST, **params})
+
+
+def content(result: dict[str, Any], path: str) -> str:
+    return next(file["content"] for file in result["files"] if file["path"] == path)
+
+
+def variables(result: dict[str, Any]) -> list[str]:
+    return [fault["variable"] for fault in result["requirements"]]
+
+
+def test_a_host_with_a_window_manager_is_planned(planned: Run) -> None:
+    result = planned()
+    assert (result["changed"], result["backend"], result["desktop"], result["command"]) == (False, "xrdp", "host", "")
+    assert result["missing"] == ["xorgxrdp"]
+    assert result["requirements"] == [] and result["sessions"] == []
+    assert "port=tcp://127.0.0.1:3389" in result["listener"]
+    assert result["groups"][0]["members"] == ["alice"]
+
+
+def test_what_the_package_brought_is_built_upon_wherever_it_lies_by_now(planned: Run, host: Host) -> None:
+    """In its place, beside what the role wrote after an upgrade, or kept by config_files."""
+    first = planned()
+    written = content(first, plan.XRDP_INI)
+    store = Store("xrdp", str(host.root / "store"))
+    path = str(host.path(plan.XRDP_INI))
+    state = read_state(path)
+    transaction = Transaction(
+        store, [Wanted(path, state.__class__("file", written.encode(), state.mode, state.uid, state.gid))]
+    )
+    transaction.stage()
+    transaction.commit()
+    transaction.finish()
+    # The store knows the file by its path on a real host.
+    manifest = Path(store.manifest)
+    manifest.write_text(manifest.read_text().replace(path, plan.XRDP_INI))
+    originals = Path(store.path, "originals")
+    next(originals.iterdir()).rename(originals / "etc%2Fxrdp%2Fxrdp.ini")
+
+    assert content(planned(), plan.XRDP_INI) == written
+
+    upgraded = INI.replace("max_bpp=32", "max_bpp=32\nnew_option=1")
+    host.conffiles[plan.XRDP_INI] = upgraded
+    host.write(f"{plan.XRDP_INI}.dpkg-dist", upgraded)
+    assert "new_option=1" in content(planned(), plan.XRDP_INI)
+    assert planned()["managed"]
+
+
+def test_what_an_administrator_had_edited_before_the_role_stays(planned: Run, host: Host) -> None:
+    host.write(plan.XRDP_INI, INI.replace("max_bpp=32", "max_bpp=16"))
+    assert "max_bpp=16" in content(planned(), plan.XRDP_INI)
+
+
+def test_options_are_written_as_xrdp_knows_them(planned: Run) -> None:
+    result = planned(ini_overrides={"Globals": {"bulk_compression": False, "max_bpp": 24}}, session_env={"N": 1})
+    assert "bulk_compression=false" in content(result, plan.XRDP_INI)
+    assert "max_bpp=24" in content(result, plan.XRDP_INI)
+    assert "N=1" in content(result, plan.SESMAN_INI)
+
+
+@pytest.mark.parametrize("user", ["open", "stranger", "root"])
+def test_users_who_must_not_get_in_are_refused(planned: Run, user: str) -> None:
+    result = planned(users=[user])
+    assert set(variables(result)) == {"xrdp_users"}
+    assert result["files"] == []
+
+
+def test_a_user_without_a_password_is_told(planned: Run) -> None:
+    told = {finding["id"]: finding["status"] for finding in planned(users=["locked"])["findings"]}
+    assert told["xrdp.users"] == "warn"
+
+
+def test_who_sits_at_the_machine_is_told(planned: Run, host: Host) -> None:
+    host.sessions = (
+        "Name=alice\nSeat=seat0\nType=wayland\nClass=user\nState=active\n\nName=bob\nSeat=\nType=x11\nClass=user\n"
+    )
+    told = {finding["id"]: finding["evidence"] for finding in planned()["findings"]}
+    assert told["xrdp.console"].startswith("alice is logged in")
+
+
+# --- The user's own certificate ---
+
+
+def make_certificate(folder: Path, *options: str, name: str = "ws.example.org") -> tuple[str, str]:
+    """A certificate and its key, as PEM."""
+    key, cert = folder / "key.pem", folder / "cert.pem"
+    made = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-noenc",
+        "-subj",
+        f"/CN={name}",
+    ]
+    subprocess.run(
+        [*made, "-addext", f"subjectAltName=DNS:{name}", "-keyout", str(key), "-out", str(cert), *options],
+        check=True,
+        capture_output=True,
+    )
+    return cert.read_text(), key.read_text()
+
+
+def test_an_own_certificate_is_accepted_and_its_key_shows_nowhere(planned: Run, host: Host, tmp_path: Path) -> None:
+    cert, key = make_certificate(tmp_path, "-days", "90")
+    result = planned(tls_cert_content=cert, tls_key_content=key)
+    assert result["requirements"] == []
+    assert result["certificate"] == ["/etc/xrdp/tls/own.crt", "/etc/xrdp/tls/own.key"]
+    secret = key.splitlines()[1]
+    assert secret not in str(result)
+    assert secret not in str(host.commands)
+
+
+@pytest.mark.parametrize(("days", "words"), [(40, "has ended on "), (-40, "begins on ")])
+def test_a_certificate_that_has_ended_or_not_begun_is_refused(
+    planned: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int, words: str
+) -> None:
+    cert, key = make_certificate(tmp_path, "-days", "30")
+    then = xrdp_plan.moment() + datetime.timedelta(days=days)
+    monkeypatch.setattr(xrdp_plan, "moment", lambda: then)
+    result = planned(tls_cert_content=cert, tls_key_content=key)
+    assert variables(result) == ["xrdp_tls_cert_content"]
+    assert words in result["requirements"][0]["problem"]
+
+
+def test_a_certificate_with_the_key_of_another_is_refused(planned: Run, tmp_path: Path) -> None:
+    cert, _key = make_certificate(tmp_path)
+    _cert, key = make_certificate(tmp_path)
+    assert (
+        "does not belong to its key"
+        in planned(tls_cert_content=cert, tls_key_content=key)["requirements"][0]["problem"]
+    )
+
+
+@pytest.mark.parametrize(("cert", "key"), [("words", "words"), (None, "words")])
+def test_what_is_no_pem_is_refused(planned: Run, tmp_path: Path, cert: str | None, key: str) -> None:
+    result = planned(tls_cert_content=cert or make_certificate(tmp_path)[0], tls_key_content=key)
+    assert variables(result) == ["xrdp_tls_cert_content"]
+
+
+def test_a_key_that_everybody_can_read_or_that_is_not_there_is_refused(
+    planned: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(xrdp_plan, "HIDDEN", ())
+    make_certificate(tmp_path)
+    cert, key = str(tmp_path / "cert.pem"), tmp_path / "key.pem"
+    key.chmod(0o644)
+    assert "every user of this host can read" in planned(tls_cert=cert, tls_key=str(key))["requirements"][0]["problem"]
+    key.chmod(0o640)
+    assert planned(tls_cert=cert, tls_key=str(key))["requirements"] == []
+    assert "No such file" in planned(tls_cert=cert, tls_key=f"{key}x")["requirements"][0]["problem"]
+
+
+def test_a_certificate_where_the_service_does_not_look_is_refused(planned: Run) -> None:
+    result = planned(tls_cert="/root/a.crt", tls_key="/root/a.key")
+    assert "sees no homes" in result["requirements"][0]["problem"]
