@@ -81,7 +81,10 @@ def step(config: Config, place: Place, part: str, verb: str, subject: str) -> in
             return keeping.prune(config, restic)
         if verb == states.CHECK:
             return keeping.check(config, restic, states.read_json(states.path_of(place, verb, subject)))
-        return drilling.drill(config, place, config.job(subject), restic, jobs.folder(place, verb, subject))
+        # Not below /run: that is memory, and keeps no attributes of users.
+        scratch = os.path.join(place.cache, f"drill-{subject}")
+        os.makedirs(scratch, mode=0o700, exist_ok=True)
+        return drilling.drill(config, place, config.job(subject), restic, scratch)
 
     result = keeping.timed(work)
     jobs.leave(place, verb, subject, "result.json", result)

@@ -36,4 +36,4 @@ def test_a_difference_fails_the_drill_and_names_the_file(tmp_path: Path) -> None
     told = host.do("drill")
     assert (told["kind"], told["exit_code"]) == ("lost", 1)
     assert told["lost"] == [f"{host.source}/one has another content", f"{host.source}/one has another owner: 0, not 77"]
-    assert os.listdir(tmp_path / "run/drill-home") == []
+    assert os.listdir(tmp_path / "cache/drill-home") == []

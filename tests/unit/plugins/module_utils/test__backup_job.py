@@ -60,7 +60,7 @@ def test_a_drill_restores_and_finds_all_as_it_was_and_leaves_nothing(host: Host)
     assert {"capable", "shared", "program", "sparse", "dangling", "fifo", "odd\nname [x] *?\\ é"} <= names
     assert sample["files"][str(host.source / "linked")]["links"] == [str(host.source / "the same")]
     assert (host.root / "state/sample-home.json").stat().st_mode & 0o777 == 0o600
-    assert os.listdir(host.root / "run/drill-home") == []
+    assert os.listdir(host.root / "cache/drill-home") == []
     assert host.metric("drill_exit_code") == 0
 
 
