@@ -90,6 +90,7 @@ class Config:
     program: str = "/usr/bin/restic"
     user: str = "rigwright-backup"
     textfile_directory: str = ""
+    manifest: str = ""
     notify_command: t.Sequence[str] = ()
     retry_lock_s: int = 1800
     limit_upload_kib: int = 0

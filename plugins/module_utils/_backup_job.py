@@ -22,10 +22,12 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_mounts as mounting
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
+from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest_machine as machines
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import FILES, Config, Job, Place
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_sample import Sampler
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic import OK, PARTIAL, Outcome, judge, messages
-from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import Restic, as_user, end
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import PATH, Restic, as_user, end
+from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 HOOK_TIMEOUT_S = 300
 Result = dict[str, t.Any]
@@ -117,8 +119,36 @@ def run_hook(hook: t.Mapping[str, t.Any], job: Job, result: t.Mapping[str, t.Any
     return f"`{words}` ended with {rc}" if rc else ""
 
 
-def pre(job: Job, place: Place) -> int:
-    """The hooks before; the first that fails ends the run."""
+def keep_manifest(path: str) -> str:
+    """Write what it takes to build the machine again, where it has changed; return what is wrong. The files are worth a backup without."""
+    try:
+        machines.keep(machines.Machine(_ask, Tree("/")), path)
+    except (machines.Mute, OSError, ValueError, KeyError) as error:
+        return f"no manifest of the machine could be made: {error}"
+    return ""
+
+
+def _ask(command: list[str]) -> tuple[int, str]:
+    try:
+        # There is no module whose run_command could be used.
+        done = subprocess.run(  # pylint: disable=ansible-bad-function
+            command,
+            check=False,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=HOOK_TIMEOUT_S,
+            env={"PATH": PATH, "LC_ALL": "C.UTF-8", "LANGUAGE": "C"},
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return 127, ""
+    return done.returncode, done.stdout
+
+
+def pre(config: Config, job: Job, place: Place) -> int:
+    """The manifest, and the hooks before; the first that fails ends the run."""
+    if config.manifest and job.paths:
+        leave(place, states.RUN, job.name, "manifest.json", {"problem": keep_manifest(config.manifest)})
     for hook in job.pre:
         problem = run_hook(hook, job, {})
         if problem:
@@ -233,7 +263,14 @@ def arguments(config: Config, job: Job) -> list[str]:
     words += ["--exclude-caches"] if job.exclude_caches else []
     for pattern in job.excludes:
         words += ["--exclude", pattern]
-    return [*words, "--", *job.paths]
+    return [*words, "--", *job.paths, *manifest_beside(config, job)]
+
+
+def manifest_beside(config: Config, job: Job) -> list[str]:
+    """The manifest, where none of the job's paths has it."""
+    path = config.manifest
+    inside = any(mounting.below(path, other) for other in job.paths) and not mounting.excluded(path, job.excludes)
+    return [path] if path and os.path.exists(path) and not inside else []
 
 
 def unread(err: str) -> list[str]:
@@ -341,6 +378,9 @@ def finish(config: Config, place: Place, verb: str, subject: str, environment: t
             problem = run_hook(hook, job, result)
             if problem and result["kind"] == OK:
                 result.update(kind=states.HOOK, words=f"a hook after the backup: {problem}", exit_code=1)
+        manifest = left(place, verb, subject, "manifest.json")
+        if manifest.get("problem"):
+            result["manifest"] = manifest["problem"]
         drawn = left(place, verb, subject, "sample.json")
         if drawn:
             os.makedirs(place.state, exist_ok=True)

@@ -28,6 +28,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup_faul
 )
 
 CONFIG = "/etc/rigwright/backup.json"
+MANIFEST = "/var/lib/rigwright/manifest.json"
 RECORD = "/var/lib/rigwright_backup/repositories.json"
 
 
@@ -112,6 +113,7 @@ def make_config(request: t.Mapping[str, t.Any]) -> Config:
     names += ["limit_download_kib", "drill_paths", "drill_files", "max_age_h"]
     return Config(
         check_parts=request["check_subset_parts"],
+        manifest=MANIFEST if request["manifest"] else "",
         repositories=targets,
         jobs=jobs,
         **{name: request[name] for name in names},

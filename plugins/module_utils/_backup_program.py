@@ -65,7 +65,7 @@ def step(config: Config, place: Place, part: str, verb: str, subject: str) -> in
         say(f"{verb} {subject}: {state['kind']} {state.get('words', '')}".rstrip())
         return int(state["kind"] != "ok")
     if part == "pre":
-        return jobs.pre(config.job(subject), place)
+        return jobs.pre(config, config.job(subject), place)
     name = subject if verb in states.OF_REPOSITORIES else config.job(subject).repository
     restic = configuration.open_repository(config, place, name)
     if part == "dumps":
@@ -284,7 +284,9 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("job")
     one = commands.add_parser("restore", help="show what a restore would do, and do it")
     one.add_argument("job")
-    one.add_argument("--path", action="append", default=[], help="what to restore, again for more; all of it, if nothing is named")
+    one.add_argument(
+        "--path", action="append", default=[], help="what to restore, again for more; all of it, if nothing is named"
+    )
     one.add_argument(
         "--when", default=restoring.LATEST, help="`latest`, a time such as '2026-11-22 18:00', or the id of a snapshot"
     )

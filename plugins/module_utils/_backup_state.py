@@ -232,6 +232,12 @@ def findings(
         if kind not in (None, OK) and last is not None:
             found["evidence"] += f"; last {_DONE[verb]} {int((now - last) // HOUR_S)} h ago"
         told.append(found)
+        if state.get("manifest"):
+            words = {
+                "evidence": str(state["manifest"]),
+                "remedy": "see docs/bare_metal.md; without it only files can be restored",
+            }
+            told.append({"id": f"backup.manifest.{subject}", "status": "warn", **words})
     return told
 
 

@@ -101,7 +101,8 @@ class Survey:
             lost.append("sparse files: none is marked as such; a restore makes holes again where there are zeros")
         if self.modules and not self.kernels:
             lost.append(
-                f"kernels: it has modules of {', '.join(sorted(self.modules))} and no kernel in /boot; do not restore /lib/modules over a system"
+                f"kernels: it has modules of {', '.join(sorted(self.modules))} and no kernel in /boot;"
+                " do not restore /lib/modules over a system"
             )
         if self.running:
             lost.append(

@@ -35,7 +35,7 @@ _RESTLESS_S = 3
 # What restic needs to read all files, and to make them as they were.
 READ = ("dac_read_search",)
 RESTORE = ("chown", "dac_override", "dac_read_search", "fowner", "fsetid", "mknod", "setfcap")
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Restic:
             for key in ("TZ", "TMPDIR", "no_proxy", "http_proxy", "https_proxy")
             if key in os.environ
         }
-        return {"PATH": _PATH, "LC_ALL": "C.UTF-8", **kept, **self.repository.environment(as_values=bool(self.user))}
+        return {"PATH": PATH, "LC_ALL": "C.UTF-8", **kept, **self.repository.environment(as_values=bool(self.user))}
 
     def run(
         self,

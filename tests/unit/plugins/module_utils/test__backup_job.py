@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
+from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest_machine as machines
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_job import finish
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import probe
 
@@ -324,3 +325,19 @@ def test_all_data_is_read_in_so_many_checks(newest: Host) -> None:
         (3, 1),
         (1, 2),
     ]
+
+
+def test_the_manifest_of_the_machine_goes_along_with_any_job(newest: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = newest.root / "manifest.json"
+    newest.configure(manifest=str(path))
+    monkeypatch.setattr(machines.Machine, "manifest", lambda _self: {"schema": 1, "host": {"name": "ws"}})
+    assert newest.do("run")["kind"] == "ok"
+    assert newest.ask("dump", newest.snapshots()[-1].id, str(path)) == path.read_text().rstrip("\n")
+
+    def mute(_self: object) -> None:
+        raise machines.Mute("lsblk tells nothing")
+
+    monkeypatch.setattr(machines.Machine, "manifest", mute)
+    assert newest.do("run")["kind"] == "ok"
+    rows = states.findings(newest.config, states.read_states(newest.config, newest.place), time.time())
+    assert [row["status"] for row in rows if row["id"] == "backup.manifest.home"] == ["warn"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _docker_api
+from ansible_collections.rigwright.workstation.plugins.module_utils import _docker_api, _manifest_machine
 from ansible_collections.rigwright.workstation.plugins.modules import machine_manifest
 
 from tests.unit.manifests import told
@@ -156,7 +156,7 @@ def test_a_manifest_that_cannot_be_written_leaves_the_old_one(
         raise OSError("No space left on device")
 
     machine.write("/etc/hostname", "ws2\n")
-    monkeypatch.setattr(machine_manifest.os, "fsync", full)
+    monkeypatch.setattr(_manifest_machine.os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
         keep()
     assert path.read_bytes() == before and [one.name for one in path.parent.iterdir()] == ["manifest.json"]
