@@ -40,10 +40,6 @@ class Place:
     mountinfo: str = "/proc/self/mountinfo"
     fstab: str = "/etc/fstab"
 
-    def secrets_of_unit(self) -> str:
-        """Where the secrets lie: a unit has them from systemd, a person who is root reads the files."""
-        return os.environ.get("CREDENTIALS_DIRECTORY") or self.secrets
-
 
 @dataclasses.dataclass(frozen=True)
 class Target:
@@ -121,7 +117,7 @@ class Config:
         return sorted({path for job in self.jobs.values() for path in job.paths})
 
 
-def _made(kind: t.Any, values: t.Mapping[str, t.Any]) -> t.Any:
+def from_fields(kind: t.Any, values: t.Mapping[str, t.Any]) -> t.Any:
     """A dataclass from what JSON has; what a newer role has written beside it is left."""
     names = {field.name for field in dataclasses.fields(kind)}
     return kind(**{key: value for key, value in values.items() if key in names})
@@ -129,12 +125,12 @@ def _made(kind: t.Any, values: t.Mapping[str, t.Any]) -> t.Any:
 
 def parse(text: str) -> Config:
     raw = json.loads(text)
-    return _made(
+    return from_fields(
         Config,
         {
             **raw,
-            "repositories": {row["name"]: _made(Target, row) for row in raw.get("repositories", [])},
-            "jobs": {row["name"]: _made(Job, row) for row in raw.get("jobs", [])},
+            "repositories": {row["name"]: from_fields(Target, row) for row in raw.get("repositories", [])},
+            "jobs": {row["name"]: from_fields(Job, row) for row in raw.get("jobs", [])},
         },
     )
 
@@ -156,17 +152,16 @@ def open_repository(config: Config, place: Place, name: str, version: t.Sequence
     Root leaves nothing of its own in the cache of the units' user, and nothing in a repository on this machine, which is that user's.
     """
     target = config.target(name)
-    password = target.password_file
-    in_unit = bool(os.environ.get("CREDENTIALS_DIRECTORY"))
+    # A unit's user has the secrets from systemd; root, a unit's steps with a plus among them, reads the files.
+    root = os.geteuid() == 0
     repository = Repository(
         name=name,
-        folder=place.secrets_of_unit(),
-        password_file="" if in_unit else password,
+        folder=place.secrets if root else os.environ.get("CREDENTIALS_DIRECTORY", place.secrets),
+        password_file=target.password_file if root else "",
         ca=target.ca,
         ssh=target.ssh,
         options=tuple(target.options),
     )
-    root = os.geteuid() == 0 and not in_unit
     user = config.user if root and target.local_path else ""
     cache = "" if root else place.cache
     return Restic(config.program, version or read_version(config.program), repository, cache, user)

@@ -48,9 +48,9 @@ def left(place: Place, verb: str, subject: str, name: str) -> dict[str, t.Any]:
 
 
 class Progress:
-    """Tells who watches how far a run is, once a second."""
+    """Tells who watches how far a run is, once a second, in a file of its own; nobody, if it has none."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str = "") -> None:
         self.path = path
         self.last = 0.0
         self.summary: dict[str, t.Any] = {}
@@ -63,7 +63,7 @@ class Progress:
             return
         if told.get("message_type") == "summary":
             self.summary = told
-        elif told.get("message_type") == "status" and time.monotonic() - self.last >= 1:
+        elif self.path and told.get("message_type") == "status" and time.monotonic() - self.last >= 1:
             self.last = time.monotonic()
             self.tell(told)
 
@@ -213,7 +213,7 @@ def dumps(config: Config, place: Place, job: Job, restic: Restic) -> dict[str, R
     told: dict[str, Result] = {}
     for spec in job.dumps:
         name = spec["name"]
-        dump, progress = Dump(spec), Progress(os.devnull)
+        dump, progress = Dump(spec), Progress()
         words = ["backup", "--json", "--stdin", "--stdin-filename", f"/{spec.get('filename') or name}"]
         words += ["--host", job.host, "--tag", job.name, "--tag", f"dump:{name}", *limits(config)]
         done = restic.run(*words, retry_lock_s=config.retry_lock_s, on_line=progress.take, feed=dump.feed)

@@ -19,7 +19,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _back
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_mounts as mounting
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_units as units
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import Config, Job, Target, _made
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import (
+    Config,
+    Job,
+    Target,
+    from_fields,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_faults import (
     Host,
     Row,
@@ -107,7 +112,7 @@ def is_due(row: Row, host: Host) -> bool:
 
 def make_config(request: t.Mapping[str, t.Any]) -> Config:
     """What the programs read."""
-    targets = {row["name"]: _made(Target, row) for row in request["repositories"]}
+    targets = {row["name"]: from_fields(Target, row) for row in request["repositories"]}
     jobs = {row["name"]: make_job(row, request, list(targets.values())) for row in request["jobs"]}
     names = ["program", "user", "textfile_directory", "notify_command", "retry_lock_s", "limit_upload_kib"]
     names += ["limit_download_kib", "drill_paths", "drill_files", "max_age_h"]
@@ -129,7 +134,7 @@ def make_job(row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any], targets
     ]
     data = [path for path in request["dataset_paths"] if not any(mounting.below(named, path) for named in paths)]
     patterns = [*excludes.patterns(sets, paths), *general, *data, *(row.get("excludes") or []), *own]
-    return _made(
+    return from_fields(
         Job,
         {
             **{key: value for key, value in row.items() if value is not None},

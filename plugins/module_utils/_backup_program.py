@@ -131,7 +131,7 @@ def start(config: Config, place: Place, verb: str, subject: str) -> int:
     if state.get("ended") == before:
         say(f"{unit} has left no result: look at `journalctl -u {unit}`")
         return 1
-    return tell(verb, subject, state)
+    return tell(config, verb, subject, state)
 
 
 def progress_line(told: t.Mapping[str, t.Any]) -> str:
@@ -154,7 +154,7 @@ def size(number: float) -> str:
     return f"{number:.1f} TiB"
 
 
-def tell(verb: str, subject: str, state: t.Mapping[str, t.Any]) -> int:
+def tell(config: Config, verb: str, subject: str, state: t.Mapping[str, t.Any]) -> int:
     kind = str(state.get("kind"))
     facts = []
     if state.get("snapshot") and verb == states.RUN:
@@ -168,7 +168,8 @@ def tell(verb: str, subject: str, state: t.Mapping[str, t.Any]) -> int:
     facts.append(f"{state.get('duration_s', '?')} s")
     say(f"{verb} {subject}: {kind}, {', '.join(facts)}")
     if kind != "ok":
-        say(f"  {state.get('words')}\n  To do: {states.remedy(kind)}")
+        names = (subject, config.jobs[subject].repository) if verb in states.OF_JOBS else ("JOB", subject)
+        say(f"  {state.get('words')}\n  To do: {states.remedy(kind, *names)}")
     return int(kind != "ok")
 
 

@@ -53,8 +53,9 @@ HOUR_S = 3600
 MAX_AGE_H = {RUN: 36, FORGET: 24 * 15, PRUNE: 24 * 45, CHECK: 24 * 15, DRILL: 24 * 45}
 
 
-def remedy(kind: str) -> str:
-    return OWN_REMEDIES.get(kind) or REMEDIES.get(kind) or REMEDIES["failed"]
+def remedy(kind: str, job: str = "JOB", repository: str = "REPOSITORY") -> str:
+    words = OWN_REMEDIES.get(kind) or REMEDIES.get(kind) or REMEDIES["failed"]
+    return words.replace("JOB", job).replace("REPOSITORY", repository)
 
 
 def write(path: str, text: str, mode: int = 0o644) -> None:
@@ -214,16 +215,19 @@ def findings(
         found = {"id": f"backup.{verb}.{subject}", "status": "pass", "remedy": f"run it now: `{command}`"}
         last = state.get("last_success")
         kind = state.get("kind")
+        names = (subject, config.jobs[subject].repository) if verb in OF_JOBS else ("JOB", subject)
         if kind not in (None, OK):
             found.update(
-                status="fail", evidence=f"the last run failed: {state.get('words') or kind}", remedy=remedy(str(kind))
+                status="fail",
+                evidence=f"the last run failed: {state.get('words') or kind}",
+                remedy=remedy(str(kind), *names),
             )
         elif last is None:
             found.update(
                 status="warn", evidence=f"never {_DONE[verb]}", remedy=f"wait for its timer, or run it now: `{command}`"
             )
         elif last > now + HOUR_S:
-            found.update(status="fail", evidence=f"last {_DONE[verb]} in the future", remedy=remedy(CLOCK))
+            found.update(status="fail", evidence=f"last {_DONE[verb]} in the future", remedy=remedy(CLOCK, *names))
         elif now - last > limit_h * HOUR_S:
             age = int((now - last) // HOUR_S)
             found.update(status="fail", evidence=f"last {_DONE[verb]} {age} h ago, more than {limit_h}")

@@ -116,6 +116,8 @@ def service(
         "CacheDirectoryMode=0700",
         *credentials(target, secrets[target.name]),
         hardening.rstrip("\n"),
+        "# Go asks for more open files as it starts, and goes on without.",
+        "SystemCallErrorNumber=EPERM",
         *_rights(verb, target),
     ]
     return "\n".join(lines) + "\n"

@@ -147,6 +147,9 @@ class Restic:
             for key in ("TZ", "TMPDIR", "no_proxy", "http_proxy", "https_proxy")
             if key in os.environ
         }
+        if self.cache:
+            # Packs are made in files first, and they are large: not where the unit may not write, and not in memory.
+            kept["TMPDIR"] = self.cache
         return {"PATH": PATH, "LC_ALL": "C.UTF-8", **kept, **self.repository.environment(as_values=bool(self.user))}
 
     def run(

@@ -36,13 +36,14 @@ def test_what_is_not_there_is_told_with_what_there_is() -> None:
 def test_a_unit_reads_its_credentials_and_a_person_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
     config, place = planning.make_config(request()), configuration.Place()
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", "/run/credentials/x")
+    monkeypatch.setattr(configuration.os, "geteuid", lambda: 977)
     restic = configuration.open_repository(config, place, "disk", (0, 18))
     assert (restic.repository.folder, restic.user, restic.cache) == (
         "/run/credentials/x",
         "",
         "/var/cache/rigwright_backup",
     )
-    monkeypatch.delenv("CREDENTIALS_DIRECTORY")
+    # Its steps of root have the credentials in their environment, too.
     monkeypatch.setattr(configuration.os, "geteuid", lambda: 0)
     restic = configuration.open_repository(config, place, "disk", (0, 18))
     # Root leaves nothing of its own in a repository on this machine, nor in the units' cache.

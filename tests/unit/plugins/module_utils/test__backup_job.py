@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import subprocess
 import time
 from pathlib import Path
@@ -176,6 +177,7 @@ def test_a_dump_is_a_snapshot_of_its_own_and_one_that_fails_is_none(newest: Host
     assert "bad: `sh` ended with 7" in state["words"]
     assert sorted(row.tags for row in newest.snapshots()) == [("home", "dump:good"), ("home", "files")]
     assert newest.ask("dump", state["dumps"]["good"]["snapshot"], "/good.sql") == "all of it"
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode), "root has not put a file in its place"
     newest.configure(job={"dumps": [good]})
     assert newest.do("run")["kind"] == "ok"
 
