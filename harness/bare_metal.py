@@ -149,9 +149,7 @@ class Machine:
         if self.boot == "uefi" and not firmware.exists():
             shutil.copy(FIRMWARE[1], firmware)
         with (self.place / f"{self.name}.log").open("wb") as log:
-            self.process = subprocess.Popen(
-                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=lambda: os.nice(5)
-            )
+            self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def ssh_options(self) -> list[str]:
         known = [
