@@ -108,6 +108,11 @@ def plan(manifest: Facts, target: Target, request: Request) -> Plan:
     tables: dict[str, list[Partition]] = {}
     for disk, path in request.disks.items():
         here = target.devices[target.find(path)]
+        if not manifest["disks"][disk]["table"] and manifest["devices"][disk].get("table_type"):
+            result.refuse(
+                "manifest", f"lacks the partition table of {disk}", "take one that was made where sfdisk could read it"
+            )
+            continue
         if not manifest["disks"][disk]["table"]:
             _check_whole(manifest, disk, here, request, result)
             continue
@@ -290,8 +295,12 @@ def _used_disks(manifest: Facts) -> list[str]:
     return [
         name
         for name, disk in manifest["disks"].items()
-        if disk["table"] or (name in manifest["devices"] and manifest["devices"][name]["content"]["type"])
+        if disk["table"] or (name in manifest["devices"] and _holds_something(manifest["devices"][name]))
     ]
+
+
+def _holds_something(device: Facts) -> bool:
+    return bool(device["content"]["type"] or device.get("table_type"))
 
 
 def _targets(manifest: Facts, names: t.Iterable[str]) -> list[str]:

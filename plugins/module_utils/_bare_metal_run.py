@@ -89,6 +89,9 @@ class Restic:
         self.run = run
         self.url = repository["url"]
         self.options = [word for option in repository.get("options") or [] for word in ("-o", option)]
+        # A disk that is mounted read-only takes no lock, and nobody can prune what is on it meanwhile.
+        if self.url.startswith("/") and not os.access(self.url, os.W_OK):
+            self.options.append("--no-lock")
         self.environment = {
             **ENVIRONMENT,
             **{name: str(value) for name, value in (repository.get("environment") or {}).items()},

@@ -37,6 +37,8 @@ BY_ID = "/dev/disk/by-id"
 CONDA = "/opt/conda"
 # How a program is run: by its words, to its exit status and its output. The language is C's.
 Run = t.Callable[[list[str]], tuple[int, str]]
+# The exit status of a program that is not there, as a shell has it.
+MISSING = 127
 
 
 class Mute(Exception):
@@ -48,6 +50,7 @@ class Machine:
 
     def __init__(self, run: Run, tree: Tree) -> None:
         self.run, self.tree = run, tree
+        self.problems: list[str] = []
 
     def ask(self, *command: str) -> str:
         """What a program prints; nothing where it is missing or fails, as on a host that has no such thing."""
@@ -65,7 +68,7 @@ class Machine:
         for name, device in devices.items():
             if device["kind"] != "disk":
                 continue
-            table = self.ask("sfdisk", "-J", device["path"]) if device["table_type"] else ""
+            table = self.table(device) if device["table_type"] else ""
             disks[name] = {"by_id": by_id.get(name, []), "table": storage.parse_sfdisk(table) if table else {}}
         options = ("--reportformat", "json", "--units", "b", "--nosuffix")
         vgs = self.ask("vgs", *options, "-o", "vg_name,vg_uuid,vg_extent_size,vg_size,vg_free")
@@ -85,6 +88,20 @@ class Machine:
                 if device["kind"] == "md"
             },
         }
+
+    def table(self, device: Facts) -> str:
+        """A partition table, without which nothing on the disk can be made again.
+
+        :raises Mute: there is nothing that reads it.
+        """
+        rc, out = self.run(["sfdisk", "-J", device["path"]])
+        if rc == MISSING:
+            raise Mute(f"nothing here reads the partition table of {device['path']}: install the package fdisk")
+        if rc != 0:
+            self.problems.append(
+                f"sfdisk cannot read the partition table of {device['path']} ({device['table_type']}): it is not in the manifest"
+            )
+        return out if rc == 0 else ""
 
     def group_backup(self, name: str) -> str:
         """What vgcfgbackup writes, without its head, which has the time and the command."""
@@ -238,17 +255,18 @@ def write(path: str, manifest: Facts) -> None:
 
 
 def keep(machine: Machine, path: str, check: bool = False) -> tuple[Facts, list[str], str]:
-    """The manifest, what is new in it, and what was wrong with the file before; written only where something is new.
+    """The manifest, what is new in it, and what was wrong; written only where something is new.
 
     :raises Mute: the machine says nothing.
     """
-    problem = ""
+    problems = []
     try:
         old = read(path) if path else None
     except ValueError as error:
-        old, problem = None, f"{path} is damaged ({error}): it is made anew"
+        old = None
+        problems.append(f"{path} is damaged ({error}): it is made anew")
     new = document.settle(machine.manifest(), old)
     changes = document.differences(old, new) if path else []
     if changes and not check:
         write(path, new)
-    return new, changes, problem
+    return new, changes, "; ".join([*problems, *machine.problems])

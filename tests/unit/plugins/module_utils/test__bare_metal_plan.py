@@ -197,6 +197,17 @@ def test_a_name_that_the_manifest_has_not_is_told() -> None:
     )
 
 
+def test_a_disk_whose_table_the_manifest_lacks_is_not_taken_for_an_empty_one() -> None:
+    manifest = copy.deepcopy(ROOT)
+    manifest["disks"]["sda"]["table"] = {}
+    manifest["devices"]["sda"]["table_type"] = "gpt"
+    assert (
+        refusal(plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/vda"}))
+        == "bare_metal_manifest lacks the partition table of sda"
+    )
+    assert "has no disk for sda" in plan_of(manifest, blank(vda=8 * GIB), {}).refusals[-1]["problem"]
+
+
 def whole() -> Plan:
     """All of the recorded machine but its mirror, on disks of other sizes and names."""
     return plan_of(

@@ -167,6 +167,22 @@ def test_restic_has_its_password_in_the_environment_and_nowhere_else(host: Host)
     assert host.environments[0]["RESTIC_PASSWORD"] == "hunter2" and host.environments[0]["AWS_SECRET_ACCESS_KEY"] == "k"
 
 
+def test_a_repository_that_is_mounted_read_only_takes_no_lock(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+    restic(host).ask("snapshots")
+    Restic(host, {"url": "rest:https://backup.example/", "password_file": "/run/password"}).ask("snapshots")
+    assert host.lines == [
+        "restic --repo /mnt/backup --no-lock snapshots",
+        "restic --repo rest:https://backup.example/ snapshots",
+    ]
+    assert host.environments[1]["RESTIC_PASSWORD_FILE"] == "/run/password"
+
+
+@pytest.fixture(autouse=True)
+def writable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda _path, _mode: True)
+
+
 @pytest.mark.parametrize(
     ("version", "words"),
     [

@@ -59,8 +59,16 @@ def test_a_plan_has_words_for_a_person_and_steps_for_the_next_module(plan: Run) 
 
 
 def test_the_manifest_is_taken_from_the_backup(plan: Run) -> None:
-    command = ["restic", "--repo", "/mnt/backup", "dump", "--tag=system", "latest", "/var/lib/rigwright/manifest.json"]
-    repository = {"url": "/mnt/backup", "password": "hunter2"}
+    command = [
+        "restic",
+        "--repo",
+        "rest:https://backup.example/",
+        "dump",
+        "--tag=system",
+        "latest",
+        "/var/lib/rigwright/manifest.json",
+    ]
+    repository = {"url": "rest:https://backup.example/", "password": "hunter2"}
     snapshots = [{"id": "latest", "filters": ["--tag=system"]}]
     result = plan({shlex.join(command): (0, json.dumps(MANIFEST), "")}, repository=repository, snapshots=snapshots)
     assert result["requirements"] == [] and "hunter2" not in json.dumps(result["plan"])
@@ -77,8 +85,8 @@ def test_the_manifest_is_taken_from_the_backup(plan: Run) -> None:
 def test_a_backup_without_a_manifest_is_told_and_nothing_happens(
     plan: Run, answer: tuple[int, str, str], said: str
 ) -> None:
-    line = "restic --repo /mnt/backup dump latest /var/lib/rigwright/manifest.json"
-    result = plan({line: answer}, repository={"url": "/mnt/backup", "password": "hunter2"})
+    line = "restic --repo rest:https://backup.example/ dump latest /var/lib/rigwright/manifest.json"
+    result = plan({line: answer}, repository={"url": "rest:https://backup.example/", "password": "hunter2"})
     assert result["failed"] and said in result["msg"] and "Nothing was changed" in result["msg"]
 
 

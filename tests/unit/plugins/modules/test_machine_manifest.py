@@ -130,6 +130,18 @@ def test_a_rebuild_finds_what_it_needs(keep: Run) -> None:
     assert manifest["host_keys"] == ["ssh-ed25519 SHA256:3IRphekBf/zd853lwkilj9MrHw7r0AjXM228j66yxgE"]
 
 
+def test_a_partition_table_that_nobody_can_read_is_told(keep: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(TOLD, "sfdisk -J /dev/sda")
+    assert keep()["warnings"] == [
+        "sfdisk cannot read the partition table of /dev/sda (dos): it is not in the manifest."
+    ]
+    monkeypatch.setattr(
+        AnsibleModule, "get_bin_path", lambda _self, name, **_options: None if name == "sfdisk" else name
+    )
+    result = keep()
+    assert result["failed"] and "install the package fdisk" in result["msg"]
+
+
 def test_nothing_in_it_opens_anything(keep: Run, tmp_path: Path) -> None:
     keep()
     text = (tmp_path / "kept/manifest.json").read_text()
