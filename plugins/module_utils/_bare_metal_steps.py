@@ -280,7 +280,7 @@ def format_command(device: Facts, node: str) -> list[str]:
         return [*command, node]
     if kind == "xfs":
         command = ["mkfs.xfs", "-q", "-f", *(["-L", label] if label else [])]
-        options = {section: [] for section in storage.XFS_OPTIONS}  # type: dict[str, list[str]]
+        options: dict[str, list[str]] = {section: [] for section in storage.XFS_OPTIONS}
         options["m"].append(f"uuid={uuid}")
         if features:
             known = features["options"]
