@@ -84,8 +84,8 @@ DRILLS = {
     )
 }
 
-# The one that every run of script/test has: the way of most machines of today, and the older release.
-BY_DEFAULT = "debian12-uefi"
+# The one that every run of script/test has. None yet: no drill has gone through to its end so far (docs/bare_metal.md, "What was run").
+BY_DEFAULT = ""
 
 
 # ---- Machines of qemu ----------------------------------------------------------------------------------------------------
