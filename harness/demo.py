@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import secrets
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,15 +14,17 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from harness import depot, engine, images, lab, sandbox
-from harness.clients import Machine
+from harness import depot, engine, images, imitated_disks, lab, sandbox
+from harness.clients import Entry, Machine
 from harness.lab import ROOT, Refusal
 from harness.progress import say, step
 
+INSTALL = "apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends"
 STATE = lab.STATE / "demo"
 VARIABLES = STATE / "variables.json"
 REPORT = STATE / "report.json"
-TUNNEL_PORT = 6022  # frp_client_visitors of the laptop in harness/labs/demo.yml
+# frp_client_visitors of the laptop in harness/labs/demo.yml.
+TUNNEL_PORT, SMB_PORT, RDP_PORT = 6022, 6445, 6389
 
 
 def make_variables(laptop_key: str) -> None:
@@ -31,8 +34,26 @@ def make_variables(laptop_key: str) -> None:
         variables = json.loads(VARIABLES.read_text())
     else:
         VARIABLES.touch(mode=0o600)
-        variables = {"demo_token": secrets.token_hex(32), "demo_secret": secrets.token_hex(16)}
+        variables = {
+            "demo_token": secrets.token_hex(32),
+            "demo_secret": secrets.token_hex(16),
+            "demo_password": secrets.token_urlsafe(16),
+        }
     VARIABLES.write_text(json.dumps(variables | {"demo_laptop_key": laptop_key.strip()}, indent=1))
+
+
+def password() -> str:
+    """The password of the workstation's owner, for desktops and shares."""
+    return str(json.loads(VARIABLES.read_text())["demo_password"])
+
+
+def furnish(workstation: Machine, laptop: Machine) -> None:
+    """Give the hosts what the owner of such machines has already: a disk, a window manager and a password; a client for shares."""
+    with step("workstation: an empty disk, a window manager, a password; laptop: smbclient"):
+        imitated_disks.prepare(workstation)
+        account = shlex.quote(f"owner:{password()}")
+        workstation.must(f"chpasswd <<< {account}; test -e /usr/bin/openbox || {INSTALL} openbox xterm", seconds=300)
+        laptop.must(f"test -e /usr/bin/smbclient || {INSTALL} smbclient", seconds=300)
 
 
 def site_command() -> list[str]:
@@ -69,6 +90,19 @@ def log_in(laptop: Machine) -> None:
             raise Refusal("The laptop arrived somewhere else than on the workstation")
 
 
+def put_file(laptop: Machine) -> None:
+    """Put a file on the workstation's share from the laptop and get it back, through the tunnel. Raises Refusal when it fails."""
+    with step(f"laptop: smbclient -p {SMB_PORT} //127.0.0.1/sets, through the same tunnel: 50 MB there and back"):
+        laptop.put({"/root/.smb": Entry(f"username=owner\npassword={password()}\n".encode(), mode=0o600)})
+        done = laptop.run(
+            "cd /tmp && head -c 50M /dev/urandom > there && smbclient --authentication-file /root/.smb"
+            f" --port {SMB_PORT} //127.0.0.1/sets --command 'put there; get there back; rm there' && cmp there back",
+            seconds=120,
+        )
+        if done.rc != 0:
+            raise Refusal(f"The laptop cannot use the workstation's share: {done.stdout.strip()} {done.stderr.strip()}")
+
+
 def count_findings() -> str:
     """`30 pass, 3 skip`: what the report above has host by host."""
     hosts = json.loads(REPORT.read_text())["hosts"].values()
@@ -93,10 +127,12 @@ def up() -> None:
     start = time.monotonic()
     wanted = lab.read("demo")
     sandbox.up(wanted)
-    laptop = Machine(engine.connect(), wanted.host("laptop"))
+    workstation, laptop = (Machine(engine.connect(), wanted.host(name)) for name in ("workstation", "laptop"))
     make_variables(laptop.public_key())
+    furnish(workstation, laptop)
     provision()
     log_in(laptop)
+    put_file(laptop)
     say(f"findings, in the report above: {count_findings()}")
     say(f"the demo works: {time.monotonic() - start:.0f} s")
     print(LOOK_AROUND, flush=True)

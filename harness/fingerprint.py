@@ -26,7 +26,7 @@ ROOTS = ["/etc", "/home", "/opt", "/root", "/usr/local", "/var/lib/rigwright", "
 UNITS = ["/etc/systemd/system/", "/usr/lib/systemd/system/"]
 # What the system writes by itself.
 VOLATILE = {"/etc/ld.so.cache", "/etc/mtab", "/etc/resolv.conf"}
-VOLATILE |= {"/etc/group-", "/etc/gshadow-", "/etc/passwd-", "/etc/shadow-"}
+VOLATILE |= {"/etc/group-", "/etc/gshadow-", "/etc/passwd-", "/etc/shadow-", "/etc/subgid-", "/etc/subuid-"}
 # Libraries of hundreds of megabytes are known by their size and by parts of them.
 LARGE, PART = 1 << 24, 1 << 20
 # What Ansible's connection and the tests' clients leave in a user's home.
@@ -38,6 +38,13 @@ for name in os.listdir("/var/lib/dpkg/info"):
         with open("/var/lib/dpkg/info/" + name) as paths:
             for path in paths.read().splitlines():
                 owners["/usr" + path if path.startswith("/lib/") else path].add(name[: -len(".list")].split(":")[0])
+
+# Files that a package has made from a template of its own, and not unpacked (ucf(1)).
+if os.path.exists("/var/lib/ucf/registry"):
+    with open("/var/lib/ucf/registry") as registry:
+        for line in registry:
+            package, path = line.split(None, 1)
+            owners[path.strip()].add(package)
 
 def packages(*paths):
     for path in paths:

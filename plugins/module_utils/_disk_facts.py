@@ -13,7 +13,7 @@ import json
 import re
 import typing as t
 
-LSBLK = ("lsblk", "--json", "--bytes", "--output", "NAME,PATH,TYPE,SIZE,RO,SERIAL,MODEL,MOUNTPOINTS")
+LSBLK = ("lsblk", "--json", "--bytes", "--output", "NAME,PATH,TYPE,SIZE,RO,SERIAL,MODEL,MOUNTPOINTS,UUID")
 BY_ID = "/dev/disk/by-id"
 # Partitions, and what is no disk of its own.
 NOT_A_DISK = ("rom", "part", "crypt", "lvm", "dm", "mpath", "md")
@@ -39,7 +39,10 @@ class Content:
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """A disk or a partition. ``names``: all that fstab may call it; ``mounts``: where it is mounted; ``held_by``: what lies upon it."""
+    """A disk or a partition. ``names``: all that fstab may call it; ``mounts``: where it is mounted; ``held_by``: what lies upon it.
+
+    ``uuid``: what udev knows, also of disks that are not looked into.
+    """
 
     path: str
     size: int = 0
@@ -47,6 +50,7 @@ class Device:
     names: frozenset[str] = frozenset()
     mounts: tuple[str, ...] = ()
     held_by: tuple[str, ...] = ()
+    uuid: str = ""
 
     @property
     def uses(self) -> list[str]:
@@ -161,6 +165,7 @@ def parse_disks(lsblk: str, links: t.Mapping[str, str]) -> list[Disk]:
                 names=known,
                 mounts=_mounts(entry),
                 held_by=_held(child for child in children if child["type"] != "part"),
+                uuid=entry.get("uuid") or "",
                 ids=tuple(sorted(link[len(BY_ID) + 1 :] for link in known if link.startswith(f"{BY_ID}/"))),
                 serial=(entry.get("serial") or "").strip(),
                 model=(entry.get("model") or "").strip(),
@@ -172,6 +177,7 @@ def parse_disks(lsblk: str, links: t.Mapping[str, str]) -> list[Disk]:
                         names=names(child["path"]),
                         mounts=_mounts(child),
                         held_by=_held(child.get("children", [])),
+                        uuid=child.get("uuid") or "",
                     )
                     for child in children
                     if child["type"] == "part"

@@ -12,6 +12,8 @@
   finds something broken takes them, since no rules at all would be an open machine.
 * ``/var/lib/rigwright_firewall/unconfirmed``: a playbook has loaded other rules and not come back by a new connection. As long as it
   lies there nothing but the good ones is loaded, after a reboot too.
+* ``/var/lib/rigwright_firewall/confirmed.nft``: the file in /etc/nftables.d as it was confirmed, without what it includes. One that a run
+  has put there and not come to load, since it was killed, is loaded by no boot and no declaration.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ PROGRAM = "/usr/local/lib/rigwright/firewall.pyz"
 STATE = "/var/lib/rigwright_firewall"
 GOOD = f"{STATE}/good.nft"
 UNCONFIRMED = f"{STATE}/unconfirmed"
+CONFIRMED = f"{STATE}/confirmed.nft"
 UNDO = "rigwright-firewall-undo"
 # What the mark says once the rules have gone back.
 UNDONE = "undone"
@@ -91,6 +94,10 @@ class Loader:
             if not self.in_force():
                 self._go_back()
             raise Failed("the last change was not confirmed, the rules before it are in force: run the role again")
+        if self.tree.exists(CONFIRMED) and self.tree.text(CONFIRMED) != self.tree.text(table.RULES):
+            known = self.in_force() or self._go_back()
+            kept = "the rules before it are in force" if known else "there are no rules"
+            raise Failed(f"{table.RULES} is not what was confirmed, {kept}: run the role again")
         problem = self._load_files()
         if not problem:
             self._keep()
@@ -119,6 +126,7 @@ class Loader:
         self.disarm()
         if self.tree.text(UNCONFIRMED) == UNDONE:
             raise Failed("nobody confirmed the change in time, the rules before it are in force")
+        write(self.tree, CONFIRMED, self.tree.text(table.RULES).encode())
         remove(self.tree, UNCONFIRMED)
         # What a role declared meanwhile has waited.
         self.load()

@@ -27,7 +27,8 @@ Opened = dict[str, list[rules.Range]]
 @dataclasses.dataclass(frozen=True)
 class Host:
     """What was read. ``text``: the rules to come with all fragments in them. ``trial``: these in a network namespace of their own,
-    None where nft is not there to try; ``refusal``: why nft did not take them. ``in_force``: the table that the kernel has."""
+    None where nft is not there to try; ``refusal``: why nft did not take them. ``in_force``: the table that the kernel has.
+    ``confirmed_is_current``: boots and declarations load these rules, as the text that was confirmed."""
 
     text: str = ""
     ssh_ports: t.Sequence[int] = (22,)
@@ -43,6 +44,7 @@ class Host:
     in_force: t.Sequence[t.Any] = ()
     unconfirmed: bool = False
     program_is_current: bool = True
+    confirmed_is_current: bool = True
     units_are_up: bool = True
     others: t.Sequence[str] = ()
     docker_lost: bool = False
@@ -51,7 +53,7 @@ class Host:
 def must_load(host: Host) -> bool:
     """Whether the kernel has something else than the files say, or would not have it after a boot."""
     differs = host.trial is None or list(host.trial) != list(host.in_force)
-    return differs or host.unconfirmed or not host.program_is_current
+    return differs or host.unconfirmed or not host.program_is_current or not host.confirmed_is_current
 
 
 def requirements(request: table.Request, host: Host) -> list[dict[str, t.Any]]:
@@ -194,15 +196,15 @@ def _allow(request: table.Request) -> Opened:
     found: Opened = {}
     for row in request.allow:
         if row["networks"]:
-            found.setdefault(row.get("protocol") or "tcp", []).append(rules.parse_port(row["port"]))
+            for protocol, ranges in table.row_ports(row).items():
+                found.setdefault(protocol, []).extend(ranges)
     return found
 
 
 def _allowed(request: table.Request, client: str, port: int) -> bool:
     return any(
-        _covers([rules.parse_port(row["port"])], port) and ssh.lets_in(client, rules.parse_networks(row["networks"]))
+        _covers(table.row_ports(row)["tcp"], port) and ssh.lets_in(client, rules.parse_networks(row["networks"]))
         for row in request.allow
-        if (row.get("protocol") or "tcp") == "tcp"
     ) or ssh.lets_in(client, [])
 
 

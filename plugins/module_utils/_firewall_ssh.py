@@ -32,12 +32,16 @@ def ports(tree: Tree) -> list[int]:
     def expand(pattern: str) -> list[str]:
         return [path[len(tree.root) :] for path in glob.glob(tree.at(pattern))]
 
-    found = set()
+    found, named, bare = set(), set(), False
     for line in read_lines(MAIN_CONFIG, tree.text, expand):
         if line.keyword == "port":
-            found |= set(map(_number, words(line.value)[:1]))
+            named |= set(map(_number, words(line.value)[:1]))
         elif line.keyword == "listenaddress":
-            found |= {_end(word) for word in words(line.value)[:1]}
+            ends = [_end(word) for word in words(line.value)[:1]]
+            found |= {*ends}
+            bare = bare or 0 in ends
+    # An address without a port has those that `Port` names.
+    found |= named or ({USUAL} if bare else set())
     for pattern in SOCKETS:
         for path in expand(pattern):
             values = re.findall(r"^ListenStream[ \t]*=[ \t]*(\S+)", tree.text(path), re.MULTILINE)

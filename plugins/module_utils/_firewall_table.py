@@ -74,7 +74,9 @@ def text(request: Request, older: bool = True) -> str:
     containers = [line for row in request.containers for line in _row(row, "firewall_containers")]
     ssh = [f'{source}accept comment "ssh"' for source in rules.sources(rules.parse_networks(request.ssh_networks))]
     own = rules.merged(rules.parse_port(port) for port in request.ssh_ports)
-    bridges = rules.braces(f'"{_interface(name)}"' for name in request.bridges) if request.bridges else ""
+    log = ['limit rate 10/minute burst 20 packets log prefix "rigwright drop: "'] if request.log else []
+    # A rule for each: nftables knows names with a star in sets from 1.0.3 on only (Ubuntu 22.04 has 1.0.2).
+    bridges = [f'"{_interface(name)}"' for name in request.bridges]
     chains = {
         "ssh": ["# Who may log in. At which ports, the files of sshd say, and firewall_ssh_ports.", *ssh],
         "declared": [
@@ -85,6 +87,8 @@ def text(request: Request, older: bool = True) -> str:
         "published": [
             "# firewall_containers, by the port that was asked for before docker changed it to the container's.",
             *(_original(line) for line in containers),
+            *log,
+            'counter drop comment "containers: nobody is let in"',
         ],
         "input": [
             "type filter hook input priority filter; policy drop;",
@@ -92,24 +96,22 @@ def text(request: Request, older: bool = True) -> str:
             "ct state established,related accept",
             *([OLDER] if older else []),
             *_needed(),
-            *(_from_bridges(bridges, request.bridges_reach_host) if bridges else []),
+            *(rule for name in bridges for rule in _from_bridge(name, request.bridges_reach_host)),
             f'include "{SSH}"',
             *([f"tcp dport {rules.port_set(own)} jump ssh"] if own else []),
             "jump declared",
             "# Ports of containers that a program of docker's listens on, for want of a rule that leads to the container.",
             *containers,
-            *(['limit rate 10/minute burst 20 packets log prefix "rigwright drop: "'] if request.log else []),
+            *log,
             'counter comment "dropped: nobody declares it"',
         ],
         "forward": [
             "type filter hook forward priority filter; policy accept;",
             "ct state established,related accept",
-            *([f"iifname {bridges} accept"] if bridges else []),
+            *(f"iifname {name} accept" for name in bridges),
             "# From outside to a container or virtual machine: a published port, or its address itself.",
             "ct status dnat jump published",
-            *([f"oifname {bridges} jump published"] if bridges else []),
-            'ct status dnat counter drop comment "published, and open to nobody here"',
-            *([f'oifname {bridges} counter drop comment "of this machine alone"'] if bridges else []),
+            *(f"oifname {name} jump published" for name in bridges),
         ],
     }
     family, name = TABLE
@@ -143,13 +145,18 @@ def _needed() -> list[str]:
     ]
 
 
-def _from_bridges(bridges: str, everything: bool) -> list[str]:
+def _from_bridge(name: str, everything: bool) -> list[str]:
     if everything:
-        return [f"iifname {bridges} accept"]
+        return [f"iifname {name} accept"]
     return [
-        f'iifname {bridges} udp dport {{ 53, 67, 547 }} accept comment "names and addresses"',
-        f'iifname {bridges} tcp dport 53 accept comment "names"',
+        f'iifname {name} udp dport {{ 53, 67, 547 }} accept comment "names and addresses"',
+        f'iifname {name} tcp dport 53 accept comment "names"',
     ]
+
+
+def row_ports(row: Row) -> dict[str, list[rules.Range]]:
+    """What a row opens, by the protocol."""
+    return rules.parse_ports([{"port": row["port"], "protocol": row.get("protocol") or "tcp"}])
 
 
 def _row(row: Row, variable: str) -> list[str]:
@@ -157,7 +164,7 @@ def _row(row: Row, variable: str) -> list[str]:
     unknown = set(row) - {"port", "protocol", "networks", "comment"}
     if unknown or "port" not in row or "networks" not in row:
         raise ValueError(f"{dict(row)!r} must have port and networks, and may have protocol and comment")
-    ports = rules.parse_ports([{"port": row["port"], "protocol": row.get("protocol") or "tcp"}])
+    ports = row_ports(row)
     service = rules.checked_service(row.get("comment") or variable)
     return rules.rules(ports, rules.parse_networks(row["networks"]), service)
 

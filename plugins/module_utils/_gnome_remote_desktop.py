@@ -17,6 +17,12 @@ import re
 
 ACCOUNT = "gnome-remote-desktop"
 
+# Where grdctl keeps settings, and below the account's home, where GNOME's dialog does, whose words go first.
+CONFIGURATION = "/etc/gnome-remote-desktop/grd.conf"
+STATE = ".local/share/gnome-remote-desktop/grd.conf"
+# As a daemon that was never told anything.
+DEFAULT_PORT = 3389
+
 # grdctl prints this for what is not set, and a user or a password of these letters alike.
 NOT_SET = "(null)"
 
@@ -141,8 +147,17 @@ def plan(found: Settings, wanted: Settings) -> list[Command]:
     return commands
 
 
+def defaults() -> Settings:
+    return Settings(enabled=False, port=DEFAULT_PORT)
+
+
+def is_told(found: Settings) -> bool:
+    """Whether anything is kept beside the credential and the switch."""
+    return dataclasses.replace(found, enabled=False, user=None, password=None) != defaults()
+
+
 def plan_absent(found: Settings) -> list[Command]:
-    """What keeps everybody out and leaves no secret."""
+    """What keeps everybody out and leaves no secret. grdctl cannot forget the rest: that is done by removing its files."""
     commands = []
     if found.enabled:
         commands.append(Command("RDP disabled", ("rdp", "disable")))

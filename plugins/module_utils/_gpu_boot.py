@@ -105,7 +105,7 @@ class Declaration:
         unit, link = unit_path(self.name), link_path(self.name)
         for path in self.changed:
             if path in self.files:
-                gpu_files.write(self.tree, path, self.files[path])
+                self.tree.replace(path, self.files[path])
         if link in self.changed:
             _enable(self.tree, link, unit if self.after else None)
         # A container, or an image that is being made, has the files and no systemd to tell.

@@ -8,9 +8,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import Refusal
@@ -45,23 +43,3 @@ def read(tree: Tree, path: str) -> dict[str, t.Any]:
     except ValueError as error:
         raise Refusal(f"{path} is damaged ({error}): restore it, or remove it and declare all GPUs again") from error
     return found
-
-
-def write(tree: Tree, path: str, content: bytes | None) -> None:
-    """With None the file goes, and its directory as well where that is the collection's own and has nothing else."""
-    place = tree.at(path)
-    folder = os.path.dirname(place)
-    if content is None:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(place)
-        if os.path.basename(folder).startswith("rigwright"):
-            with contextlib.suppress(OSError):
-                os.rmdir(folder)
-        return
-    os.makedirs(folder, exist_ok=True)
-    with open(f"{place}.new", "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.chmod(f"{place}.new", 0o644)
-    os.replace(f"{place}.new", place)

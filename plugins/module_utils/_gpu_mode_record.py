@@ -37,4 +37,4 @@ def read_locked(tree: Tree) -> files.ByCard:
 
 def write_locked(tree: Tree, gpus: files.ByCard) -> None:
     kept = {uuid: settings for uuid, settings in gpus.items() if settings}
-    files.write(tree, LOCKED, files.text(kept, loaded=loaded_since(tree)) if kept else None)
+    tree.replace(LOCKED, files.text(kept, loaded=loaded_since(tree)) if kept else None)

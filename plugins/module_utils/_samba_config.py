@@ -52,6 +52,8 @@ OWN_GLOBAL = {
     "allow hosts": "samba_networks",
     "include": "samba_global_options",
     "config file": "samba_global_options",
+    "config backend": "samba_global_options",
+    "registry shares": "samba_shares",
     "copy": "samba_global_options",
     "multicast dns register": "samba_macos",
     "disable netbios": "no variable: netbios stays off",
@@ -114,11 +116,16 @@ OWN = {
     "share": {canonical(name): variable for name, variable in OWN_SHARE.items()},
 }
 
+
+def goes_on(value: str) -> bool:
+    """Whether Samba takes the next line for a part of this value, and so does not see what that says."""
+    return value.rstrip().endswith("\\")
+
+
 # What makes a share known to the Finder as one of its own (wiki.samba.org, "Configure Samba to Work Better with Mac OS X").
 _MACOS = {
     "fruit:metadata": "stream",
     "fruit:model": "MacSamba",
-    "fruit:posix_rename": "yes",
     "fruit:veto_appledouble": "no",
     "fruit:nfs_aces": "no",
     "fruit:wipe_intentionally_left_blank_rfork": "yes",
@@ -160,7 +167,7 @@ def listen_section(params: Params) -> Section:
     return {"smb ports": str(params["port"]), **({} if params["networks"] else alone)}
 
 
-def global_section(params: Params, networks: t.Iterable[Network], announced: bool) -> Section:
+def global_section(params: Params, networks: t.Iterable[Network]) -> Section:
     return {
         "workgroup": params["workgroup"],
         "server string": params["server_string"],
@@ -178,7 +185,8 @@ def global_section(params: Params, networks: t.Iterable[Network], announced: boo
         "unix password sync": "no",
         "hosts allow": host_list(networks),
         "disable netbios": "yes",
-        "multicast dns register": "yes" if announced else "no",
+        # smbd would do so only when it starts: avahi has a file of its own.
+        "multicast dns register": "no",
         "load printers": "no",
         "printing": "bsd",
         "printcap name": "/dev/null",
@@ -206,8 +214,6 @@ def share_section(params: Params, share: Params, mount: str) -> Section:
         mode = int(share["mode"], 8)
         section.update({"create mask": f"{mode & 0o666:04o}", "force create mode": f"{mode & 0o660:04o}"})
         section.update({"directory mask": f"{mode:04o}", "force directory mode": f"{mode & 0o2770:04o}"})
-    if share["default_acl"]:
-        section["inherit acls"] = "yes"
     if mount:
         # Without its disk the share is refused, when a client comes: smbd has the others, and this one as soon as it is mounted.
         section.update({"root preexec": f'{MOUNTPOINT} -q -- "{mount}"', "root preexec close": "yes"})
@@ -261,6 +267,7 @@ def mounts_required(text: str) -> dict[str, str]:
 # testparm(1) passes all of these with exit status 0.
 _IGNORED = re.compile(
     r'Unknown parameter encountered: "(.+)"|Ignoring unknown parameter "(.+)"|Ignoring badly formed line[^:]*: (.+)'
+    r"|Global parameter (.+) found in service section"
 )
 
 
@@ -279,6 +286,8 @@ _NEVER = {
     "null passwords": "no",
     "admin users": "",
 }
+# Everybody of the share would be root there.
+_AS_ROOT = ("force user", "root")
 
 
 def open_doors(effective: t.Mapping[str, Section]) -> list[str]:
@@ -286,6 +295,7 @@ def open_doors(effective: t.Mapping[str, Section]) -> list[str]:
     return [
         f"[{name}] {key} = {section[key]}"
         for name, section in effective.items()
-        for key, right in _NEVER.items()
-        if key in section and section[key].lower() != right
+        for key in section
+        if section[key].lower() != _NEVER.get(key, section[key].lower())
+        or (key, section[key].lower().strip('"')) == _AS_ROOT
     ]

@@ -11,6 +11,7 @@ The state of a directory is read and written with its default ACL (acl(5)), in t
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import grp
@@ -117,37 +118,53 @@ def plan(found: t.Mapping[str, State], wanted: t.Mapping[str, Wanted], record: t
     return Plan(states, kept)
 
 
+@contextlib.contextmanager
+def opened(path: str) -> t.Iterator[int]:
+    """The directory itself, by way of no link: a user who may write above it could have one lead to /etc, to be given that.
+
+    :raises OSError: it is not there, or a link has taken its place or that of a directory above it.
+    """
+    *above, last = ["/", *filter(None, path.split("/"))]
+    with contextlib.ExitStack() as stack:
+        here = None
+        for name, rights in (*((name, os.O_PATH) for name in above), (last, os.O_RDONLY)):
+            here = os.open(name, rights | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
+            stack.callback(os.close, here)
+        yield t.cast(int, here)
+
+
 def read(path: str, mount: str) -> State | None:
     """The state of a directory, None where it is not there, or its disk is not."""
     if mount and not os.path.ismount(mount):
         return None
-    try:
-        info = os.stat(path)
-    except OSError:
-        return None
-    if not stat.S_ISDIR(info.st_mode):
-        return None
-    try:
-        acl = os.getxattr(path, ACL)
-    except OSError as error:
-        # None there, or none possible.
-        if error.errno not in (errno.ENODATA, errno.ENOTSUP):
-            raise
-        acl = b""
-    return State(info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode), acl)
+    with contextlib.ExitStack() as stack:
+        try:
+            directory = stack.enter_context(opened(path))
+        except OSError:
+            return None
+        info = os.fstat(directory)
+        try:
+            acl = os.getxattr(directory, ACL)
+        except OSError as error:
+            # None there, or none possible.
+            if error.errno not in (errno.ENODATA, errno.ENOTSUP):
+                raise
+            acl = b""
+        return State(info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode), acl)
 
 
 def write(path: str, before: State, after: State) -> None:
-    """:raises OSError: the file system has no ACLs, is read-only, ..."""
-    if (before.uid, before.gid) != (after.uid, after.gid):
-        os.chown(path, after.uid, after.gid)
-    # After the owner: a change of it takes the bit away that hands the group down.
-    os.chmod(path, after.mode)
-    if before.acl != after.acl:
-        if after.acl:
-            os.setxattr(path, ACL, after.acl)
-        else:
-            os.removexattr(path, ACL)
+    """:raises OSError: the file system has no ACLs, is read-only, the directory is gone, ..."""
+    with opened(path) as directory:
+        if (before.uid, before.gid) != (after.uid, after.gid):
+            os.chown(directory, after.uid, after.gid)
+        # After the owner: a change of it takes the bit away that hands the group down.
+        os.chmod(directory, after.mode)
+        if before.acl != after.acl:
+            if after.acl:
+                os.setxattr(directory, ACL, after.acl)
+            else:
+                os.removexattr(directory, ACL)
 
 
 def load(data: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, Original]:
@@ -162,7 +179,7 @@ def dump(record: t.Mapping[str, Original]) -> dict[str, dict[str, t.Any]]:
 def wanted_of(entries: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, Wanted]:
     """:raises KeyError: there is no such user or group."""
     return {
-        os.path.realpath(entry["path"]): Wanted(
+        os.path.normpath(entry["path"]): Wanted(
             pwd.getpwnam(entry["owner"]).pw_uid if entry["owner"] else None,
             grp.getgrnam(entry["group"]).gr_gid if entry["group"] else None,
             int(entry["mode"], 8) if entry["mode"] else None,

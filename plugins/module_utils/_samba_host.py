@@ -14,6 +14,7 @@ import ipaddress
 import os
 import re
 import socket
+import stat
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._listeners import parse_address
@@ -21,7 +22,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._samba_confi
     CONFIGURATION,
     LISTEN,
     Network,
-    canonical,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
@@ -32,6 +32,8 @@ OTHERS = ("nmbd.service", "samba-ad-dc.service")
 # WS-Discovery, of Windows; multicast DNS, of Macs.
 DISCOVERY_PORT, MDNS_PORT = 3702, 5353
 _ESTABLISHED = "01"
+# As many as the kernel follows (path_resolution(7)).
+_MOST_LINKS = 40
 
 Params = t.Mapping[str, t.Any]
 Unit = dict[str, t.Any]
@@ -51,14 +53,6 @@ class Host(Tree):
 
     def vfs_modules(self, pattern: str) -> set[str]:
         return {os.path.basename(path)[:-3] for path in glob.glob(f"{self.at(pattern)}/*.so")}
-
-    def vfs_words(self, pattern: str, name: str) -> set[str]:
-        """The words in a VFS module, as Samba compares names. Empty where there is no such module."""
-        found: set[str] = set()
-        for path in glob.glob(f"{self.at(pattern)}/{glob.escape(name)}.so"):
-            with open(path, "rb") as file:
-                found |= {canonical(word.decode("ascii")) for word in re.findall(rb"[ -~]{3,}", file.read())}
-        return found
 
     def connected(self, port: int) -> list[str]:
         """Addresses of those who have a connection to a port of this host."""
@@ -94,6 +88,28 @@ def ipv4_addresses(names: t.Iterable[str]) -> t.Iterator[tuple[str, str]]:
             except OSError:
                 continue
             yield name, socket.inet_ntoa(answer[20:24])
+
+
+def foreign_link(path: str, owner: int = 0) -> str:
+    """The first link on a path that is not root's: whose it is, has it lead elsewhere at any time. Empty for none."""
+    here, names, links = "/", path.split("/"), 0
+    while names and links < _MOST_LINKS:
+        name = names.pop(0)
+        there = os.path.dirname(here) if name == ".." else os.path.join(here, name) if name not in ("", ".") else here
+        try:
+            info = os.lstat(there)
+            target = os.readlink(there) if stat.S_ISLNK(info.st_mode) else ""
+        except OSError:
+            break
+        if not target:
+            here = there
+            continue
+        if info.st_uid != owner:
+            return there
+        links += 1
+        here = "/" if target.startswith("/") else here
+        names = target.split("/") + names
+    return ""
 
 
 def unescaped(text: str) -> str:

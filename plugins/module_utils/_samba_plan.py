@@ -50,27 +50,29 @@ SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/root", "
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """What the host is. ``real``: the paths of shares and roots with their links resolved; ``directories``: those that are one.
+    """What the host is. ``real``: the paths of shares and roots with their links resolved; ``directories``: those that are one;
+    ``links``: a link on them that is not root's.
 
     ``mounts``: where a disk has to be mounted, by the share's path; ``mounted``: those of these where it is. ``modules``: the VFS
     modules that Samba has, None where it is not installed. ``unknown``: what testparm ignores. ``doors``: what would let somebody in.
+    ``check``: nothing is done, and what an earlier role makes is not there.
     """
 
     uids: t.Mapping[str, int]
     groups: t.Collection[str]
     real: t.Mapping[str, str]
     directories: t.Collection[str]
+    links: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     mounts: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     mounted: t.Collection[str] = ()
     modules: t.Collection[str] | None = None
     unknown: t.Sequence[str] = ()
-    odd_options: t.Sequence[str] = ()
     doors: t.Sequence[str] = ()
     refused: str = ""
     accounts: t.Mapping[str, users.Account] = dataclasses.field(default_factory=dict)
     record: t.Collection[str] = ()
     connected: t.Collection[str] = ()
-    stock_units: t.Collection[str] = ()
+    check: bool = False
 
 
 def fault(variable: str, problem: str, remedy: str) -> Fault:
@@ -122,8 +124,24 @@ def faults(params: Params) -> t.Iterator[Fault]:
             f"has two shares of a name: {', '.join(twice)}",
             "give each a name of its own; capitals and blanks make no difference",
         )
+    yield from _path_twice_faults(params)
     for share in params["shares"]:
         yield from _share_faults(params, share)
+
+
+def _path_twice_faults(params: Params) -> t.Iterator[Fault]:
+    """A directory has one owner, whatever number of shares it is."""
+    rights: dict[str, set[tuple[t.Any, ...]]] = {}
+    for share in params["shares"]:
+        asked = (share["owner"], share["group"], share["mode"], share["default_acl"])
+        if any(asked):
+            rights.setdefault(os.path.normpath(share["path"]), set()).add(asked)
+    for path in sorted(path for path, asked in rights.items() if len(asked) > 1):
+        yield fault(
+            "samba_shares",
+            f"gives {path} different rights in two shares",
+            "set the same owner, group, mode and default_acl in both, or in one alone",
+        )
 
 
 def _global_faults(params: Params) -> t.Iterator[Fault]:
@@ -143,10 +161,11 @@ def _global_faults(params: Params) -> t.Iterator[Fault]:
         )
     if not NETBIOS.fullmatch(params["workgroup"]):
         yield fault("samba_workgroup", "is no name of a workgroup", "use up to 15 letters, digits and dashes")
-    if not LINE.fullmatch(params["server_string"]) or params["server_string"].endswith("\\"):
+    if not LINE.fullmatch(params["server_string"]) or config.goes_on(params["server_string"]):
         yield fault("samba_server_string", "is not a line of text", "write one line that does not end with \\")
     for root in params["allowed_roots"]:
-        if not PATH.fullmatch(root) or os.path.normpath(root) == "/" or any(inside(root, one) for one in SYSTEM):
+        plain = "/" + os.path.normpath(root).lstrip("/")
+        if not PATH.fullmatch(root) or plain == "/" or any(inside(plain, one) for one in SYSTEM):
             yield fault(
                 "samba_allowed_roots",
                 f"allows {root}, in which the system itself lies",
@@ -187,7 +206,7 @@ def _option_faults(variable: str, options: t.Mapping[str, t.Any], section: str) 
             yield fault(variable, f"sets `{name}`, which the role writes itself", f"use {what}")
         elif not LINE.fullmatch(name) or re.search(r"[=\[\]]", name) or name.strip()[:1] in ("", "#", ";"):
             yield fault(variable, f"has {name!r}, which is no parameter", "take names from smb.conf(5)")
-        elif isinstance(value, dict) or not all(LINE.fullmatch(one) and not one.endswith("\\") for one in values):
+        elif isinstance(value, dict) or not all(LINE.fullmatch(one) and not config.goes_on(one) for one in values):
             yield fault(
                 variable,
                 f"has a value for `{name}` that is not a line of text",
@@ -203,7 +222,7 @@ def _share_faults(params: Params, share: Params) -> t.Iterator[Fault]:
         yield fault(variable, f"has a name that Samba keeps for itself: {reserved}", "take another name")
     elif not SHARE_NAME.fullmatch(name) or name != name.strip():
         yield fault(variable, "is no name of a share", "use letters, digits, blanks, dots, dashes and underscores")
-    if not LINE.fullmatch(share["comment"]) or share["comment"].endswith("\\"):
+    if not LINE.fullmatch(share["comment"]) or config.goes_on(share["comment"]):
         yield fault(variable, "has a comment that is not a line of text", "write one line that does not end with \\")
     if share["guest_ok"]:
         yield fault(
@@ -315,12 +334,6 @@ def host_faults(params: Params, seen: Seen) -> t.Iterator[Fault]:
             f"has a parameter that Samba does not know and would ignore: {said}",
             "look it up in smb.conf(5)",
         )
-    for said in seen.odd_options:
-        yield fault(
-            "samba_global_options or samba_shares",
-            f"has an option that its VFS module does not know and would ignore: {said}",
-            "look it up in the manual of the module, such as vfs_fruit(8)",
-        )
     for said in seen.doors:
         yield fault(
             "samba_global_options or samba_shares",
@@ -337,7 +350,17 @@ def _path_faults(params: Params, share: Params, seen: Seen, roots: t.Sequence[st
     path, variable = share["path"], f"samba_shares ({share['name']})"
     real = seen.real.get(path, path)
     where = path if real == os.path.normpath(path) else f"{path}, which leads to {real},"
-    if real == "/" or any(inside(real, one) for one in SYSTEM):
+    if path in seen.links:
+        yield fault(
+            variable,
+            f"shares {where} by the link {seen.links[path]}, which is not root's: whose it is, has it lead anywhere",
+            "share the path that it leads to, or have root make the link (`chown --no-dereference root`)",
+        )
+    if not PATH.fullmatch(real):
+        yield fault(
+            variable, f"leads to the path {real!r}", 'share a directory that has none of " % $ ` \\ in its path'
+        )
+    elif real == "/" or any(inside(real, one) for one in SYSTEM):
         yield fault(variable, f"shares {where} where the system itself lies", "share a directory of data")
     elif not any(inside(real, root) for root in roots):
         yield fault(
@@ -345,7 +368,7 @@ def _path_faults(params: Params, share: Params, seen: Seen, roots: t.Sequence[st
             f"shares {where} outside of {', '.join(params['allowed_roots'])}",
             "move the data there, or add the directory above it to samba_allowed_roots",
         )
-    elif path not in seen.directories and seen.mounts.get(path, "") in ("", *seen.mounted):
+    elif path not in seen.directories and not seen.check and seen.mounts.get(path, "") in ("", *seen.mounted):
         yield fault(
             variable, f"shares {where} which is no directory", "make it first (ansible.builtin.file), or mend the path"
         )

@@ -138,7 +138,12 @@ def _faults_of(user: User, uids: t.Mapping[str, int]) -> t.Iterator[Fault]:
             f"names {name}, who is no user of this host",
             "make the user first (ansible.builtin.user), or set `state: absent`",
         )
-    if bool(password) == bool(given):
+    if any(one is not None and not isinstance(one, str) for one in (password, given)):
+        yield _fault(
+            f"has a password for {name} that YAML takes for a number, a boolean or a list, and may read as another one (012 is 10)",
+            "put it in quotes",
+        )
+    elif bool(password) == bool(given):
         yield _fault(
             f"has {'both `password` and `nt_hash`' if given else 'no password'} for {name}",
             "set `password`, or `nt_hash` where the password itself is not to be known, and keep it in a vault",

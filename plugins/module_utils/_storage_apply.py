@@ -152,8 +152,8 @@ class Host:
             self.note(work.key, {**work.given, "mount": mount})
         for one in made:
             os.mkdir(one, 0o755)
-        if os.path.islink(mount) or not os.path.isdir(mount):
-            raise Failed(f"{mount} is no directory: nothing is mounted there")
+        if os.path.realpath(mount) != mount or not os.path.isdir(mount):
+            raise Failed(f"{mount} is no directory, or lies behind a link: nothing is mounted there")
         if work.mount and os.listdir(mount):
             raise Failed(
                 f"{mount} has files that the mount would hide: {', '.join(os.listdir(mount)[:3])}. Move them away"

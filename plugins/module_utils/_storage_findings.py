@@ -92,18 +92,19 @@ def of_directories(undone: t.Sequence[str], quotas: t.Sequence[str]) -> t.Iterat
         )
 
 
-def of_smart(name: str, rc: int, told: str) -> Finding:
+def of_smart(key: str, path: str, rc: int, told: str) -> Finding:
     """What ``smartctl --health --json`` says of a disk. Virtual disks and many USB bridges have no SMART."""
-    remedy = f"copy the data away and replace the disk; `smartctl -x {name}` tells more"
+    what, name = f"smart_{key}", f"{path} ({key})"
     try:
         answer = json.loads(told)
     except ValueError:
-        return finding("smart", "skip", f"{name}: smartctl gave no answer ({rc})", "install smartmontools")
+        return finding(what, "skip", f"{name}: smartctl gave no answer ({rc})", "install smartmontools")
     passed = (answer.get("smart_status") or {}).get("passed")
     if passed is None:
         return finding(
-            "smart", "skip", f"{name} tells nothing by SMART", "look whether a USB bridge or a RAID controller hides it"
+            what, "skip", f"{name} tells nothing by SMART", "look whether a USB bridge or a RAID controller hides it"
         )
+    remedy = f"copy the data away and replace the disk; `smartctl -x {path}` tells more"
     return finding(
-        "smart", "pass" if passed else "fail", f"{name}: SMART health {'passed' if passed else 'FAILED'}", remedy
+        what, "pass" if passed else "fail", f"{name}: SMART health {'passed' if passed else 'FAILED'}", remedy
     )

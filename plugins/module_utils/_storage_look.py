@@ -113,16 +113,39 @@ def mounts(run: Run) -> dict[str, Mounted]:
 
 
 def point(run: Run, path: str) -> Point:
-    """The directory to mount at, below what is mounted there."""
+    """The directory to mount at, below what is mounted there.
+
+    What lies behind a link would be mounted under another name, and by systemd not at all.
+    """
+    if os.path.realpath(path) != path:
+        return Point(exists=True, directory=False)
     if not os.path.lexists(path):
         return Point()
-    if os.path.islink(path) or not os.path.isdir(path):
+    if not os.path.isdir(path):
         return Point(exists=True, directory=False)
     script = f'{UNCOVER}ls -A "$1" | head -n 4; echo; lsattr -d "$1"'
     _rc, told, _err = run([*BELOW, script, "sh", path])
     names, _empty, flags = told.rpartition("\n\n") if "\n\n" in told else ("", "", told.lstrip("\n"))
     immutable = "i" in flags.split()[0] if flags.strip() else None
     return Point(exists=True, names=tuple(names.split("\n")) if names else (), immutable=immutable)
+
+
+def holds_files(run: Run, device: Device) -> bool:
+    """Whether there are files on it: somebody has mounted what an unfinished run of ours had made. Nothing is written, no log replayed."""
+    kind = device.content.kind
+    if kind not in FILE_SYSTEMS:
+        return False
+    without_log = {"ext4": ",noload", "xfs": ",norecovery"}.get(kind, "")
+    script = 'mount --no-mtab --types "$1" --options "ro$2" "$3" /run || exit 0; ls -A /run; cd /; umount /run'
+    _rc, told, _err = run([*BELOW, script, "sh", kind, without_log, device.path])
+    return any(name not in ("", "lost+found") for name in told.split("\n"))
+
+
+def unfinished_with_files(run: Run, disks: t.Iterable[Disk], record: t.Mapping[str, Given]) -> frozenset[str]:
+    """Devices with a file system whose making is on record as not finished, and with files on it."""
+    begun = {given.get("uuid") for given in record.values() if given.get("finished") is False} - {None, ""}
+    devices = [device for disk in disks for device in (disk, *disk.partitions) if device.content.uuid in begun]
+    return frozenset(device.path for device in devices if not device.mounts and holds_files(run, device))
 
 
 def features(run: Run, path: str) -> frozenset[str]:
@@ -155,4 +178,5 @@ def facts(run: Run, entries: t.Sequence[Entry], record: t.Mapping[str, Given]) -
         record=record,
         features={path: features(run, path) for path in ext4} if quotas else {},
         kernel=kernel_options() if quotas else {},
+        filled=unfinished_with_files(run, found, record),
     )

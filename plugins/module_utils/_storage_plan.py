@@ -67,6 +67,8 @@ class Facts:
     # Features of ext4, by device; what the kernel is built with, where it tells.
     features: t.Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
     kernel: t.Mapping[str, bool] = dataclasses.field(default_factory=dict)
+    # Devices whose making is on record as not finished, and that have files all the same.
+    filled: t.Collection[str] = ()
 
 
 @dataclasses.dataclass
@@ -184,6 +186,13 @@ def judge(work: Work, facts: Facts, confirmed: t.Collection[str], new_id: t.Call
         )
         return
     if left_unfinished(entry, disk, content, known):
+        if target and target.path in facts.filled:
+            yield refusal(
+                "storage_disks",
+                f"has {target.path} ({work.key}), whose file system a run of ours did not finish, and which has files all the same",
+                "somebody has mounted it by hand: copy the files away, and wipe it (`wipefs --all`)",
+            )
+            return
         # The same ids once more: a run that was cut short here has them on record.
         work.device = target.path if target else ""
         work.table, work.make = entry.partition and not disk.partitions, True
@@ -195,23 +204,30 @@ def judge(work: Work, facts: Facts, confirmed: t.Collection[str], new_id: t.Call
         work.given.update(uuid=content.uuid, finished=True)
         work.given.setdefault("size", disk.size)
         yield from _in_use_elsewhere(work, target)
+        yield from _copied(work, target, facts)
         return
     if disk.content.empty and not disk.partitions:
         work.table, work.make = entry.partition, True
-    elif entry.wipe and disk.key in confirmed:
+    elif entry.wipe and (own_uuid(disk, known) or disk.key) in confirmed:
         work.wipe, work.table, work.make = True, entry.partition, True
     else:
-        yield _holds_data(work, content, known, confirmed)
+        yield _holds_data(work, known, confirmed)
         return
     yield from writing(work, facts)
     ids = {"table": new_id() if entry.partition else "", "part": new_id(), "uuid": uuid_for(entry.fs, new_id)}
     work.given = {**ids, "size": disk.size, "finished": False, "made": known.get("made", [])}
 
 
+def own_uuid(disk: Disk, known: Given) -> str:
+    """The id of the file system on record, where the disk still has it: a wipe that was confirmed for what was there before spares it."""
+    found = {device.content.uuid for device in (disk, *disk.partitions)}
+    return str(known["uuid"]) if known.get("uuid") in found else ""
+
+
 def left_unfinished(entry: Entry, disk: Disk, content: Content | None, known: Given) -> bool:
     """Whether this is what a run of ours left that was cut short: its table or its file system by their ids, and nothing of others.
 
-    As long as a file system is on record as not finished, nothing was ever mounted from it.
+    As long as a file system is on record as not finished, the role has mounted nothing from it; what somebody else has, ``filled`` tells.
     """
     if not known.get("uuid") or known.get("finished", True):
         return False
@@ -220,7 +236,11 @@ def left_unfinished(entry: Entry, disk: Disk, content: Content | None, known: Gi
     bare = content is None or not (content.kind or content.table or content.signatures)
     if entry.partition:
         return (
-            bare and len(disk.partitions) < 2 and bool(known.get("table")) and disk.content.table_id == known["table"]
+            not disk.content.kind
+            and bare
+            and len(disk.partitions) < 2
+            and bool(known.get("table"))
+            and disk.content.table_id == known["table"]
         )
     return bare and not disk.partitions and not known.get("table")
 
@@ -267,15 +287,32 @@ def _in_use_elsewhere(work: Work, target: Device) -> t.Iterator[Refusal]:
         )
 
 
-def _holds_data(work: Work, content: Content | None, known: Given, confirmed: t.Collection[str]) -> Refusal:
+def _copied(work: Work, target: Device, facts: Facts) -> t.Iterator[Refusal]:
+    # The disks of one Btrfs have one id.
+    uuid = target.content.uuid
+    devices = [device for disk in facts.disks for device in (disk, *disk.partitions) if device.path != target.path]
+    twins = [device.path for device in devices if uuid in (device.uuid, device.content.uuid)]
+    if twins and work.entry.fs != "btrfs":
+        yield refusal(
+            "storage_disks",
+            f"mounts {target.path} ({work.key}) by UUID={uuid}, which {', '.join(twins)} has as well: a boot may mount either",
+            "take the copy out of the machine, or give one of them another id while it is not mounted (`tune2fs -U random`, "
+            "`xfs_admin -U generate`)",
+        )
+
+
+def _holds_data(work: Work, known: Given, confirmed: t.Collection[str]) -> Refusal:
     entry, disk = work.entry, work.disk
     name, asked = f"{disk.path} ({work.key})", f"{entry.fs} labelled {entry.label!r}"
     layout = "in one partition" if entry.partition else "on the whole disk"
-    if content and content.uuid and content.uuid == known.get("uuid"):
+    own = own_uuid(disk, known)
+    if own:
+        there = next(one.content for one in (disk, *disk.partitions) if one.content.uuid == own)
         return refusal(
             "storage_disks",
-            f"asks for {asked} on {name}, where a file system of this role is: {content_words(content)}",
-            "say what is there: `e2label` and its like change a label, and another file system means to copy the data away",
+            f"asks for {asked} {layout} of {name}, where a file system of this role is: {content_words(there)}",
+            "say what is there: `e2label` and its like change a label, and another file system means to copy the data away; to lose all "
+            f"of it, set `wipe: true` and name this very file system: storage_confirm_wipe: [{own}]",
         )
     repeat = f"repeat the serial: storage_confirm_wipe: [{disk.key}]"
     remedy = f"say what is there if its data is to be used; to lose all of it, set `wipe: true` and {repeat}"
@@ -309,8 +346,8 @@ def mounting(work: Work, facts: Facts, mounts: t.Collection[str]) -> t.Iterator[
         if point.exists and not point.directory:
             yield refusal(
                 "storage_disks",
-                f"mounts {work.key} at {entry.mount}, which is no directory",
-                "choose another `mount`; a link is not followed",
+                f"mounts {work.key} at {entry.mount}, which is no directory, or lies behind a link",
+                "choose another `mount`, or name the path that the link leads to",
             )
         if point.names:
             some = ", ".join(point.names[:3])
@@ -366,7 +403,7 @@ def _quota(work: Work, facts: Facts) -> t.Iterator[Refusal]:
 def plan(entries: t.Sequence[Entry], confirm: t.Sequence[str], facts: Facts, new_id: t.Callable[[], str]) -> Plan:
     """What has to be done to all disks.
 
-    :param confirm: serials whose disks may be wiped.
+    :param confirm: serials whose disks may be wiped, and ids of file systems of this role.
     :param new_id: gives a new random UUID in small letters.
     """
     made = Plan(fstab=facts.fstab)
@@ -393,7 +430,8 @@ def plan(entries: t.Sequence[Entry], confirm: t.Sequence[str], facts: Facts, new
         made.requirements.append(
             refusal("storage_disks", f"names one disk more than once ({path}): {names}", "keep one entry")
         )
-    unknown = sorted(set(confirm) - {work.disk.key for work in made.works})
+    uuids = {own_uuid(work.disk, facts.record.get(work.key, {})) for work in made.works}
+    unknown = sorted(set(confirm) - {work.disk.key for work in made.works} - uuids)
     if unknown:
         made.requirements.append(
             refusal(

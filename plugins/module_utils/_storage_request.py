@@ -100,7 +100,7 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Directory:
-    """``quota`` in bytes, 0 for none; ``acl``: entries of the default list beside what follows from the mode."""
+    """``quota`` in bytes, 0 for none; ``acl``: entries of the default list beside what follows from the mode, where that is ``shared``."""
 
     path: str
     owner: str = "root"
@@ -108,10 +108,7 @@ class Directory:
     mode: int = 0o755
     acl: tuple[str, ...] = ()
     quota: int = 0
-
-    @property
-    def shared(self) -> bool:
-        return bool(self.mode & 0o2000)
+    shared: bool = False
 
 
 def refusal(variable: str, problem: str, remedy: str) -> Refusal:
@@ -132,8 +129,9 @@ def parse_size(text: str) -> int:
     return int(found[1]) * base ** (" KMGTP".index(found[2]) if found[2] else 0)
 
 
-def parse_mode(text: str) -> int:
-    return int(text, 8) if re.fullmatch(r"[0-7]{3,4}", text) else -1
+def parse_mode(value: t.Any) -> int:
+    """The mode, or -1. YAML makes another number of one without quotes."""
+    return int(value, 8) if isinstance(value, str) and re.fullmatch(r"[0-7]{3,4}", value) else -1
 
 
 def options(entry: t.Mapping[str, t.Any], quota: bool) -> tuple[str, ...]:
@@ -144,7 +142,7 @@ def options(entry: t.Mapping[str, t.Any], quota: bool) -> tuple[str, ...]:
         word
         for word in ALWAYS
         if not any(
-            other in opposite.get(word, ()) or (other.split("=")[0] == word.split("=")[0] and other != word)
+            other in opposite.get(word, ()) or (other.partition("=")[0] == word.partition("=")[0] and other != word)
             for other in own
         )
     ]
@@ -157,7 +155,7 @@ def read_entries(given: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[Entry],
     for row in given:
         role = row.get("role") or ""
         mount = normal(row.get("mount") or ROLES.get(role, ""))
-        quota, mode = bool(row.get("quota")), str(row.get("mode") or "")
+        quota, mode = bool(row.get("quota")), row.get("mode")
         entry = Entry(
             id=re.sub(r"^/dev/disk/by-id/", "", row.get("id") or ""),
             serial=(row.get("serial") or "").strip(),
@@ -168,7 +166,7 @@ def read_entries(given: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[Entry],
             options=options(row, quota),
             owner=row.get("owner") or "",
             group=row.get("group") or "",
-            mode=parse_mode(mode) if mode else -1,
+            mode=parse_mode(mode),
             wipe=bool(row.get("wipe")),
             quota=quota,
         )
@@ -192,7 +190,7 @@ def read_entries(given: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[Entry],
     return sorted(entries, key=lambda entry: (entry.mount.count("/"), entry.mount)), refused
 
 
-def _wrong(entry: Entry, mode: str) -> t.Iterator[tuple[str, str]]:
+def _wrong(entry: Entry, mode: t.Any) -> t.Iterator[tuple[str, str]]:
     if bool(entry.id) == bool(entry.serial):
         yield (
             "which is named by both `id` and `serial`, or by neither",
@@ -218,11 +216,11 @@ def _wrong(entry: Entry, mode: str) -> t.Iterator[tuple[str, str]]:
         )
     if any(re.search(r"\s|^$|#", word) for word in entry.options):
         yield "with a mount option that is empty or has a space", "name one option for each element of `options`"
-    if mode and entry.mode < 0:
+    if mode is not None and entry.mode < 0:
         yield f"with the mode {mode!r}", 'write it as "0755", in quotes'
     if entry.quota and not kind.quota:
         yield f"with quotas, which {entry.fs} has not by directory", "choose ext4 or xfs"
-    if not kind.unix and (entry.owner or entry.group or mode):
+    if not kind.unix and (entry.owner or entry.group or mode is not None):
         yield (
             f"with an owner, a group or a mode, which {entry.fs} does not keep",
             "use the options uid=, gid= and umask=",
@@ -245,7 +243,7 @@ def read_directories(
     refused: list[Refusal] = []
     found: dict[str, Directory] = {}
     for row in given:
-        path, mode, quota = normal(row["path"]), str(row.get("mode") or "0755"), row.get("quota") or "0"
+        path, mode, quota = normal(row["path"]), row.get("mode", "0755"), row.get("quota") or "0"
         wrong = [
             (parse_mode(mode) < 0, f"with the mode {mode!r}", 'write it as "0755", in quotes'),
             (parse_size(quota) < 0, f"with the quota {quota!r}", "write it as 500G or 2T"),
@@ -264,6 +262,7 @@ def read_directories(
             bits,
             tuple(row.get("default_acl") or ()),
             parse_size(quota),
+            bool(row.get("setgid")),
         )
     for name, value in sorted(environment.items()):
         path = normal(value)

@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+import builtins
+import contextlib
 import os
 
 _LINK_LIMIT = 40
@@ -56,3 +58,25 @@ class Tree:
                 break
             path = os.path.normpath(os.path.join(os.path.dirname(path), target))
         return path
+
+    def replace(self, path: str, content: builtins.bytes | None) -> None:
+        """Put a whole file in place, which everybody may read: who reads it meanwhile has the old one.
+
+        With None the file goes, and its directory as well where that is the collection's own and has nothing else.
+        """
+        place = self.at(path)
+        folder = os.path.dirname(place)
+        if content is None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(place)
+            if os.path.basename(folder).startswith("rigwright"):
+                with contextlib.suppress(OSError):
+                    os.rmdir(folder)
+            return
+        os.makedirs(folder, exist_ok=True)
+        with open(f"{place}.new", "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(f"{place}.new", 0o644)
+        os.replace(f"{place}.new", place)

@@ -62,7 +62,7 @@ def fault(section: str, name: str, value: str) -> str:
         return f"the section {section!r} is no name"
     if not _WORD.fullmatch(name):
         return f"the option {name!r} of {section} is no name"
-    if "\n" in value or "\r" in value or "\0" in value:
+    if "\0" in value or len(f"{value}.".splitlines()) > 1:
         return f"{name} of {section} has a line break"
     if "#" in value or ";" in value:
         return f"{name} of {section} has a # or ;, at which xrdp stops reading the line"

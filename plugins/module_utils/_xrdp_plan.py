@@ -67,7 +67,8 @@ class Seen:
 
     ``packages`` are installed, by version. ``packaged`` are xrdp's files as its package brought them, empty where there is none.
     ``users`` tells of those who are named or in the group what their password is: ``set``, ``none``, ``empty``, ``root`` (a user with
-    root's number) or ``missing``. ``members`` is None without the group. ``x_sessions`` and ``wayland_sessions`` are the names of the
+    root's number) or ``missing``. ``members`` is None without the group; ``primary_members`` have it as their own, and are let in as well.
+    ``x_sessions`` and ``wayland_sessions`` are the names of the
     files by which display managers offer desktops, ``manager`` the program that x-session-manager is. ``console`` are users with a
     graphical session at the machine itself, ``running`` tells of xrdp-sesman. ``record`` is what an earlier run noted, ``managed``
     whether one has left anything here.
@@ -77,6 +78,7 @@ class Seen:
     packaged: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     users: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     members: t.Sequence[str] | None = None
+    primary_members: t.Sequence[str] = ()
     former_members: t.Sequence[str] | None = None
     x_sessions: t.Collection[str] = ()
     wayland_sessions: t.Collection[str] = ()
@@ -142,7 +144,9 @@ def gnome_has_x11(params: Params, seen: Seen) -> bool:
 
 
 def command(params: Params, decision: Decision) -> str:
-    """What starts the desktop, empty for what the host has chosen by itself."""
+    """What starts the desktop, empty for what the host starts by itself: that is also the one that was just installed on a bare host."""
+    if params["desktop"] == "auto":
+        return ""
     return t.cast(str, params["desktops"].get(decision.desktop, {}).get("command", ""))
 
 
@@ -348,6 +352,11 @@ def requirements(params: Params, seen: Seen, decision: Decision) -> list[Fault]:
     ]
 
 
+def gnome_requirements(params: Params, seen: Seen) -> list[Fault]:
+    """Those that count as well where GNOME serves its own desktop."""
+    return [*request.faults(params), *_certificate_faults(params, seen)]
+
+
 def _absence_faults(params: Params, seen: Seen) -> list[Fault]:
     if not (seen.managed and open_sessions(seen)) or params["allow_disruption"]:
         return []
@@ -382,6 +391,13 @@ def _user_faults(params: Params, seen: Seen) -> t.Iterator[Fault]:
     if missing and not seen.check_mode:
         yield fault(
             "xrdp_users", f"names no user of this host: {', '.join(missing)}", "make them first, or correct the name"
+        )
+    joining = sorted({*params["users"]} - {*(seen.members or ()), *seen.primary_members})
+    if joining and params["allowed_group"] in request.GRANTING:
+        yield fault(
+            "xrdp_allowed_group",
+            f"is {params['allowed_group']}, which would give {', '.join(joining)} more than a desktop",
+            "name a group of its own, such as xrdp-users, or leave xrdp_users empty: its members may log in anyway",
         )
     if named["root"]:
         yield fault(
@@ -430,6 +446,12 @@ def findings(params: Params, seen: Seen, decision: Decision) -> list[dict[str, s
     return found
 
 
+def gnome_findings(params: Params, seen: Seen, decision: Decision) -> list[dict[str, str]]:
+    """Those that count as well where GNOME serves its own desktop."""
+    found = [_finding("backend", "pass", f"{decision.backend}: {decision.reason}")]
+    return found + ([_certificate_finding(params, seen.certificate)] if seen.certificate else [])
+
+
 def _finding(name: str, status: str, evidence: str, remedy: str = "") -> dict[str, str]:
     return {"id": f"xrdp.{name}", "status": status, "evidence": evidence, "remedy": remedy}
 
@@ -437,7 +459,8 @@ def _finding(name: str, status: str, evidence: str, remedy: str = "") -> dict[st
 def allowed(params: Params, seen: Seen) -> list[str]:
     """Who is in the group when the role has done its work."""
     changed = {group["name"]: group for group in groups(params, seen)}.get(params["allowed_group"])
-    return sorted(changed["members"] if changed else seen.members or ())
+    listed = changed.get("members", ()) if changed else seen.members or ()
+    return sorted({*listed, *seen.primary_members})
 
 
 def _user_finding(params: Params, seen: Seen) -> dict[str, str]:

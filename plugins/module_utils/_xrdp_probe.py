@@ -20,8 +20,8 @@ import struct
 import typing as t
 import warnings
 
-# What a client asks for: RDP's own security, which no certificate protects, or TLS.
-PLAIN, TLS = 0, 1
+# What a client asks for: RDP's own security, which no certificate protects, TLS, or TLS with authentication in advance (NLA).
+PLAIN, TLS, NLA = 0, 1, 2
 # The type of the answer, and of a refusal its reason.
 RESPONSE, FAILURE = 2, 3
 REASONS = {
@@ -55,7 +55,7 @@ def parse(packet: bytes) -> Answer:
             return Answer(PLAIN, "RDP's own security")
         kind, (value,) = packet[11], struct.unpack("<I", packet[15:19])
         if kind == RESPONSE:
-            return Answer(value, {PLAIN: "RDP's own security", TLS: "TLS"}.get(value, f"security {value}"))
+            return Answer(value, {PLAIN: "RDP's own security", TLS: "TLS", NLA: "NLA"}.get(value, f"security {value}"))
         if kind == FAILURE:
             return Answer(-1, REASONS.get(value, f"refused for reason {value}"))
     return Answer(-1, "no RDP server answers" if packet else "it hangs up")
@@ -81,13 +81,22 @@ def negotiate(address: str, port: int, security: int) -> Answer:
         return Answer(-1, f"nobody answers: {error.strerror or error}")
 
 
-def certificate(address: str, port: int) -> str:
+def connects(address: str, port: int) -> bool:
+    """Whether a connection comes about, whatever is said then."""
+    try:
+        with socket.create_connection((address, port), PATIENCE):
+            return True
+    except OSError:
+        return False
+
+
+def certificate(address: str, port: int, security: int = TLS) -> str:
     """SHA-256 of the certificate that a server shows, as ``openssl`` writes it; empty when there is no TLS."""
     # Who signed it is not the question, but whether it is this very one.
     context = _context()
     try:
-        with negotiated(address, port, TLS) as (peer, answer):
-            if answer.security != TLS:
+        with negotiated(address, port, security) as (peer, answer):
+            if answer.security != security:
                 return ""
             with context.wrap_socket(peer) as shown:
                 digest = hashlib.sha256(shown.getpeercert(binary_form=True) or b"").hexdigest().upper()

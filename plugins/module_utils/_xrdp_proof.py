@@ -8,11 +8,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import time
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils import _xrdp_gnome as xrdp_gnome
 from ansible_collections.rigwright.workstation.plugins.module_utils import _xrdp_probe as probe
 
+T = t.TypeVar("T")
+
 DOOR = "127.0.0.1"
+# For documentation, and nowhere (RFC 5737).
+ELSEWHERE = "192.0.2.1"
 
 
 class Answers(t.NamedTuple):
@@ -32,6 +40,42 @@ def ask(port: int) -> Answers:
         probe.certificate(DOOR, port),
         probe.speaks_old_tls(DOOR, port),
     )
+
+
+def ask_gnome(port: int) -> xrdp_gnome.Answers:
+    """The same at GNOME's own door. A client says that it can do TLS and NLA; the server takes the latter."""
+    address = own_address()
+    return xrdp_gnome.Answers(
+        patiently(lambda: probe.negotiate(DOOR, port, probe.PLAIN).said, is_word),
+        patiently(lambda: probe.negotiate(DOOR, port, probe.TLS).said, is_word),
+        patiently(lambda: probe.negotiate(DOOR, port, probe.NLA).security, {probe.NLA}.__contains__) == probe.NLA,
+        patiently(lambda: probe.certificate(DOOR, port, probe.NLA), bool),
+        address,
+        bool(address) and probe.connects(address, port),
+    )
+
+
+def is_word(said: str) -> bool:
+    """Whether it is an answer at all."""
+    return not said.startswith("nobody answers") and said != "it hangs up"
+
+
+def patiently(ask_once: t.Callable[[], T], is_answer: t.Callable[[T], bool], pause: float = 1.0) -> T:
+    """The daemon hangs up on who knocks again before it is done with his last call, as a protection against floods."""
+    for _attempt in range(5):
+        answer = ask_once()
+        if is_answer(answer):
+            break
+        time.sleep(pause)
+    return answer
+
+
+def own_address() -> str:
+    """An address by which others know this host. To take one, no packet is sent."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as door:
+        door.connect((ELSEWHERE, 9))
+        return str(door.getsockname()[0])
+    return ""
 
 
 def findings(answers: Answers, deployed: str, in_force: t.Mapping[str, bool]) -> list[dict[str, str]]:

@@ -25,6 +25,8 @@ Fault = dict[str, t.Any]
 RENEW_DAYS = 30
 # sesman of 0.9 listens there for xrdp.
 SESMAN_PORT = 3350
+# Groups of Debian and Ubuntu that give their members root's rights, or what comes to the same.
+GRANTING = ("adm", "admin", "disk", "docker", "kmem", "libvirt", "lxd", "shadow", "staff", "sudo", "wheel")
 NAME = re.compile(r"[a-z_][a-z0-9_.-]*\$?")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -207,6 +207,7 @@ class Reader:
             in_force=self.loader.in_force() if self.installed else [],
             unconfirmed=self.tree.exists(load.UNCONFIRMED),
             program_is_current=self.tree.bytes(load.PROGRAM) == _boot_program.bundle(load.ENTRY),
+            confirmed_is_current=self.tree.text(load.CONFIRMED) in ("", text),
             units_are_up=all(
                 units[name]["ActiveState"] == "active"
                 and units[name]["UnitFileState"] == "enabled"

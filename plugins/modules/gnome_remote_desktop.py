@@ -31,7 +31,7 @@ attributes:
 options:
   state:
     description:
-      - V(absent) disables RDP and clears the credential, so that nobody gets in and no secret is left.
+      - V(absent) disables RDP, clears the credential and forgets all settings, as of a daemon that was never told anything.
     type: str
     choices: [present, absent]
     default: present
@@ -59,7 +59,7 @@ options:
       - Without a TPM the daemon keeps it as it is, in a file that its own account alone can read.
     type: str
 requirements:
-  - GNOME Remote Desktop 46 or later, with C(grdctl).
+  - GNOME Remote Desktop 47 or later, with C(grdctl). That of 46 takes a password as an argument alone, and is refused by its own words.
 notes:
   - The daemon reads O(port), O(user) and O(password) when it starts. Until C(gnome-remote-desktop.service) is restarted it goes on at
     the old port and accepts the old password.
@@ -115,80 +115,22 @@ sessions:
 """
 
 import dataclasses
-import pwd
-import shutil
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gnome_remote_desktop as remote
+from ansible_collections.rigwright.workstation.plugins.module_utils import _grdctl
+from ansible_collections.rigwright.workstation.plugins.module_utils._grdctl import Grdctl, GrdctlError
 
 NONE = remote.Settings(enabled=False)
-NOWHERE = "install the package gnome-remote-desktop, 46 or later"
-SESSION = ("Name", "Remote", "Service", "Type", "Class")
 
 
-class GrdctlError(Exception):
-    """What went wrong, and what to do."""
-
-
-class Grdctl:
-    """The program, run as the daemon's account."""
-
-    def __init__(self, module: AnsibleModule, home: str) -> None:
-        self.module = module
-        self.home = home
-
-    def run(self, *words: str, data: str | None = None) -> str:
-        rc, out, err = self.module.run_command(
-            remote.as_account(self.home, "grdctl", *words), data=data, binary_data=True
-        )
-        if rc:
-            # Of stdout nothing: it may be the status, with the password.
-            said = err.strip() or "nothing"
-            raise GrdctlError(
-                f"`grdctl {' '.join(words)}` as {remote.ACCOUNT} ended with {rc} and said: {said}. "
-                "See `journalctl -u polkit -u gnome-remote-desktop`, then run again."
-            )
-        return str(out)
-
-    def settings(self) -> remote.Settings:
-        try:
-            return remote.parse_status(self.run("status", "--show-credentials"))
-        except ValueError as error:
-            raise GrdctlError(f"the answer of `grdctl status` was not understood ({error}): {NOWHERE}") from None
-
-    def reads(self, path: str) -> bool:
-        rc, _out, _err = self.module.run_command(remote.as_account(self.home, "test", "-f", path, "-a", "-r", path))
-        return bool(rc == 0)
-
-
-def find_home() -> str | None:
-    """The home of the daemon's account; None where GNOME Remote Desktop is not installed."""
-    try:
-        home = pwd.getpwnam(remote.ACCOUNT).pw_dir
-    except KeyError:
-        return None
-    return home if shutil.which("grdctl") else None
-
-
-def read_sessions(module: AnsibleModule) -> list[str]:
-    rc, listed, _err = module.run_command(["loginctl", "list-sessions", "--no-legend"])
-    ids = [line.split()[0] for line in listed.splitlines() if line.strip()]
-    if rc or not ids:
-        return []
-    # A session may end in between: loginctl then says no more than the others.
-    _rc, shown, _err = module.run_command(
-        ["loginctl", "show-session", *(f"--property={name}" for name in SESSION), *ids]
-    )
-    return remote.parse_sessions(shown)
-
-
-def result(commands: t.Sequence[remote.Command], before: remote.Settings, after: remote.Settings) -> dict[str, t.Any]:
+def result(changes: list[str], before: remote.Settings, after: remote.Settings) -> dict[str, t.Any]:
     settings = dataclasses.asdict(after)
     del settings["password"]
     return {
-        "changed": bool(commands),
-        "changes": [command.change for command in commands],
+        "changed": bool(changes),
+        "changes": changes,
         "settings": settings,
         "diff": {"before": remote.shown(before), "after": remote.shown(after)},
     }
@@ -197,31 +139,47 @@ def result(commands: t.Sequence[remote.Command], before: remote.Settings, after:
 def configure(module: AnsibleModule, grdctl: Grdctl, wanted: remote.Settings) -> dict[str, t.Any]:
     """:raises GrdctlError: it cannot be done, or was not."""
     found = grdctl.settings()
-    absent = module.params["state"] == "absent"
-    if absent:
-        wanted = remote.Settings(enabled=False)
     differ = remote.differences(found, wanted)
     for name in ("certificate", "key"):
         path = getattr(wanted, name)
         if name in differ and not module.check_mode and not grdctl.reads(path):
             raise GrdctlError(
-                f"`{name}` is {path}, which is no file that {remote.ACCOUNT} can read: put it there, with this group and mode 0640."
+                f"`{name}` is {path}, which is no file that {remote.ACCOUNT} can read: "
+                "put it there, with this group and mode 0640."
             )
-    commands = remote.plan_absent(found) if absent else remote.plan(found, wanted)
+    commands = remote.plan(found, wanted)
     after = dataclasses.replace(found, **{name: getattr(wanted, name) for name in differ})
-    if absent:
-        after = dataclasses.replace(after, user=None, password=None)
     if commands and not module.check_mode:
         for command in commands:
-            grdctl.run(*command.words, data=command.data)
+            grdctl.call(*command.words, data=command.data)
+        lost = remote.differences(grdctl.settings(), after)
+        if lost:
+            raise not_kept(grdctl, lost)
+    return result([command.change for command in commands], found, after)
+
+
+def remove(module: AnsibleModule, grdctl: Grdctl) -> dict[str, t.Any]:
+    """:raises GrdctlError: it cannot be done, or was not."""
+    found = grdctl.settings()
+    commands = remote.plan_absent(found)
+    told = remote.is_told(found)
+    changes = [command.change for command in commands] + (["settings forgotten"] if told else [])
+    if changes and not module.check_mode:
+        for command in commands:
+            grdctl.call(*command.words)
+        # Also what `disable` has written.
+        grdctl.forget()
         kept = grdctl.settings()
-        lost = remote.differences(kept, after)
-        if lost or (absent and remote.plan_absent(kept)):
-            raise GrdctlError(
-                f"grdctl did not keep {', '.join(lost) or 'what it was told'}: "
-                f"see that {remote.ACCOUNT} can write /etc/{remote.ACCOUNT} and its home {grdctl.home}, then run again."
-            )
-    return result(commands, found, after)
+        if kept != remote.defaults():
+            raise not_kept(grdctl, ["what it was told"])
+    return result(changes, found, remote.defaults() if changes else found)
+
+
+def not_kept(grdctl: Grdctl, what: list[str]) -> GrdctlError:
+    return GrdctlError(
+        f"grdctl did not keep {', '.join(what)}: "
+        f"see that {remote.ACCOUNT} can write /etc/{remote.ACCOUNT} and its home {grdctl.home}, then run again."
+    )
 
 
 def main() -> None:
@@ -242,18 +200,18 @@ def main() -> None:
     faults = [] if absent else remote.find_faults(wanted)
     if faults:
         module.fail_json(msg="; ".join(faults) + ". Nothing was changed.")
-    home = find_home()
-    if home is None and not absent and not module.check_mode:
-        module.fail_json(msg=f"GNOME Remote Desktop is not installed: {NOWHERE}. Nothing was changed.")
-    if home is None:
-        commands = [] if absent else remote.plan(NONE, wanted)
-        outcome = result(commands, NONE, NONE if absent else wanted)
+    grdctl = _grdctl.find(module.run_command)
+    if grdctl is None and not absent and not module.check_mode:
+        module.fail_json(msg=f"GNOME Remote Desktop is not installed: {_grdctl.INSTALL}. Nothing was changed.")
+    if grdctl is None:
+        changes = [] if absent else [command.change for command in remote.plan(NONE, wanted)]
+        outcome = result(changes, NONE, NONE if absent else wanted)
     else:
         try:
-            outcome = configure(module, Grdctl(module, home), wanted)
+            outcome = remove(module, grdctl) if absent else configure(module, grdctl, wanted)
         except GrdctlError as error:
             module.fail_json(msg=str(error))
-    module.exit_json(sessions=read_sessions(module) if home else [], **outcome)
+    module.exit_json(sessions=_grdctl.sessions(module.run_command) if grdctl else [], **outcome)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ options:
     required: true
     suboptions:
       path:
-        description: Path of the directory. Links are followed.
+        description: Path of the directory, on which no link lies. Whoever may write above it could have one lead to what is not theirs.
         type: path
         required: true
       owner:
@@ -81,6 +81,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _samba_directories as directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 RECORD = directories.RECORD
 
@@ -94,18 +95,7 @@ def read_record() -> dict[str, directories.Original]:
 
 
 def write_record(record: t.Mapping[str, directories.Original]) -> None:
-    if not record:
-        if os.path.exists(RECORD):
-            os.unlink(RECORD)
-            if not os.listdir(os.path.dirname(RECORD)):
-                os.rmdir(os.path.dirname(RECORD))
-        return
-    os.makedirs(os.path.dirname(RECORD), mode=0o755, exist_ok=True)
-    with open(f"{RECORD}.new", "w", encoding="utf-8") as file:
-        json.dump(directories.dump(record), file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(f"{RECORD}.new", RECORD)
+    Tree().replace(RECORD, json.dumps(directories.dump(record), indent=1).encode() if record else None)
 
 
 def main() -> None:
@@ -135,6 +125,11 @@ def main() -> None:
         wanted = directories.wanted_of(module.params["directories"])
     except KeyError as error:
         module.fail_json(msg=f"`directories`: {error.args[0]}. Make the user or group first. Nothing was changed.")
+    links = [path for path in wanted if os.path.realpath(path) != path]
+    if links:
+        module.fail_json(
+            msg=f"`directories`: a link stands in {', '.join(links)}. Name the path that it leads to. Nothing was changed."
+        )
     found = directories.look(wanted, record)
     plan = directories.plan(found, wanted, record)
     if not module.check_mode:

@@ -21,6 +21,8 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
+    details:
+      - A directory that is missing is no reason to refuse there, as an earlier role may be about to make it.
   diff_mode:
     support: none
     details:
@@ -348,13 +350,13 @@ class Planner:
         mounts = self._mounts()
         windows = self.params["discovery"] == "wsdd" or (self.params["discovery"] == "auto" and bool(self.networks))
         macos = config.macos(self.params) and bool(self.networks)
-        texts = self._texts(mounts, macos)
+        texts = self._texts(mounts)
         # What is wrong by itself is not tried: testparm would only say so again.
         seen = self._look(mounts, "".join(texts) if not wrong else "")
         wrong += samba_plan.host_faults(self.params, seen) if present else []
         known = self._before_on_record()
         before = known or (self._before_now() if present else None)
-        wanted = self._directories(mounts) if present else []
+        wanted = self._directories(mounts, seen.real) if present else []
         return {
             "installed": self.installed,
             "requirements": wrong,
@@ -414,9 +416,9 @@ class Planner:
         }
         return {path: mount for path, mount in found.items() if mount}
 
-    def _texts(self, mounts: t.Mapping[str, str], announced: bool) -> tuple[str, str]:
+    def _texts(self, mounts: t.Mapping[str, str]) -> tuple[str, str]:
         """smb.conf without its first comment and its sockets, and these."""
-        sections = [config.text_of("global", config.global_section(self.params, self.networks, announced))]
+        sections = [config.text_of("global", config.global_section(self.params, self.networks))]
         sections += [
             config.text_of(share["name"], config.share_section(self.params, share, mounts.get(share["path"], "")))
             for share in self.params["shares"]
@@ -430,14 +432,15 @@ class Planner:
             uids=self._uids(),
             groups=self._groups(),
             real={path: os.path.realpath(path) for path in paths},
+            links={path: link for path in paths if (link := host.foreign_link(path))},
             directories=[path for path in paths if os.path.isdir(path)],
             mounts=mounts,
             mounted=[mount for mount in set(mounts.values()) if os.path.ismount(mount)],
             modules=self.host.vfs_modules(MODULES) if self.installed else None,
-            odd_options=self._odd_options() if self.installed else (),
             accounts=self._accounts(),
             record=self._record(users.RECORD) or (),
             connected=self.host.connected(self.params["port"]),
+            check=self.module.check_mode,
             **tried,
         )
 
@@ -455,17 +458,6 @@ class Planner:
             "doors": config.open_doors(config.read_sections(out)),
             "refused": "; ".join(said[-5:]).replace(file.name, "smb.conf") if rc != 0 else "",
         }
-
-    def _odd_options(self) -> list[str]:
-        """Options of VFS modules that the modules do not have in them; testparm lets all of them pass."""
-        odd = []
-        for options in (self.params["global_options"], *(share["options"] for share in self.params["shares"])):
-            for name in options:
-                vfs, colon, option = name.partition(":")
-                words = self.host.vfs_words(MODULES, vfs.strip()) if colon else set()
-                if words and config.canonical(option) not in words:
-                    odd.append(name)
-        return odd
 
     def _accounts(self) -> dict[str, users.Account]:
         if not os.path.exists(PDBEDIT):
@@ -487,10 +479,10 @@ class Planner:
         plan = users.plan(seen.accounts, wanted, seen.record)
         return bool(plan.changes) or list(plan.record) != sorted(seen.record)
 
-    def _directories(self, mounts: t.Mapping[str, str]) -> list[dict[str, t.Any]]:
+    def _directories(self, mounts: t.Mapping[str, str], real: t.Mapping[str, str]) -> list[dict[str, t.Any]]:
         return [
             {
-                "path": share["path"],
+                "path": real[share["path"]],
                 "owner": share["owner"],
                 "group": share["group"],
                 "mode": share["mode"],

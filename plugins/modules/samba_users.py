@@ -92,6 +92,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _samba_users as users
+from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 PDBEDIT = "/usr/bin/pdbedit"
 SMBPASSWD = "/usr/bin/smbpasswd"
@@ -134,18 +135,7 @@ def read_record() -> list[str]:
 
 def write_record(names: t.Iterable[str]) -> None:
     listed = sorted(set(names))
-    if not listed:
-        if os.path.exists(RECORD):
-            os.unlink(RECORD)
-            if not os.listdir(os.path.dirname(RECORD)):
-                os.rmdir(os.path.dirname(RECORD))
-        return
-    os.makedirs(os.path.dirname(RECORD), mode=0o755, exist_ok=True)
-    with open(f"{RECORD}.new", "w", encoding="utf-8") as file:
-        json.dump(listed, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(f"{RECORD}.new", RECORD)
+    Tree().replace(RECORD, json.dumps(listed).encode() if listed else None)
 
 
 class Database:

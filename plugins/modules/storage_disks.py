@@ -14,7 +14,8 @@ description:
   - A disk is written to only when it is empty (no signature, no partition, nothing but zeros in its first and last MiB), or when a wipe
     was asked for at the disk and its serial is repeated in O(confirm_wipe). One that is mounted, swap, or held by LVM, RAID, LUKS, ZFS
     or a program is never written to.
-  - A disk that holds the file system and the label that are asked for is taken with its data, also when O(disks[].wipe) is set.
+  - A disk that holds the file system and the label that are asked for is taken with its data, also when O(disks[].wipe) is set. It is
+    refused where another device has the same UUID.
   - Disks are mounted by UUID, and a missing one stops no boot. A mount point cannot be written to while nothing is mounted there
     (C(chattr +i)).
   - What is about to be made is on record by its ids before the first write, so that a run that was killed is completed by the next one.
@@ -84,7 +85,7 @@ options:
         type: str
       mode:
         description: Mode of it, in quotes.
-        type: str
+        type: raw
       wipe:
         description: Whether what is on the disk may be lost. Does nothing without the serial in O(confirm_wipe).
         type: bool
@@ -94,7 +95,9 @@ options:
         type: bool
         default: false
   confirm_wipe:
-    description: Serials, or ids of disks that tell none, of disks that may be wiped.
+    description:
+      - Serials, or ids of disks that tell none, of disks that may be wiped.
+      - A file system that is on record as made or taken by an earlier run is confirmed by its UUID, and not by the serial of its disk.
     type: list
     elements: str
     default: []
@@ -118,7 +121,7 @@ options:
         default: root
       mode:
         description: Mode, in quotes.
-        type: str
+        type: raw
         default: "0755"
       setgid:
         description:
@@ -146,9 +149,10 @@ options:
     default: {}
   cache:
     description:
-      - A cache of LVM before an LV on a slower disk, where C(mode) is V(lvmcache), with C(vg), C(lv), C(device) in C(/dev/disk/by-id),
-        C(size), C(cache_mode) (V(writethrough), or V(writeback) with C(accept_loss)). The device has to be empty.
-      - Nothing is done here for any other C(mode), and no cache is taken away.
+      - A cache before a slower disk. With the C(mode) V(directory) C(path) is made for the C(group), and RV(cache) is what C(dataset-cache)
+        is to be configured with.
+      - With V(lvmcache) an LV of LVM gets a cache, with C(vg), C(lv), C(device) in C(/dev/disk/by-id), C(size), C(cache_mode)
+        (V(writethrough), or V(writeback) with C(accept_loss)). The device has to be empty. No cache is ever taken away.
     type: dict
     default: {mode: none}
   health:
@@ -211,11 +215,16 @@ packages:
   sample: [xfsprogs]
 host:
   description:
-    - Whether it is a C(container), has disks that smartd can watch (C(smart)), has C(smartctl), and whether its own links enable
-      C(fstrim.timer) (C(trims)).
+    - Whether it is a C(container), has disks that smartd can watch (C(smart)), has C(smartctl), has a cache of datasets (C(evicts)),
+      and whether its own links enable C(fstrim.timer) (C(trims)).
   returned: always
   type: dict
-  sample: {container: false, smart: true, smartctl: true, trims: true}
+  sample: {container: false, smart: true, smartctl: true, evicts: false, trims: true}
+cache:
+  description: The configuration of C(dataset-cache), empty where none is asked for.
+  returned: always
+  type: dict
+  sample: {cache: /data/cache/sets, mount: /data/cache, group: ml, sources: [/data/sets]}
 findings:
   description: What was seen, as M(rigwright.workstation.finding) takes it.
   returned: when O(state=planned)
@@ -236,6 +245,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _lvm_cache as lvm_cache
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_acl as acl
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_apply as apply
+from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_cache as storage_cache
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_directories as directories
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_findings as findings
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_fstab as fstab
@@ -283,6 +293,13 @@ class Storage:
         own = [*roots(self.entries), *asked.get("directories", [])]
         users, environment = asked.get("users", []), asked.get("environment", {})
         self.wanted, wrong = read_directories(own, users, environment, self.entries)
+        cache = asked.get("cache", {})
+        wrong += storage_cache.requirements(cache, self.entries)
+        self.dataset_cache = {} if wrong else storage_cache.configuration(cache, self.entries)
+        if self.dataset_cache and self.dataset_cache["cache"] not in [one.path for one in self.wanted]:
+            self.wanted = sorted(
+                [*self.wanted, storage_cache.directory(cache)], key=lambda one: (one.path.count("/"), one.path)
+            )
         self.record = self.read_record()
         self.facts = look.facts(self.run, self.entries, self.record)
         self.plan = plan(self.entries, asked.get("confirm_wipe", []), self.facts, lambda: str(uuid.uuid4()))
@@ -296,7 +313,7 @@ class Storage:
             *seen,
             *directories.requirements(self.wanted, self.entries, sizes, missing),
         ]
-        self.cache = self.cache_commands(asked.get("cache", {}))
+        self.cache = self.cache_commands(cache)
         self.linked: list[str] = []
         self.states = {} if self.plan.requirements else self.read_directories()
         self.targets = {} if self.plan.requirements else self.target_states()
@@ -448,7 +465,7 @@ class Storage:
                 rc, out, _err = (
                     self.run(["smartctl", "--health", "--json", work.disk.path]) if smartctl() else (127, "", "")
                 )
-                told.append(findings.of_smart(work.disk.path, rc, out))
+                told.append(findings.of_smart(work.key, work.disk.path, rc, out))
         return told
 
 
@@ -464,13 +481,14 @@ def smartctl() -> bool:
     return shutil.which("smartctl", path=PATH) is not None
 
 
-def host_words() -> dict[str, bool]:
-    """What decides about timers and smartd, which systemd does not start in a container."""
-    container = os.path.exists("/run/systemd/container") or os.path.exists("/.dockerenv")
+def host_words(run: look.Run) -> dict[str, bool]:
+    """What decides about timers, which systemd starts in no container, and smartd, which it starts in no virtual machine either."""
+    virtual = run(["systemd-detect-virt", "--quiet"])[0] == 0
     return {
-        "container": container,
-        "smart": not container and any(name.startswith(("sd", "nvme")) for name in os.listdir("/sys/block")),
+        "container": virtual and run(["systemd-detect-virt", "--quiet", "--container"])[0] == 0,
+        "smart": not virtual and any(name.startswith(("sd", "nvme")) for name in os.listdir("/sys/block")),
         "smartctl": smartctl(),
+        "evicts": os.path.exists("/etc/systemd/system/dataset-cache-evict.path"),
         "trims": os.path.lexists("/etc/systemd/system/timers.target.wants/fstrim.timer"),
     }
 
@@ -494,7 +512,7 @@ def main() -> None:
                     "options": {"type": "list", "elements": "str", "default": []},
                     "owner": {"type": "str"},
                     "group": {"type": "str"},
-                    "mode": {"type": "str"},
+                    "mode": {"type": "raw"},
                     "wipe": {"type": "bool", "default": False},
                     "quota": {"type": "bool", "default": False},
                 },
@@ -508,7 +526,7 @@ def main() -> None:
                     "path": {"type": "str", "required": True},
                     "owner": {"type": "str", "default": "root"},
                     "group": {"type": "str", "default": "root"},
-                    "mode": {"type": "str", "default": "0755"},
+                    "mode": {"type": "raw", "default": "0755"},
                     "setgid": {"type": "bool", "default": False},
                     "default_acl": {"type": "list", "elements": "str", "default": []},
                     "quota": {"type": "str", "default": "0"},
@@ -545,7 +563,8 @@ def main() -> None:
         waiting=waiting,
         requirements=storage.plan.requirements,
         packages=storage.packages,
-        host=host_words(),
+        host=host_words(storage.run),
+        cache=storage.dataset_cache,
         diff=difference(storage.facts, storage.plan, changes),
         **({"findings": storage.findings()} if planned else {}),
     )

@@ -67,6 +67,23 @@ options:
     type: list
     elements: str
     default: []
+  gnome_packages:
+    description: Packages that GNOME's own remote desktop needs here.
+    type: list
+    elements: str
+    default: []
+  gnome_login:
+    description: Whether GNOME of this release has a remote login that can be set up without showing its password, as from GNOME 47 on.
+    type: bool
+    default: true
+  machine_user:
+    description: User of the credential that GNOME asks for before its login screen.
+    type: str
+    default: workstation
+  machine_password:
+    description: Password of that credential.
+    type: str
+    default: ""
   port:
     description: TCP port.
     type: int
@@ -241,6 +258,18 @@ sessions:
   type: list
   elements: str
   sample: [alice]
+gnome_configured:
+  description: Whether GNOME's remote login is told what is asked for.
+  returned: always
+  type: bool
+gnome_managed:
+  description: Whether an earlier run has set GNOME's remote login up.
+  returned: always
+  type: bool
+shared_directory:
+  description: Whether the packaged units share a runtime directory, which each of them gives to its own user.
+  returned: always
+  type: bool
 auth_log:
   description: Whether this host has the log file that fail2ban's own jail for ssh reads.
   returned: always
@@ -260,6 +289,7 @@ findings:
 """
 
 import contextlib
+import dataclasses
 import datetime
 import grp
 import hashlib
@@ -271,6 +301,8 @@ import stat
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gnome_remote_desktop, _grdctl
+from ansible_collections.rigwright.workstation.plugins.module_utils import _xrdp_gnome as xrdp_gnome
 from ansible_collections.rigwright.workstation.plugins.module_utils import _xrdp_plan as xrdp_plan
 from ansible_collections.rigwright.workstation.plugins.module_utils import _xrdp_proof as proof
 from ansible_collections.rigwright.workstation.plugins.module_utils._certificate import (
@@ -286,7 +318,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp_sessio
 )
 
 SESSION_MANAGER = "/usr/bin/x-session-manager"
+SESMAN_UNIT = "/usr/lib/systemd/system/xrdp-sesman.service"
 AUTH_LOG = "/var/log/auth.log"
+DISPLAY_MANAGER = "/etc/X11/default-display-manager"
+DEFAULT_TARGET = "/etc/systemd/system/default.target"
 # Where the service does not see what lies there (the drop-in's ProtectHome and PrivateTmp).
 HIDDEN = ("/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/")  # noqa: S108 - to refuse, not to use
 
@@ -317,6 +352,15 @@ def members(name: str) -> list[str] | None:
         return None
 
 
+def primary_members(name: str) -> list[str]:
+    """Users whose own group it is. The group does not list them, and xrdp lets them in."""
+    try:
+        number = grp.getgrnam(name).gr_gid
+    except KeyError:
+        return []
+    return sorted(entry.pw_name for entry in pwd.getpwall() if entry.pw_gid == number)
+
+
 def password_kinds(shadow: str) -> dict[str, str]:
     """Whether users have a password by what stands in /etc/shadow."""
     kinds = {}
@@ -338,13 +382,14 @@ class Host:
     def look(self) -> xrdp_plan.Seen:
         packages = self._packages()
         record = json.loads(read(xrdp_plan.RECORD) or "{}")
-        group = members(self.params["allowed_group"])
+        group, primary = members(self.params["allowed_group"]), primary_members(self.params["allowed_group"])
         processes = self._processes()
         return xrdp_plan.Seen(
             packages=packages,
             packaged={path: self._packaged(path, packages) for path in (xrdp_plan.XRDP_INI, xrdp_plan.SESMAN_INI)},
-            users=self._users({*self.params["users"], *(group or ())}),
+            users=self._users({*self.params["users"], *(group or ()), *primary}),
             members=group,
+            primary_members=primary,
             former_members=members(record["group"]) if record else None,
             x_sessions=names_in("/usr/share/xsessions"),
             wayland_sessions=names_in("/usr/share/wayland-sessions"),
@@ -352,7 +397,6 @@ class Host:
             sessions=find_sessions(processes),
             running=any(process.name == MANAGER for process in processes),
             console=self._console(),
-            certificate=self._own_certificate(),
             record=record,
             managed=bool(self.replaced),
             auth_log=os.path.exists(AUTH_LOG),
@@ -417,7 +461,9 @@ class Host:
         ids = [line.split()[0] for line in out.splitlines() if line.split()]
         if not ids:
             return []
-        shown = [loginctl, "--property=Name,Seat,Type,Class,State", "show-session", *ids]
+        # One option for each: with several in one, loginctl 257 says nothing.
+        wanted = [f"--property={name}" for name in ("Name", "Seat", "Type", "Class", "State")]
+        shown = [loginctl, *wanted, "show-session", *ids]
         _rc, out, _err = self.module.run_command(shown)
         blocks = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in out.split("\n\n")]
         return [
@@ -426,9 +472,30 @@ class Host:
             if block.get("Seat") and block.get("Class") == "user" and block.get("Type") in ("x11", "wayland", "mir")
         ]
 
+    def gnome(self, backend: str) -> xrdp_gnome.Seen:
+        """What GNOME's remote login is told, and whose desktops hang on it. Where it never was the backend, nobody is asked."""
+        managed = xrdp_gnome.DROP_IN in self.replaced
+        if backend != "gnome" and not managed:
+            return xrdp_gnome.Seen()
+        grdctl = _grdctl.find(self.module.run_command)
+        settings = None
+        if grdctl:
+            with contextlib.suppress(_grdctl.GrdctlError):
+                settings = grdctl.settings()
+        target = os.path.basename(os.path.realpath(DEFAULT_TARGET))
+        return xrdp_gnome.Seen(
+            settings=settings,
+            sessions=_grdctl.sessions(self.module.run_command),
+            display_manager=os.path.basename(read(DISPLAY_MANAGER).strip()),
+            boots_to=target if os.path.lexists(DEFAULT_TARGET) else "graphical.target",
+            managed=managed,
+        )
+
     # The user's own certificate
 
-    def _own_certificate(self) -> xrdp_plan.Certificate | None:
+    def own_certificate(self, account: str) -> xrdp_plan.Certificate | None:
+        """``account`` is the one that has to read it."""
+        self.account = account
         params = self.params
         if params["state"] == "absent" or not (params["tls_cert"] or params["tls_cert_content"]):
             return None
@@ -483,10 +550,10 @@ class Host:
         if secret and mode & stat.S_IROTH:
             return f"has a key that every user of this host can read: {path}"
         with contextlib.suppress(KeyError):
-            pwd.getpwnam("xrdp")
-            rc, _out, _err = self.module.run_command(["runuser", "-u", "xrdp", "--", "test", "-r", path])
+            pwd.getpwnam(self.account)
+            rc, _out, _err = self.module.run_command(["runuser", "-u", self.account, "--", "test", "-r", path])
             if rc != 0:
-                return f"cannot be read by the user xrdp: {path} (`chgrp xrdp`, `chmod 640`, and its directories)"
+                return f"cannot be read by the user {self.account}: {path} (`chgrp {self.account}`, `chmod 640`, and its directories)"
         return ""
 
     def fingerprint(self, path: str) -> str:
@@ -518,16 +585,20 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
     host = Host(module)
     seen = host.look()
     decision = xrdp_plan.decide(params, seen)
-    requirements = xrdp_plan.requirements(params, seen, decision)
+    account = "xrdp" if decision.backend == "xrdp" else _gnome_remote_desktop.ACCOUNT
+    seen = dataclasses.replace(seen, certificate=host.own_certificate(account))
+    gnome = host.gnome(decision.backend)
+    if decision.backend == "gnome":
+        return plan_gnome(params, host, seen, gnome, decision)
+    requirements = xrdp_plan.requirements(params, seen, decision) + xrdp_gnome.absence_faults(params, gnome)
     # What is wrong by itself is not built.
     files = [] if requirements else xrdp_plan.files(params, seen, decision)
     contents = {file["path"]: file["content"] for file in files}
     findings = xrdp_plan.findings(params, seen, decision)
-    if params["proof"] and decision.backend == "xrdp":
-        certificate, _key = xrdp_plan.certificate_paths(params)
+    certificate, key = xrdp_plan.certificate_paths(params)
+    if params["proof"]:
         in_force = {path: read(path) == content for path, content in contents.items()}
         findings += proof.findings(proof.ask(params["port"]), host.fingerprint(certificate), in_force)
-    certificate_and_key = xrdp_plan.certificate_paths(params)
     return {
         "managed": seen.managed,
         "backend": decision.backend,
@@ -536,10 +607,56 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
         "missing": xrdp_plan.missing_packages(params, seen, decision),
         "files": files,
         "listener": xrdp_plan.listener(contents.get(xrdp_plan.XRDP_INI, "")),
-        "certificate": list(certificate_and_key),
+        "certificate": [certificate, key],
         "groups": xrdp_plan.groups(params, seen),
         "units": xrdp_plan.units(params, seen, decision),
         "sessions": xrdp_plan.open_sessions(seen),
+        "gnome_configured": False,
+        "gnome_managed": gnome.managed,
+        "shared_directory": "RuntimeDirectory=" in read(SESMAN_UNIT),
+        "auth_log": seen.auth_log,
+        "requirements": requirements,
+        "findings": findings,
+    }
+
+
+def plan_gnome(
+    params: t.Mapping[str, t.Any],
+    host: Host,
+    seen: xrdp_plan.Seen,
+    gnome: xrdp_gnome.Seen,
+    decision: xrdp_plan.Decision,
+) -> dict[str, t.Any]:
+    """The same where GNOME serves its own desktop. What an earlier run has done for xrdp is taken back."""
+    absent = {**params, "state": "absent"}
+    left = bool(seen.record)
+    certificate, key = xrdp_gnome.certificate_paths(params)
+    requirements = xrdp_gnome.absence_faults(params, gnome) if params["state"] == "absent" else []
+    units: list[dict[str, t.Any]] = []
+    if left:
+        requirements = requirements + xrdp_plan.requirements(absent, seen, decision)
+        units += xrdp_plan.units(absent, seen, decision)
+    if params["state"] == "present":
+        requirements = requirements + xrdp_plan.gnome_requirements(params, seen) + xrdp_gnome.faults(params, gnome)
+        units += xrdp_gnome.units(params, gnome)
+    findings = xrdp_plan.gnome_findings(params, seen, decision) + xrdp_gnome.findings(params, gnome)
+    if params["proof"]:
+        findings += xrdp_gnome.proven(params, gnome, proof.ask_gnome(params["port"]), host.fingerprint(certificate))
+    return {
+        "managed": seen.managed,
+        "backend": decision.backend,
+        "desktop": decision.desktop,
+        "command": "",
+        "missing": [package for package in params["gnome_packages"] if package not in seen.packages],
+        "files": [],
+        "listener": [],
+        "certificate": [certificate, key],
+        "groups": xrdp_plan.groups(absent, seen),
+        "units": units,
+        "sessions": list(gnome.sessions),
+        "gnome_configured": xrdp_gnome.configured(params, gnome),
+        "gnome_managed": gnome.managed,
+        "shared_directory": False,
         "auth_log": seen.auth_log,
         "requirements": requirements,
         "findings": findings,
@@ -563,6 +680,10 @@ def main() -> None:
             "gnome_x11": yes,
             "gnome_environment": table,
             "packages": texts_,
+            "gnome_packages": texts_,
+            "gnome_login": yes,
+            "machine_user": {"type": "str", "default": "workstation"},
+            "machine_password": {**text, "no_log": True},
             "port": {"type": "int", "default": 3389},
             "networks": texts_,
             "users": texts_,

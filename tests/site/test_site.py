@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,12 +16,13 @@ from typing import Any
 import pytest
 
 from harness import demo, engine, lab, sandbox
-from harness.clients import Machine
+from harness.clients import Entry, Machine
 from harness.lab import ROOT
 
 # At most so many module runs a role and host when nothing has to change (the issue that founded the collection).
 MODULE_RUNS = 4
 
+CLIENT = ROOT / "harness/rdp_client.sh"
 OLDEST = ROOT / ".venv-core219" / "bin"
 NEWEST = Path(sys.executable).parent
 
@@ -43,6 +45,7 @@ def machine() -> Iterator[Callable[[str], Machine]]:
     sandbox.up(wanted)
     machines = {host.name: Machine(engine.connect(), host) for host in wanted.hosts}
     demo.make_variables(machines["laptop"].public_key())
+    demo.furnish(machines["workstation"], machines["laptop"])
     yield machines.__getitem__
     demo.down(with_images=False)
 
@@ -130,6 +133,31 @@ def test_the_newest_controller_finds_nothing_to_change(site):
 
 def test_the_laptop_logs_in_to_the_workstation_through_the_gateway(machine):
     demo.log_in(machine("laptop"))
+
+
+def test_a_file_goes_to_the_share_through_the_gateway_and_back(machine):
+    machine("workstation").must("findmnt --target /data/sets --noheadings --output TARGET | grep --line-regexp /data")
+    demo.put_file(machine("laptop"))
+
+
+def test_the_laptop_gets_a_desktop_of_the_workstation_through_the_gateway(machine):
+    workstation, laptop = machine("workstation"), machine("laptop")
+    workstation.put({"/home/owner/.xsession": Entry(b"xsetroot -solid steelblue\nexec openbox\n", owner=1000)})
+    workstation.must(f"{demo.INSTALL} x11-xserver-utils", seconds=300)
+    laptop.must(f"{demo.INSTALL} freerdp2-x11 xvfb xauth x11-utils x11-apps imagemagick", seconds=300)
+    laptop.put({"/root/client.sh": Entry(CLIENT.read_bytes(), mode=0o755)})
+
+    # Steelblue, but for what compression changes, covers nearly all of the 800 by 600 pixels.
+    screen = "^ *[1-4][0-9]{5}: .*#4[1-7]8[0-4]B[0-6]"
+    told = laptop.must(
+        f"/root/client.sh 127.0.0.1:{demo.RDP_PORT} owner {demo.password()} /root/desktop.png '{screen}' /sec:tls",
+        seconds=150,
+    )
+
+    assert "the client goes on" in told
+    assert re.search(screen, told, re.MULTILINE), told
+    assert workstation.must("pgrep --euid owner Xorg")
+    workstation.must("loginctl terminate-user owner")
 
 
 def test_every_finding_passes_or_says_why_it_was_skipped(site):

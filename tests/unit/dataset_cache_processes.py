@@ -201,7 +201,7 @@ def end_sleepers() -> None:
 def place() -> Iterator[Place]:
     """On a file system in memory where there is one: flushing a disk that others use takes seconds."""
     memory = Path("/dev/shm")
-    top = tempfile.mkdtemp(dir=memory if os.access(memory, os.W_OK) else None)
+    top = tempfile.mkdtemp(prefix="dataset-cache-", dir=memory if os.access(memory, os.W_OK) else None)
     Path(top).chmod(0o755)
     made = Place(Path(top))
     try:

@@ -72,6 +72,12 @@ def test_a_public_port_is_opened_on_loopback_only(connect, target):
     assert {line.split()[3] for line in target.must("cat /run/6005; rm /run/6005").splitlines()} == {"127.0.0.1:6005"}
 
 
+def test_the_firewall_is_told_what_others_reach(target):
+    declared = target.must("cat /etc/nftables.d/rigwright/frp_server.nft").splitlines()
+    # The public ports are on loopback, so nobody is let in there.
+    assert [line for line in declared if not line.startswith("#")] == ['tcp dport 7000 accept comment "frp_server"']
+
+
 def test_the_server_listens_where_it_says_and_nowhere_else(host):
     sockets = {line.split()[3] for line in host.check_output("ss -Hltnp").splitlines() if "frps" in line}
     assert sockets - {"0.0.0.0:7000", "*:7000"} == {"127.0.0.1:7500"}

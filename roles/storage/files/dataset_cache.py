@@ -59,6 +59,7 @@ BLOCK = 4096
 DEEPEST = 256
 # Two changes within one tick of the kernel's clock (4 to 10 ms) leave the same times behind.
 TICK_NS = 50_000_000
+LOOKS = 20
 POLL_S = 0.1
 SERVICE_S = 120.0
 CACHEDIR_TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Copies of datasets, made by dataset-cache.\n"
@@ -396,6 +397,7 @@ def walk(top: str) -> t.Iterator[Entry]:
                 if len(stack) >= DEEPEST:
                     raise OSError(errno.ENAMETOOLONG, f"deeper than {DEEPEST} folders", path)
                 below = os.open(name, READ | os.O_DIRECTORY, dir_fd=fd)
+                # On the stack before its names are read: whatever fails, it is closed.
                 stack.append((below, path + "/", iter(())))
                 stack[-1] = (below, path + "/", iter(sorted(os.listdir(below), key=os.fsencode)))
     finally:
@@ -438,7 +440,7 @@ def source_failed(path: str, error: OSError) -> Failed:
 
 def look(top: str, keep: bool) -> Seen:
     """Look at a source; with *keep*, remember its entries."""
-    while True:
+    for _attempt in range(LOOKS):
         found, entries = Fingerprint(), []
         try:
             for entry in walk(top):
@@ -451,6 +453,7 @@ def look(top: str, keep: bool) -> Seen:
         if not 0 <= time.time_ns() - found.newest < TICK_NS:
             return Seen(found.hash.hexdigest(), entries)
         time.sleep(TICK_NS / 1e9)
+    raise Failed(Exit.CHANGED, f"{shown(top)} is being written: get it when nothing writes it")
 
 
 def is_inside(path: str, folder: str) -> bool:
@@ -945,7 +948,7 @@ class Cache:
             name,
             source if isinstance(source, str) else "",
             int(number) if re.fullmatch(r"\d{1,18}", number, re.ASCII) else 0,
-            float(used) if re.fullmatch(r"\d{1,18}", used, re.ASCII) else 0.0,
+            float(used) if re.fullmatch(r"\d{1,11}", used, re.ASCII) else 0.0,
             read_small(os.path.join(folder, "pin")) or "",
             sorted(copies, key=lambda copy: -int(copy.name[1:])),
             staging,
@@ -984,10 +987,11 @@ class Cache:
 
     # what is done to a dataset
 
-    def touch(self, name: str, datasets: list[Dataset] | None = None) -> None:
+    def touch(self, name: str) -> None:
         """Record a use, by a number that only grows: the time of day is for people."""
-        numbers = [dataset.number for dataset in datasets] if datasets is not None else self.numbers()
-        write_small(self.at("sets", name, "used"), f"{max(numbers, default=0) + 1} {int(time.time())}\n")
+        # A full disk is no reason not to serve what is on it.
+        with contextlib.suppress(OSError):
+            write_small(self.at("sets", name, "used"), f"{max(self.numbers(), default=0) + 1} {int(time.time())}\n")
 
     def numbers(self) -> list[int]:
         found = []
@@ -1056,7 +1060,9 @@ class Cache:
             for entry in walk(path):
                 found.add(entry)
         except OSError as error:
-            return f"it cannot be read: {error.strerror}"
+            if reads_as_corrupt(error) or error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                return f"it cannot be read: {error.strerror}"
+            raise
         return "" if found.hash.hexdigest() == record.copy_fingerprint else "names, sizes or times in it have changed"
 
     def condemn(self, copy: Copy, why: str) -> None:
@@ -1077,7 +1083,10 @@ class Cache:
                 lease = Lease.of(held.copy, pid)
             except ProcessLookupError:
                 raise Failed(Exit.USAGE, f"there is no process {pid} to keep the copy for (--pid)") from None
-            os.close(os.open(os.path.join(folder, lease.file), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o660))
+            try:
+                os.close(os.open(os.path.join(folder, lease.file), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o660))
+            except OSError as error:
+                say(f"the copy may be evicted while it is used: {error.strerror}")
 
     # making room
 
@@ -1233,13 +1242,16 @@ def as_count(value: object) -> int:
 class Progress:
     """How far a copy is: a bar on a terminal, a line every ten seconds elsewhere, and a file for those who wait."""
 
-    def __init__(self, name: str, quiet: bool) -> None:
-        self.name, self.quiet = shown(name), quiet
-        self.bar = not quiet and sys.stderr.isatty()
+    def __init__(self, name: str, quiet: bool, what: str = "copying") -> None:
+        self.name, self.quiet, self.what = shown(name), quiet, what
+        self.terminal = not quiet and sys.stderr.isatty()
         self.lock = threading.Lock()
         self.done = self.written = self.total = 0
+        # How often each byte is counted: once when it is copied, once more when it is read back.
+        self.passes = 1
+        self.first: tuple[float, int] | None = None
         self.file = ""
-        self.started = self.told = self.filed = time.monotonic()
+        self.told = self.filed = time.monotonic()
         self.drawn = False
 
     def add(self, count: int, written: int = 0) -> None:
@@ -1253,19 +1265,24 @@ class Progress:
         if self.file and now - self.filed >= 1:
             self.filed = now
             with contextlib.suppress(OSError):
-                write_small(self.file, json.dumps({"done": self.done, "written": self.written, "total": self.total}))
-        self.show("copying", self.done, self.total)
+                write_small(
+                    self.file,
+                    json.dumps({"done": self.done // self.passes, "written": self.written, "total": self.total}),
+                )
+        self.show(self.done // self.passes, self.total)
 
-    def show(self, what: str, done: int, total: int) -> None:
+    def show(self, done: int, total: int) -> None:
         now = time.monotonic()
-        if self.quiet or now - self.told < (0.2 if self.bar else 10):
+        # Who waits comes in the middle: only what is done from then on tells how fast it is.
+        self.first = self.first or (now, done)
+        if self.quiet or now - self.told < (0.2 if self.terminal else 10):
             return
         self.told = now
         share = done / total if total else 0.0
-        rate = done / max(now - self.started, 0.001)
+        rate = (done - self.first[1]) / max(now - self.first[0], 0.001)
         left = f"{clock(max(total - done, 0) / rate)} left" if rate > 0 and total else ""
-        text = f"{what} {self.name}: {share:4.0%} of {size_words(total)}, {size_words(rate)}/s {left}"
-        if self.bar:
+        text = f"{self.what} {self.name}: {share:4.0%} of {size_words(total)}, {size_words(rate)}/s {left}"
+        if self.terminal:
             columns = shutil.get_terminal_size().columns
             room = columns - len(text) - 4
             drawn = f" [{'#' * int(room * share)}{' ' * (room - int(room * share))}]" if room >= 10 else ""
@@ -1275,13 +1292,11 @@ class Progress:
         else:
             say(text)
 
-    def end(self, words: str = "") -> None:
+    def end(self) -> None:
         if self.drawn:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
             self.drawn = False
-        if words and not self.quiet:
-            say(words)
 
 
 def clock(seconds: float) -> str:
@@ -1355,11 +1370,11 @@ def write_failed(error: OSError) -> Failed:
     return Failed(Exit.CACHE, f"the cache cannot be written: {error.strerror}")
 
 
-class Buffers(threading.local):
-    """Two for each thread: one is hashed while the next is filled."""
+class Buffer(threading.local):
+    """One for each thread."""
 
     def __init__(self) -> None:
-        self.pair = [memoryview(bytearray(CHUNK)), memoryview(bytearray(CHUNK))]
+        self.view = memoryview(bytearray(CHUNK))
 
 
 class Making:
@@ -1373,7 +1388,7 @@ class Making:
         self.digests: dict[str, str] = {}
         self.targets: dict[str, str] = {}
         self.workers = Workers(options.jobs or self.job_count())
-        self.buffers = Buffers()
+        self.buffer = Buffer()
         self.drop_source = False
         self.stage = self.top = ""
         self.algorithm = ""
@@ -1515,8 +1530,8 @@ class Making:
                 again.append(entry)
             else:
                 files.append(entry)
-        size = sum(entry.size for entry in files)
-        self.progress.total = size * (2 if self.full else 1)
+        self.progress.total = size = sum(entry.size for entry in files)
+        self.progress.passes = 2 if self.full else 1
         self.drop_source = size > memory_available() // 2
         # Inodes lie on a disk in the order in which they were made, mostly; and so does what they hold.
         files.sort(key=lambda entry: (entry.device, entry.inode))
@@ -1597,7 +1612,7 @@ class Making:
             feed_zeros(digest, start - position, self.workers.check)
             position = start
             while position < end:
-                view = self.buffers.pair[0][: min(CHUNK, end - position)]
+                view = self.buffer.view[: min(CHUNK, end - position)]
                 count = self.read(fd, view, position, entry)
                 digest.update(view[:count])
                 write_all(out, view[:count], position)
@@ -1622,7 +1637,7 @@ class Making:
     def read_back(self, entry: Entry) -> None:
         """What is on the disk is what was read: asked of the disk, as far as the kernel lets go of its pages."""
         path = self.place(entry)
-        found = hash_file(path, self.algorithm, entry.size, self.buffers.pair[0], self.workers.check)
+        found = hash_file(path, self.algorithm, entry.size, self.buffer.view, self.workers.check)
         if found != self.digests[entry.path]:
             raise Failed(
                 Exit.WRONG, f"{shown(path)} was read back otherwise than it was written: check the disk of the cache"
@@ -1788,7 +1803,7 @@ def user_name(uid: int) -> str:
 
 def obtain(cache: Cache, source: Source, options: Options) -> Held:
     """A whole copy of the source as it is now, held; made when there is none, by one process at a time."""
-    waiting = Progress(source.name, options.quiet)
+    waiting, told = Progress(source.name, options.quiet, "waiting for"), False
     end = None if options.wait is None else time.monotonic() + options.wait
     while True:
         if not options.offline:
@@ -1806,9 +1821,9 @@ def obtain(cache: Cache, source: Source, options: Options) -> Held:
                     held = Making(cache, source, options).run()
                     drop_old(cache, source)
                 return held
-        if not options.quiet and not waiting.file:
+        if not options.quiet and not told:
             say(f"another process copies {shown(source.path)}; waiting for it")
-            waiting.file = "told"
+            told = True
         try:
             wait_for_maker(cache, source, waiting, end)
         finally:
@@ -1826,7 +1841,7 @@ def wait_for_maker(cache: Cache, source: Source, waiting: Progress, end: float |
         for staging in cache.dataset(source.set).staging:
             state = read_json(os.path.join(staging.path, "progress"))
             if isinstance(state, dict):
-                waiting.show("waiting for", as_count(state.get("done")), as_count(state.get("total")))
+                waiting.show(as_count(state.get("done")), as_count(state.get("total")))
         time.sleep(POLL_S)
 
 
@@ -2130,9 +2145,9 @@ class Verifying:
         self.record = t.cast(Record, copy.record)
         self.top = os.path.join(copy.path, "data", self.record.name)
         self.with_source = args.with_source
-        self.progress = Progress(self.record.name, args.quiet)
+        self.progress = Progress(self.record.name, args.quiet, "verifying")
         self.workers = Workers(args.jobs or cache.settings.jobs or max(2, min(8, os.cpu_count() or 2)))
-        self.buffers = Buffers()
+        self.buffer = Buffer()
 
     def run(self) -> str:
         """What is wrong with the copy; nothing, when all is well."""
@@ -2148,7 +2163,8 @@ class Verifying:
         except OSError as error:
             return f"its manifest cannot be read: {error.strerror}"
         files = [row for row in rows if row["kind"] == "file"]
-        self.progress.total = sum(row["size"] for row in files) * (2 if self.with_source else 1)
+        self.progress.total = sum(row["size"] for row in files)
+        self.progress.passes = 2 if self.with_source else 1
         try:
             self.workers.each(self.check, files, self.progress.tick)
         except Failed as error:
@@ -2161,7 +2177,7 @@ class Verifying:
         for top in (self.top, self.record.source) if self.with_source else (self.top,):
             path = os.path.join(top, row["path"]) if row["path"] else top
             try:
-                found = hash_file(path, self.record.algorithm, row["size"], self.buffers.pair[0], self.workers.check)
+                found = hash_file(path, self.record.algorithm, row["size"], self.buffer.view, self.workers.check)
             except OSError as error:
                 raise Failed(Exit.WRONG, f"{shown(path)} cannot be read: {error.strerror}") from None
             if found != row["hash"]:

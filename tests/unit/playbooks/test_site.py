@@ -14,6 +14,13 @@ import yaml
 CHECKOUT = Path(__file__).parents[3]
 REFUSED = "frp_client_server_host: is one, which has failed earlier in this run"
 GPU_ROLES = ("nvidia_driver", "cuda", "cudnn", "gpu_health", "nvidia_container_toolkit")
+# Roles that run where one of their variables is set, with such a variable.
+DECLARED = {
+    "storage": "storage_directories",
+    "samba": "samba_shares",
+    "xrdp": "remote_desktop_backend",
+    "firewall": "firewall_allow",
+}
 EVERYWHERE = ("mirrors", "ssh", "frp_server", "frp_client", "docker", "conda", "smoke_test")
 HOSTS = ("one", "two", "tower")
 GROUPS: dict[str, Any] = {"gateways": {"hosts": {"one": {}, "two": {}}}, "workstations": {"hosts": {"tower": {}}}}
@@ -52,11 +59,11 @@ def site(run_plays, tmp_path):
         "frp_client/vars/main.yml": None,
         "frp_client/tasks/main.yml": GUARD,
     }
-    for role in ("docker", "conda", "gpu_sharing", *GPU_ROLES):
+    for role in ("docker", "conda", "gpu_sharing", *DECLARED, *GPU_ROLES):
         files[f"{role}/tasks/main.yml"] = (
             f"- ansible.builtin.debug: {{msg: '{role} for {{{{ inventory_hostname }}}}'}}\n"
         )
-    for role in (*EVERYWHERE, "gpu_sharing", *GPU_ROLES):
+    for role in (*EVERYWHERE, "gpu_sharing", *DECLARED, *GPU_ROLES):
         files[f"{role}/tasks/verify.yml"] = f"- ansible.builtin.debug: {{msg: 'proof of {role}'}}\n"
     for name, text in files.items():
         file = collection / "roles" / name
@@ -142,6 +149,15 @@ def test_gpus_are_shared_where_that_is_declared(site, declared):
     words = site("-e", json.dumps(variables))
     assert ("gpu_sharing for tower" in words) is declared
     assert ("proof of gpu_sharing" in words) is declared
+
+
+@pytest.mark.parametrize("declared", [(), ("storage", "samba"), ("xrdp", "firewall")], ids=" and ".join)
+def test_roles_that_are_declared_run_where_they_are(site, declared):
+    words = site("-e", json.dumps({DECLARED[role]: "set" for role in declared}))
+    assert {role for role in DECLARED if f"{role} for tower" in words} == set(declared)
+    assert {role for role in DECLARED if f"proof of {role}" in words} == set(declared)
+    # Gateways have a firewall too, and nothing else of these.
+    assert {role for role in DECLARED if f"{role} for one" in words} == {"firewall"} & set(declared)
 
 
 def test_without_docker_no_gpu_is_given_to_containers(site):

@@ -27,6 +27,7 @@ LSBLK = json.dumps(
                         "type": "part",
                         "size": 536870912,
                         "mountpoints": ["/boot/efi"],
+                        "uuid": "ABCD-1234",
                     },
                     {
                         "name": "nvme0n1p2",
@@ -118,6 +119,7 @@ def test_disks_are_read_with_all_that_lies_upon_them() -> None:
         "/dev/nvme0n1p2 holds lvm vg-swap, mounted at [SWAP]",
     ]
     assert first.partitions[0].names == {"/dev/nvme0n1p1", *list(LINKS)[1:]}
+    assert [part.uuid for part in first.partitions] == ["ABCD-1234", ""]
     assert (second.key, second.read_only, second.every_use) == ("", True, ["/dev/sda holds raid1 md0, mounted at /srv"])
 
 

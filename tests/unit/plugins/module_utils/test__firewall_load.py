@@ -139,6 +139,39 @@ def test_a_change_that_nobody_confirms_goes_back_and_is_not_loaded_again(loader,
     assert kernel.rules == NEW
 
 
+def test_rules_that_a_killed_run_has_not_come_to_load_are_loaded_by_no_declaration_and_no_boot(loader, kernel, files):
+    included = 'old\ninclude "/etc/nftables.d/rigwright/*.nft"\n'
+    files(included)
+    loader.try_out(60)
+    loader.confirm()
+    good = kernel.rules
+    files(NEW)
+    files("samba\n", "rigwright/samba.nft")
+    for again in (lambda: None, lambda: reboot(kernel)):
+        again()
+        with pytest.raises(
+            Failed, match="is not what was confirmed, the rules before it are in force: run the role again"
+        ):
+            loader.load()
+        assert kernel.rules == good
+
+    # A try that nobody confirms goes back to the same.
+    loader.try_out(60)
+    assert kernel.rules == NEW
+    loader.undo()
+    assert kernel.rules == good
+    loader.try_out(60)
+    loader.confirm()
+    assert kernel.rules == NEW
+    # Declarations alone are loaded as ever.
+    files(included)
+    loader.try_out(60)
+    loader.confirm()
+    files("xrdp\n", "rigwright/xrdp.nft")
+    assert loader.load() == "loaded"
+    assert "xrdp" in kernel.rules
+
+
 def test_a_reboot_before_the_confirmation_goes_back(loader, kernel, files):
     files(OLD)
     loader.load()

@@ -51,6 +51,11 @@ def told(**host):
         (Request(ssh_networks=[]), {}),  # ansible_connection: local
         (Request(ssh_ports=[2200]), {"connection": {**SSH, "port": 2200}}),
         (Request(ssh_networks=[], allow=[{"port": "20-30", "networks": LAN}]), {"connection": SSH}),
+        (Request(ssh_networks=[], allow=[{"port": [22, "8000-8010"], "networks": LAN}]), {"connection": SSH}),
+        (
+            Request(allow=[{"port": [80, 2200], "networks": LAN}]),
+            {"listeners": [listener(2200, process="sshd", unit="ssh.service")]},
+        ),
         (Request(), {"listeners": [listener(22, process="sshd", unit="ssh.service")]}),
         (Request(), {"listeners": [listener(6010, address="127.0.0.1", process="sshd", unit="ssh.service")]}),
         (Request(), {"listeners": [listener(8080, process="sshd", unit="session-1.scope")]}),  # ssh -R
@@ -127,6 +132,7 @@ def test_what_is_wrong_with_the_request_is_said_first():
         {"in_force": [{"table": {"name": "rigwright"}}, {"rule": {}}]},
         {"unconfirmed": True},
         {"program_is_current": False},
+        {"confirmed_is_current": False},
     ],
 )
 def test_something_else_is_in_force(host):

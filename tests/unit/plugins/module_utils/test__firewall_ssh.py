@@ -24,6 +24,8 @@ CONFIG = "etc/ssh/sshd_config"
             [2201, 2202, 2203],
         ),
         ({CONFIG: "ListenAddress 10.0.0.1\nListenAddress fe80::1\nListenAddress ::\n"}, [22]),
+        ({CONFIG: "ListenAddress 10.0.0.1:2201\nListenAddress 10.0.0.2\n"}, [22, 2201]),
+        ({CONFIG: "Port 2200\nListenAddress 10.0.0.1:2201\nListenAddress 10.0.0.2\n"}, [2200, 2201]),
         ({CONFIG: "Port nonsense\nPort 99999\n"}, [22]),
         (
             {

@@ -21,20 +21,20 @@ def tree(tmp_path: Path) -> Tree:
 
 def test_what_was_written_is_read_with_what_is_told_beside(tree: Tree) -> None:
     assert files.read(tree, PATH) == {"gpus": {}}
-    files.write(tree, PATH, files.text(GPUS, loaded="first"))
+    tree.replace(PATH, files.text(GPUS, loaded="first"))
     assert files.read(tree, PATH) == {"gpus": GPUS, "loaded": "first"}
     assert Path(tree.at(PATH)).stat().st_mode & 0o777 == 0o644
 
 
 def test_a_file_is_written_as_a_whole_or_not_at_all(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    files.write(tree, PATH, files.text(GPUS))
+    tree.replace(PATH, files.text(GPUS))
 
     def killed(_descriptor: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(files.os, "fsync", killed)
+    monkeypatch.setattr("os.fsync", killed)
     with pytest.raises(KeyboardInterrupt):
-        files.write(tree, PATH, files.text({}))
+        tree.replace(PATH, files.text({}))
     assert files.read(tree, PATH) == {"gpus": GPUS}
 
 
@@ -43,7 +43,7 @@ def test_a_file_is_written_as_a_whole_or_not_at_all(tree: Tree, monkeypatch: pyt
 )
 def test_a_damaged_file_is_refused_with_its_name_and_a_remedy(tree: Tree, text: str) -> None:
     """Taking it for empty would lose what other tasks have declared."""
-    files.write(tree, PATH, text.encode())
+    tree.replace(PATH, text.encode())
     with pytest.raises(Refusal, match=r"/var/lib/rigwright_gpu_test/kept.json is damaged .*restore it, or remove it"):
         files.read(tree, PATH)
 
@@ -60,11 +60,11 @@ def test_a_damaged_file_is_refused_with_its_name_and_a_remedy(tree: Tree, text: 
 def test_the_last_file_takes_a_directory_of_the_collection_with_it(
     tree: Tree, path: str, beside: str, stays: bool
 ) -> None:
-    files.write(tree, path, b"content")
+    tree.replace(path, b"content")
     folder = Path(tree.at(path)).parent
     if beside:
         (folder / beside).touch()
-    files.write(tree, path, None)
+    tree.replace(path, None)
     assert (folder.exists(), tree.exists(path)) == (stays, False)
     # Also where it is gone already.
-    files.write(tree, path, None)
+    tree.replace(path, None)

@@ -18,7 +18,7 @@ DECLARED = _gpu_boot.declared_path("gpu_mode")
 def test_the_program_says_in_the_journal_why_nothing_came_back(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    _gpu_files.write(Tree(str(tmp_path)), DECLARED, b"{")
+    Tree(str(tmp_path)).replace(DECLARED, b"{")
     assert boot.main(str(tmp_path)) == 1
     assert "is damaged" in capfd.readouterr().out
 
@@ -28,7 +28,7 @@ def test_a_declared_mode_that_the_card_no_longer_takes_is_told(
 ) -> None:
     with imitated_nvml.fake(["H100"]) as machine:
         declared = {machine.gpus[0].uuid: {"power_limit": "900 W", "persistence": True}}
-        _gpu_files.write(Tree(str(tmp_path)), DECLARED, _gpu_files.text(declared))
+        Tree(str(tmp_path)).replace(DECLARED, _gpu_files.text(declared))
         assert boot.main(str(tmp_path)) == 1
         assert machine.writes == 0
     assert "takes 200 W to 700 W" in capfd.readouterr().out

@@ -54,12 +54,12 @@ def test_a_record_of_nothing_is_no_file_and_no_directory(tree: Tree) -> None:
 
 def test_what_is_declared_keeps_the_directory(tree: Tree) -> None:
     record.write_locked(tree, LOCKED)
-    files.write(tree, _gpu_boot.declared_path(record.NAME), files.text(LOCKED))
+    tree.replace(_gpu_boot.declared_path(record.NAME), files.text(LOCKED))
     record.write_locked(tree, {})
     assert tree.names(files.home(record.NAME)) == ["declared.json"]
 
 
 def test_a_damaged_record_is_refused(tree: Tree) -> None:
-    files.write(tree, record.LOCKED, b"{")
+    tree.replace(record.LOCKED, b"{")
     with pytest.raises(Refusal, match=r"/var/lib/rigwright_gpu_mode/locked.json is damaged"):
         record.read_locked(tree)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Commands for a cache of LVM, as data: they were never run, since the test machines have no device-mapper."""
+"""Commands for a cache of LVM, as data: the test machines have no device-mapper."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def share(**more: Any) -> config.Section:
 
 
 def test_nobody_unnamed_gets_in_and_every_packet_is_signed() -> None:
-    section = config.global_section(REQUEST, [], False)
+    section = config.global_section(REQUEST, [])
     assert section["server min protocol"] == "SMB3_11"
     assert section["server signing"] == "mandatory"
     assert (section["map to guest"], section["restrict anonymous"]) == ("never", "2")
@@ -97,7 +97,8 @@ def test_the_mode_of_the_directory_goes_on_in_what_is_put_there() -> None:
     section = share(group="ml", mode="2775", default_acl=True)
     assert (section["create mask"], section["directory mask"]) == ("0664", "2775")
     assert (section["force create mode"], section["force directory mode"]) == ("0660", "2770")
-    assert (section["force group"], section["inherit acls"]) == ("ml", "yes")
+    assert section["force group"] == "ml"
+    assert "inherit acls" not in section, "it makes every file executable"
     assert "create mask" not in share()
 
 
@@ -112,11 +113,11 @@ def test_a_share_waits_for_its_disk_and_the_next_run_knows_of_it() -> None:
 def test_one_share_for_time_machine_has_all_of_them_speak_with_macs() -> None:
     machine = {**SHARE, "name": "tm", "time_machine": True, "max_size": "2T"}
     both = {**REQUEST, "shares": [SHARE, machine]}
-    assert config.global_section(both, [], True)["vfs objects"] == "catia fruit streams_xattr"
+    assert config.global_section(both, [])["vfs objects"] == "catia fruit streams_xattr"
     assert config.share_section(both, machine, "")["fruit:time machine max size"] == "2T"
     other = config.share_section(both, {**SHARE, "vfs_objects": ["streams_xattr", "shadow_copy2"]}, "")
     assert other["vfs objects"] == "shadow_copy2 catia fruit streams_xattr"
-    assert "vfs objects" not in config.global_section(REQUEST, [], False)
+    assert "vfs objects" not in config.global_section(REQUEST, [])
 
 
 def test_values_of_options_are_written_as_samba_has_them() -> None:
@@ -152,3 +153,14 @@ def test_a_door_is_seen_whatever_opened_it(text: str) -> None:
 def test_an_own_parameter_is_known_by_all_its_spellings(name: str) -> None:
     assert config.canonical(name) in config.OWN["share"]
     assert config.canonical(name) in config.OWN["global"]
+
+
+def test_a_parameter_of_the_server_that_a_share_has_is_told() -> None:
+    said = "Global parameter map to guest found in service section!\nLoaded services file OK.\n"
+    assert config.unknown_parameters(said) == ["map to guest"]
+
+
+def test_a_share_on_which_everybody_is_root_is_an_open_door() -> None:
+    assert config.open_doors({"data": {"force user": "root"}, "home": {"force user": "alice"}}) == [
+        "[data] force user = root"
+    ]

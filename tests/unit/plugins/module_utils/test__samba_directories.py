@@ -75,3 +75,17 @@ def test_a_directory_is_written_and_read_back(tmp_path: Path) -> None:
     assert directories.read(str(tmp_path), "") == after
     directories.write(str(tmp_path), after, found)
     assert directories.read(str(tmp_path), "") == found
+
+
+def test_a_link_in_the_place_of_a_directory_is_not_followed(tmp_path: Path) -> None:
+    """Whoever may write above a share could have the role give them what the link leads to."""
+    theirs = tmp_path / "theirs"
+    (theirs / "below").mkdir(parents=True, mode=0o755)
+    (tmp_path / "share").symlink_to(theirs)
+    before = directories.read(str(theirs), "")
+    assert before
+    for path in (tmp_path / "share", tmp_path / "share" / "below"):
+        assert directories.read(str(path), "") is None
+        with pytest.raises(OSError, match="ot a directory|symbolic link"):
+            directories.write(str(path), before, State(before.uid, before.gid, 0o777))
+    assert directories.read(str(theirs), "") == before

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def tree(tmp_path: Path) -> host.Host:
         "proc/self/mountinfo": MOUNTS,
         "proc/net/tcp": CONNECTIONS,
         "etc/fstab": FSTAB,
-        "usr/lib/x86_64-linux-gnu/samba/vfs/fruit.so": "\0time machine max size\0resource\0",
+        "usr/lib/x86_64-linux-gnu/samba/vfs/fruit.so": "",
     }
     for path, text in files.items():
         place = tmp_path / path
@@ -41,11 +42,8 @@ def test_disks_that_are_mounted_and_those_that_should_be(tree: host.Host) -> Non
     assert tree.mount_points() == ["/", "/data", "/mnt/big disk"]
 
 
-def test_modules_and_the_options_in_them(tree: host.Host) -> None:
-    pattern = "/usr/lib/*/samba/vfs"
-    assert tree.vfs_modules(pattern) == {"fruit"}
-    assert {"timemachinemaxsize", "resource"} <= tree.vfs_words(pattern, "fruit")
-    assert tree.vfs_words(pattern, "fruitt") == set()
+def test_the_vfs_modules_that_samba_has(tree: host.Host) -> None:
+    assert tree.vfs_modules("/usr/lib/*/samba/vfs") == {"fruit"}
 
 
 def test_who_is_connected_to_the_port(tree: host.Host) -> None:
@@ -113,3 +111,17 @@ def test_what_the_network_reaches() -> None:
         (3702, "udp"),
         (5353, "udp"),
     }
+
+
+def test_a_link_that_is_not_roots_is_found_wherever_on_the_path_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "real" / "below").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "chain").symlink_to(tmp_path / "link" / ".." / "link")
+    (tmp_path / "loop").symlink_to("loop")
+    me, other = os.getuid(), os.getuid() + 1
+    assert host.foreign_link(f"{tmp_path}/real/below", other) == ""
+    assert host.foreign_link(f"{tmp_path}/link/below", me) == ""
+    assert host.foreign_link(f"{tmp_path}/link/below", other) == f"{tmp_path}/link"
+    assert host.foreign_link(f"{tmp_path}/real/../chain", other) == f"{tmp_path}/chain"
+    assert host.foreign_link(f"{tmp_path}/loop", me) == ""
+    assert host.foreign_link(f"{tmp_path}/nothing/link", other) == ""

@@ -129,3 +129,12 @@ def test_no_fault_and_no_change_shows_a_password() -> None:
     secret = "correct-horse\n"
     said = str(list(faults([alice(password=secret)], UIDS))) + str(plan({}, [alice(password=secret)], []).changes)
     assert "correct-horse" not in said
+
+
+@pytest.mark.parametrize("password", [12345678, True, 1.5, ["a"]])
+def test_a_password_that_yaml_does_not_take_for_text_is_refused(password: Any) -> None:
+    """`password: 012` is ten, and `password: yes` is True: nobody would know what to type."""
+    wrong = [one["problem"] for one in faults([{"name": "alice", "password": password}], {"alice": 1000})]
+    assert len(wrong) == 1
+    assert "that YAML takes for a number" in wrong[0]
+    assert str(password) not in wrong[0]

@@ -54,4 +54,6 @@ def test_quotas_are_told_where_there_are_some() -> None:
     ],
 )
 def test_a_disk_without_smart_is_no_failure(answer: str, status: str) -> None:
-    assert findings.of_smart("/dev/sda", 0, answer)["status"] == status
+    found = findings.of_smart("S1", "/dev/sda", 0, answer)
+    # Each disk has its own: one that is well hides none that fails.
+    assert (found["status"], found["id"]) == (status, "storage.smart_S1")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_look as look
+from ansible_collections.rigwright.workstation.plugins.module_utils._disk_facts import Content, Device, Disk
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage_plan import Point
 
 
@@ -54,6 +55,8 @@ def test_a_link_or_a_file_is_no_place_to_mount_at(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     assert look.point(said(""), str(tmp_path / "link")) == Point(True, directory=False)
     assert look.point(said(""), str(tmp_path / "missing")) == Point()
+    # The kernel names such a mount by the path that the link leads to, so that the next run finds a stranger there.
+    assert look.point(said(""), str(tmp_path / "link" / "missing")) == Point(True, directory=False)
 
 
 def test_of_two_mounts_at_one_place_the_upper_one_counts() -> None:
@@ -64,6 +67,32 @@ def test_of_two_mounts_at_one_place_the_upper_one_counts() -> None:
     found = look.mounts(said(json.dumps({"filesystems": rows})))
     assert (found["/data"].source, "prjquota" in found["/data"].options) == ("/dev/b", True)
     assert look.mounts(said("")) == {}
+
+
+@pytest.mark.parametrize(
+    ("told", "finished", "found"),
+    [
+        ("lost+found\nthesis\n", False, {"/dev/a1"}),
+        ("lost+found\n", False, set()),
+        ("", False, set()),
+        ("thesis\n", True, set()),
+    ],
+)
+def test_files_on_what_was_not_finished_are_looked_for_without_a_write(
+    told: str, finished: bool, found: set[str]
+) -> None:
+    commands: list[Sequence[str]] = []
+
+    def run(command: Sequence[str]) -> tuple[int, str, str]:
+        commands.append(command)
+        return 0, told, ""
+
+    part = Device("/dev/a1", 1, Content(kind="ext4", uuid="u"))
+    disk = Disk("/dev/a", 1, partitions=(part, Device("/dev/a2", 1, Content(kind="ext4", uuid="v"))))
+    assert look.unfinished_with_files(run, [disk], {"A": {"uuid": "u", "finished": finished}}) == found
+    for command in commands:
+        assert tuple(command[:6]) == look.BELOW
+        assert command[-3:] == ["ext4", ",noload", "/dev/a1"]
 
 
 def test_the_features_of_an_ext4_are_read() -> None:

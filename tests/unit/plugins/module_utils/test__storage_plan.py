@@ -100,6 +100,20 @@ def test_a_disk_that_has_what_is_asked_for_is_taken_with_its_data() -> None:
         assert "UUID=kept /data ext4" in made.fstab
 
 
+@pytest.mark.parametrize(("fs", "refused"), [("ext4", True), ("btrfs", False)])
+def test_a_disk_with_a_copy_beside_it_is_refused(fs: str, refused: bool) -> None:
+    """Moved with dd to a larger disk: fstab cannot tell them apart. Disks of one Btrfs have one id rightly."""
+    there = parted(content=Content(kind=fs, label="data", uuid="one", blank=False))
+    for copy in (
+        Disk("/dev/sdc", GB, uuid="one"),
+        Disk("/dev/sdc", GB, partitions=(Device("/dev/sdc1", GB, uuid="one"),)),
+        Disk("/dev/sdc", GB, partitions=(Device("/dev/sdc1", GB, there.partitions[0].content),)),
+    ):
+        made = plan(there, copy, rows=[{**DATA, "fs": fs}])
+        assert ("has as well: a boot may mount either" in words(made)) is refused
+    assert words(plan(there, Disk("/dev/sdc", GB, uuid="other"), rows=[{**DATA, "fs": fs}])) == ""
+
+
 def test_the_id_may_name_the_disk() -> None:
     assert words(plan(EMPTY, rows=[{"id": "/dev/disk/by-id/ata-B", "role": "data"}])) == ""
 
@@ -151,6 +165,27 @@ def test_a_confirmed_wipe_is_done_and_not_done_again() -> None:
     assert (words(first), first.works[0].wipe, first.works[0].make) == ("", True, True)
     facts = done(first, EMPTY)
     assert plan(facts.pop("disks"), rows=rows, confirm=("B",), **facts).works[0].todo == []
+
+
+@pytest.mark.parametrize("change", [{"mount": "/sets"}, {"label": "other"}, {"fs": "xfs"}, {"partition": False}])
+def test_a_confirmation_that_was_left_standing_does_not_wipe_what_the_role_has_made(change: dict[str, Any]) -> None:
+    """The mount point alone is changed, the disk unmounted for that: the label that is asked for changes with it."""
+    rows = [{"serial": "B", "mount": "/data", "wipe": True}]
+    first = plan(parted(), rows=rows, confirm=("B",))
+    facts = done(first, EMPTY)
+    device = facts.pop("disks").partitions[0].content
+    disk, own = parted(content=device, table_id=first.works[0].given["table"]), first.works[0].given["uuid"]
+    again = {**facts, "mounted": {}}
+    refused = plan(disk, rows=[{**rows[0], **change}], confirm=("B",), **again)
+    assert "where a file system of this role is: ext4 labelled 'data'" in words(refused)
+    assert f"name this very file system: storage_confirm_wipe: [{own}]" in words(refused)
+
+    named = plan(disk, rows=[{**rows[0], **change}], confirm=(own,), **again)
+    assert (words(named), named.works[0].wipe, named.works[0].make) == ("", True, True)
+    assert named.works[0].given["uuid"] != own
+    assert "in use" in words(
+        plan(dataclasses.replace(disk, busy=True), rows=[{**rows[0], **change}], confirm=(own,), **again)
+    )
 
 
 def test_a_serial_that_is_confirmed_and_names_no_disk_is_refused() -> None:
@@ -319,6 +354,13 @@ def test_what_a_run_left_that_was_cut_short_is_completed(disk: Disk, table: bool
     assert (work.make, work.table, work.wipe) == (True, table, False)
 
 
+def test_an_unfinished_file_system_that_somebody_has_mounted_and_filled_is_not_made_anew() -> None:
+    disk = parted(content=Content(kind="ext4", label="data", uuid="u", blank=False))
+    made = plan(disk, rows=[{**DATA, "wipe": True}], confirm=("B",), record=begun(), filled=["/dev/sdb1"])
+    assert "a run of ours did not finish, and which has files all the same" in words(made)
+    assert not made.works[0].destroys
+
+
 def test_a_file_system_that_was_finished_is_never_made_again() -> None:
     hidden = dataclasses.replace(EMPTY, content=Content(table="gpt", table_id="t", blank=False))
     assert "is not empty" in words(plan(hidden, record=begun(finished=True)))
@@ -328,6 +370,8 @@ def test_a_file_system_that_was_finished_is_never_made_again() -> None:
 
 def test_a_stranger_on_the_disk_of_an_unfinished_run_is_data() -> None:
     assert "is not empty" in words(plan(parted(), record=begun()))
+    over = dataclasses.replace(EMPTY, content=Content(kind="ext4", table_id="t", blank=False))
+    assert "is not empty" in words(plan(over, record=begun()))
     assert "is not empty" in words(plan(parted(content=Content(), table_id="another"), record=begun()))
 
 
@@ -394,6 +438,8 @@ def test_no_disk_is_written_to_that_is_in_use_or_holds_anything_unless_its_seria
         unfinished = known.get("finished") is False
         if (signed(disk) or disk.partitions) and not unfinished:
             assert row["wipe"] and confirm
+            # A serial confirms the loss of what others have left there, never of what the role itself has on record.
+            assert "u" not in [one.content.uuid for one in (disk, *disk.partitions)] or not known
         if unfinished and not made.works[0].wipe:
             # Only what the run itself has written: its own file system, or its own table with nothing in it.
             kept = [one.content.uuid for one in (disk, *disk.partitions) if one.content.kind]

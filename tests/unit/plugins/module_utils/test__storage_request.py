@@ -57,6 +57,8 @@ def test_own_options_come_on_top_and_take_the_place_of_their_like(
         ({"label": "my data"}, "may read otherwise"),
         ({"options": ["noexec nodev"]}, "empty or has a space"),
         ({"mode": "rwx"}, "with the mode 'rwx'"),
+        # 0777 without quotes, as YAML reads it.
+        ({"mode": 511}, "with the mode 511"),
         ({"quota": True, "fs": "btrfs"}, "with quotas, which btrfs has not"),
         ({"owner": "alice", "fs": "vfat", "label": "X"}, "options uid="),
     ],
@@ -120,6 +122,7 @@ def test_a_shared_directory_has_the_setgid_bit_and_parents_come_first() -> None:
         ({"path": "/srv/x"}, "/srv/x, which lies on no disk"),
         ({"path": "/data/../etc"}, "/etc, which lies on no disk"),
         ({"path": "/data/x", "mode": "999"}, "with the mode '999'"),
+        ({"path": "/data/x", "mode": 1533}, "with the mode 1533"),
         ({"path": "/data/x", "quota": "much"}, "with the quota 'much'"),
         ({"path": "/data/x", "quota": "1G"}, "and the disk at /data has none -> set `quota: true`"),
     ],

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp_ini import fault, merge, sections
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp_ini import Options, fault, merge, sections
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/xrdp"
 PACKAGED = sorted(FIXTURES.glob("*.ini"))
@@ -33,7 +33,7 @@ def test_a_merge_changes_what_is_asked_and_nothing_else(packaged):
 
 @pytest.mark.parametrize("packaged", PACKAGED, ids=lambda path: path.stem)
 def test_comments_stay_and_a_second_merge_changes_nothing(packaged):
-    wanted = {"Globals": {"a": "1"}, "New": {"b": ["2", "3"]}}
+    wanted: dict[str, Options] = {"Globals": {"a": "1"}, "New": {"b": ["2", "3"]}}
     once = merge(packaged.read_text(), wanted)
     assert merge(once, wanted) == once
     comments = [line for line in packaged.read_text().splitlines() if line.startswith((";", "#"))]
@@ -77,3 +77,10 @@ def test_what_xrdp_would_read_otherwise_is_told(name, value, problem):
 
 def test_a_section_that_is_no_name_is_told():
     assert "is no name" in fault("A]\n[B", "x", "1")
+
+
+@pytest.mark.parametrize("separator", ["\n", "\r", "\v", "\f", "\x1c", "\x85", "\u2028"])
+def test_a_value_is_one_line_by_every_count(separator: str) -> None:
+    """The second merge splits lines as Python does, and would make two of it."""
+    assert "line break" in fault("Globals", "certificate", f"/a{separator}security_layer=negotiate")
+    assert "line break" in fault("Globals", "certificate", f"/a{separator}")

@@ -226,10 +226,16 @@ def test_an_old_xrdp_cannot_close_the_clipboard_to_the_host_alone():
 
 
 def test_a_chosen_desktop_has_a_start_script_and_the_hosts_own_has_none():
-    chosen = told(REQUEST, dataclasses.replace(FRESH, packaged=PACKAGED["debian13"]))[1]
+    chosen = told(asked(desktop="xfce"), dataclasses.replace(FRESH, packaged=PACKAGED["debian13"]))[1]
     own = told(REQUEST, dataclasses.replace(XFCE, packaged=PACKAGED["debian13"]))[1]
     assert chosen["globals"]["defaultwindowmanager"] == ["/etc/xrdp/rigwright-startwm.sh"]
     assert own["globals"]["defaultwindowmanager"] == ["startwm.sh"]
+
+
+def test_a_bare_host_is_planned_before_the_installation_as_after_it():
+    before, after = (plan.command(REQUEST, decide(REQUEST, seen)) for seen in (FRESH, XFCE))
+    assert before == after == ""
+    assert plan.command(asked(desktop="xfce"), decide(asked(desktop="xfce"), XFCE)) == "startxfce4"
 
 
 def test_gnome_has_its_variables_and_the_users_come_last():
@@ -286,6 +292,7 @@ def test_a_group_is_made_and_goes_with_the_role():
     assert group(after) == []
     assert plan.record(REQUEST, after) == after.record
     assert group(after, state="absent") == [{"name": "xrdp-users", "state": "absent"}]
+    assert plan.allowed(asked(state="absent"), after) == []
 
 
 def test_who_is_taken_off_the_list_leaves_the_group_and_others_stay():
@@ -419,8 +426,22 @@ def test_the_certificate_lies_where_it_was_put():
 
 def test_what_is_written_is_the_same_for_the_same_request(packaged):
     decision = decide(REQUEST, packaged)
-    first, second = (plan.files(REQUEST, packaged, decision) for _ in range(2))
+    first, second = (plan.files(REQUEST, packaged, decision) for _time in range(2))
     assert first == second
     assert [file["path"] for file in first] == [XRDP_INI, SESMAN_INI, plan.RECORD]
     assert json.loads(first[2]["content"])["group"] == "xrdp-users"
     assert plan.files(REQUEST, GNOME_49, decide(REQUEST, GNOME_49)) == []
+
+
+def test_who_has_the_group_as_their_own_is_let_in_and_looked_at():
+    """Both versions of xrdp, 0.9.21 and 0.10.1, ask for all groups of a user; the group lists its further members alone."""
+    seen = dataclasses.replace(XFCE, primary_members=["bob"], users={"alice": "set", "bob": "set"})
+    assert faults(asked(), seen) == {}
+    assert statuses(asked(), seen)["users"] == ("pass", "may log in: alice, bob")
+    assert "bob" in faults(asked(), dataclasses.replace(seen, users={"alice": "set", "bob": "empty"}))["xrdp_users"]
+
+
+def test_a_group_that_gives_more_than_a_desktop_is_not_filled():
+    assert "more than a desktop" in faults(asked(allowed_group="sudo"), FRESH)["xrdp_allowed_group"]
+    assert "xrdp_allowed_group" not in faults(asked(allowed_group="sudo"), XFCE)
+    assert "xrdp_allowed_group" not in faults(asked(allowed_group="sudo", users=[]), FRESH)

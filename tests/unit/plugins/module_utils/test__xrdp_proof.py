@@ -5,7 +5,12 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp_probe import Answer
-from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp_proof import Answers, findings
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp_proof import (
+    Answers,
+    findings,
+    is_word,
+    patiently,
+)
 
 GOOD = Answers(Answer(-1, "TLS is required"), Answer(1, "TLS"), "AB:CD", False)
 FILES = {"/etc/xrdp/xrdp.ini": True, "/etc/xrdp/sesman.ini": True}
@@ -47,3 +52,19 @@ def test_no_deployed_certificate_and_an_edited_file_fail():
     assert statuses(GOOD._replace(fingerprint=""), deployed="")["fingerprint"] == "fail"
     assert statuses(GOOD, files={"/etc/xrdp/xrdp.ini": False})["settings"] == "fail"
     assert statuses(GOOD, files={})["settings"] == "fail"
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [("TLS is required", True), ("nobody answers: Connection reset by peer", False), ("it hangs up", False)],
+)
+def test_being_hung_up_on_is_no_answer(said: str, expected: bool):
+    assert is_word(said) is expected
+
+
+def test_who_is_hung_up_on_knocks_again_and_gives_up_in_the_end():
+    answers = iter(["it hangs up", "it hangs up", "TLS", "never asked"])
+    assert patiently(lambda: next(answers), is_word, pause=0) == "TLS"
+    hung_up = iter(["it hangs up"] * 5)
+    assert patiently(lambda: next(hung_up), is_word, pause=0) == "it hangs up"
+    assert list(hung_up) == []

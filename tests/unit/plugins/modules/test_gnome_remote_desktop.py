@@ -57,6 +57,12 @@ class Host:
         assert command[:4] == ["runuser", "-u", "gnome-remote-desktop", "--"]
         if "test" in command:
             return int(command[-1] not in self.readable), "", ""
+        if "rm" in command:
+            self.written.append(" ".join(command[command.index("rm") :]))
+            if self.failing != "rm":
+                self.told = {name: value for name, value in self.told.items() if name in ("Username", "Password")}
+                self.told |= {"Status": "disabled", "Port": "3389"}
+            return int(self.failing == "rm"), "", "rm: cannot remove it" if self.failing == "rm" else ""
         words = command[command.index("grdctl") + 1 :]
         if words == ["status", "--show-credentials"]:
             return (
@@ -196,12 +202,29 @@ def test_a_bad_request_is_refused_without_asking_grdctl(configure: Run, host: Ho
     assert host.arguments == []
 
 
-def test_absent_keeps_everybody_out_and_clears_the_secret(configure: Run, host: Host) -> None:
+def test_absent_leaves_a_daemon_that_was_never_told_anything(configure: Run, host: Host) -> None:
     configure(**WANTED)
     host.written.clear()
-    assert configure(state="absent")["changes"] == ["RDP disabled", "credential cleared"]
-    assert "Password" not in host.told
+    told = configure(check=True, state="absent")
+    assert host.written == []
+    assert configure(state="absent")["changes"] == told["changes"]
+    assert told["changes"] == ["RDP disabled", "credential cleared", "settings forgotten"]
+    assert host.status() == (RECORDED / "fresh.txt").read_text()
     assert not configure(state="absent")["changed"]
+
+
+def test_what_absent_cannot_remove_is_named(configure: Run, host: Host) -> None:
+    configure(**WANTED)
+    host.failing = "rm"
+    result = configure(state="absent")
+    assert result["failed"]
+    assert "Remove /etc/gnome-remote-desktop/grd.conf and /var/lib/gnome-remote-desktop/.local" in result["msg"]
+
+
+def test_a_port_alone_is_forgotten_too(configure: Run, host: Host) -> None:
+    configure(port=3390)
+    assert configure(state="absent")["changes"] == ["settings forgotten"]
+    assert host.told["Port"] == "3389"
 
 
 def test_users_whose_session_a_restart_would_end_are_named(configure: Run, host: Host) -> None:

@@ -73,3 +73,17 @@ def test_an_unknown_group_and_a_damaged_record_are_refused(run_module: Run, reco
     record.write_text("{")
     assert "is damaged" in run_module(samba_directories, directories=[])["msg"]
     assert mode(shared) == 0o755
+
+
+def test_a_link_in_a_path_is_refused_and_one_that_came_later_is_not_followed(
+    run_module: Run, record: Path, shared: Path, tmp_path: Path
+) -> None:
+    asked = [{"path": str(shared), "mode": "2775"}]
+    assert run_module(samba_directories, directories=asked)["changed"]
+    elsewhere = tmp_path / "elsewhere"
+    shared.rename(elsewhere)
+    shared.symlink_to(elsewhere)
+    assert f"a link stands in {shared}" in run_module(samba_directories, directories=asked)["msg"]
+    assert not run_module(samba_directories, directories=[])["changed"]
+    assert mode(elsewhere) == 0o2775
+    assert record.exists()

@@ -66,7 +66,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(samba_plan.pwd, "getpwnam", lambda _name: type("Entry", (), {"pw_uid": 1000}))
     monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, command, **_options: found.run(command))
-    found.write("/usr/lib/x/samba/vfs/fruit.so", "\0time machine\0")
+    found.write("/usr/lib/x/samba/vfs/fruit.so")
     (tmp_path / "data").mkdir()
     return found
 
@@ -130,11 +130,6 @@ def test_users_who_are_as_they_should_be_need_no_run(plan: Run, host: Host) -> N
 def test_what_testparm_says_is_refused(plan: Run, host: Host, status: int, said: str, words: str) -> None:
     host.status, host.said = status, said
     assert words in problems(plan())
-
-
-def test_an_option_that_its_vfs_module_does_not_have_is_refused(plan: Run, host: Host) -> None:
-    assert "would ignore: fruit:tme machine" in problems(plan(global_options={"fruit:tme machine": True}))
-    assert problems(plan(global_options={"fruit:Time Machine": True})) == ""
 
 
 def test_what_is_wrong_by_itself_is_not_tried(plan: Run, host: Host) -> None:

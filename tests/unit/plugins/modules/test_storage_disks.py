@@ -35,7 +35,8 @@ def storage(run_module: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             return Facts((disk,), mounted=mounted, record=record)
 
         monkeypatch.setattr(look, "facts", facts)
-        return run_module(storage_disks, commands=commands or {}, **params)
+        asked = {"systemd-detect-virt --quiet": (1, "", ""), **(commands or {})}
+        return run_module(storage_disks, commands=asked, **params)
 
     return run
 

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import datetime
+import grp
 import hashlib
 import os
+import pwd
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +23,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._config_file
     Wanted,
     read_state,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._gnome_remote_desktop import Settings
 from ansible_collections.rigwright.workstation.plugins.modules import xrdp_plan
 
 Run = Callable[..., dict[str, Any]]
@@ -89,6 +92,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     )
     monkeypatch.setattr(xrdp_plan, "names_in", lambda directory: ["openbox"] if directory.endswith("xsessions") else [])
     monkeypatch.setattr(xrdp_plan, "members", lambda name: None)
+    monkeypatch.setattr(xrdp_plan, "primary_members", lambda name: [])
     monkeypatch.setattr(xrdp_plan, "Store", lambda name: Store(name, str(tmp_path / "store")))
     monkeypatch.setattr(xrdp_plan.pwd, "getpwnam", found_user)
     monkeypatch.setattr(
@@ -187,6 +191,81 @@ def test_who_sits_at_the_machine_is_told(planned: Run, host: Host) -> None:
     assert told["xrdp.console"].startswith("alice is logged in")
 
 
+# --- GNOME's own remote login ---
+
+GNOME: dict[str, Any] = {
+    "backend": "gnome",
+    "machine_password": "Wonder-1and again",
+    "gnome_packages": ["gnome-remote-desktop", "openbox"],
+}
+REMOTE_SESSION = "Name=alice\nRemote=yes\nService=gdm-password\nType=wayland\nClass=user\n"
+
+
+def found_grdctl(settings: Settings) -> SimpleNamespace:
+    return SimpleNamespace(settings=lambda: settings)
+
+
+def test_gnome_is_planned_with_packages_of_its_own_and_no_file_of_xrdp(planned: Run) -> None:
+    result = planned(**GNOME)
+    assert (result["backend"], result["missing"], result["files"]) == ("gnome", ["gnome-remote-desktop"], [])
+    assert [unit["name"] for unit in result["units"]] == ["gdm.service", "gnome-remote-desktop.service"]
+    assert result["groups"] == [] and result["requirements"] == []
+    assert result["gnome_configured"] is False
+    assert "Wonder" not in str(result)
+
+
+def test_gnome_that_is_told_all_of_it_is_configured(planned: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate, key = planned(**GNOME)["certificate"]
+    told = Settings(True, 3389, certificate, key, "workstation", GNOME["machine_password"])
+    monkeypatch.setattr(xrdp_plan._grdctl, "find", lambda _run: found_grdctl(told))
+    assert planned(**GNOME)["gnome_configured"] is True
+    assert planned(**GNOME, port=3390)["gnome_configured"] is False
+
+
+def test_a_session_of_gnomes_holds_off_a_restart(planned: Run, host: Host) -> None:
+    host.sessions = REMOTE_SESSION
+    result = planned(**GNOME)
+    assert result["sessions"] == ["alice"]
+    assert result["units"][-1]["may_restart"] is False
+
+
+def test_a_request_that_gnome_cannot_serve_is_refused(planned: Run) -> None:
+    assert variables(planned(backend="gnome")) == ["xrdp_machine_password"]
+    assert variables(planned(**GNOME, gnome_login=False)) == ["remote_desktop_backend"]
+    assert variables(planned(**GNOME, networks=["here"])) == ["xrdp_networks"]
+
+
+def have_managed(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """As after a run that has put this file in place."""
+    monkeypatch.setattr(xrdp_plan, "Store", lambda _name: SimpleNamespace(load=lambda: {path: None}))
+
+
+def test_what_was_done_for_xrdp_is_taken_back(planned: Run, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    have_managed(monkeypatch, plan.DROP_IN)
+    host.write(plan.RECORD, '{"group": "xrdp-users", "made": true, "added": ["alice"]}')
+    monkeypatch.setattr(xrdp_plan, "members", lambda _name: ["alice"])
+    result = planned(**GNOME)
+    assert [(unit["name"], unit.get("state", "started")) for unit in result["units"]] == [
+        ("xrdp.service", "stopped"),
+        ("xrdp-sesman.service", "stopped"),
+        ("gdm.service", "started"),
+        ("gnome-remote-desktop.service", "started"),
+    ]
+    assert result["groups"] == [{"name": "xrdp-users", "state": "absent"}]
+
+
+@pytest.mark.parametrize("request_", [{}, {"state": "absent"}, {**GNOME, "state": "absent"}])
+def test_gnomes_remote_login_is_not_taken_from_who_is_logged_in(
+    planned: Run, host: Host, monkeypatch: pytest.MonkeyPatch, request_: dict[str, Any]
+) -> None:
+    have_managed(monkeypatch, xrdp_plan.xrdp_gnome.DROP_IN)
+    host.sessions = REMOTE_SESSION
+    assert variables(planned(**request_)) == ["xrdp_state"]
+    host.sessions = ""
+    result = planned(**request_)
+    assert (result["requirements"], result["gnome_managed"]) == ([], True)
+
+
 # --- The user's own certificate ---
 
 
@@ -266,3 +345,10 @@ def test_a_key_that_everybody_can_read_or_that_is_not_there_is_refused(
 def test_a_certificate_where_the_service_does_not_look_is_refused(planned: Run) -> None:
     result = planned(tls_cert="/root/a.crt", tls_key="/root/a.key")
     assert "sees no homes" in result["requirements"][0]["problem"]
+
+
+def test_those_whose_own_group_it_is_are_its_members_by_number() -> None:
+    root = pwd.getpwuid(0).pw_name
+    group = grp.getgrgid(pwd.getpwuid(0).pw_gid).gr_name
+    assert root in xrdp_plan.primary_members(group)
+    assert xrdp_plan.primary_members("no-such-group") == []

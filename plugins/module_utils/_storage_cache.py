@@ -1,0 +1,92 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""The cache of datasets as a directory: what ``dataset-cache`` is configured with. Pure."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage_request import (
+    Directory,
+    Entry,
+    Refusal,
+    mount_of,
+    normal,
+    refusal,
+)
+
+MODES = ("none", "directory", "lvmcache")
+# What goes to the program as it stands; it knows what each may be.
+OWN = (
+    "sources",
+    "quota",
+    "free",
+    "file_mode",
+    "directory_mode",
+    "hash",
+    "algorithm",
+    "jobs",
+    "share_private",
+    "lease_hours",
+)
+KEYS = ("mode", "path", "group", *OWN)
+_SIZE = re.compile(r"[0-9]+(\.[0-9]+)?([KMGTP](iB|B)?|%)?")
+
+
+def requirements(asked: t.Mapping[str, t.Any], entries: t.Sequence[Entry]) -> t.Iterator[Refusal]:
+    """What is wrong with the request."""
+    mode = asked.get("mode", "none")
+    if mode not in MODES:
+        yield refusal("storage_cache", f"has the mode {mode!r}", f"choose one of {', '.join(MODES)}")
+    if mode != "directory":
+        return
+    unknown = sorted(set(asked) - set(KEYS))
+    if unknown:
+        yield refusal(
+            "storage_cache", f"has {', '.join(unknown)}, which a directory does not know", f"name {', '.join(KEYS)}"
+        )
+    path = normal(str(asked.get("path") or ""))
+    entry = mount_of(path, entries)
+    if not path.startswith("/") or entry is None or path == entry.mount:
+        yield refusal(
+            "storage_cache",
+            f"has the path {path!r}, which is no directory on a disk of storage_disks",
+            "set `path`, as /data/cache/sets",
+        )
+    if not asked.get("group"):
+        yield refusal("storage_cache", "has no group", "set `group` to the one whose members use the copies")
+    sources = asked.get("sources")
+    if not sources or not isinstance(sources, list) or not all(str(one).startswith("/") for one in sources):
+        yield refusal(
+            "storage_cache",
+            "has no `sources`, or one that is no absolute path",
+            "list the directories whose datasets may be copied",
+        )
+    elif any(
+        normal(str(one)) == path or normal(str(one)).startswith(f"{path}/") or path.startswith(f"{normal(str(one))}/")
+        for one in sources
+    ):
+        yield refusal("storage_cache", f"has a source that holds {path}, or lies in it", "name directories beside it")
+    for key in ("quota", "free"):
+        if key in asked and not _SIZE.fullmatch(str(asked[key])):
+            yield refusal("storage_cache", f"has the {key} {asked[key]!r}", "write it as 800G or 80%")
+
+
+def directory(asked: t.Mapping[str, t.Any]) -> Directory:
+    """The directory itself, to which the group's members write. The program sets the modes of what is in it."""
+    return Directory(normal(asked["path"]), "root", asked["group"], 0o2770)
+
+
+def configuration(asked: t.Mapping[str, t.Any], entries: t.Sequence[Entry]) -> dict[str, t.Any]:
+    """What the program reads; nothing where there is no such cache."""
+    if asked.get("mode") != "directory":
+        return {}
+    path = normal(asked["path"])
+    entry = mount_of(path, entries)
+    own = {key: asked[key] for key in OWN if key in asked}
+    return {"cache": path, "mount": entry.mount if entry else "", "group": asked["group"], "evict_service": True, **own}
