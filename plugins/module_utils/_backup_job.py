@@ -17,6 +17,7 @@ import hashlib
 import json
 import os
 import subprocess
+import threading
 import time
 import typing as t
 
@@ -26,7 +27,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _mani
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import FILES, Config, Job, Place
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_sample import Sampler
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic import OK, PARTIAL, Outcome, judge, messages
-from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import PATH, Restic, as_user, end
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import PATH, Restic, as_user, end_group
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 HOOK_TIMEOUT_S = 300
@@ -112,9 +113,7 @@ def run_hook(hook: t.Mapping[str, t.Any], job: Job, result: t.Mapping[str, t.Any
     try:
         rc = child.wait(timeout)
     except subprocess.TimeoutExpired:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, 9)
-        child.wait()
+        end_group(child)
         return f"`{words}` did not end within {timeout} s"
     return f"`{words}` ended with {rc}" if rc else ""
 
@@ -176,32 +175,42 @@ class Dump:
 
     def feed(self, stdin: t.IO[bytes]) -> bool:
         command, timeout = self.spec["command"], self.spec.get("timeout_s") or 0
-        limit = time.monotonic() + timeout
+        late: list[bool] = []
+
+        def give_up() -> None:
+            late.append(True)
+            end_group(child)
+
         try:
             child = subprocess.Popen(  # pylint: disable=ansible-bad-function,consider-using-with
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 bufsize=0,
+                start_new_session=True,
                 **as_user(self.spec.get("user") or ""),
             )
         except (OSError, KeyError) as error:
             self.problem = f"cannot be run: {error}"
             return False
+        # One that hangs says nothing: its end is not for the reader to see.
+        timer = threading.Timer(timeout, give_up)
+        if timeout:
+            timer.start()
         try:
             for block in iter(lambda: child.stdout.read(1 << 20) if child.stdout else b"", b""):
                 stdin.write(block)
                 self._digest.update(block)
                 self.bytes += len(block)
-                if timeout and time.monotonic() > limit:
-                    self.problem = f"did not end within {timeout} s"
-                    end(child)
-                    return False
             rc = child.wait()
         except BaseException:
-            end(child)
+            end_group(child)
             raise
-        if rc:
+        finally:
+            timer.cancel()
+        if late:
+            self.problem = f"did not end within {timeout} s"
+        elif rc:
             self.problem = f"ended with {rc}"
         elif not self.bytes and not self.spec.get("may_be_empty"):
             self.problem = "ended well and told nothing"

@@ -14,6 +14,7 @@ import json
 import os
 import pwd
 import re
+import signal
 import subprocess
 import threading
 import time
@@ -251,6 +252,13 @@ def end(child: subprocess.Popen[bytes], patience_s: float = _PATIENCE_S) -> None
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
+
+
+def end_group(child: subprocess.Popen[bytes]) -> None:
+    """Kill a command that leads a group of its own, and all that it has started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
 
 
 def _read_lines(stream: t.IO[bytes], take: t.Callable[[str], None]) -> None:
