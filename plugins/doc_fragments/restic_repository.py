@@ -12,28 +12,23 @@ class ModuleDocFragment:
 options:
   repository:
     description:
-      - The repository of restic.
+      - The repository of restic, as C(backup_repositories) of the role P(rigwright.workstation.backup#role) has it. What it needs goes
+        to restic in files and in its environment, never in a command.
     type: dict
     suboptions:
-      url:
-        description: Where it is, as restic's C(--repo) takes it, such as V(rest:https://backup.example:8000/ws1) or V(/mnt/backup).
-        type: str
-        required: true
-      password:
-        description: Its password. restic gets it in its environment.
-        type: str
-      password_file:
-        description: A file of the live system that has the password.
-        type: path
-      environment:
-        description: Variables that restic needs, such as E(AWS_SECRET_ACCESS_KEY).
-        type: dict
-        default: {}
-      options:
-        description: Options of the backend, as C(-o) of restic takes them.
-        type: list
-        elements: str
-        default: []
+      name: {description: Name., type: str, default: backup}
+      url: {description: "Address, such as V(rest:https://backup.example:8000/ws1/) or V(/mnt/backup).", type: str, required: true}
+      password: {description: Password of the repository., type: str}
+      password_file: {description: "File of the live system with the password, instead.", type: str}
+      user: {description: User of a REST server., type: str}
+      user_password: {description: Password of that user., type: str}
+      env: {description: "Environment of restic, such as the keys of S3.", type: dict}
+      ca_certificate: {description: Certificate that the server's is signed by., type: str}
+      ssh_key: {description: Private key for sftp., type: str}
+      known_hosts: {description: The server's keys for sftp., type: str}
+      options: {description: Further options of restic., type: list, elements: str}
+      append_only: {description: Whether the server removes nothing. Nothing is removed here in any case., type: bool}
+      init: {description: Taken as it stands in the role's list; nothing is made here., type: bool, default: true}
   snapshots:
     description:
       - What is restored, in this order. The first has the manifest, where none is given.

@@ -25,6 +25,23 @@ VARIABLE = "backup_repositories"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 _OTHERS = ("azure:", "b2:", "gs:", "rclone:", "swift:")
 
+# A repository as modules take it.
+OPTIONS: dict[str, dict[str, t.Any]] = {
+    "name": {"type": "str", "required": True},
+    "url": {"type": "str", "required": True, "no_log": False},
+    "password": {"type": "str", "no_log": True},
+    "password_file": {"type": "str", "no_log": False},
+    "user": {"type": "str"},
+    "user_password": {"type": "str", "no_log": True},
+    "env": {"type": "dict", "no_log": True},
+    "ca_certificate": {"type": "str"},
+    "ssh_key": {"type": "str", "no_log": True},
+    "known_hosts": {"type": "str"},
+    "options": {"type": "list", "elements": "str"},
+    "append_only": {"type": "bool"},
+    "init": {"type": "bool", "default": True},
+}
+
 Entry = t.Mapping[str, t.Any]
 Row = dict[str, t.Any]
 

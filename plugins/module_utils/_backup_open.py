@@ -36,6 +36,26 @@ class OpenError(Exception):
     """A repository cannot be used; the text says why and what to do."""
 
 
+def lay_down(entry: t.Mapping[str, t.Any], folder: str, **instead: str) -> Repository:
+    """Write the files by which restic reaches a repository into a folder that only root reads.
+
+    :param instead: texts that take the place of the entry's own, by what they are.
+    """
+    public = addresses.public(entry)
+    repository = Repository(
+        public["name"],
+        folder,
+        password_file=public["password_file"],
+        ca=public["ca"],
+        ssh=public["ssh"],
+        options=tuple(public["options"]),
+    )
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    for what, text in {**addresses.texts(entry), **instead}.items():
+        write_secret(repository.file(what), text)
+    return repository
+
+
 class Opener:
     """One repository, with the secrets that are asked for and those that are in place."""
 
@@ -46,24 +66,13 @@ class Opener:
         self.name = str(entry["name"])
         self.public = addresses.public(entry)
         self.folder = folder
-        self.new = self._restic("new", program, version, user, scratch)
-        for what, text in addresses.texts(entry).items():
-            write_secret(self.new.repository.file(what), text)
         self.user = user
-        self._make = lambda part: self._restic(part, program, version, user, scratch)
+        self._program, self._version, self._scratch = program, version, scratch
+        self.new = self._restic("new")
 
-    def _restic(self, part: str, program: str, version: t.Sequence[int], user: str, scratch: str) -> Restic:
-        place = os.path.join(scratch, part)
-        os.makedirs(place, mode=0o700, exist_ok=True)
-        repository = Repository(
-            self.name,
-            place,
-            password_file=self.public["password_file"],
-            ca=self.public["ca"],
-            ssh=self.public["ssh"],
-            options=tuple(self.public["options"]),
-        )
-        return Restic(program, version, repository, "", user if self.public["local_path"] else "")
+    def _restic(self, part: str, **instead: str) -> Restic:
+        repository = lay_down(self.entry, os.path.join(self._scratch, part), **instead)
+        return Restic(self._program, self._version, repository, "", self.user if self.public["local_path"] else "")
 
     def old(self) -> Restic | None:
         """The repository by the password that is in place, if it is another one."""
@@ -74,10 +83,7 @@ class Opener:
             return None
         if before.rstrip("\n") == str(self.entry.get("password") or ""):
             return None
-        restic = self._make("old")
-        for what, text in {**addresses.texts(self.entry), "password": before}.items():
-            write_secret(restic.repository.file(what), text)
-        return restic
+        return self._restic("old", password=before)
 
     def open(self, known: t.Mapping[str, t.Any]) -> tuple[str, Row]:
         """What was done, and what is to be remembered.

@@ -12,12 +12,12 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_files as files
 from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_first_boot as first_boot
 from ansible_collections.rigwright.workstation.plugins.module_utils import _boot_program
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_backup import Backup, Failed
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_steps import ROOT, WORK
 
 Facts = dict[str, t.Any]
@@ -32,34 +32,9 @@ ENVIRONMENT = {
     "DEBIAN_FRONTEND": "noninteractive",
 }
 _SHOWN = 2000
+
+
 # The options of modules that read a repository; documented in the fragment restic_repository.
-REPOSITORY = {
-    "repository": {
-        "type": "dict",
-        "options": {
-            "url": {"type": "str", "required": True},
-            "password": {"type": "str", "no_log": True},
-            "password_file": {"type": "path", "no_log": False},
-            "environment": {"type": "dict", "no_log": True, "default": {}},
-            "options": {"type": "list", "elements": "str", "default": []},
-        },
-    },
-    "snapshots": {
-        "type": "list",
-        "elements": "dict",
-        "default": [{"id": "latest", "filters": []}],
-        "options": {
-            "id": {"type": "str", "default": "latest"},
-            "filters": {"type": "list", "elements": "str", "default": []},
-        },
-    },
-}
-
-
-class Failed(Exception):
-    """A step did not work; the text says which, and what it said."""
-
-
 def identity(manifest: Facts, request: t.Mapping[str, t.Any]) -> str:
     """What tells one rebuild from another: a run that was cut short is completed only by the same one."""
     return hashlib.sha256(json.dumps([manifest, request], sort_keys=True).encode()).hexdigest()
@@ -82,62 +57,13 @@ def write_state(state: Facts, path: str = STATE) -> None:
     os.replace(f"{path}.new", path)
 
 
-class Restic:
-    """The repository to restore from. Its password is in the environment, never in a command."""
-
-    def __init__(self, run: Run, repository: t.Mapping[str, t.Any]) -> None:
-        self.run = run
-        self.url = repository["url"]
-        self.options = [word for option in repository.get("options") or [] for word in ("-o", option)]
-        # A disk that is mounted read-only takes no lock, and nobody can prune what is on it meanwhile.
-        if self.url.startswith("/") and not os.access(self.url, os.W_OK):
-            self.options.append("--no-lock")
-        self.environment = {
-            **ENVIRONMENT,
-            **{name: str(value) for name, value in (repository.get("environment") or {}).items()},
-            **({"RESTIC_PASSWORD": repository["password"]} if repository.get("password") else {}),
-            **({"RESTIC_PASSWORD_FILE": repository["password_file"]} if repository.get("password_file") else {}),
-            "RESTIC_CACHE_DIR": f"{WORK}/cache",
-        }
-
-    def ask(self, *words: str) -> str:
-        """:raises Failed: restic says no."""
-        command = ["restic", "--repo", self.url, *self.options, *words]
-        try:
-            rc, out, err = self.run(command, environ_update=self.environment)
-        except OSError as error:
-            raise Failed(f"restic: {error}: install it in the live system") from error
-        if rc != 0:
-            raise Failed(f"restic {words[0]} ended with status {rc}: {err.strip()[-_SHOWN:]}")
-        return out
-
-    def version(self) -> tuple[int, ...]:
-        found = re.match(r"restic (\d+)\.(\d+)", self.ask("version"))
-        return tuple(int(part) for part in found.groups()) if found else (0, 0)
-
-    def manifest(self, snapshot: str, filters: t.Sequence[str]) -> Facts:
-        found: Facts = json.loads(self.ask("dump", *filters, snapshot, MANIFEST))
-        return found
-
-    def restore(self, snapshot: str, filters: t.Sequence[str], target: str, exclude: t.Sequence[str]) -> None:
-        words = ["restore", *filters, snapshot, "--target", target]
-        version = self.version()
-        # 0.14 writes holes out in full; an interrupted restore is taken up again where it can be told what is there.
-        words += ["--sparse"] if version >= (0, 15) else []
-        words += ["--overwrite", "if-changed"] if version >= (0, 17) else []
-        for path in exclude:
-            # The mount point itself comes back, empty.
-            words += ["--exclude", re.sub(r"([*?[])", r"[\1]", path) + "/*"]
-        self.ask(*words)
-
-
 class Live:
     """A live system, on which steps are carried out."""
 
     def __init__(
-        self, run: Run, passphrase: str = "", restic: Restic | None = None, snapshots: t.Sequence[Facts] = ()
+        self, run: Run, passphrase: str = "", backup: Backup | None = None, snapshots: t.Sequence[Facts] = ()
     ) -> None:
-        self.run_command, self.passphrase, self.restic, self.snapshots = run, passphrase, restic, snapshots
+        self.run_command, self.passphrase, self.backup, self.snapshots = run, passphrase, backup, snapshots
         self.warnings: list[str] = []
 
     def carry_out(self, steps: t.Iterable[Facts]) -> None:
@@ -213,10 +139,10 @@ class Live:
         os.replace(f"{path}.rigwright", path)
 
     def do_restore(self, step: Facts) -> None:
-        if self.restic is None:
+        if self.backup is None:
             raise Failed("no repository to restore from is named: set `repository`")
         for snapshot in self.snapshots:
-            self.restic.restore(snapshot["id"], snapshot["filters"], step["target"], step["exclude"])
+            self.backup.restore(snapshot["id"], snapshot["filters"], step["target"], step["exclude"])
 
     def do_kernels(self, step: Facts) -> None:
         """A new initramfs for every kernel that has its modules, and the modules that DKMS builds."""

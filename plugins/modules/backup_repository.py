@@ -107,25 +107,10 @@ import tempfile
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_address import OPTIONS
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import ConfigError, read_version
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_open import Opener, OpenError
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_state import dump, read_json, write
-
-REPOSITORY: dict[str, dict[str, t.Any]] = {
-    "name": {"type": "str", "required": True},
-    "url": {"type": "str", "required": True, "no_log": False},
-    "password": {"type": "str", "no_log": True},
-    "password_file": {"type": "str", "no_log": False},
-    "user": {"type": "str"},
-    "user_password": {"type": "str", "no_log": True},
-    "env": {"type": "dict", "no_log": True},
-    "ca_certificate": {"type": "str"},
-    "ssh_key": {"type": "str", "no_log": True},
-    "known_hosts": {"type": "str"},
-    "options": {"type": "list", "elements": "str"},
-    "append_only": {"type": "bool"},
-    "init": {"type": "bool", "default": True},
-}
 
 
 def bring(module: AnsibleModule, record: dict[str, t.Any], version: t.Sequence[int]) -> dict[str, str]:
@@ -154,7 +139,7 @@ def remember(path: str, record: t.Mapping[str, t.Any]) -> None:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "repositories": {"type": "list", "elements": "dict", "required": True, "options": REPOSITORY},
+            "repositories": {"type": "list", "elements": "dict", "required": True, "options": OPTIONS},
             "names": {"type": "list", "elements": "str", "required": True},
             "program": {"type": "path", "default": "/usr/bin/restic"},
             "user": {"type": "str", "required": True},

@@ -143,6 +143,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _bare
 from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_run as running
 from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest as document
 from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest_boot, _manifest_storage
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_backup import SPEC, Backup, Failed
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 Facts = dict[str, t.Any]
@@ -176,7 +177,7 @@ def main() -> None:
             "data": {"type": "dict", "default": {}},
             "grow": {"type": "dict", "default": {}},
             "passphrase": {"type": "bool", "default": False, "no_log": False},
-            **running.REPOSITORY,
+            **SPEC,
         },
         required_one_of=[("manifest", "repository")],
         supports_check_mode=True,
@@ -186,10 +187,10 @@ def main() -> None:
         manifest = params["manifest"]
         if not manifest:
             first = params["snapshots"][0]
-            manifest = running.Restic(module.run_command, params["repository"]).manifest(first["id"], first["filters"])
+            manifest = Backup(params["repository"]).manifest(first["id"], first["filters"])
         manifest = document.check(manifest)
         data = {target: int(size) for target, size in params["data"].items()}
-    except (running.Failed, ValueError) as error:
+    except (Failed, ValueError) as error:
         module.fail_json(msg=f"There is nothing to plan from: {error}. Nothing was changed.")
     asked = {name: params[name] for name in ("disks", "keep", "empty", "overwrite", "data", "grow")}
     name = running.identity(manifest, asked)

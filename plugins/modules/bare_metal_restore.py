@@ -59,6 +59,8 @@ EXAMPLES = r"""
     repository:
       url: sftp:backup@nas:/srv/restic/ws1
       password: "{{ vault_restic_password }}"
+      ssh_key: "{{ vault_nas_key }}"
+      known_hosts: "nas ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ..."
   async: 86400
   poll: 15
 """
@@ -74,6 +76,7 @@ steps:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_run as running
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_backup import SPEC, Backup, Failed
 
 PHASES = ["disks", "files", "system"]
 
@@ -84,7 +87,7 @@ def main() -> None:
             "plan": {"type": "dict", "required": True},
             "phase": {"type": "str", "choices": PHASES, "required": True},
             "passphrase": {"type": "str", "no_log": True},
-            **running.REPOSITORY,
+            **SPEC,
         },
         supports_check_mode=True,
     )
@@ -97,16 +100,16 @@ def main() -> None:
             msg=f"The phase {missing[0]} comes before {phase}, and was not carried out. Nothing was changed."
         )
     if not module.check_mode and steps:
-        restic = running.Restic(module.run_command, params["repository"]) if params["repository"] else None
-        live = running.Live(module.run_command, params["passphrase"] or "", restic, params["snapshots"])
         try:
+            backup = Backup(params["repository"]) if params["repository"] else None
+            live = running.Live(module.run_command, params["passphrase"] or "", backup, params["snapshots"])
             if phase == "disks":
                 if state["begun"]:
                     live.release(plan["groups"], plan["mapped"])
                 state["begun"] = plan["disks"]
                 running.write_state(state)
             live.carry_out(steps)
-        except (running.Failed, OSError) as error:
+        except (Failed, OSError) as error:
             module.fail_json(msg=f"{error}. Remove the cause and run this again: it goes on with the phase {phase}.")
         state["done"].append(phase)
         running.write_state(state)

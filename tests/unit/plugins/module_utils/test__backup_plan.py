@@ -157,8 +157,9 @@ def test_bad_input_is_refused_with_variable_and_remedy(changes: dict[str, Any], 
 def test_jobs_do_not_overlap_where_one_excludes_the_other_or_they_go_elsewhere() -> None:
     inner = {"name": "alice", "paths": ["/home/alice"]}
     assert plan(jobs=[{**JOB, "excludes": ["/home/alice"]}, inner]).requirements == []
-    two = {"repositories": [{}, {"name": "far", "url": "/far"}]}
-    assert plan(jobs=[{**JOB, "repository": "disk"}, {**inner, "repository": "far"}], **two).requirements == []
+    two = [{}, {"name": "far", "url": "/far"}]
+    jobs = [{**JOB, "repository": "disk"}, {**inner, "repository": "far"}]
+    assert plan(jobs=jobs, repositories=two).requirements == []
 
 
 def test_a_calendar_that_systemd_does_not_understand_is_refused_by_its_variable() -> None:
