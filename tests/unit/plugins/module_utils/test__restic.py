@@ -22,6 +22,8 @@ OPEN = "Fatal: unable to open config file: "
             f"Fatal: repository does not exist: unable to open config file: stat /x/config: no such file or directory{LOCATION}",
             "missing",
         ),
+        (1, f"{OPEN}Lstat: file does not exist{LOCATION}", "missing"),
+        (10, f"Fatal: repository does not exist: {OPEN}Lstat a/config: file does not exist{LOCATION}", "missing"),
         (1, f"{OPEN}<config/> does not exist{LOCATION}", "missing"),
         (
             10,
