@@ -175,7 +175,7 @@ def tell(config: Config, verb: str, subject: str, state: t.Mapping[str, t.Any]) 
 
 def status(config: Config, place: Place, as_json: bool, with_probe: bool) -> int:
     """What a person or verify.yml asks: timers, last successes, and with root's rights whether the repositories open."""
-    found = states.findings(config, states.read_states(config, place), time.time())
+    found = states.findings(config, states.read_states(config, place), time.time(), os.stat(place.config).st_mtime)
     for verb, subject in states.subjects(config):
         timer = unit_of(verb, subject).replace(".service", ".timer")
         shown = call("systemctl", "show", "--property=ActiveState,LoadState", "--value", timer)[1].split()

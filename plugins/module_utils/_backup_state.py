@@ -205,9 +205,12 @@ _DONE = {
 
 
 def findings(
-    config: Config, states: t.Mapping[tuple[str, str], t.Mapping[str, t.Any]], now: float
+    config: Config, states: t.Mapping[tuple[str, str], t.Mapping[str, t.Any]], now: float, configured: float = 0
 ) -> list[dict[str, str]]:
-    """What a person has to know, worst words first: how the last run ended, and how old the last success is."""
+    """What a person has to know, worst words first: how the last run ended, and how old the last success is.
+
+    :param configured: when the configuration was last changed, in seconds since 1970. What has failed before that is to be tried again.
+    """
     told = []
     for (verb, subject), state in states.items():
         limit_h = config.max_age_h.get(verb) or MAX_AGE_H[verb]
@@ -222,9 +225,19 @@ def findings(
                 evidence=f"the last run failed: {state.get('words') or kind}",
                 remedy=remedy(str(kind), *names),
             )
+            if state.get("ended", now) < configured:
+                found.update(
+                    status="warn",
+                    evidence=f"{found['evidence']}; the configuration has changed since",
+                    remedy=f"run it again: `{command}`",
+                )
         elif last is None:
+            # The first backup should not wait; what follows from it may wait for its timer.
+            early = verb != RUN and now - configured <= limit_h * HOUR_S
             found.update(
-                status="warn", evidence=f"never {_DONE[verb]}", remedy=f"wait for its timer, or run it now: `{command}`"
+                status="skip" if early else "warn",
+                evidence=f"not yet {_DONE[verb]}",
+                remedy=f"wait for its timer, or run it now: `{command}`",
             )
         elif last > now + HOUR_S:
             found.update(status="fail", evidence=f"last {_DONE[verb]} in the future", remedy=remedy(CLOCK, *names))

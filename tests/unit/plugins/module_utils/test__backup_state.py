@@ -18,8 +18,8 @@ def config(tmp_path: Path) -> Config:
     return Config(textfile_directory=str(tmp_path), repositories={"disk": Target("disk")}, jobs={"home": job})
 
 
-def found(config: Config, state: dict[str, object], verb: str = "run") -> dict[str, str]:
-    rows = states.findings(config, {(verb, "home"): state}, NOW)
+def found(config: Config, state: dict[str, object], verb: str = "run", configured: float = 0) -> dict[str, str]:
+    rows = states.findings(config, {(verb, "home"): state}, NOW, configured)
     return rows[0]
 
 
@@ -37,6 +37,25 @@ def test_who_was_never_backed_up_is_warned_and_a_failure_says_why(config: Config
     failed = found(config, {"kind": "source_missing", "words": "missing: /home", "last_success": NOW - 5 * HOUR})
     assert failed["status"] == "fail"
     assert failed["evidence"] == "the last run failed: missing: /home; last backed up 5 h ago"
+
+
+def test_what_is_new_waits_for_its_timer_but_for_the_first_backup(config: Config) -> None:
+    def status(verb: str, days: int) -> str:
+        return found(config, {}, verb, configured=NOW - days * 24 * HOUR)["status"]
+
+    assert (status("run", 0), status("drill", 0), status("drill", 44), status("drill", 46)) == (
+        "warn",
+        "skip",
+        "skip",
+        "warn",
+    )
+
+
+def test_what_failed_before_the_configuration_changed_is_to_be_tried_again(config: Config) -> None:
+    failed = {"kind": "uncovered", "words": "in no job: /mnt", "ended": NOW - HOUR}
+    assert found(config, failed, configured=NOW - 2 * HOUR)["status"] == "fail"
+    again = found(config, failed, configured=NOW)
+    assert (again["status"], again["remedy"]) == ("warn", "run it again: `rigwright-backup run home`")
 
 
 def test_a_success_in_the_future_is_a_clock_that_was_set_back(config: Config) -> None:
