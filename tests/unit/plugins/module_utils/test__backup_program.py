@@ -7,6 +7,7 @@ import ast
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -74,11 +75,13 @@ def test_what_does_not_exist_is_said_in_one_line(host: Host, capsys: pytest.Capt
 
 
 def test_status_is_findings_with_remedies(host: Host, systemd: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
-    states.save(host.config, host.place, "run", "home", {"kind": "locked", "words": "by PID 1", "exit_code": 1}, 1000.0)
+    states.save(
+        host.config, host.place, "run", "home", {"kind": "locked", "words": "by PID 1", "exit_code": 1}, time.time() + 1
+    )
     assert program.main(["status", "--json"], host.place) == 1
     found = {row["id"]: row for row in json.loads(capsys.readouterr().out)["findings"]}
     assert found["backup.run.home"]["status"] == "fail" and "by PID 1" in found["backup.run.home"]["evidence"]
-    assert found["backup.check.disk"]["status"] == "warn"
+    assert found["backup.check.disk"]["status"] == "skip"
     assert program.main(["status"], host.place) == 1
     assert "      To do: see who works on the repository" in capsys.readouterr().out
 
