@@ -25,15 +25,19 @@ CHECKSUMS = depot.STATE / "restic.json"
 
 def put() -> None:
     """Have the depot serve both. `restic.json` has the SHA-256 of the restic that was built, which is not the publisher's."""
-    program = depot.once(f"restic_{RESTIC}_linux_amd64", partial(built, "restic", RESTIC))
-    kept = depot.BUILDS / f"restic_{RESTIC}_linux_amd64"
-    kept.chmod(0o755)  # unit tests run it (tests/unit/backup_hosts.py)
-    packed = depot.once(f"restic_{RESTIC}_linux_amd64.bz2", partial(bz2.compress, program, 1))
+    packed = depot.once(f"restic_{RESTIC}_linux_amd64.bz2", partial(bz2.compress, program().read_bytes(), 1))
     depot.put(f"restic/restic/releases/download/v{RESTIC}", {f"restic_{RESTIC}_linux_amd64.bz2": packed})
     CHECKSUMS.write_text(json.dumps({RESTIC: {"amd64": hashlib.sha256(packed).hexdigest()}}))
     server = depot.once(f"rest-server_{REST_SERVER}_linux_amd64", partial(built, "rest-server", REST_SERVER))
-    (depot.BUILDS / f"rest-server_{REST_SERVER}_linux_amd64").chmod(0o755)
     depot.put("rest-server", {"rest-server": server})
+
+
+def program() -> Path:
+    """The restic that was built, to be run on this machine: unit tests do (tests/unit/backup_hosts.py)."""
+    name = f"restic_{RESTIC}_linux_amd64"
+    depot.once(name, partial(built, "restic", RESTIC))
+    (depot.BUILDS / name).chmod(0o755)
+    return depot.BUILDS / name
 
 
 def built(name: str, version: str) -> bytes:

@@ -31,6 +31,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._restic impo
 
 _LIMIT = 2500  # first lines of stderr that are kept, and as many last ones
 _PATIENCE_S = 30
+_AGAIN_S = 5.0
 # restic does not hear SIGTERM while it waits for its input.
 _RESTLESS_S = 3
 # What restic needs to read all files, and to make them as they were.
@@ -172,7 +173,7 @@ class Restic:
             done = self._run_once(self.command(*arguments, retry_lock_s=retry_lock_s), timeout_s, on_line, feed, cwd)
             if self.has("retry_lock") or feed or time.monotonic() >= limit or judge(done).kind != LOCKED:
                 return done
-            time.sleep(min(5.0, max(0.1, limit - time.monotonic())))
+            time.sleep(min(_AGAIN_S, max(0.1, limit - time.monotonic())))
 
     def _run_once(
         self,

@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A host with backups in a temporary directory: the real restic, real files with all that they can have, and the program's own steps.
 
-Which restics: RIGWRIGHT_RESTIC (paths with colons between), that of the PATH, and what the depot has built (harness/depot.py).
+Which restic: that of the PATH, or what RIGWRIGHT_RESTIC names; slow tests have the pinned release besides.
 """
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
 import shutil
 import struct
 import subprocess
-from collections.abc import Iterator
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_address as addresses
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_config as configuration
@@ -25,25 +28,48 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _back
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import Restic
 
+from harness import restic_releases
+from harness.lab import Refusal
+
 CHECKOUT = Path(__file__).parents[2]
 PASSWORD = "correct horse battery"
 MOUNTS = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"
 
 
-def restics() -> list[str]:
-    """The oldest and the newest restic of this machine."""
-    found = sorted(all_restics(), key=configuration.read_version)
-    return found if len(found) < 2 else [found[0], found[-1]]
+@functools.cache
+def restic() -> str:
+    """The restic of this machine: what most tests need to prove anything, so that they fail without it."""
+    found = os.environ.get("RIGWRIGHT_RESTIC") or shutil.which("restic")
+    if not found:
+        raise Refusal("There is no restic on this machine: script/bootstrap --dev installs it")
+    return found
 
 
-def all_restics() -> Iterator[str]:
-    named = [path for path in os.environ.get("RIGWRIGHT_RESTIC", "").split(":") if path]
-    built = sorted((CHECKOUT / ".cache/builds").glob("restic_*_linux_amd64"))
-    seen = set()
-    for path in [*named, shutil.which("restic"), *map(str, built)]:
-        if path and (version := configuration.read_version(path)) not in seen:
-            seen.add(version)
-            yield path
+def pinned_restic() -> str:
+    """The release that the role installs where one is asked for."""
+    return str(restic_releases.program())
+
+
+# For what versions do each in their own way. What the pinned one does is also seen on Debian 13 in molecule/backup.
+EACH_RESTIC = [
+    pytest.param(restic, id="own"),
+    pytest.param(pinned_restic, id="pinned", marks=pytest.mark.slow("compiles restic, and runs all once more")),
+]
+
+
+@functools.cache
+def empty_repository(program: str) -> Path:
+    """A repository as `init` makes it, once in this process: that takes longer than most of what is done with it."""
+    folder = Path(tempfile.mkdtemp(prefix="rigwright-restic-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    environment = {**os.environ, "RESTIC_PASSWORD": PASSWORD}
+    subprocess.run(
+        [program, "init", "--no-cache", "--repo", str(folder / "repository")],
+        env=environment,
+        check=True,
+        capture_output=True,
+    )
+    return folder / "repository"
 
 
 @dataclass
@@ -118,7 +144,7 @@ class Host:
         return restic
 
     def init(self) -> None:
-        self.ask("init")
+        shutil.copytree(empty_repository(self.restic), self.root / "repository")
 
     def ask(self, *words: str) -> str:
         """Restic itself, which has to succeed."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The drill with the newest restic of this machine; with both, and after a flipped byte: test__backup_job.py."""
+"""The drill with this machine's restic; with others, and after a flipped byte: test__backup_job.py."""
 
 from __future__ import annotations
 
@@ -7,24 +7,18 @@ import json
 import os
 from pathlib import Path
 
-import pytest
-
-from tests.unit.backup_hosts import Host, restics
-
-pytestmark = pytest.mark.skipif(
-    not restics(), reason="no restic on this machine: apt-get install restic, or RIGWRIGHT_RESTIC"
-)
+from tests.unit.backup_hosts import Host, restic
 
 
 def test_a_drill_before_the_first_backup_has_nothing_to_compare_and_says_so(tmp_path: Path) -> None:
-    host = Host(tmp_path, restics()[-1])
+    host = Host(tmp_path, restic())
     host.init()
     told = host.do("drill")
     assert (told["kind"], told["exit_code"]) == ("nothing", 1)
 
 
 def test_a_difference_fails_the_drill_and_names_the_file(tmp_path: Path) -> None:
-    host = Host(tmp_path, restics()[-1])
+    host = Host(tmp_path, restic())
     host.init()
     for name in ("one", "two"):
         (host.source / name).write_text(name)

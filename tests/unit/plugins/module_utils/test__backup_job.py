@@ -17,18 +17,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _mani
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_job import finish
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import probe
 
-from tests.unit.backup_hosts import MOUNTS, PASSWORD, Host, fill, restics, run, same
-
-RESTICS = restics()
-pytestmark = pytest.mark.skipif(
-    not RESTICS, reason="no restic on this machine: apt-get install restic, or RIGWRIGHT_RESTIC"
-)
+from tests.unit.backup_hosts import EACH_RESTIC, MOUNTS, PASSWORD, Host, fill, restic, run, same
 
 
-@pytest.fixture(params=RESTICS or [""])
+@pytest.fixture(params=EACH_RESTIC)
 def host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
     """A host with a repository and files, not backed up yet."""
-    made = Host(tmp_path, request.param)
+    made = Host(tmp_path, request.param())
     made.init()
     fill(made.source)
     return made
@@ -70,9 +65,9 @@ def test_a_drill_restores_and_finds_all_as_it_was_and_leaves_nothing(host: Host)
 
 
 @pytest.fixture
-def newest(tmp_path: Path) -> Host:
-    """The same with one restic alone, the newest: for what is not restic's doing."""
-    made = Host(tmp_path, RESTICS[-1])
+def alone(tmp_path: Path) -> Host:
+    """The same with one restic alone: for what is not restic's doing."""
+    made = Host(tmp_path, restic())
     made.init()
     (made.source / "file").write_text("first")
     return made
@@ -88,116 +83,116 @@ def whole(host: Host, snapshot: str, to: str = "later") -> Path:
     return Path(f"{host.restored(snapshot, to)}{host.source}")
 
 
-def test_a_missing_source_makes_no_snapshot_and_is_told(newest: Host) -> None:
-    first = newest.do("run")
-    newest.configure(job={"paths": [str(newest.source), str(newest.root / "gone")]})
-    state = newest.do("run")
+def test_a_missing_source_makes_no_snapshot_and_is_told(alone: Host) -> None:
+    first = alone.do("run")
+    alone.configure(job={"paths": [str(alone.source), str(alone.root / "gone")]})
+    state = alone.do("run")
     assert (state["kind"], state["exit_code"]) == ("source_missing", 1)
-    assert len(newest.snapshots()) == 1
+    assert len(alone.snapshots()) == 1
     assert state["last_success"] == first["last_success"]
-    assert newest.metric("last_exit_code") == 1
-    found = told(newest)
+    assert alone.metric("last_exit_code") == 1
+    found = told(alone)
     assert found["status"] == "fail"
-    assert str(newest.root / "gone") in found["evidence"] and "last backed up 0 h ago" in found["evidence"]
-    assert same(newest.source, whole(newest, first["snapshot"])) == []
+    assert str(alone.root / "gone") in found["evidence"] and "last backed up 0 h ago" in found["evidence"]
+    assert same(alone.source, whole(alone, first["snapshot"])) == []
 
 
-def test_a_disk_that_fstab_has_and_that_is_not_mounted_makes_no_snapshot(newest: Host) -> None:
-    (newest.source / "data").mkdir()
-    newest.write("fstab", f"/dev/sdb1 {newest.source}/data ext4 defaults 0 2\n")
-    assert newest.do("run")["kind"] == "not_mounted"
-    assert newest.snapshots() == []
-    newest.configure(job={"excludes": [f"{newest.source}/data"]})
-    assert newest.do("run")["kind"] == "ok"
+def test_a_disk_that_fstab_has_and_that_is_not_mounted_makes_no_snapshot(alone: Host) -> None:
+    (alone.source / "data").mkdir()
+    alone.write("fstab", f"/dev/sdb1 {alone.source}/data ext4 defaults 0 2\n")
+    assert alone.do("run")["kind"] == "not_mounted"
+    assert alone.snapshots() == []
+    alone.configure(job={"excludes": [f"{alone.source}/data"]})
+    assert alone.do("run")["kind"] == "ok"
 
 
-def test_a_file_system_that_is_in_no_job_fails_the_run_and_the_rest_is_kept(newest: Host) -> None:
-    newest.write("mountinfo", MOUNTS + f"2 1 8:17 / {newest.source}/data rw - ext4 /dev/sdb1 rw\n")
-    state = newest.do("run")
+def test_a_file_system_that_is_in_no_job_fails_the_run_and_the_rest_is_kept(alone: Host) -> None:
+    alone.write("mountinfo", MOUNTS + f"2 1 8:17 / {alone.source}/data rw - ext4 /dev/sdb1 rw\n")
+    state = alone.do("run")
     assert (state["kind"], state["snapshots"]) == ("uncovered", 1)
-    assert f"{newest.source}/data" in told(newest)["evidence"]
-    newest.configure(job={"excludes": [f"{newest.source}/data"]})
-    assert newest.do("run")["kind"] == "ok"
+    assert f"{alone.source}/data" in told(alone)["evidence"]
+    alone.configure(job={"excludes": [f"{alone.source}/data"]})
+    assert alone.do("run")["kind"] == "ok"
 
 
 def hook(host: Host, script: str, **more: object) -> dict[str, object]:
     return {"command": ["sh", "-c", f"cd {host.root}; {script}"], **more}
 
 
-def test_hooks_run_in_their_places_and_know_the_result(newest: Host) -> None:
+def test_hooks_run_in_their_places_and_know_the_result(alone: Host) -> None:
     say = 'echo "$RIGWRIGHT_BACKUP_JOB $RIGWRIGHT_BACKUP_RESULT" >> '
-    newest.configure(job={name: [hook(newest, f"{say} {name}")] for name in ("pre", "post", "post_failure", "always")})
-    assert newest.do("run")["kind"] == "ok"
-    assert [(newest.root / name).read_text() for name in ("pre", "post", "always")] == [
+    alone.configure(job={name: [hook(alone, f"{say} {name}")] for name in ("pre", "post", "post_failure", "always")})
+    assert alone.do("run")["kind"] == "ok"
+    assert [(alone.root / name).read_text() for name in ("pre", "post", "always")] == [
         "home \n",
         "home ok\n",
         "home ok\n",
     ]
-    assert not (newest.root / "post_failure").exists()
+    assert not (alone.root / "post_failure").exists()
 
 
-def test_a_hook_that_fails_before_makes_no_snapshot_and_cleanup_still_runs(newest: Host) -> None:
-    newest.configure(
+def test_a_hook_that_fails_before_makes_no_snapshot_and_cleanup_still_runs(alone: Host) -> None:
+    alone.configure(
         job={
-            "pre": [hook(newest, "exit 3"), hook(newest, "touch second")],
-            "post_failure": [hook(newest, 'echo "$RIGWRIGHT_BACKUP_WORDS" > failure')],
-            "always": [hook(newest, "touch always")],
+            "pre": [hook(alone, "exit 3"), hook(alone, "touch second")],
+            "post_failure": [hook(alone, 'echo "$RIGWRIGHT_BACKUP_WORDS" > failure')],
+            "always": [hook(alone, "touch always")],
         }
     )
-    state = newest.do("run")
-    assert (state["kind"], newest.snapshots()) == ("hook", [])
-    assert "ended with 3" in (newest.root / "failure").read_text()
-    assert (newest.root / "always").exists() and not (newest.root / "second").exists()
-    assert newest.metric("last_success_timestamp_seconds") == 0
+    state = alone.do("run")
+    assert (state["kind"], alone.snapshots()) == ("hook", [])
+    assert "ended with 3" in (alone.root / "failure").read_text()
+    assert (alone.root / "always").exists() and not (alone.root / "second").exists()
+    assert alone.metric("last_success_timestamp_seconds") == 0
 
 
-def test_a_hook_that_hangs_is_ended_with_its_children(newest: Host) -> None:
-    newest.configure(job={"post": [hook(newest, "sleep 977 & sleep 977", timeout_s=1)]})
+def test_a_hook_that_hangs_is_ended_with_its_children(alone: Host) -> None:
+    alone.configure(job={"post": [hook(alone, "sleep 977 & sleep 977", timeout_s=1)]})
     started = time.monotonic()
-    state = newest.do("run")
+    state = alone.do("run")
     assert state["kind"] == "hook" and "did not end within 1 s" in state["words"]
     assert time.monotonic() - started < 60
     assert [line for line in run("ps", "-eo", "args").splitlines() if line == "sleep 977"] == []
 
 
-def test_a_run_that_was_killed_is_told_and_cleaned_up_after(newest: Host) -> None:
+def test_a_run_that_was_killed_is_told_and_cleaned_up_after(alone: Host) -> None:
     """As systemd runs the last step after an OOM kill: there is no result, and its own words on how the unit ended."""
-    newest.configure(job={"always": [hook(newest, "touch always")]})
-    state = finish(newest.config, newest.place, "run", "home", {"SERVICE_RESULT": "oom-kill", "EXIT_STATUS": "KILL"})
+    alone.configure(job={"always": [hook(alone, "touch always")]})
+    state = finish(alone.config, alone.place, "run", "home", {"SERVICE_RESULT": "oom-kill", "EXIT_STATUS": "KILL"})
     assert (state["kind"], state["exit_code"]) == ("failed", 1)
-    assert "oom-kill" in told(newest)["evidence"]
-    assert (newest.root / "always").exists()
+    assert "oom-kill" in told(alone)["evidence"]
+    assert (alone.root / "always").exists()
 
 
-def test_a_dump_is_a_snapshot_of_its_own_and_one_that_fails_is_none(newest: Host) -> None:
+def test_a_dump_is_a_snapshot_of_its_own_and_one_that_fails_is_none(alone: Host) -> None:
     good = {"name": "good", "command": ["sh", "-c", "echo all of it"], "filename": "good.sql"}
-    newest.configure(job={"dumps": [good, {"name": "bad", "command": ["sh", "-c", "echo half of it; exit 7"]}]})
-    state = newest.do("run")
+    alone.configure(job={"dumps": [good, {"name": "bad", "command": ["sh", "-c", "echo half of it; exit 7"]}]})
+    state = alone.do("run")
     assert (state["kind"], state["exit_code"]) == ("dump", 1)
     assert "bad: `sh` ended with 7" in state["words"]
-    assert sorted(row.tags for row in newest.snapshots()) == [("home", "dump:good"), ("home", "files")]
-    assert newest.ask("dump", state["dumps"]["good"]["snapshot"], "/good.sql") == "all of it"
+    assert sorted(row.tags for row in alone.snapshots()) == [("home", "dump:good"), ("home", "files")]
+    assert alone.ask("dump", state["dumps"]["good"]["snapshot"], "/good.sql") == "all of it"
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode), "root has not put a file in its place"
-    newest.configure(job={"dumps": [good]})
-    assert newest.do("run")["kind"] == "ok"
+    alone.configure(job={"dumps": [good]})
+    assert alone.do("run")["kind"] == "ok"
 
 
-def test_a_dump_that_cannot_be_run_says_nothing_or_hangs_is_told(newest: Host) -> None:
+def test_a_dump_that_cannot_be_run_says_nothing_or_hangs_is_told(alone: Host) -> None:
     commands = {
         "none": ["/no/such"],
         "silent": ["true"],
         "slow": ["sh", "-c", "while :; do echo 1; sleep 0.1; done"],
         "mute": ["sh", "-c", "sleep 977 & sleep 977"],
     }
-    newest.configure(
+    alone.configure(
         job={
             "paths": [],
             "dumps": [{"name": name, "command": words, "timeout_s": 1} for name, words in commands.items()],
         }
     )
-    words = newest.do("run")["words"]
+    words = alone.do("run")["words"]
     assert "cannot be run" in words and "told nothing" in words and words.count("did not end within 1 s") == 2
-    assert newest.snapshots() == []
+    assert alone.snapshots() == []
 
 
 def test_a_wrong_password_is_told_as_such_and_nothing_is_made_anew(host: Host) -> None:
@@ -319,10 +314,10 @@ def test_a_snapshot_from_the_future_keeps_forget_from_reckoning_from_there(host:
     assert (host.do("forget")["removed"], len(host.snapshots())) == (0, 2)
 
 
-def test_all_data_is_read_in_so_many_checks(newest: Host) -> None:
-    newest.do("run")
-    newest.configure(check_parts=3)
-    assert [(newest.do("check")["part"], newest.state("check")["next_part"]) for _check in range(4)] == [
+def test_all_data_is_read_in_so_many_checks(alone: Host) -> None:
+    alone.do("run")
+    alone.configure(check_parts=3)
+    assert [(alone.do("check")["part"], alone.state("check")["next_part"]) for _check in range(4)] == [
         (1, 2),
         (2, 3),
         (3, 1),
@@ -330,17 +325,17 @@ def test_all_data_is_read_in_so_many_checks(newest: Host) -> None:
     ]
 
 
-def test_the_manifest_of_the_machine_goes_along_with_any_job(newest: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = newest.root / "manifest.json"
-    newest.configure(manifest=str(path))
+def test_the_manifest_of_the_machine_goes_along_with_any_job(alone: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = alone.root / "manifest.json"
+    alone.configure(manifest=str(path))
     monkeypatch.setattr(machines.Machine, "manifest", lambda _self: {"schema": 1, "host": {"name": "ws"}})
-    assert newest.do("run")["kind"] == "ok"
-    assert newest.ask("dump", newest.snapshots()[-1].id, str(path)) == path.read_text().rstrip("\n")
+    assert alone.do("run")["kind"] == "ok"
+    assert alone.ask("dump", alone.snapshots()[-1].id, str(path)) == path.read_text().rstrip("\n")
 
     def mute(_self: object) -> None:
         raise machines.Mute("lsblk tells nothing")
 
     monkeypatch.setattr(machines.Machine, "manifest", mute)
-    assert newest.do("run")["kind"] == "ok"
-    rows = states.findings(newest.config, states.read_states(newest.config, newest.place), time.time())
+    assert alone.do("run")["kind"] == "ok"
+    rows = states.findings(alone.config, states.read_states(alone.config, alone.place), time.time())
     assert [row["status"] for row in rows if row["id"] == "backup.manifest.home"] == ["warn"]

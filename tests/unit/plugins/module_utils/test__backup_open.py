@@ -15,17 +15,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup_conf
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_open import Opener, OpenError
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import probe
 
-from tests.unit.backup_hosts import restics
-
-pytestmark = pytest.mark.skipif(
-    not restics(), reason="no restic on this machine: apt-get install restic, or RIGWRIGHT_RESTIC"
-)
+from tests.unit.backup_hosts import EACH_RESTIC
 
 OLD, NEW = "correct horse battery", "another long password"
 Make = Callable[..., Opener]
 
 
-@pytest.fixture(params=restics() or [""])
+@pytest.fixture(params=EACH_RESTIC)
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     """An opener of the repository `disk` with a password; whoever has the lowest rights owns it."""
     tmp_path.chmod(0o755)
@@ -33,14 +29,15 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
         if str(parent).startswith("/tmp/"):
             parent.chmod(0o755)
     (tmp_path / "secrets").mkdir(mode=0o700)
+    program = request.param()
 
     def opener(password: str = OLD, **changes: Any) -> Opener:
         entry = {"name": "disk", "url": str(tmp_path / "repository"), "password": password, **changes}
         (tmp_path / "scratch").mkdir(exist_ok=True)
         return Opener(
             entry,
-            request.param,
-            read_version(request.param),
+            program,
+            read_version(program),
             "nobody",
             str(tmp_path / "secrets"),
             str(tmp_path / "scratch"),

@@ -17,7 +17,7 @@ import yaml
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_program as program
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
 
-from tests.unit.backup_hosts import CHECKOUT, Host, restics
+from tests.unit.backup_hosts import CHECKOUT, Host, restic
 
 PACKAGE = "ansible_collections.rigwright.workstation.plugins.module_utils"
 UTILS = CHECKOUT / "plugins/module_utils"
@@ -26,7 +26,7 @@ Said = Callable[[], str]
 
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
-    return Host(tmp_path, restics()[-1] if restics() else "/bin/false")
+    return Host(tmp_path, restic())
 
 
 @pytest.fixture
@@ -45,12 +45,6 @@ def systemd(monkeypatch: pytest.MonkeyPatch, host: Host) -> list[tuple[str, ...]
     return asked
 
 
-real = pytest.mark.skipif(
-    not restics(), reason="no restic on this machine: apt-get install restic, or RIGWRIGHT_RESTIC"
-)
-
-
-@real
 def test_a_run_by_hand_starts_the_unit_and_says_how_it_ended(
     host: Host, systemd: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,7 +80,6 @@ def test_status_is_findings_with_remedies(host: Host, systemd: list[Any], capsys
     assert "      To do: see who works on the repository" in capsys.readouterr().out
 
 
-@real
 def test_restore_shows_a_plan_and_refuses_what_would_lose_something(
     host: Host, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _back
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import ConfigError
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_keep import Snapshot
 
-from tests.unit.backup_hosts import Host, fill, restics, same
-
-real = pytest.mark.skipif(
-    not restics(), reason="no restic on this machine: apt-get install restic, or RIGWRIGHT_RESTIC"
-)
+from tests.unit.backup_hosts import EACH_RESTIC, Host, fill, same
 
 
 def at(text: str, identity: str) -> Snapshot:
@@ -51,10 +48,9 @@ def test_a_time_with_no_snapshot_is_refused(when: str, words: str) -> None:
         restoring.choose([], "latest")
 
 
-@real
-@pytest.mark.parametrize("restic", restics())
-def test_files_come_back_and_never_over_what_is_there_unasked(tmp_path: Path, restic: str) -> None:
-    host = Host(tmp_path, restic)
+@pytest.mark.parametrize("restic", EACH_RESTIC)
+def test_files_come_back_and_never_over_what_is_there_unasked(tmp_path: Path, restic: Callable[[], str]) -> None:
+    host = Host(tmp_path, restic())
     host.init()
     fill(host.source)
     host.do("run")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_tar as archives
 
-from tests.unit.backup_hosts import Host, fill, restics, same
+from tests.unit.backup_hosts import Host, fill, restic, same
 
 
 def entry(tar: tarfile.TarFile, name: str, mode: int = 0o644, content: bytes = b"x", **headers: str) -> None:
@@ -83,9 +83,8 @@ def test_what_is_no_archive_or_is_cut_off_is_refused(tmp_path: Path, old: Path) 
         archives.survey(str(tmp_path / "half"))
 
 
-@pytest.mark.skipif(not restics(), reason="no restic on this machine: apt-get install restic, or RIGWRIGHT_RESTIC")
 def test_an_archive_becomes_a_snapshot_with_the_paths_that_it_had(tmp_path: Path, old: Path) -> None:
-    host = Host(tmp_path, restics()[0])
+    host = Host(tmp_path, restic())
     host.init()
     scratch = tmp_path / "scratch"
     scratch.mkdir()

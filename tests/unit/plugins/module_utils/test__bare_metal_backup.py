@@ -13,31 +13,27 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_backup as backups
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_backup import Backup, Failed
 
-from tests.unit.backup_hosts import PASSWORD, restics
-
-needs_restic = pytest.mark.skipif(
-    not restics(), reason="no restic on this machine: apt-get install restic, or RIGWRIGHT_RESTIC"
-)
+from tests.unit.backup_hosts import EACH_RESTIC, PASSWORD
 
 
-@pytest.fixture(params=restics() or [""])
+@pytest.fixture(params=EACH_RESTIC)
 def repository(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """A repository with a manifest and a directory, of the host ws1."""
     monkeypatch.setattr(backups, "MANIFEST", str(tmp_path / "source/manifest.json"))
     (tmp_path / "source/data").mkdir(parents=True)
     (tmp_path / "source/manifest.json").write_text('{"host": "ws1"}')
     (tmp_path / "source/data/set").write_text("can be had again")
+    program = request.param()
     environment = {**os.environ, "RESTIC_REPOSITORY": str(tmp_path / "repository"), "RESTIC_PASSWORD": PASSWORD}
     for words in (["init"], ["backup", "--host", "ws1", str(tmp_path / "source")]):
-        subprocess.run([request.param, "--no-cache", *words], env=environment, check=True, capture_output=True)
-    return {"program": request.param, "entry": {"name": "nas", "url": str(tmp_path / "repository")}}
+        subprocess.run([program, "--no-cache", *words], env=environment, check=True, capture_output=True)
+    return {"program": program, "entry": {"name": "nas", "url": str(tmp_path / "repository")}}
 
 
 def reach(repository: dict[str, Any], tmp_path: Path, password: str = PASSWORD) -> Backup:
     return Backup({**repository["entry"], "password": password}, repository["program"], str(tmp_path / "work"))
 
 
-@needs_restic
 def test_the_manifest_is_found_and_files_are_restored_without_what_is_excluded(
     repository: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -50,13 +46,11 @@ def test_the_manifest_is_found_and_files_are_restored_without_what_is_excluded(
     assert list((restored / "data").iterdir()) == []
 
 
-@needs_restic
 def test_a_wrong_password_is_told(repository: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(Failed, match="wrong password"):
         reach(repository, tmp_path, "not the password").manifest("latest", [])
 
 
-@needs_restic
 def test_secrets_are_in_no_command_and_root_alone_reads_their_files(repository: dict[str, Any], tmp_path: Path) -> None:
     entry = {"url": "rest:https://nas:8000/ws1/", "user": "ws1", "user_password": "hunter2", "env": {"KEY": "hunter3"}}
     backup = Backup(
@@ -68,7 +62,6 @@ def test_secrets_are_in_no_command_and_root_alone_reads_their_files(repository: 
     assert Path(work, "secrets/nas.address").read_text() == "rest:https://ws1:hunter2@nas:8000/ws1/\n"
 
 
-@needs_restic
 def test_what_is_mounted_read_only_takes_no_lock(
     repository: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,7 +47,10 @@ def test_root_gives_secrets_to_the_owner_of_a_repository_by_environment_alone(
     assert PASSWORD not in " ".join(command) and environment["RESTIC_PASSWORD"] == PASSWORD
 
 
-def test_old_versions_are_run_again_while_the_repository_is_locked(folder: Path) -> None:
+def test_old_versions_are_run_again_while_the_repository_is_locked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "_AGAIN_S", 0.1)
     script = f'cd {folder}; echo x >> tries; [ $(wc -l < tries) -ge 3 ] && exit 0; echo "repository is already locked by PID 1" >&2; exit 1'
     assert judge(imitated(folder, script, (0, 14)).run("prune", retry_lock_s=60)).ok
     assert (folder / "tries").read_text() == "x\n" * 3
