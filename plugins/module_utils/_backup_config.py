@@ -112,6 +112,10 @@ class Config:
             raise ConfigError(f"there is no repository {name!r}: name one of {known}")
         return self.repositories[name]
 
+    def local_paths(self) -> list[str]:
+        """The repositories on this machine."""
+        return [target.local_path for target in self.repositories.values() if target.local_path]
+
     def covered(self) -> list[str]:
         """The paths of all jobs."""
         return sorted({path for job in self.jobs.values() for path in job.paths})

@@ -11,9 +11,8 @@ A pattern without a leading slash fits anywhere. `/proc/*` keeps the directory i
 
 from __future__ import annotations
 
+import fnmatch
 import typing as t
-
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_mounts import excluded
 
 SETS: dict[str, dict[str, str]] = {
     "system": {
@@ -102,3 +101,37 @@ def patterns(sets: t.Iterable[str], paths: t.Iterable[str]) -> list[str]:
         for pattern in SETS[name]
         if not any(excluded(path, [pattern]) for path in named)
     ]
+
+
+def excluded(path: str, patterns: t.Iterable[str]) -> bool:
+    """Whether a pattern of restic's leaves out a directory, by its name or that of one above it."""
+    parts = path.strip("/").split("/")
+    aboves = ["/" + "/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
+    for pattern in patterns:
+        if pattern.startswith("!"):
+            continue
+        if pattern.startswith("/"):
+            if any(_matches(above, pattern) for above in aboves):
+                return True
+        elif any(_matches_end(above, pattern) for above in aboves):
+            return True
+    return False
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """By parts, as restic does: * stays within a name, ** spans any number of them."""
+    return _parts_match(path.strip("/").split("/"), pattern.strip("/").split("/"))
+
+
+def _matches_end(path: str, pattern: str) -> bool:
+    names = path.strip("/").split("/")
+    wanted = pattern.strip("/").split("/")
+    return any(_parts_match(names[start:], wanted) for start in range(len(names)))
+
+
+def _parts_match(names: t.Sequence[str], wanted: t.Sequence[str]) -> bool:
+    if not wanted:
+        return not names
+    if wanted[0] == "**":
+        return any(_parts_match(names[start:], wanted[1:]) for start in range(len(names) + 1))
+    return bool(names) and fnmatch.fnmatchcase(names[0], wanted[0]) and _parts_match(names[1:], wanted[1:])

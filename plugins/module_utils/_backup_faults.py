@@ -14,10 +14,10 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_excludes as excludes
-from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_mounts as mounting
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_address import NAME
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_keep import KEEP
+from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import Mount, is_within
 
 Row = dict[str, t.Any]
 HOOKS = ("pre", "post", "post_failure", "always")
@@ -34,7 +34,7 @@ class Host:
     user_there: bool = False
     release_there: bool = False
     calendar: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # what systemd has against a schedule
-    mounts: t.Sequence[mounting.Mount] = ()
+    mounts: t.Sequence[Mount] = ()
     fstab: t.Sequence[str] = ()
     missing: t.AbstractSet[str] = frozenset()  # paths of jobs, and files of passwords, that are not there
     fingerprints: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # of the passwords that are in place
@@ -60,8 +60,8 @@ def faults(request: t.Mapping[str, t.Any], host: Host) -> t.Iterator[Row]:
         yield from job_faults(row, request, targets)
     yield from overlaps(request)
     for row in request["repositories"]:
-        off = [place for place in host.fstab if row["local_path"] and mounting.below(row["local_path"], place)]
-        there = {mount.path for mount in host.mounts}
+        off = [place for place in host.fstab if row["local_path"] and is_within(row["local_path"], place)]
+        there = {mount.target for mount in host.mounts}
         for place in off:
             if place not in there:
                 problem = f"has {row['name']} on {place}, which is in fstab and not mounted"
@@ -166,10 +166,10 @@ def job_faults(
             yield wrong(
                 f"the path {path!r}, which is no absolute path", "write it from / on, without a slash at the end"
             )
-        elif mounting.excluded(path, row.get("excludes") or []):
+        elif excludes.excluded(path, row.get("excludes") or []):
             yield wrong(f"the path {path}, which its own excludes leave out", "take one of them away")
     if (
-        any(mounting.below(one, other) for one in paths for other in paths if one != other)
+        any(is_within(one, other) for one in paths for other in paths if one != other)
         and row.get("one_file_system") is False
     ):
         yield wrong("a path that lies in another one of its own", "name the outer one alone")
@@ -227,9 +227,9 @@ def overlaps(request: t.Mapping[str, t.Any]) -> t.Iterator[Row]:
                 over = [
                     mine
                     for mine in row.get("paths") or []
-                    if absolute(mine) and absolute(path) and mounting.below(path, mine)
+                    if absolute(mine) and absolute(path) and is_within(path, mine)
                 ]
-                if not over or mounting.excluded(path, row.get("excludes") or []) or (path in over and name > other):
+                if not over or excludes.excluded(path, row.get("excludes") or []) or (path in over and name > other):
                     continue
                 problem = f"has {path} in {other}, and in {name} by its {over[0]}"
                 yield fault(

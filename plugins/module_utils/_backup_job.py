@@ -21,11 +21,13 @@ import threading
 import time
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_mounts as mounting
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_coverage as coverage
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest_machine as machines
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import FILES, Config, Job, Place
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_excludes import excluded
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_sample import Sampler
+from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import is_within, parse_fstab, read_mounts
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic import OK, PARTIAL, Outcome, judge, messages
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import PATH, Restic, as_user, end_group
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
@@ -251,15 +253,15 @@ def limits(config: Config) -> list[str]:
 
 def problems_of_sources(job: Job, place: Place) -> Result | None:
     """Why no snapshot may be made: it would lack what older ones have, and then take their place."""
-    gone = mounting.missing(job.paths)
+    gone = coverage.missing(job.paths)
     if gone:
         return {"kind": states.SOURCE_MISSING, "words": f"missing: {', '.join(gone)}"}
     try:
         with open(place.fstab, encoding="utf-8", errors="surrogateescape") as file:
-            listed = mounting.parse_fstab(file.read())
+            listed = parse_fstab(file.read())
     except OSError:
         listed = []
-    off = mounting.not_mounted(job.paths, job.excludes, listed, mounting.read_mounts(place.mountinfo))
+    off = coverage.not_mounted(job, listed, read_mounts(place.mountinfo))
     return {"kind": states.NOT_MOUNTED, "words": f"in fstab and not mounted: {', '.join(off)}"} if off else None
 
 
@@ -278,7 +280,7 @@ def arguments(config: Config, job: Job) -> list[str]:
 def manifest_beside(config: Config, job: Job) -> list[str]:
     """The manifest, where none of the job's paths has it."""
     path = config.manifest
-    inside = any(mounting.below(path, other) for other in job.paths) and not mounting.excluded(path, job.excludes)
+    inside = any(is_within(path, other) for other in job.paths) and not excluded(path, job.excludes)
     return [path] if path and os.path.exists(path) and not inside else []
 
 
@@ -321,12 +323,12 @@ def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
     )
     result.update(count_snapshots(restic, job))
     sample(config, place, job, restic, str(told["snapshot_id"]))
-    if outcome.ok and job.one_file_system:
-        out = mounting.uncovered(job.paths, job.excludes, config.covered(), mounting.read_mounts(place.mountinfo))
+    if outcome.ok:
+        out = coverage.left_out(read_mounts(place.mountinfo), config.jobs.values(), config.local_paths())
         if out:
             result.update(
                 kind=states.UNCOVERED,
-                words=f"in no job, and excluded by none: {', '.join(mount.path for mount in out)}",
+                words=f"in no job, and excluded by none: {', '.join(mount.target for mount in out)}",
             )
     return result
 

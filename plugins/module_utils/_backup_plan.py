@@ -15,8 +15,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_coverage as coverage
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_excludes as excludes
-from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_mounts as mounting
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_units as units
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import (
@@ -28,9 +28,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup_conf
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_faults import (
     Host,
     Row,
+    fault,
     faults,
     retention_of,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import is_within
 
 CONFIG = "/etc/rigwright/backup.json"
 MANIFEST = "/var/lib/rigwright/manifest.json"
@@ -65,6 +67,9 @@ def plan_present(request: t.Mapping[str, t.Any], host: Host) -> Plan:
     if plan.requirements:
         return plan
     config = make_config(request)
+    plan.requirements = list(left_out(config, host))
+    if plan.requirements:
+        return plan
     schedules = dict(schedules_of(request, config))
     secrets = {row["name"]: row["secrets"] for row in request["repositories"]}
     plan.directories = [
@@ -98,6 +103,19 @@ def plan_present(request: t.Mapping[str, t.Any], host: Host) -> Plan:
     return plan
 
 
+def left_out(config: Config, host: Host) -> t.Iterator[Row]:
+    """What speaks against the jobs as a whole: a file system that none of them has. Who has no jobs of its own loses none."""
+    if not config.covered():
+        return
+    for mount in coverage.left_out(host.mounts, config.jobs.values(), config.local_paths()):
+        problem = f"have nothing of {mount.target} ({mount.fstype} on {mount.source}), which is mounted here"
+        yield fault(
+            "backup_jobs",
+            problem,
+            "add it to the paths of a job, or to backup_excludes if it can be lost or has backups alone",
+        )
+
+
 def plan_absent(host: Host) -> Plan:
     """What the role brought goes; repositories stay, and so does all that lies in them."""
     return Plan(units_gone=[{"name": name, "state": "stopped", "enabled": False} for name in host.timers])
@@ -128,11 +146,11 @@ def make_config(request: t.Mapping[str, t.Any]) -> Config:
 def make_job(row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any], targets: t.Sequence[Target]) -> Job:
     paths = list(row.get("paths") or [])
     sets = row["exclude_sets"] if row.get("exclude_sets") is not None else request["exclude_sets"]
-    own = [target.local_path for target in targets if any(mounting.below(target.local_path, path) for path in paths)]
+    own = [target.local_path for target in targets if any(is_within(target.local_path, path) for path in paths)]
     general = [
-        pattern for pattern in request["excludes"] if not any(mounting.excluded(path, [pattern]) for path in paths)
+        pattern for pattern in request["excludes"] if not any(excludes.excluded(path, [pattern]) for path in paths)
     ]
-    data = [path for path in request["dataset_paths"] if not any(mounting.below(named, path) for named in paths)]
+    data = [path for path in request["dataset_paths"] if not any(is_within(named, path) for named in paths)]
     patterns = [*excludes.patterns(sets, paths), *general, *data, *(row.get("excludes") or []), *own]
     return from_fields(
         Job,
@@ -170,6 +188,15 @@ def findings(request: t.Mapping[str, t.Any], config: Config, host: Host) -> t.It
             "evidence": f"not there now: {', '.join(gone)}",
             "remedy": "until they are, their jobs fail and make no snapshot",
         }
+    for target in config.repositories.values():
+        paths = coverage.beside(host.mounts, config.covered(), target.local_path)
+        if paths:
+            yield {
+                "id": f"backup.same_disk.{target.name}",
+                "status": "warn",
+                "evidence": f"{target.local_path} is on the file system of {', '.join(paths)}, which it backs up",
+                "remedy": "have another repository on another disk or machine: what takes the one takes both",
+            }
     clear = [row["name"] for row in request["repositories"] if row["clear"]]
     if clear:
         yield {

@@ -23,8 +23,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup_conf
     Job,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_drill import restore
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_mounts import below
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_sample import pattern
+from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import is_within
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic import judge
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import Restic
 
@@ -94,7 +94,7 @@ class Lister:
             return
         node = json.loads(line)
         path = node.get("path", "")
-        over = next((wanted for wanted in self.plan.paths if below(path, wanted)), None)
+        over = next((wanted for wanted in self.plan.paths if is_within(path, wanted)), None)
         if over is None:
             return
         self.met.add(over)

@@ -40,7 +40,7 @@ NOTHING = "nothing"
 OWN_REMEDIES = {
     SOURCE_MISSING: "bring it back, or take it out of backup_jobs; no snapshot was made that could let older whole ones expire",
     NOT_MOUNTED: "mount it, or exclude it by name in backup_jobs; no snapshot was made that could let older whole ones expire",
-    UNCOVERED: "put it into the paths of a job, or exclude it by name in backup_jobs; all else is in the snapshot",
+    UNCOVERED: "add it to the paths of a job, or to backup_excludes if it can be lost; all else is in the snapshot",
     HOOK: "run the hook by hand, and look at the unit's journal",
     DUMP: "run the command of the dump by hand; no snapshot of it was made",
     CLOCK: "set the clock, and remove snapshots from the future: `rigwright-backup restic REPOSITORY forget ID`",

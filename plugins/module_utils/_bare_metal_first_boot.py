@@ -19,7 +19,7 @@ import sys
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest as document
-from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest_coverage as coverage
+from ansible_collections.rigwright.workstation.plugins.module_utils import _mounts
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 Facts = dict[str, t.Any]
@@ -67,7 +67,7 @@ def judge(expected: Facts, seen: Facts) -> list[str]:
 
 
 def look(tree: Tree) -> Facts:
-    mounts = coverage.parse_mountinfo(tree.text("/proc/self/mountinfo"))
+    mounts = _mounts.parse_mountinfo(tree.text("/proc/self/mountinfo"))
     keys = [name for name in tree.names("/etc/ssh") if re.fullmatch(r"ssh_host_\w+_key\.pub", name)]
     failed = subprocess.run(  # pylint: disable=ansible-bad-function
         ["systemctl", "list-units", "--failed", "--plain", "--no-legend", "--full"],

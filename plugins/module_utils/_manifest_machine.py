@@ -25,9 +25,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import (
     _docker_api,
     _manifest_boot,
     _manifest_packages,
+    _mounts,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest as document
-from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest_coverage as coverage
 from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest_storage as storage
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
@@ -126,8 +126,8 @@ class Machine:
 
     def mounts(self) -> list[Facts]:
         found = []
-        for mount in coverage.parse_mountinfo(self.tree.text("/proc/self/mountinfo")):
-            if not coverage.holds_data(mount) or not os.path.isdir(self.tree.at(mount.target)):
+        for mount in _mounts.parse_mountinfo(self.tree.text("/proc/self/mountinfo")):
+            if not _mounts.holds_data(mount) or not os.path.isdir(self.tree.at(mount.target)):
                 continue
             space = os.statvfs(self.tree.at(mount.target))
             found.append(

@@ -122,12 +122,12 @@ import pwd
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_mounts as mounting
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_plan as planning
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import STATUS, parse_status
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_address import fingerprint
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_faults import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_units import FOLDER, SECRETS
+from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import parse_fstab, read_mounts
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 ROOT = "/"
@@ -178,8 +178,8 @@ def read_host(module: AnsibleModule, request: t.Mapping[str, t.Any], tree: Tree)
         user_there=there(request["user"]),
         release_there=tree.exists("/opt/restic/.rigwright/backup.json"),
         calendar=ask_calendar(module, schedules),
-        mounts=mounting.parse_mountinfo(tree.text("/proc/self/mountinfo")),
-        fstab=mounting.parse_fstab(tree.text("/etc/fstab")),
+        mounts=read_mounts(tree.at("/proc/self/mountinfo")),
+        fstab=parse_fstab(tree.text("/etc/fstab")),
         missing=frozenset(path for path in paths if path and not tree.exists(path)),
         fingerprints={name: fingerprint(name, text.rstrip("\n")) for name, text in passwords.items()},
         record=read_record(tree),

@@ -11,8 +11,8 @@ import copy
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest_coverage as coverage
 from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest_storage as storage
+from ansible_collections.rigwright.workstation.plugins.module_utils import _mounts
 
 FIXTURES = Path(__file__).parent / "fixtures/manifest"
 MIB, GIB = 1 << 20, 1 << 30
@@ -34,7 +34,7 @@ def recorded() -> dict[str, Any]:
         "vg0-root": storage.parse_dumpe2fs(told("dumpe2fs_root.txt")),
         "vg0-home": storage.parse_xfs_info(told("xfs_info_home.txt")),
     }
-    mounts = [mount for mount in coverage.parse_mountinfo(told("mountinfo")) if coverage.holds_data(mount)]
+    mounts = [mount for mount in _mounts.parse_mountinfo(told("mountinfo")) if _mounts.holds_data(mount)]
     return {
         "schema": 1,
         "made": "2026-11-22T17:00:00Z",

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_excludes as excludes
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_mounts import excluded
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_excludes import excluded
 
 ALL = excludes.patterns(excludes.SETS, ["/"])
 
@@ -35,3 +36,20 @@ def test_what_a_job_names_itself_is_not_left_out_by_a_set() -> None:
 
 def test_every_pattern_has_its_reason() -> None:
     assert all(reason for rows in excludes.SETS.values() for reason in rows.values())
+
+
+@pytest.mark.parametrize(
+    ("path", "pattern", "fits"),
+    [
+        ("/mnt/usb", "/mnt/*", True),
+        ("/mnt", "/mnt/*", False),
+        ("/mnt/usb/deep", "/mnt/*", True),
+        ("/home/a/.cache/pip", ".cache", True),
+        ("/home/a/conda/pkgs", "conda/pkgs", True),
+        ("/home/a/x/y/sets", "/home/**/sets", True),
+        ("/home/a", "/home/ab", False),
+        ("/home/a", "!/home/a", False),
+    ],
+)
+def test_patterns_fit_as_restics_do(path: str, pattern: str, fits: bool) -> None:
+    assert excluded(path, [pattern]) is fits

@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_address as addresses
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_plan as planning
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_faults import Host
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_mounts import Mount
+from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import Mount
 
 from tests.unit.backup_hosts import request
 
@@ -102,6 +102,27 @@ def test_what_does_not_stop_the_role_is_told() -> None:
     )
 
 
+BACKUP = Mount("/backup", "/dev/sdb1", "ext4", device="8:2")
+
+
+def test_a_file_system_of_which_no_job_has_anything_is_refused_until_it_is_excluded_by_name() -> None:
+    host = Host(mounts=[Mount("/", "/dev/sda1", "ext4", device="8:1"), BACKUP])
+    (only,) = plan(host).requirements
+    assert (only["variable"], only["ok"]) == ("backup_jobs", False)
+    assert only["problem"] == "have nothing of /backup (ext4 on /dev/sdb1), which is mounted here"
+    assert "backup_excludes" in only["remedy"]
+    assert plan(host, excludes=["/backup"]).requirements == []
+    # Who only looks after the repositories of others.
+    assert plan(host, jobs=[{"name": "home", "host": "ws1", "schedule": ""}]).requirements == []
+
+
+def test_a_repository_beside_what_it_backs_up_is_told() -> None:
+    root = Mount("/", "/dev/sda1", "ext4", device="8:1")
+    told = {row["id"]: row["status"] for row in plan(Host(mounts=[root])).findings}
+    assert told["backup.same_disk.disk"] == "warn"
+    assert not plan(Host(mounts=[root, BACKUP]), excludes=["/backup"]).findings
+
+
 def test_absent_stops_the_timers() -> None:
     gone = planning.plan_absent(Host(timers=["rigwright-backup-run-home.timer"])).units_gone
     assert gone == [{"name": "rigwright-backup-run-home.timer", "state": "stopped", "enabled": False}]
@@ -171,7 +192,7 @@ def test_a_calendar_that_systemd_does_not_understand_is_refused_by_its_variable(
 
 
 def test_a_repository_on_a_disk_that_is_not_mounted_is_refused() -> None:
-    mounts = [Mount("/", "8:1", "ext4")]
+    mounts = [Mount("/", "/dev/sda1", "ext4", device="8:1")]
     found = plan(Host(fstab=["/", "/backup"], mounts=mounts))
     assert "is in fstab and not mounted" in found.requirements[0]["problem"]
-    assert plan(Host(fstab=["/", "/backup"], mounts=[*mounts, Mount("/backup", "8:2", "ext4")])).requirements == []
+    assert plan(Host(fstab=["/", "/backup"], mounts=[*mounts, BACKUP]), excludes=["/backup"]).requirements == []

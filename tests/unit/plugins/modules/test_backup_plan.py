@@ -46,7 +46,7 @@ def test_a_host_is_read_and_nothing_changes(host: Callable[..., dict[str, Any]])
     assert found["repositories_due"] == ["disk"], "a damaged record is none"
     assert [row["name"] for row in found["units_gone"]] == ["rigwright-backup-run-old.timer"]
     assert json.dumps(found["files"])
-    assert [row["id"] for row in found["findings"]] == ["backup.paths"]
+    assert [row["id"] for row in found["findings"]] == ["backup.paths", "backup.same_disk.disk"]
 
 
 def test_systemd_has_the_word_on_schedules(host: Callable[..., dict[str, Any]]) -> None:
