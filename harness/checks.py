@@ -57,10 +57,6 @@ def every_stage() -> list[Stage]:
             fast=False,
         ),
         *(
-            Stage(f"molecule:{name}", f"the role {name} on real hosts", molecule(name), fast=False)
-            for name in scenarios()
-        ),
-        *(
             Stage(
                 f"bare_metal:{name}",
                 "a machine of qemu is backed up, lost, built again on other disks, and booted to a login",
@@ -70,6 +66,10 @@ def every_stage() -> list[Stage]:
                 by_default=name == bare_metal.BY_DEFAULT,
             )
             for name in bare_metal.DRILLS
+        ),
+        *(
+            Stage(f"molecule:{name}", f"the role {name} on real hosts", molecule(name), fast=False)
+            for name in scenarios()
         ),
         Stage(
             "gpu",
