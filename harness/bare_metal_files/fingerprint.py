@@ -32,7 +32,8 @@ def describe(path: str) -> list[Any]:
         )
     )
     if stat.S_ISREG(found.st_mode):
-        digest = hashlib.sha256()
+        # Nobody forges a file here, and imitated processors compute this one three times faster.
+        digest = hashlib.md5(usedforsecurity=False)
         with open(path, "rb") as file:
             for block in iter(lambda: file.read(1 << 20), b""):
                 digest.update(block)

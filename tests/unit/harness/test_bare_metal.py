@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from harness import bare_metal
-from harness.bare_metal import DRILLS, Machine
+from harness.bare_metal import DRILLS
+from harness.qemu import Disk, Machine
 
 
 def test_there_is_a_drill_for_each_release_and_firmware() -> None:
@@ -30,7 +31,7 @@ def test_the_backups_own_disk_is_asked_for_by_no_request(name: str) -> None:
 
 
 def test_every_variable_of_a_request_is_one_of_the_playbook() -> None:
-    text = (bare_metal.PLAYBOOKS / "bare_metal_restore.yml").read_text()
+    text = bare_metal.PLAYBOOK.read_text()
     assert yaml.safe_load(text)
     assert [name for name in bare_metal.request(DRILLS["debian12-bios"]) if name not in text] == []
 
@@ -54,10 +55,11 @@ def test_everything_that_is_not_as_it_was_is_told(after: dict[str, Any], lines: 
 
 
 def test_a_machine_is_reached_over_loopback_alone_and_a_live_system_keeps_nothing(tmp_path: Path) -> None:
-    disks = [(tmp_path / "new0", "NEW0", False), (tmp_path / "live.img", "LIVE", True)]
-    words = Machine("live", "uefi", tmp_path, disks, (tmp_path / "k", tmp_path / "i"), port=2222).command()
+    disks = [Disk(tmp_path / "new0", "NEW0"), Disk(tmp_path / "live.img", "LIVE", volatile=True)]
+    key, kernel = tmp_path / "key", (tmp_path / "k", tmp_path / "i")
+    words = Machine("live", "uefi", tmp_path, key, disks, kernel, port=2222).command()
     assert "user,id=n,hostfwd=tcp:127.0.0.1:2222-:22" in words
     assert any("new0" in word and "snapshot=off" in word for word in words)
     assert any("live.img" in word and "snapshot=on" in word for word in words)
     assert f"if=pflash,format=raw,file={tmp_path / 'firmware'}" in words
-    assert "pflash" not in " ".join(Machine("old", "bios", tmp_path, disks).command())
+    assert "pflash" not in " ".join(Machine("old", "bios", tmp_path, key, disks).command())
