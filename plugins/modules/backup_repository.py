@@ -37,10 +37,10 @@ options:
       name: {description: Name., type: str, required: true}
       url: {description: Address., type: str, required: true}
       password: {description: Password of the repository., type: str}
-      password_file: {description: File on the host with the password, instead., type: str}
+      password_file: {description: "File on the host with the password, instead.", type: str}
       user: {description: User of a REST server., type: str}
       user_password: {description: Password of that user., type: str}
-      env: {description: Environment of restic, such as the keys of S3., type: dict}
+      env: {description: "Environment of restic, such as the keys of S3.", type: dict}
       ca_certificate: {description: Certificate that the server's is signed by., type: str}
       ssh_key: {description: Private key for sftp., type: str}
       known_hosts: {description: The server's keys for sftp., type: str}

@@ -57,7 +57,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 manifest:
-  description: The document. RV(manifest.schema) counts its versions.
+  description: The document; its C(schema) counts the versions of its form.
   returned: always
   type: dict
   sample: {schema: 1, host: {name: ws1}, boot: {mode: uefi}}
