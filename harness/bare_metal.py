@@ -39,8 +39,8 @@ DRILLS = {
     )
 }
 
-# The one that every run of script/test has. None yet: no drill has gone through to its end so far (docs/bare_metal.md, "What was run").
-BY_DEFAULT = ""
+# The one that every run of script/test has.
+BY_DEFAULT = "debian12-bios"
 
 
 def ansible(machine: Machine, *words: str, variables: dict[str, Any] | None = None, must_work: bool = True) -> str:

@@ -105,8 +105,7 @@ def recipe(release: str, packages: Sequence[str], hook: str) -> list[str]:
         *(f"--aptopt={option}" for option in images.apt_options()),
         "--dpkgopt=force-unsafe-io",
         *(f"--dpkgopt=path-exclude={path}" for path in UNREAD),
-        # Of Debian 12: a tree that is merged already need not be converted, by a program that brings all of perl.
-        "--setup-hook=printf 'Package: usrmerge\\nPin: version *\\nPin-Priority: -1\\n' >\"$1\"/etc/apt/preferences.d/drill",
+        f'--setup-hook={FILES / "setup.sh"} "$1"',
         f'--essential-hook={FILES / "prepare.sh"} "$1"',
         f'--customize-hook={FILES / "system.sh"} "$1" {KEY}.pub',
         f'--customize-hook={FILES / hook} "$1"',
@@ -118,7 +117,7 @@ def recipe(release: str, packages: Sequence[str], hook: str) -> list[str]:
 
 def digest(*texts: str) -> str:
     """What tells one recipe from another; the archive of another week has other packages."""
-    scripts = [(FILES / name).read_text() for name in ("prepare.sh", "system.sh")]
+    scripts = [(FILES / name).read_text() for name in ("setup.sh", "prepare.sh", "system.sh")]
     week = datetime.now(UTC).strftime("%G-W%V")
     return hashlib.sha256(
         "\n".join([*texts, *scripts, KEY.with_suffix(".pub").read_text(), week]).encode()
@@ -153,7 +152,9 @@ def live_system() -> tuple[Path, Path, Path]:
             for kind, path in (("vmlinuz", made[1]), ("initrd.img", made[2])):
                 shutil.copy(next(tree.glob(f"boot/{kind}-*")), path)
             image = Path(temporary, "live.img")
-            subprocess.run(["mkfs.ext4", "-q", "-F", "-L", "live", "-d", tree, image, "2G"], check=True)
+            subprocess.run(
+                ["mkfs.ext4", "-q", "-F", "-L", "live", "-d", tree, image, "2G"], check=True, stdout=subprocess.DEVNULL
+            )
             image.rename(made[0])
     return made
 
