@@ -157,7 +157,8 @@ def size(number: float) -> str:
 def tell(config: Config, verb: str, subject: str, state: t.Mapping[str, t.Any]) -> int:
     kind = str(state.get("kind"))
     facts = []
-    if state.get("snapshot") and verb == states.RUN:
+    # After a run that made none it is still the one before.
+    if verb == states.RUN and state.get("files") is not None:
         facts.append(
             f"snapshot {str(state['snapshot'])[:8]}, {state.get('files')} files, {size(state.get('bytes_added') or 0)} added"
         )

@@ -163,6 +163,7 @@ _METRICS = (
         "Since when runs have added nothing; the last run, if it has",
     ),
     ("last_forget_success_timestamp_seconds", FORGET, "last_success", "When old snapshots were last let go"),
+    ("forget_exit_code", FORGET, "exit_code", "0: the last time old snapshots were let go"),
     ("last_drill_success_timestamp_seconds", DRILL, "last_success", "When files were last restored and compared"),
     ("drill_exit_code", DRILL, "exit_code", "0: the last drill found all files as they were"),
     ("drill_files", DRILL, "files", "Files that the last drill compared"),
@@ -174,6 +175,7 @@ _METRICS = (
     ),
     ("check_exit_code", CHECK, "exit_code", "0: the last check found nothing"),
     ("last_prune_success_timestamp_seconds", PRUNE, "last_success", "When room was last freed"),
+    ("prune_exit_code", PRUNE, "exit_code", "0: room was freed the last time"),
 )
 
 

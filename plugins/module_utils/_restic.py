@@ -47,7 +47,7 @@ REMEDIES: dict[str, str] = {
     WRONG_PASSWORD: "set the password in backup_repositories to the one that the repository was made with; it was not replaced",
     UNREACHABLE: "see whether the server runs and can be reached from here; the next run tries again",
     DENIED: "see the credentials in backup_repositories; a server that only appends refuses to remove anything, which is its purpose",
-    FULL: "make room where the repository lies: `rigwright-backup prune REPOSITORY`, or a larger disk",
+    FULL: "make room where the repository lies: `rigwright-backup prune REPOSITORY` (there, if it only appends), or a larger disk",
     DAMAGED: "keep a copy of the repository, then follow restic's page on troubleshooting (`restic repair packs`), and back up again",
     CANCELLED: "run it again, if that was not wanted",
     TIMEOUT: "look at what it waited for; `timeout_s` in backup_jobs is how long it may take",
@@ -160,8 +160,9 @@ def judge(done: Done) -> Outcome:
         )
     if done.timed_out:
         waited = [line for line in lines if "retrying after" in line]
-        kind = DENIED if waited and re.search(_WORDS[-2][1], waited[-1]) else UNREACHABLE
-        return Outcome(kind, waited[-1][:400]) if waited else Outcome(TIMEOUT, words)
+        # restic tries again for a quarter of an hour, also what will not do: why, it says each time.
+        kinds = [kind for kind, pattern in _WORDS if waited and re.search(pattern, waited[-1])]
+        return Outcome(kinds[0], waited[-1][:400]) if kinds else Outcome(TIMEOUT, words)
     # "Does not exist" is as well what follows from a connection that was cut while it was opened.
     if done.rc in _CODES and (done.rc != 10 or re.search(_MISSING, text)):
         return Outcome(_CODES[done.rc], words)

@@ -30,7 +30,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._restic impo
 )
 
 _LIMIT = 2500  # first lines of stderr that are kept, and as many last ones
-_PATIENCE_S = 30
+_PATIENCE_S = 10
 _AGAIN_S = 5.0
 # restic does not hear SIGTERM while it waits for its input.
 _RESTLESS_S = 3
@@ -203,7 +203,7 @@ class Restic:
 
         def give_up() -> None:
             late.append(True)
-            child.terminate()
+            end(child)  # it would wait for a minute to take its lock away from where nobody answers
 
         readers = [
             threading.Thread(target=_read_lines, args=(child.stdout, on_line or out.append), daemon=True),

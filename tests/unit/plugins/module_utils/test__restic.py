@@ -89,6 +89,8 @@ def test_restic_that_is_ended_while_it_tries_again_says_why() -> None:
         "Remove(<key/4d87>) returned error, retrying after 5.6s: blob not removed, server response: 403 Forbidden (403)"
     )
     assert restic.judge(Done(-15, "", forbidden, timed_out=True)).kind == "denied"
+    full = "Save(<data/c041>) returned error, retrying after 4.5s: server response unexpected: 507 Insufficient Storage (507)"
+    assert restic.judge(Done(-15, "", full, timed_out=True)).kind == "full"
     assert restic.judge(Done(-15, "", "", timed_out=True)).kind == "timeout"
 
 
