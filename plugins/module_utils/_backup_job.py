@@ -51,41 +51,46 @@ def left(place: Place, verb: str, subject: str, name: str) -> dict[str, t.Any]:
 
 
 class Progress:
-    """Tells who watches how far a run is, once a second, in a file of its own; nobody, if it has none."""
+    """Hears restic's own JSON, and tells who watches how far it is, once a second."""
 
-    def __init__(self, path: str = "") -> None:
-        self.path = path
+    def __init__(self, tell: t.Callable[[t.Mapping[str, t.Any]], None] | None = None) -> None:
+        self.tell = tell
         self.last = 0.0
+        self.told = False
         self.summary: dict[str, t.Any] = {}
 
     def take(self, line: str) -> None:
-        """A line of restic's own JSON."""
         try:
             told = json.loads(line)
         except ValueError:
             return
         if told.get("message_type") == "summary":
             self.summary = told
-        elif self.path and told.get("message_type") == "status" and time.monotonic() - self.last >= 1:
+        elif self.tell and told.get("message_type") == "status" and time.monotonic() - self.last >= 1:
             self.last = time.monotonic()
+            self.told = True
             self.tell(told)
 
-    def tell(self, told: t.Mapping[str, t.Any]) -> None:
-        known = (
-            "percent_done",
-            "total_files",
-            "files_done",
-            "files_restored",
-            "total_bytes",
-            "bytes_done",
-            "bytes_restored",
-            "seconds_remaining",
-        )
+
+def tell_in(path: str) -> t.Callable[[t.Mapping[str, t.Any]], None]:
+    """Tell it in a file, for who has started the unit and waits."""
+    known = (
+        "percent_done",
+        "total_files",
+        "files_done",
+        "total_bytes",
+        "bytes_done",
+        "seconds_remaining",
+    )
+
+    def tell(told: t.Mapping[str, t.Any]) -> None:
         with contextlib.suppress(OSError):
-            unfinished = f"{self.path}.part"
+            unfinished = f"{path}.part"
             with open(unfinished, "w", encoding="utf-8") as file:
                 json.dump({key: told[key] for key in known if key in told}, file)
-            os.replace(unfinished, self.path)
+            os.replace(unfinished, path)
+
+    return tell
 
 
 # Hooks
@@ -303,7 +308,7 @@ def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
     problem = problems_of_sources(job, place)
     if problem:
         return problem
-    progress = Progress(os.path.join(folder(place, states.RUN, job.name), "progress.json"))
+    progress = Progress(tell_in(os.path.join(folder(place, states.RUN, job.name), "progress.json")))
     done = restic.run(
         *arguments(config, job), retry_lock_s=config.retry_lock_s, timeout_s=job.timeout_s, on_line=progress.take
     )

@@ -72,9 +72,7 @@ def plan_present(request: t.Mapping[str, t.Any], host: Host) -> Plan:
         return plan
     schedules = dict(schedules_of(request, config))
     secrets = {row["name"]: row["secrets"] for row in request["repositories"]}
-    plan.directories = [
-        {"path": path} for path in ("/etc/rigwright", "/etc/rigwright/backup", "/var/lib/rigwright_backup")
-    ]
+    plan.directories = [{"path": path} for path in ("/etc/rigwright", "/etc/rigwright/backup")]
     plan.files = [{"path": CONFIG, "data": raw_config(config), "format": "json"}]
     for (verb, subject), schedule in schedules.items():
         service, timer = (f"{units.FOLDER}/{units.name(verb, subject, kind)}" for kind in ("service", "timer"))

@@ -115,11 +115,9 @@ def start(config: Config, place: Place, verb: str, subject: str) -> int:
             "deactivating",
             "reloading",
         ):
-            told = states.read_json(path)
-            line = progress_line(told)
+            line = progress_line(states.read_json(path))
             if line != seen and sys.stdout.isatty():
-                sys.stdout.write(f"\r\x1b[K{line}")
-                sys.stdout.flush()
+                show(line)
                 seen = line
             time.sleep(0.5)
     except KeyboardInterrupt:
@@ -134,6 +132,12 @@ def start(config: Config, place: Place, verb: str, subject: str) -> int:
     return tell(config, verb, subject, state)
 
 
+def show(line: str) -> None:
+    """In the place of the line before."""
+    sys.stdout.write(f"\r\x1b[K{line}")
+    sys.stdout.flush()
+
+
 def progress_line(told: t.Mapping[str, t.Any]) -> str:
     if not told:
         return ""
@@ -141,7 +145,7 @@ def progress_line(told: t.Mapping[str, t.Any]) -> str:
     left = told.get("seconds_remaining")
     return (
         f"{100 * told.get('percent_done', 0):5.1f} %  {size(done)} of {size(total)}"
-        f"  {told.get('files_done', 0)} of {told.get('total_files', 0)} files"
+        f"  {told.get('files_done', told.get('files_restored', 0))} of {told.get('total_files', 0)} files"
         + (f"  {int(left) // 60} min {int(left) % 60} s left" if left else "")
     )
 
@@ -228,7 +232,10 @@ def restore(config: Config, place: Place, args: argparse.Namespace) -> int:
     if against:
         raise ConfigError(against)
     restic.rights = RESTORE
-    problem = restoring.carry_out(config, plan, restic, args.overwrite)
+    progress = jobs.Progress(lambda told: show(progress_line(told))) if sys.stdout.isatty() else jobs.Progress()
+    problem = restoring.carry_out(config, plan, restic, args.overwrite, progress.take)
+    if progress.told:
+        say("")
     if problem:
         raise ConfigError(f"not all was restored: {problem}")
     say(f"restored to {plan.target}")
@@ -267,7 +274,9 @@ def import_tar(config: Config, place: Place, args: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
-        prog="rigwright-backup", description="Backups of this machine: run, look, drill, restore."
+        prog="rigwright-backup",
+        description="Backups of this machine: run, look, drill, restore.",
+        epilog="Each command has a --help of its own. `status` shows the names of the jobs and repositories.",
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for verb, words in (
@@ -308,7 +317,7 @@ def parser() -> argparse.ArgumentParser:
     one = commands.add_parser("restic", help="restic with the address and the secrets of a repository")
     one.add_argument("repository")
     one.add_argument("arguments", nargs=argparse.REMAINDER)
-    one = commands.add_parser("step", help="what the units run")
+    one = commands.add_parser("step")  # what the units run
     one.add_argument("part", choices=_PARTS)
     one.add_argument("verb", choices=VERBS)
     one.add_argument("subject")
@@ -344,6 +353,8 @@ def main(arguments: t.Sequence[str] | None = None, place: Place | None = None) -
     with contextlib.suppress(BrokenPipeError):
         try:
             return act(args, place or Place())
+        except PermissionError as error:
+            sys.stderr.write(f"rigwright-backup: {error}: run it as root\n")
         except (ConfigError, OSError) as error:
             sys.stderr.write(f"rigwright-backup: {error}\n")
     return 1

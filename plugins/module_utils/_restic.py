@@ -58,8 +58,9 @@ REMEDIES: dict[str, str] = {
 _CODES = {3: PARTIAL, 10: MISSING, 11: LOCKED, 12: WRONG_PASSWORD, 130: CANCELLED}
 
 _MISSING = (
-    r"unable to open config file: (\w+\.\w+: )?(stat \S.*: no such file or directory|(Lstat[^:]*: )?file does not exist"
+    r"unable to open config file: ([\w.]+: )?(stat \S.*: no such file or directory|(Lstat[^:]*: )?file does not exist"
     r"|<config/> does not exist|The specified (key|bucket) does not exist)"
+    r"|<config/>\) returned error, retrying after \S+: .*The specified bucket does not exist"
 )
 
 # Before, and for what has no code: words on stderr, the first that fits. `Is there a repository` alone says nothing: it follows

@@ -96,8 +96,8 @@ def fails(target: Machine, verb: str, subject: str, kind: str, words: str) -> No
     assert metric(target, name, subject) == 1
 
 
-@pytest.fixture(scope="session")
-def backed_up(targets: list[Machine]) -> BackedUp:
+@pytest.fixture(scope="module")
+def backed_up(targets: list[Machine]) -> Iterator[BackedUp]:
     """Each target backed up once, with files of every kind."""
     found = {}
 
@@ -107,7 +107,8 @@ def backed_up(targets: list[Machine]) -> BackedUp:
         found[target.host.name] = (state(target, "run", "home")["snapshot"], target.must(SHOW.format(WORK)))
 
     side_by_side(targets, begin)
-    return found
+    yield found
+    side_by_side(targets, lambda target: target.must(f"rm -rf {WORK} /home/owner/added"))
 
 
 def test_files_of_every_kind_come_back_after_a_change_as_they_were(targets: list[Machine], backed_up: BackedUp) -> None:
@@ -250,7 +251,8 @@ def slow(targets: list[Machine]) -> Iterator[Callable[[int], None]]:
             target.must("cp -p /etc/rigwright/backup.json /root/; head -c 8M /dev/urandom > /home/owner/large")
             target.must(
                 f'sed -i \'s/"limit_upload_kib": 0/"limit_upload_kib": 1500/; s/"timeout_s": 0/"timeout_s": {limit_s}/\' '
-                "/etc/rigwright/backup.json; rm -f /run/cleaned; systemctl start --no-block rigwright-backup-run-home.service"
+                "/etc/rigwright/backup.json; touch -r /root/backup.json /etc/rigwright/backup.json; rm -f /run/cleaned; "
+                "systemctl start --no-block rigwright-backup-run-home.service"
             )
             target.must("until pgrep -x restic > /dev/null; do sleep 0.1; done; sleep 2")
 
@@ -284,7 +286,7 @@ def test_a_server_that_is_killed_in_the_middle_and_comes_back_costs_nothing(
 def test_a_network_that_is_cut_in_the_middle_is_told_and_the_next_run_goes_through(
     targets: list[Machine], gateway: Machine, slow: Callable[[int], None], backed_up: BackedUp
 ) -> None:
-    slow(10)
+    slow(6)
     try:
         gateway.must("ip link set eth0 down")
         side_by_side(targets, wait_for_the_end)
@@ -310,7 +312,7 @@ def test_a_server_without_room_is_told_as_such(
         "cp -a /srv/backup/. /root/full/; mount --bind /root/full /srv/backup"
     )
     try:
-        slow(15)
+        slow(12)
         side_by_side(targets, wait_for_the_end)
         for target in targets:
             assert state(target, "run", "home")["kind"] == "full"

@@ -24,6 +24,7 @@ OPEN = "Fatal: unable to open config file: "
         ),
         (1, f"{OPEN}Lstat: file does not exist{LOCATION}", "missing"),
         (10, f"Fatal: repository does not exist: {OPEN}Lstat a/config: file does not exist{LOCATION}", "missing"),
+        (1, f"{OPEN}Stat: The specified key does not exist.{LOCATION}", "missing"),
         (1, f"{OPEN}<config/> does not exist{LOCATION}", "missing"),
         (
             10,
@@ -91,6 +92,8 @@ def test_restic_that_is_ended_while_it_tries_again_says_why() -> None:
     assert restic.judge(Done(-15, "", forbidden, timed_out=True)).kind == "denied"
     full = "Save(<data/c041>) returned error, retrying after 4.5s: server response unexpected: 507 Insufficient Storage (507)"
     assert restic.judge(Done(-15, "", full, timed_out=True)).kind == "full"
+    bucket = "Stat(<config/>) returned error, retrying after 16.7s: Stat: The specified bucket does not exist"
+    assert restic.judge(Done(-15, "", bucket, timed_out=True)).kind == "missing"
     assert restic.judge(Done(-15, "", "", timed_out=True)).kind == "timeout"
 
 
