@@ -309,7 +309,8 @@ def test_a_server_without_room_is_told_as_such(
 ) -> None:
     gateway.must(
         "mkdir -p /root/full; mount -t tmpfs -o size=$(($(du -sm /srv/backup | cut -f1) + 4))M none /root/full; "
-        "cp -a /srv/backup/. /root/full/; mount --bind /root/full /srv/backup"
+        "cd /root/full; cp -a /srv/backup/. .; head -c 2M /dev/zero > room; cat /dev/zero > rest; rm room; "
+        "mount --bind /root/full /srv/backup"
     )
     try:
         slow(12)

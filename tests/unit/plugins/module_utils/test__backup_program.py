@@ -104,6 +104,19 @@ def test_progress_is_one_line() -> None:
     }
     assert program.progress_line(told) == " 50.0 %  1.0 MiB of 2.0 MiB  3 of 6 files  1 min 30 s left"
     assert program.progress_line({}) == ""
+    told = {"percent_done": 0.25, "total_files": 4, "files_restored": 1, "total_bytes": 4096, "bytes_restored": 1024}
+    assert program.progress_line(told) == " 25.0 %  1.0 KiB of 4.0 KiB  1 of 4 files"
+
+
+def test_what_only_root_may_read_is_said_with_what_to_do(
+    host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*_words: object) -> int:
+        raise PermissionError(13, "Permission denied", "/etc/rigwright/backup/nas.address")
+
+    monkeypatch.setattr(program, "act", refused)
+    assert program.main(["snapshots", "home"], host.place) == 1
+    assert capsys.readouterr().err.endswith("'/etc/rigwright/backup/nas.address': run it as root\n")
 
 
 def test_the_role_brings_all_that_the_program_imports_and_it_needs_no_ansible(tmp_path: Path) -> None:
