@@ -27,6 +27,8 @@ from harness.progress import say, step
 from harness.qemu import Disk, Machine, running
 
 PLAYBOOK = ROOT / "playbooks" / "bare_metal_restore.yml"
+# A disk that is neither empty nor large enough.
+SPARE = "SPARE"
 PASSWORD = "drill"  # noqa: S105 - of a repository that is thrown away
 
 DRILLS = {
@@ -119,25 +121,43 @@ def request(drill: Drill, **more: Any) -> dict[str, Any]:
     }
 
 
-def refuse(live: Machine, said: str, variables: dict[str, Any]) -> None:
+def refuse(live: Machine, said: Sequence[str], variables: dict[str, Any]) -> None:
     """A request that has to be refused, before anything is written."""
     output = ansible(live, str(PLAYBOOK), variables=variables, must_work=False)
-    if said not in output or "failed=1" not in output:
-        raise Refusal(f"The playbook was to refuse with {said!r}, and said:\n{output[-3000:]}")
+    missing = [words for words in (*said, "failed=1", "changed=0") if words not in output]
+    if missing:
+        raise Refusal(f"The playbook was to refuse with {missing}, and said:\n{output[-3000:]}")
 
 
-def rebuild(drill: Drill, live: Machine, new: Sequence[Path]) -> None:
+def refuse_all(drill: Drill, live: Machine) -> None:
+    """What the request must not be: each with the variable and what to do."""
+    spare = f"/dev/disk/by-id/virtio-{SPARE}"
+    disks = {**request(drill)["bare_metal_disks"], "vda": spare}
+    refuse(
+        live,
+        (
+            f"bare_metal_confirm: is 'another', and the manifest is of '{drill.name}'; set it to {drill.name}",
+            f"bare_metal_disks: has {spare} for vda, which is not empty (ext4: no partitions); name an empty disk",
+        ),
+        request(drill, bare_metal_confirm="another", bare_metal_disks=disks),
+    )
+    refuse(
+        live,
+        (f"bare_metal_disks: vda does not fit on {spare} (200 MiB)", "name a larger disk"),
+        request(drill, bare_metal_disks=disks, bare_metal_overwrite=[spare]),
+    )
+
+
+def rebuild(drill: Drill, live: Machine, untouched: Sequence[Path]) -> None:
     """Refusals first, then the plan, then the rebuild itself."""
     live.ssh("mkdir -p /mnt/backup && mount -o ro LABEL=backup /mnt/backup")
-    with step("refuse what must be refused, and show the plan"):
-        refuse(live, "and the manifest is of", request(drill, bare_metal_confirm="another"))
-        backup = request(
-            drill, bare_metal_disks={**request(drill)["bare_metal_disks"], "vda": "/dev/disk/by-id/virtio-BACKUP"}
-        )
-        refuse(live, "which is in use", backup)
+    before = [systems.content(path) for path in untouched]
+    with step("refuse what must be refused"):
+        refuse_all(drill, live)
+    with step("show the plan"):
         ansible(live, str(PLAYBOOK), "--check", variables=request(drill))
-        if any(path.stat().st_blocks for path in new):
-            raise Refusal("--check has written to a disk")
+    if [systems.content(path) for path in untouched] != before:
+        raise Refusal("a request that was refused, or --check, has written to a disk")
     with step("build the machine again"):
         ansible(live, str(PLAYBOOK), variables=request(drill))
 
@@ -184,9 +204,10 @@ def carry_out(drill: Drill, place: Path) -> dict[str, float]:
         # Another machine knows nothing of the old one's entries.
         shutil.copy(qemu.FIRMWARE[1], place / "firmware")
     disks = [Disk(path, f"NEW{number}") for number, path in enumerate(new)]
-    live = systems.live_machine("live", drill.boot, place, [*disks, backup])
+    spare = systems.formatted(place / "spare", 200)
+    live = systems.live_machine("live", drill.boot, place, [*disks, backup, Disk(spare, SPARE)])
     with timed("from empty disks to a machine"), running(live):
-        rebuild(drill, live, new)
+        rebuild(drill, live, [*new, spare])
     machine = Machine("new", drill.boot, place, systems.KEY, disks)
     with timed("boot it to a login, and compare"), running(machine):
         found = [*differences(before, fingerprint(machine)), *faults_of_first_boot(machine)]

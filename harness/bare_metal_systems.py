@@ -212,6 +212,20 @@ def blank(path: Path, mib: int) -> Path:
     return path
 
 
+def formatted(path: Path, mib: int) -> Path:
+    """A disk that is not empty."""
+    subprocess.run(["mkfs.ext4", "-q", blank(path, mib)], check=True)
+    return path
+
+
+def content(path: Path) -> str:
+    """A digest of what is on a disk; of a large one that was never written to, that it was not."""
+    if not path.stat().st_blocks:
+        return "never written to"
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def copy(source: Path, target: Path) -> Path:
     """A copy that has the holes of its original."""
     subprocess.run(["cp", "--sparse=always", source, target], check=True)
