@@ -209,8 +209,9 @@ def carry_out(drill: Drill, place: Path) -> dict[str, float]:
     with timed("from empty disks to a machine"), running(live):
         rebuild(drill, live, [*new, spare])
     machine = Machine("new", drill.boot, place, systems.KEY, disks)
-    with timed("boot it to a login, and compare"), running(machine):
-        found = [*differences(before, fingerprint(machine)), *faults_of_first_boot(machine)]
+    with timed("boot that, and compare"), running(machine):
+        with step("see what it is made of, and what the check of the first boot says"):
+            found = [*differences(before, fingerprint(machine)), *faults_of_first_boot(machine)]
         say("\n".join(["the machine has", machine.ssh("lsblk -o NAME,SIZE,FSTYPE,UUID,MOUNTPOINTS")]))
     if found:
         raise Refusal(f"{drill.name} is not what it was:\n" + "\n".join(found[:40]))

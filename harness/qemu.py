@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.lab import ROOT, Refusal
+from harness.progress import step
 
 FIRMWARE = Path("/usr/share/OVMF/OVMF_CODE_4M.fd"), Path("/usr/share/OVMF/OVMF_VARS_4M.fd")
 # A quarter of a minute on two idle processors without KVM; on busy ones many times that.
@@ -165,7 +166,8 @@ class Machine:
 def running(machine: Machine) -> Iterator[Machine]:
     machine.start()
     try:
-        machine.wait()
+        with step(f"boot the machine {machine.name} to a login"):
+            machine.wait()
         yield machine
     finally:
         machine.stop()

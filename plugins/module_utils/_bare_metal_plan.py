@@ -178,10 +178,12 @@ def _check_request(manifest: Facts, target: Target, request: Request, result: Pl
         result.refuse("disks", "names no disk", "name the disks to write to, by the manifest's names")
     left = [name for name in _used_disks(manifest) if name not in request.disks and name not in request.keep]
     for name in left:
+        holds = ", ".join(_targets(manifest, made(manifest, [name]))) or "no mount"
+        size = layout.human(manifest["devices"][name]["size"])
         result.refuse(
             "disks",
-            f"has no disk for {name} of the manifest, which holds {', '.join(_targets(manifest, made(manifest, [name]))) or 'no mount'}",
-            f"name one, or add {name} to bare_metal_keep if it is not to be made again",
+            f"has no disk for {name} of the manifest, which has {size} and holds {holds}",
+            f"name one of {_disks_here(target)}, or add {name} to bare_metal_keep if it is not to be made again",
         )
     for name in request.keep:
         for target_path in (
@@ -195,11 +197,19 @@ def _check_request(manifest: Facts, target: Target, request: Request, result: Pl
         result.refuse("disks", f"names {target.devices[name]['path']} twice", "name a disk for each")
 
 
+def _disks_here(target: Target) -> str:
+    """The disks of the live system, as the request names them: by what does not change with the next boot."""
+    disks = {name: device for name, device in target.devices.items() if device["kind"] == "disk"}
+    return ", ".join(
+        f"{next(iter(target.paths.get(name, ())), device['path'])} ({layout.human(device['size'])})"
+        for name, device in disks.items()
+    )
+
+
 def _check_disk(name: str, path: str, target: Target, request: Request, result: Plan) -> None:
     found = target.find(path)
     if not found:
-        disks = ", ".join(device["path"] for device in target.devices.values() if device["kind"] == "disk")
-        result.refuse("disks", f"has {path} for {name}, which is not there", f"name one of {disks}")
+        result.refuse("disks", f"has {path} for {name}, which is not there", f"name one of {_disks_here(target)}")
         return
     device, above = target.devices[found], target.above(found)
     if device["kind"] != "disk":

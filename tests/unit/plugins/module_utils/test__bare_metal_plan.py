@@ -118,7 +118,19 @@ def test_a_disk_of_the_manifest_that_nobody_has_thought_of_is_asked_for() -> Non
         keep=("vdc", "vdd", "nvme0n1"),
         passphrase=True,
     )
-    assert refusal(plan) == "bare_metal_disks has no disk for sda of the manifest, which holds /data, /log, /srv"
+    assert refusal(plan) == (
+        "bare_metal_disks has no disk for sda of the manifest, which has 2.0 GiB and holds /data, /log, /srv"
+    )
+
+
+def test_who_asks_for_nothing_is_told_the_host_its_disks_and_those_that_are_here() -> None:
+    plan = plan_of(ROOT, blank(vda=8 * GIB), {}, confirm="")
+    told = [f"{one['variable']} {one['problem']}; {one['remedy']}" for one in plan.refusals]
+    assert told[0].startswith("bare_metal_confirm is '', and the manifest is of 'ws1'")
+    assert (
+        "sda of the manifest, which has 8.0 GiB and holds /; name one of /dev/disk/by-id/virtio-NEW0 (8.0 GiB), "
+        in told[-1]
+    )
 
 
 def test_two_disks_do_not_become_one() -> None:
