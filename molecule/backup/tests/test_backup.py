@@ -45,6 +45,9 @@ DELETE = (
     "headers={'Authorization': 'Basic ' + base64.b64encode(f'{u.username}:{u.password}'.encode()).decode()}); r.urlopen(q)"
 )
 
+# Undoes what `slow` does.
+QUICK = "cp -p /root/backup.json /etc/rigwright/; rm -f /home/owner/large"
+
 
 def side_by_side(targets: list[Machine], work: Callable[[Machine], Any]) -> None:
     """Do the same on all hosts at once: much of it is waiting."""
@@ -259,7 +262,7 @@ def slow(targets: list[Machine]) -> Iterator[Callable[[int], None]]:
         side_by_side(targets, start)
 
     yield begin
-    side_by_side(targets, lambda target: target.run("mv /root/backup.json /etc/rigwright/; rm -f /home/owner/large"))
+    side_by_side(targets, lambda target: target.must(QUICK))
 
 
 def wait_for_the_end(target: Machine) -> None:
@@ -286,7 +289,7 @@ def test_a_server_that_is_killed_in_the_middle_and_comes_back_costs_nothing(
 def test_a_network_that_is_cut_in_the_middle_is_told_and_the_next_run_goes_through(
     targets: list[Machine], gateway: Machine, slow: Callable[[int], None], backed_up: BackedUp
 ) -> None:
-    slow(6)
+    slow(12)
     try:
         gateway.must("ip link set eth0 down")
         side_by_side(targets, wait_for_the_end)
@@ -299,6 +302,7 @@ def test_a_network_that_is_cut_in_the_middle_is_told_and_the_next_run_goes_throu
         assert metric(target, "last_exit_code", "home") == 1
         assert gateway.must(f"ls /srv/backup/{target.host.name}/locks").split(), "nobody could take the lock away"
         still_whole(target, backed_up)
+        target.must(QUICK)
         program(target, "run home")
 
     side_by_side(targets, prove)
@@ -369,7 +373,7 @@ def test_a_killed_run_and_a_flipped_byte_are_told_and_made_up_for(
 
     def make_up(target: Machine) -> None:
         flip(packs[target.host.name])
-        target.must("cp -p /root/backup.json /etc/rigwright/; rm -f /home/owner/large /home/owner/added")
+        target.must(f"{QUICK}; rm -f /home/owner/added")
         # Of the killed run there is a lock yet.
         assert gateway.must(f"ls /srv/backup/{target.host.name}/locks").split()
         for words in ("run home", "check gateway", "drill home"):
