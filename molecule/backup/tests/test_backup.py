@@ -111,7 +111,7 @@ def backed_up(targets: list[Machine]) -> Iterator[BackedUp]:
 
     side_by_side(targets, begin)
     yield found
-    side_by_side(targets, lambda target: target.must(f"rm -rf {WORK} /home/owner/added"))
+    side_by_side(targets, lambda target: target.must(f"rm -rf {WORK} /home/owner/added /root/backup.json"))
 
 
 def test_files_of_every_kind_come_back_after_a_change_as_they_were(targets: list[Machine], backed_up: BackedUp) -> None:
