@@ -20,8 +20,11 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic import parse_version
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import Repository, Restic
 
-# What the snapshots of a job's files are tagged with beside the job's name; those of a dump have `dump:<name>`.
-FILES = "files"
+# Every snapshot has a tag of its job, `job:<name>`, and one of what it is a snapshot of. No other tag begins so: backup_jobs may not name one.
+JOB = "job:"
+PART = "part:"
+FILES = f"{PART}files"
+DUMP = f"{PART}dump:"
 
 
 class ConfigError(Exception):
@@ -74,9 +77,9 @@ class Job:
     always: t.Sequence[t.Mapping[str, t.Any]] = ()
     timeout_s: int = 0
 
-    def parts(self) -> list[str]:
-        """The tags that tell the job's kinds of snapshots apart. Each kind expires by itself."""
-        return [*([FILES] if self.paths else []), *(f"dump:{dump['name']}" for dump in self.dumps)]
+    @property
+    def tag(self) -> str:
+        return JOB + self.name
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,6 +16,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_excludes as excludes
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_address import NAME
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import JOB, PART
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_keep import KEEP
 from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import Mount, is_within
 
@@ -193,7 +194,7 @@ def job_faults(
             "dumps with one name, or with one that is none", "give each a name of its own, of small letters and digits"
         )
     tags = [str(tag) for tag in row.get("tags") or []]
-    if any("," in tag or not tag or tag == "files" or tag.startswith("dump:") for tag in tags):
+    if any("," in tag or not tag or tag.startswith((JOB, PART)) for tag in tags):
         yield wrong("a tag with a comma, or one that the role sets itself", "use other words")
     unknown = sorted({*(row.get("exclude_sets") or [])} - excludes.SETS.keys())
     if unknown:

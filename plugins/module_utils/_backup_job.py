@@ -24,7 +24,13 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_coverage as coverage
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest_machine as machines
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import FILES, Config, Job, Place
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import (
+    DUMP,
+    FILES,
+    Config,
+    Job,
+    Place,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_excludes import excluded
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_sample import Sampler
 from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import is_within, parse_fstab, read_mounts
@@ -231,7 +237,7 @@ def dumps(config: Config, place: Place, job: Job, restic: Restic) -> dict[str, R
         name = spec["name"]
         dump, progress = Dump(spec), Progress()
         words = ["backup", "--json", "--stdin", "--stdin-filename", f"/{spec.get('filename') or name}"]
-        words += ["--host", job.host, "--tag", job.name, "--tag", f"dump:{name}", *limits(config)]
+        words += ["--host", job.host, "--tag", job.tag, "--tag", f"{DUMP}{name}", *limits(config)]
         done = restic.run(*words, retry_lock_s=config.retry_lock_s, on_line=progress.take, feed=dump.feed)
         outcome = judge(done)
         kind, problem = outcome.kind, outcome.words
@@ -273,7 +279,7 @@ def problems_of_sources(job: Job, place: Place) -> Result | None:
 def arguments(config: Config, job: Job) -> list[str]:
     """What restic is told to back up."""
     words = ["backup", "--json", "--host", job.host, *limits(config)]
-    for tag in (job.name, FILES, *job.tags):
+    for tag in (job.tag, FILES, *job.tags):
         words += ["--tag", tag]
     words += ["--one-file-system"] if job.one_file_system else []
     words += ["--exclude-caches"] if job.exclude_caches else []
@@ -340,7 +346,7 @@ def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
 
 def count_snapshots(restic: Restic, job: Job) -> Result:
     done = restic.run(
-        "snapshots", "--json", "--no-lock", "--host", job.host, "--tag", f"{job.name},{FILES}", timeout_s=300
+        "snapshots", "--json", "--no-lock", "--host", job.host, "--tag", f"{job.tag},{FILES}", timeout_s=300
     )
     try:
         return {"snapshots": len(json.loads(done.out) or [])}

@@ -15,7 +15,7 @@ import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import Config, Job
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import PART, Config, Job
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic import OK, Outcome, judge
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import Done, Restic
 
@@ -87,7 +87,7 @@ def forget(config: Config, job: Job, restic: Restic, now: float) -> Result:
     They are chosen by the host and the tags that the role sets and nobody changes, so that another path or tag makes no group of which
     nothing ever expires. With a snapshot from the future nothing goes: what is "the last 30 days" would be reckoned from there.
     """
-    outcome, found = snapshots(restic, "--host", job.host, "--tag", job.name)
+    outcome, found = snapshots(restic, "--host", job.host, "--tag", job.tag)
     if not outcome.ok:
         return {"kind": outcome.kind, "words": outcome.words}
     ahead = [row for row in found if row.time > now + states.HOUR_S]
@@ -99,16 +99,15 @@ def forget(config: Config, job: Job, restic: Restic, now: float) -> Result:
     if not found:
         return {"kind": states.NOTHING, "words": "there is no snapshot of the job"}
     removed = 0
-    for part in sorted(
-        {tag for row in found for tag in row.tags if tag in job.parts() or tag.startswith("dump:")} | {*job.parts()}
-    ):
+    # Those that are there, not those that the job has now: it may have lost a dump, or be another host's.
+    for part in sorted({tag for row in found for tag in row.tags if tag.startswith(PART)}):
         words = [
             "forget",
             "--json",
             "--host",
             job.host,
             "--tag",
-            f"{job.name},{part}",
+            f"{job.tag},{part}",
             "--group-by",
             "host",
             *keep(job.retention),

@@ -339,7 +339,7 @@ def act(args: argparse.Namespace, place: Place) -> int:
     name = config.job(args.job).repository if args.command == "snapshots" else args.repository
     restic = configuration.open_repository(config, place, name)
     words = (
-        ["snapshots", "--host", config.job(args.job).host, "--tag", args.job]
+        ["snapshots", "--host", config.job(args.job).host, "--tag", config.job(args.job).tag]
         if args.command == "snapshots"
         else args.arguments
     )

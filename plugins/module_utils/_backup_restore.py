@@ -113,7 +113,7 @@ def make_plan(job: Job, restic: Restic, when: str, paths: t.Sequence[str], targe
     """
     :raises ConfigError: nothing fits what is asked for.
     """
-    outcome, found = keeping.snapshots(restic, "--host", job.host, "--tag", f"{job.name},{FILES}")
+    outcome, found = keeping.snapshots(restic, "--host", job.host, "--tag", f"{job.tag},{FILES}")
     if not outcome.ok:
         raise ConfigError(f"{outcome.words}: {outcome.remedy}")
     chosen = choose(found, when)

@@ -132,6 +132,8 @@ def _rights(verb: str, target: Target) -> t.Iterator[str]:
         yield "# All files are there to be read, and none to be written."
         yield "ProtectHome=read-only"
         yield "PrivateTmp=no"
+        yield "# It hides /usr/lib/modules, without which no machine is built again."
+        yield "ProtectKernelModules=no"
     if verb == DRILL:
         yield "# What it restores may be anybody's, have the set-user-ID bit, or be a device."
         yield "RestrictSUIDSGID=no"

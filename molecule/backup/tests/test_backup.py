@@ -232,7 +232,7 @@ def test_what_keeps_a_run_from_beginning_is_told(
 def test_a_clock_that_was_wrong_lets_no_snapshot_go(targets: list[Machine], backed_up: BackedUp) -> None:
     def prove(target: Machine) -> None:
         name = target.host.name
-        tags = "--host $(hostname) --tag notes --tag files --time '2099-01-01 00:00:00'"
+        tags = "--host $(hostname) --tag job:notes --tag part:files --time '2099-01-01 00:00:00'"
         program(target, f"restic sftp backup {tags} /srv/notes")
         program(target, "run notes")
         fails(target, "forget", "notes", "clock", "snapshots from the future: ")

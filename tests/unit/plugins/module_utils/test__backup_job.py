@@ -170,7 +170,7 @@ def test_a_dump_is_a_snapshot_of_its_own_and_one_that_fails_is_none(alone: Host)
     state = alone.do("run")
     assert (state["kind"], state["exit_code"]) == ("dump", 1)
     assert "bad: `sh` ended with 7" in state["words"]
-    assert sorted(row.tags for row in alone.snapshots()) == [("home", "dump:good"), ("home", "files")]
+    assert sorted(row.tags for row in alone.snapshots()) == [("job:home", "part:dump:good"), ("job:home", "part:files")]
     assert alone.ask("dump", state["dumps"]["good"]["snapshot"], "/good.sql") == "all of it"
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode), "root has not put a file in its place"
     alone.configure(job={"dumps": [good]})
@@ -297,15 +297,26 @@ def test_old_snapshots_expire_also_after_paths_and_tags_have_changed(host: Host)
     host.configure(job={"paths": [str(host.source), str(host.root / "more")], "tags": ["new"]})
     for _run in range(2):
         host.do("run")
-    host.ask("backup", "--host", "another", "--tag", "home", "--tag", "files", str(host.source))
+    host.ask("backup", "--host", "another", "--tag", "job:home", "--tag", "part:files", str(host.source))
     state = host.do("forget")
     assert (state["kind"], state["removed"]) == ("ok", 1)
     assert sorted(row.host for row in host.snapshots()) == ["another", "ws", "ws"]
 
 
+def test_a_server_lets_the_snapshots_of_another_host_go_whatever_parts_they_have(alone: Host) -> None:
+    alone.configure(job={"dumps": [{"name": "words", "command": ["echo", "one"]}]})
+    for _day in range(3):
+        alone.do("run")
+    alone.configure(job={"paths": [], "dumps": [], "retention": {"last": 1}})
+    state = alone.do("forget")
+    assert (state["kind"], state["removed"], len(alone.snapshots())) == ("ok", 4, 2)
+
+
 def test_a_snapshot_from_the_future_keeps_forget_from_reckoning_from_there(host: Host) -> None:
     for moment in ("2026-01-01 00:00:00", "2026-01-02 00:00:00", "2099-01-01 00:00:00"):
-        host.ask("backup", "--host", "ws", "--tag", "home", "--tag", "files", "--time", moment, str(host.source))
+        host.ask(
+            "backup", "--host", "ws", "--tag", "job:home", "--tag", "part:files", "--time", moment, str(host.source)
+        )
     host.configure(job={"retention": {"within": "30d"}})
     state = host.do("forget")
     assert state["kind"] == "clock"

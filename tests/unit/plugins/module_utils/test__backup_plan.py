@@ -155,6 +155,7 @@ def job(**changes: Any) -> dict[str, Any]:
         (job(always=[{"command": ["x"], "timeout_s": -1}]), "a always hook with a time below 0"),
         (job(dumps=[{"name": "a", "command": ["x"]}, {"name": "a", "command": ["y"]}]), "dumps with one name"),
         (job(tags=["a,b"]), "a tag with a comma"),
+        (job(tags=["job:etc"]), "one that the role sets itself"),
         (job(exclude_sets=["cashes"]), "the exclude_sets cashes"),
         ({"exclude_sets": ["cashes"]}, "backup_exclude_sets: has cashes"),
         ({"user": "root"}, "backup_user: is 'root'"),
