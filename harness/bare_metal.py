@@ -186,9 +186,9 @@ def carry_out(drill: Drill, place: Path) -> dict[str, float]:
             yield
         seconds[what] = time.monotonic() - start
 
-    with timed("make machine and live system"):
-        systems.prepare(drill)
-    originals = systems.lost_machine(drill)
+    # One at a time makes what all share; drills run side by side.
+    with timed("make machine and live system"), engine.making("bare_metal"):
+        originals = systems.prepare(drill)
     old = [systems.copy(path, place / f"old{number}") for number, path in enumerate(originals)]
     new = [systems.blank(place / f"new{number}", after) for number, (_before, after) in enumerate(drill.disks)]
     backup = Disk(systems.blank(place / "backup", 4096), "BACKUP")
@@ -235,14 +235,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     systems.check_tools()
-    with engine.making("bare_metal"):
-        for name in args.drills or DRILLS:
-            systems.PLACE.mkdir(parents=True, exist_ok=True)
-            place = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=systems.PLACE))
-            try:
-                seconds = carry_out(DRILLS[name], place)
-            finally:
-                if not args.keep:
-                    shutil.rmtree(place, ignore_errors=True)
-            say(f"{name}: " + ", ".join(f"{what} {spent:.0f} s" for what, spent in seconds.items()))
+    systems.PLACE.mkdir(parents=True, exist_ok=True)
+    for name in args.drills or DRILLS:
+        place = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=systems.PLACE))
+        try:
+            seconds = carry_out(DRILLS[name], place)
+        finally:
+            if not args.keep:
+                shutil.rmtree(place, ignore_errors=True)
+        say(f"{name}: " + ", ".join(f"{what} {spent:.0f} s" for what, spent in seconds.items()))
     return 0

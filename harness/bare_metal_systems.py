@@ -84,14 +84,14 @@ def ensure_key() -> None:
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(KEY)], check=True)
 
 
-def prepare(drill: Drill) -> None:
-    """Make what a drill starts from, side by side as far as it can be."""
+def prepare(drill: Drill) -> list[Path]:
+    """Make what a drill starts from, side by side as far as it can be, and return the disks of its machine."""
     ensure_key()
     with ThreadPoolExecutor() as pool:
         live, files = pool.submit(live_system), pool.submit(files_of, drill)
         live.result()
         files.result()
-    lost_machine(drill)
+    return lost_machine(drill)
 
 
 def recipe(release: str, packages: Sequence[str], hook: str) -> list[str]:
