@@ -20,7 +20,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic import parse_version
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import Repository, Restic
 
-# Every snapshot has a tag of its job, `job:<name>`, and one of what it is a snapshot of. No other tag begins so: backup_jobs may not name one.
+# Every snapshot has a tag of its job, `job:<name>`, and one of what it is a snapshot of. No other tag begins so.
 JOB = "job:"
 PART = "part:"
 FILES = f"{PART}files"

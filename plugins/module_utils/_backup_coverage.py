@@ -62,6 +62,11 @@ def missing(paths: t.Iterable[str]) -> list[str]:
     return [path for path in paths if not os.path.lexists(path)]
 
 
+def links(paths: t.Iterable[str]) -> dict[str, str]:
+    """Where the paths lead that are symbolic links: restic backs up a link, and not what it leads to."""
+    return {path: os.path.realpath(path) for path in paths if os.path.islink(path)}
+
+
 def _is_below(mount: Mount, jobs: t.Iterable[Job]) -> bool:
     return any(is_within(mount.target, path) for job in jobs for path in job.paths)
 

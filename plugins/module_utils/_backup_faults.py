@@ -38,6 +38,9 @@ class Host:
     mounts: t.Sequence[Mount] = ()
     fstab: t.Sequence[str] = ()
     missing: t.AbstractSet[str] = frozenset()  # paths of jobs, and files of passwords, that are not there
+    links: t.Mapping[str, str] = dataclasses.field(
+        default_factory=dict
+    )  # paths of jobs that are links, and where they lead
     fingerprints: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # of the passwords that are in place
     record: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
     timers: t.Sequence[str] = ()  # of this role, in place
@@ -60,6 +63,12 @@ def faults(request: t.Mapping[str, t.Any], host: Host) -> t.Iterator[Row]:
     for row in request["jobs"]:
         yield from job_faults(row, request, targets)
     yield from overlaps(request)
+    for path, real in sorted(host.links.items()):
+        yield fault(
+            "backup_jobs",
+            f"has {path}, which is a link to {real}",
+            f"name {real}: of a link nothing is backed up but itself",
+        )
     for row in request["repositories"]:
         off = [place for place in host.fstab if row["local_path"] and is_within(row["local_path"], place)]
         there = {mount.target for mount in host.mounts}
@@ -77,7 +86,7 @@ def faults(request: t.Mapping[str, t.Any], host: Host) -> t.Iterator[Row]:
         if problem:
             yield fault(
                 schedule_variable(schedule, request),
-                f"is {schedule!r}, which systemd does not understand",
+                f"is {schedule!r}, which systemd does not take: {problem}",
                 "write it as systemd.time(7) has it, such as `daily` or `Sun 03:00`, and try it by `systemd-analyze calendar`",
             )
 
@@ -103,13 +112,12 @@ def general_faults(request: t.Mapping[str, t.Any]) -> t.Iterator[Row]:
     unknown = sorted({*request["exclude_sets"]} - excludes.SETS.keys())
     if unknown:
         yield fault("backup_exclude_sets", f"has {', '.join(unknown)}", f"choose among {', '.join(excludes.SETS)}")
-    for key in ("textfile_directory",):
-        if request[key] and not absolute(request[key]):
-            yield fault(
-                f"backup_{key}",
-                "is no absolute path",
-                "name node_exporter's directory, as /var/lib/prometheus/node-exporter, or leave it empty",
-            )
+    if request["textfile_directory"] and not absolute(request["textfile_directory"]):
+        yield fault(
+            "backup_textfile_directory",
+            "is no absolute path",
+            "name node_exporter's directory, as /var/lib/prometheus/node-exporter, or leave it empty",
+        )
     for key in ("dataset_paths", "drill_paths"):
         wrong = [path for path in request[key] if not absolute(path)]
         if wrong:

@@ -134,10 +134,9 @@ def run_hook(hook: t.Mapping[str, t.Any], job: Job, result: t.Mapping[str, t.Any
 def keep_manifest(path: str) -> str:
     """Write what it takes to build the machine again, where it has changed; return what is wrong. The files are worth a backup without."""
     try:
-        machines.keep(machines.Machine(_ask, Tree("/")), path)
+        return machines.keep(machines.Machine(_ask, Tree("/")), path)[2]
     except (machines.Mute, OSError, ValueError, KeyError) as error:
         return f"no manifest of the machine could be made: {error}"
-    return ""
 
 
 def _ask(command: list[str]) -> tuple[int, str]:
@@ -267,6 +266,10 @@ def problems_of_sources(job: Job, place: Place) -> Result | None:
     gone = coverage.missing(job.paths)
     if gone:
         return {"kind": states.SOURCE_MISSING, "words": f"missing: {', '.join(gone)}"}
+    links = coverage.links(job.paths)
+    if links:
+        words = ", ".join(f"{path} is a link to {real}" for path, real in links.items())
+        return {"kind": states.SOURCE_MISSING, "words": f"{words}: name that instead"}
     try:
         with open(place.fstab, encoding="utf-8", errors="surrogateescape") as file:
             listed = parse_fstab(file.read())

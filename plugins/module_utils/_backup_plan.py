@@ -186,6 +186,13 @@ def findings(request: t.Mapping[str, t.Any], config: Config, host: Host) -> t.It
             "evidence": f"not there now: {', '.join(gone)}",
             "remedy": "until they are, their jobs fail and make no snapshot",
         }
+    if config.manifest and config.covered() and "/" not in config.covered():
+        yield {
+            "id": "backup.rebuild",
+            "status": "warn",
+            "evidence": "/ is in no job: files come back, and the machine cannot be built again from its backup",
+            "remedy": "add / to the paths of a job, with /boot and /boot/efi where they are mounted, or set backup_manifest to false",
+        }
     for target in config.repositories.values():
         paths = coverage.beside(host.mounts, config.covered(), target.local_path)
         if paths:

@@ -36,7 +36,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup_conf
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import RESTORE, probe
 
 VERBS = (states.RUN, states.FORGET, states.PRUNE, states.CHECK, states.DRILL)
-_ACTIVE = ("activating", "active", "deactivating", "reloading")
 _PARTS = ("pre", "dumps", "main", "end")
 
 
@@ -184,7 +183,7 @@ def status(config: Config, place: Place, as_json: bool, with_probe: bool) -> int
     for verb, subject in states.subjects(config):
         timer = unit_of(verb, subject).replace(".service", ".timer")
         shown = call("systemctl", "show", "--property=ActiveState,LoadState", "--value", timer)[1].split()
-        if "loaded" in shown and "active" not in shown:
+        if "masked" in shown or ("loaded" in shown and "active" not in shown):
             evidence, remedy = f"{timer} is {' '.join(shown)}", "run the role backup again"
             found.append(
                 {"id": f"backup.timer.{verb}.{subject}", "status": "fail", "evidence": evidence, "remedy": remedy}
@@ -343,9 +342,8 @@ def act(args: argparse.Namespace, place: Place) -> int:
         if args.command == "snapshots"
         else args.arguments
     )
-    done = restic.run(*words, on_line=say)
-    sys.stderr.write(f"{done.err}\n" if done.err else "")
-    return done.rc
+    # With the caller's own input and output: a dump is no text, and restic's questions are for who sits there.
+    return subprocess.run(restic.command(*words), check=False, env=restic.environment()).returncode  # pylint: disable=ansible-bad-function
 
 
 def main(arguments: t.Sequence[str] | None = None, place: Place | None = None) -> int:

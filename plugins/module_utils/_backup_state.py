@@ -235,9 +235,9 @@ def findings(
                 )
         elif last is None:
             # The first backup should not wait; what follows from it may wait for its timer.
-            early = verb != RUN and now - configured <= limit_h * HOUR_S
+            waiting = "warn" if verb == RUN else "skip"
             found.update(
-                status="skip" if early else "warn",
+                status=waiting if now - configured <= limit_h * HOUR_S else "fail",
                 evidence=f"not yet {_DONE[verb]}",
                 remedy=f"wait for its timer, or run it now: `{command}`",
             )

@@ -151,8 +151,10 @@ def unpack(archive: str, scratch: str) -> str:
         "--numeric-owner",
     ]
     words += ["--acls", "--xattrs", "--xattrs-include=*", "--sparse", "--delay-directory-restore"]
+    # Of the top alone: /home/alice/dev is hers.
+    words.append("--anchored")
     for name in (*RUNNING, LAYERS):
-        words += [f"--exclude={name}/*", f"--exclude=./{name}/*"]
+        words += [f"--exclude={top}{name}/*" for top in ("", "./", "/")]
     # There is no module whose run_command could be used.
     done = subprocess.run(words, check=False, capture_output=True, text=True, errors="replace")  # pylint: disable=ansible-bad-function
     return (

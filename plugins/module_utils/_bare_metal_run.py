@@ -71,9 +71,12 @@ class Live:
         for step in steps:
             getattr(self, f"do_{step['do']}")(step)
 
-    def run(self, command: t.Sequence[str], text: str | None = None, must_work: bool = True) -> tuple[int, str]:
+    def run(
+        self, command: t.Sequence[str], text: str | None = None, must_work: bool = True, exact: bool = False
+    ) -> tuple[int, str]:
+        """:param exact: whether the input ends where the text ends, without a line break."""
         try:
-            rc, out, err = self.run_command(list(command), data=text, environ_update=ENVIRONMENT)
+            rc, out, err = self.run_command(list(command), data=text, binary_data=exact, environ_update=ENVIRONMENT)
         except OSError as error:
             rc, out, err = 127, "", f"{error}: install it in the live system"
         if rc != 0 and must_work:
@@ -92,8 +95,9 @@ class Live:
         self.run(["udevadm", "settle"], must_work=False)
 
     def do_run(self, step: Facts) -> None:
-        text = self.passphrase if step.get("secret") else step.get("input")
-        self.run(step["command"], text)
+        # A line break would be one more character of the passphrase, which nobody types at boot.
+        secret = bool(step.get("secret"))
+        self.run(step["command"], self.passphrase if secret else step.get("input"), exact=secret)
 
     def do_directory(self, step: Facts) -> None:
         os.makedirs(step["path"], exist_ok=True)

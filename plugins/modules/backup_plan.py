@@ -125,6 +125,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_plan as planning
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import STATUS, parse_status
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_address import fingerprint
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_coverage import links
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_faults import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_units import FOLDER, SECRETS
 from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import parse_fstab, read_mounts
@@ -160,6 +161,8 @@ def ask_calendar(module: AnsibleModule, schedules: t.Iterable[str]) -> dict[str,
     for schedule in sorted({*schedules} - {""}):
         rc, out, err = module.run_command(["systemd-analyze", "calendar", "--", schedule])
         found[schedule] = "" if rc == 0 else (err or out).strip() or f"it ends with {rc}"
+        if rc == 0 and "Next elapse: never" in out:
+            found[schedule] = "it never comes"
     return found
 
 
@@ -181,6 +184,7 @@ def read_host(module: AnsibleModule, request: t.Mapping[str, t.Any], tree: Tree)
         mounts=read_mounts(tree.at("/proc/self/mountinfo")),
         fstab=parse_fstab(tree.text("/etc/fstab")),
         missing=frozenset(path for path in paths if path and not tree.exists(path)),
+        links=links(path for job in jobs for path in job.get("paths") or []),
         fingerprints={name: fingerprint(name, text.rstrip("\n")) for name, text in passwords.items()},
         record=read_record(tree),
         timers=read_timers(tree),

@@ -96,7 +96,7 @@ def test_no_secret_is_in_what_is_planned() -> None:
 def test_what_does_not_stop_the_role_is_told() -> None:
     host = Host(missing=frozenset(["/home"]), record={"disk": {"kept": "abc"}})
     told = {row["id"]: row for row in plan(host, repositories=[{"url": "rest:http://nas/"}]).findings}
-    assert {"backup.paths", "backup.clear", "backup.old_password.disk"} == {*told}
+    assert {"backup.paths", "backup.clear", "backup.old_password.disk", "backup.rebuild"} == {*told}
     assert (
         "/home" in told["backup.paths"]["evidence"] and "key remove abc" in told["backup.old_password.disk"]["remedy"]
     )
@@ -120,7 +120,18 @@ def test_a_repository_beside_what_it_backs_up_is_told() -> None:
     root = Mount("/", "/dev/sda1", "ext4", device="8:1")
     told = {row["id"]: row["status"] for row in plan(Host(mounts=[root])).findings}
     assert told["backup.same_disk.disk"] == "warn"
-    assert not plan(Host(mounts=[root, BACKUP]), excludes=["/backup"]).findings
+    assert not plan(Host(mounts=[root, BACKUP]), excludes=["/backup"], manifest=False).findings
+
+
+def test_a_path_that_is_a_link_is_refused_with_where_it_leads() -> None:
+    (only,) = plan(Host(links={"/home": "/data/home"})).requirements
+    assert (only["variable"], only["problem"]) == ("backup_jobs", "has /home, which is a link to /data/home")
+
+
+def test_a_manifest_without_the_root_in_a_job_builds_no_machine() -> None:
+    told = {row["id"]: row["status"] for row in plan(Host()).findings}
+    assert told["backup.rebuild"] == "warn"
+    assert "backup.rebuild" not in {row["id"] for row in plan(Host(), jobs=[{"name": "all", "paths": ["/"]}]).findings}
 
 
 def test_absent_stops_the_timers() -> None:

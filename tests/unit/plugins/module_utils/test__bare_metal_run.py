@@ -23,7 +23,11 @@ class Host:
         self.environments: list[dict[str, str]] = []
         self.answers: dict[str, tuple[int, str, str]] = {}
 
-    def __call__(self, command: list[str], data: str | None = None, environ_update: Any = None) -> tuple[int, str, str]:
+    def __call__(
+        self, command: list[str], data: str | None = None, binary_data: bool = False, environ_update: Any = None
+    ) -> tuple[int, str, str]:
+        # As Ansible's run_command does.
+        data = data if data is None or binary_data else f"{data}\n"
         self.commands.append(command)
         self.inputs.append(data)
         self.environments.append(dict(environ_update or {}))
@@ -49,7 +53,7 @@ def run_step(host: Host, **step: Any) -> Live:
 def test_a_command_gets_its_input_and_a_secret_one_the_passphrase(host: Host) -> None:
     run_step(host, do="run", command=["sfdisk", "/dev/vda"], input="label: gpt\n")
     run_step(host, do="run", command=["cryptsetup", "open"], secret=True)
-    assert host.inputs == ["label: gpt\n", "open sesame"]
+    assert host.inputs == ["label: gpt\n\n", "open sesame"]
     assert "sesame" not in str(host.commands) + str(host.environments)
 
 

@@ -14,7 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.modules import backup_pla
 from tests.unit.backup_hosts import request
 
 Run = Callable[..., dict[str, Any]]
-ASKED = ("*-*-* 02:00", "Sun *-*-* 05:00", "*-*-01 06:00", "Sat *-*-* 05:00", "*-*-15 06:00", "someday")
+ASKED = ("*-*-* 04:00", "Sun *-*-* 05:00", "*-*-01 06:00", "Sat *-*-* 05:00", "*-*-15 06:00", "someday")
 
 
 @pytest.fixture
@@ -34,6 +34,12 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_module: Run) -> Ca
     commands = {f"systemd-analyze calendar -- '{asked}'": (0, "", "") for asked in ASKED}
     commands["systemd-analyze calendar -- someday"] = (1, "", "Failed to parse calendar specification 'someday'")
 
+    commands["systemd-analyze calendar -- 2020-01-01"] = (
+        0,
+        "Normalized form: 2020-01-01 00:00:00\n    Next elapse: never\n",
+        "",
+    )
+
     def plan(state: str = "present", **changes: Any) -> dict[str, Any]:
         return run_module(backup_plan, commands=commands, state=state, request=request(**changes))
 
@@ -46,15 +52,15 @@ def test_a_host_is_read_and_nothing_changes(host: Callable[..., dict[str, Any]])
     assert found["repositories_due"] == ["disk"], "a damaged record is none"
     assert [row["name"] for row in found["units_gone"]] == ["rigwright-backup-run-old.timer"]
     assert json.dumps(found["files"])
-    assert [row["id"] for row in found["findings"]] == ["backup.paths", "backup.same_disk.disk"]
+    assert [row["id"] for row in found["findings"]] == ["backup.paths", "backup.rebuild", "backup.same_disk.disk"]
 
 
 def test_systemd_has_the_word_on_schedules(host: Callable[..., dict[str, Any]]) -> None:
     (row,) = host(drill_schedule="someday")["requirements"]
-    assert (row["variable"], row["problem"]) == (
-        "backup_drill_schedule",
-        "is 'someday', which systemd does not understand",
-    )
+    assert row["variable"] == "backup_drill_schedule"
+    assert row["problem"].startswith("is 'someday', which systemd does not take: Failed to parse")
+    (row,) = host(drill_schedule="2020-01-01")["requirements"]
+    assert row["problem"] == "is '2020-01-01', which systemd does not take: it never comes"
 
 
 def test_absent_needs_no_request(host: Callable[..., dict[str, Any]]) -> None:
