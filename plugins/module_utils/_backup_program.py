@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import json
 import os
 import shutil
@@ -216,14 +215,16 @@ def restore(config: Config, place: Place, args: argparse.Namespace) -> int:
     job = config.job(args.job)
     restic = configuration.open_repository(config, place, job.repository)
     plan = restoring.make_plan(job, restic, args.when, args.path, args.target)
-    against = restoring.objection(plan, args.overwrite)
+    against = restoring.objection(plan, args.overwrite, args.without_room)
     if args.json:
-        say(json.dumps({**dataclasses.asdict(plan), "objection": against}))
+        say(json.dumps({**plan.told(), "objection": against}))
     else:
         say(
             f"snapshot {plan.snapshot[:8]} of {plan.time}: {plan.files} files, {size(plan.bytes)}, of {', '.join(plan.paths)}"
         )
         say(f"to {plan.target}")
+        for row in plan.short_of:
+            say(f"too little room at {row} (holes and hard links are counted in full)")
         if plan.conflicts:
             say(f"{plan.conflicts} files are there already and would be replaced: {', '.join(plan.conflicting[:5])}")
     if args.plan:
@@ -303,6 +304,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--target", required=True, help="below which directory; / is the old place")
     one.add_argument("--plan", action="store_true", help="show the plan and change nothing")
     one.add_argument("--overwrite", action="store_true", help="replace files that are there")
+    one.add_argument("--without-room", action="store_true", help="go on where there seems to be too little room")
     one.add_argument("--json", action="store_true")
     one = commands.add_parser(
         "import-tar", help="bring an archive of tar into a repository, with a report of what it had lost"

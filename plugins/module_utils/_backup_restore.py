@@ -8,10 +8,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import re
+import shutil
+import stat
 import time
 import typing as t
 
@@ -30,6 +33,15 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run 
 
 LATEST = "latest"
 _SHOWN = 20
+_KINDS = {
+    stat.S_IFDIR: "dir",
+    stat.S_IFREG: "file",
+    stat.S_IFLNK: "symlink",
+    stat.S_IFBLK: "dev",
+    stat.S_IFCHR: "chardev",
+    stat.S_IFIFO: "fifo",
+    stat.S_IFSOCK: "socket",
+}
 
 
 @dataclasses.dataclass
@@ -46,6 +58,15 @@ class Plan:
     unknown: list[str] = dataclasses.field(default_factory=list)
     conflicts: int = 0
     conflicting: list[str] = dataclasses.field(default_factory=list)
+    in_the_way: list[str] = dataclasses.field(default_factory=list)
+    short_of: list[str] = dataclasses.field(default_factory=list)
+    above: list[str] = dataclasses.field(default_factory=list)  # directories that are there, and that nobody asked for
+    within: list[str] = dataclasses.field(default_factory=list)  # those that are there, and that were asked for
+
+    def told(self) -> dict[str, t.Any]:
+        """What a person wants to know."""
+        hidden = ("above", "within")
+        return {key: value for key, value in vars(self).items() if key not in hidden}
 
 
 def parse_when(text: str) -> float | None:
@@ -88,6 +109,8 @@ class Lister:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.met: set[str] = set()
+        self.needs: dict[str, int] = {}  # bytes by the directory that is there already and takes them
+        self._takes = {plan.target: _nearest(plan.target)}
 
     def take(self, line: str) -> None:
         if '"node"' not in line:
@@ -95,18 +118,52 @@ class Lister:
         node = json.loads(line)
         path = node.get("path", "")
         over = next((wanted for wanted in self.plan.paths if is_within(path, wanted)), None)
-        if over is None:
+        if over is not None:
+            self.met.add(over)
+        elif not any(is_within(wanted, path) for wanted in self.plan.paths):
             return
-        self.met.add(over)
-        if node.get("type") == "dir":
-            return
-        self.plan.files += 1
-        self.plan.bytes += node.get("size", 0)
         place = os.path.join(self.plan.target, path.lstrip("/"))
-        if os.path.lexists(place):
-            self.plan.conflicts += 1
-            if len(self.plan.conflicting) < _SHOWN:
-                self.plan.conflicting.append(place)
+        found = _look(place)
+        takes = self._takes.get(os.path.dirname(place), self._takes[self.plan.target])
+        if found and _KINDS.get(stat.S_IFMT(found.st_mode)) != node.get("type"):
+            # restic follows a link, and some versions write into what it leads to.
+            self.plan.in_the_way.append(place)
+        elif node.get("type") == "dir":
+            self._takes[place] = place if found and os.path.ismount(place) else takes
+            if found:
+                (self.plan.above if over is None else self.plan.within).append(place)
+        elif over is not None:
+            self.plan.files += 1
+            self.plan.bytes += node.get("size", 0)
+            self.needs[takes] = self.needs.get(takes, 0) + node.get("size", 0)
+            if found:
+                self.needs[takes] -= found.st_blocks * 512
+                self.plan.conflicts += 1
+                if len(self.plan.conflicting) < _SHOWN:
+                    self.plan.conflicting.append(place)
+
+    def short_of(self) -> list[str]:
+        """Where there is less room than is needed. Holes are counted in full, and each name of a file as one of its own."""
+        told = []
+        for place, needed in self.needs.items():
+            free = shutil.disk_usage(place).free
+            if needed > free:
+                told.append(f"{place}: up to {needed} bytes are needed, {free} are free")
+        return told
+
+
+def _look(place: str) -> os.stat_result | None:
+    try:
+        return os.lstat(place)
+    except OSError:
+        return None
+
+
+def _nearest(place: str) -> str:
+    """The directory itself, or the nearest one above it that is there."""
+    while place != "/" and not os.path.isdir(place):
+        place = os.path.dirname(place)
+    return place
 
 
 def make_plan(job: Job, restic: Restic, when: str, paths: t.Sequence[str], target: str) -> Plan:
@@ -119,29 +176,76 @@ def make_plan(job: Job, restic: Restic, when: str, paths: t.Sequence[str], targe
     chosen = choose(found, when)
     named = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(chosen.time))
     plan = Plan(chosen.id, named, chosen.host, target, [os.path.normpath(path) for path in paths] or ["/"])
+    plan.target = os.path.abspath(target)
     lister = Lister(plan)
     done = restic.run("ls", "--json", "--no-lock", chosen.id, on_line=lister.take)
     outcome = judge(done)
     if not outcome.ok:
         raise ConfigError(f"{outcome.words}: {outcome.remedy}")
     plan.unknown = [path for path in plan.paths if path not in lister.met]
+    plan.short_of = lister.short_of()
     return plan
 
 
-def objection(plan: Plan, overwrite: bool) -> str:
+def objection(plan: Plan, overwrite: bool, without_room: bool = False) -> str:
     """Why it is not done, empty when it is."""
     if plan.unknown:
         return f"the snapshot has nothing at {', '.join(plan.unknown)}: look at `rigwright-backup restic REPOSITORY ls {plan.snapshot[:8]}`"
+    if plan.in_the_way:
+        shown = ", ".join(plan.in_the_way[:5])
+        return f"{shown}: there is something of another kind there now, such as a link: restore to another place, or take it away"
     if plan.conflicts and not overwrite:
         shown = ", ".join(plan.conflicting[:5])
         return f"{plan.conflicts} files are there already, such as {shown}: restore to another place, or allow to overwrite them"
+    if plan.short_of and not without_room:
+        return f"there is too little room at {'; '.join(plan.short_of)}: restore to another place, or go on without it"
     return ""
 
 
 def carry_out(
     config: Config, plan: Plan, restic: Restic, overwrite: bool, on_line: t.Callable[[str], None] | None = None
 ) -> str:
-    """Restore, and return what is wrong with how it went."""
+    """Restore, and return what is wrong with how it went.
+
+    restic makes of a directory that is there what it was, with owner, mode and time, also of those above what it restores. Here it
+    stays as it is, unless it was asked for and may be overwritten.
+    """
     patterns = [pattern(path) for path in plan.paths if path != "/"]
-    outcome = judge(restore(restic, config, plan.snapshot, plan.target, patterns, on_line, overwrite))
+    with _kept([*plan.above, *([] if overwrite else plan.within)]):
+        outcome = judge(restore(restic, config, plan.snapshot, plan.target, patterns, on_line, overwrite))
     return "" if outcome.ok else f"{outcome.words}: {outcome.remedy}"
+
+
+@contextlib.contextmanager
+def _kept(places: t.Sequence[str]) -> t.Iterator[None]:
+    """Put directories back to what they are now, however it ends."""
+    before = {place: (os.lstat(place), _attributes(place)) for place in places}
+    try:
+        yield
+    finally:
+        for place in before:
+            with contextlib.suppress(OSError):  # it is somebody else's affair that it is gone
+                _put_back(place, *before[place])
+
+
+def _attributes(place: str | int) -> dict[str, bytes]:
+    try:
+        return {name: os.getxattr(place, name) for name in os.listxattr(place)}
+    except OSError:  # a file system without attributes
+        return {}
+
+
+def _put_back(place: str, before: os.stat_result, attributes: t.Mapping[str, bytes]) -> None:
+    handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        os.fchown(handle, before.st_uid, before.st_gid)
+        os.fchmod(handle, stat.S_IMODE(before.st_mode))
+        there = _attributes(handle)
+        for name in there.keys() - attributes.keys():
+            os.removexattr(handle, name)
+        for name in attributes:
+            if there.get(name) != attributes[name]:
+                os.setxattr(handle, name, attributes[name])
+        os.utime(handle, ns=(before.st_atime_ns, before.st_mtime_ns))
+    finally:
+        os.close(handle)

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -80,4 +82,80 @@ def test_files_come_back_and_never_over_what_is_there_unasked(tmp_path: Path, re
 
     plan = restoring.make_plan(job, opened, "latest", ["/no/such"], "/")
     assert "nothing at /no/such" in restoring.objection(plan, overwrite=True)
-    assert json.dumps(plan.__dict__)
+    assert json.dumps(plan.told())
+
+
+@pytest.fixture(params=EACH_RESTIC)
+def backed_up(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
+    """A host with a backup of project/job and other."""
+    host = Host(tmp_path, request.param())
+    host.init()
+    (host.source / "project").mkdir()
+    (host.source / "project/job").write_text("content")
+    (host.source / "other").write_text("other")
+    host.do("run")
+    return host
+
+
+def plan(host: Host, *names: str, target: str = "/") -> restoring.Plan:
+    paths = [str(host.source / name) for name in names]
+    return restoring.make_plan(host.config.job("home"), host.open(), "latest", paths, target)
+
+
+def carry_out(host: Host, planned: restoring.Plan, overwrite: bool = False) -> str:
+    return restoring.carry_out(host.config, planned, host.open(), overwrite)
+
+
+def is_like(path: Path) -> tuple[int, int, int]:
+    found = path.stat()
+    return found.st_mode, found.st_uid, found.st_mtime_ns
+
+
+def test_directories_that_are_there_stay_as_they_are(backed_up: Host) -> None:
+    (backed_up.source / "project/job").unlink()
+    for folder, mode in ((backed_up.source, 0o711), (backed_up.source / "project", 0o750)):
+        folder.chmod(mode)
+        os.chown(folder, 1234, 4321)
+        os.setxattr(folder, "user.comment", b"new")
+        os.utime(folder, (5, 5))
+    before = [is_like(folder) for folder in (backed_up.source, backed_up.source / "project")]
+    planned = plan(backed_up, "project")
+    assert restoring.objection(planned, overwrite=False) == ""
+    assert carry_out(backed_up, planned) == ""
+    assert (backed_up.source / "project/job").read_text() == "content"
+    assert [is_like(folder) for folder in (backed_up.source, backed_up.source / "project")] == before
+    assert os.getxattr(backed_up.source, "user.comment") == b"new"
+
+    assert carry_out(backed_up, plan(backed_up, "project"), overwrite=True) == ""
+    assert is_like(backed_up.source) == before[0], "nobody asked for it"
+    assert (backed_up.source / "project").stat().st_uid == 0, "it was asked for, and may be overwritten"
+
+
+def test_a_link_in_the_place_of_a_directory_is_never_followed(backed_up: Host) -> None:
+    elsewhere = backed_up.root / "elsewhere"
+    elsewhere.mkdir()
+    shutil.rmtree(backed_up.source / "project")
+    (backed_up.source / "project").symlink_to(elsewhere)
+    planned = plan(backed_up, "project/job")
+    assert planned.in_the_way == [str(backed_up.source / "project")]
+    assert "restore to another place" in restoring.objection(planned, overwrite=True)
+
+
+def test_what_is_of_another_kind_now_is_never_replaced(backed_up: Host) -> None:
+    shutil.rmtree(backed_up.source / "project")
+    (backed_up.source / "project").write_text("precious")
+    (backed_up.source / "other").unlink()
+    (backed_up.source / "other").symlink_to("/etc/hostname")
+    for name in ("project", "other"):
+        planned = plan(backed_up, name)
+        assert planned.in_the_way == [str(backed_up.source / name)]
+        assert restoring.objection(planned, overwrite=True)
+
+
+def test_too_little_room_is_told_before(backed_up: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert plan(backed_up, target=str(backed_up.root / "to")).short_of == []
+    monkeypatch.setattr(restoring.shutil, "disk_usage", lambda _place: shutil._ntuple_diskusage(100, 90, 10))
+    planned = plan(backed_up, target=str(backed_up.root / "to"))
+    assert planned.short_of == [f"{backed_up.root}: up to 12 bytes are needed, 10 are free"]
+    assert "too little room" in restoring.objection(planned, overwrite=True)
+    assert restoring.objection(planned, overwrite=False, without_room=True) == ""
