@@ -76,6 +76,8 @@ class Job:
     post_failure: t.Sequence[t.Mapping[str, t.Any]] = ()
     always: t.Sequence[t.Mapping[str, t.Any]] = ()
     timeout_s: int = 0
+    schedule: str | None = None
+    max_age_h: int = 0
 
     @property
     def tag(self) -> str:
@@ -97,8 +99,8 @@ class Config:
     check_parts: int = 8
     drill_paths: t.Sequence[str] = ()
     drill_files: int = 200
-    drill_bytes: int = 1 << 30
     max_age_h: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
+    schedules: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # by verb
     repositories: t.Mapping[str, Target] = dataclasses.field(default_factory=dict)
     jobs: t.Mapping[str, Job] = dataclasses.field(default_factory=dict)
 
@@ -114,6 +116,11 @@ class Config:
             known = ", ".join(self.repositories) or "backup_repositories, which is empty"
             raise ConfigError(f"there is no repository {name!r}: name one of {known}")
         return self.repositories[name]
+
+    def schedule(self, verb: str, subject: str) -> str:
+        """When something runs; empty for what has no timer, such as a job that another host starts."""
+        own = self.jobs[subject].schedule if verb == "run" else None
+        return self.schedules.get(verb, "daily") if own is None else own
 
     def local_paths(self) -> list[str]:
         """The repositories on this machine."""
@@ -146,8 +153,10 @@ def read(place: Place) -> Config:
     """
     :raises ConfigError: the role has not been here.
     """
+    # Its hooks and dumps are for root alone to read; a unit has it from systemd.
+    given = os.environ.get("CREDENTIALS_DIRECTORY") if os.geteuid() else None
     try:
-        with open(place.config, encoding="utf-8") as file:
+        with open(f"{given}/backup.json" if given else place.config, encoding="utf-8") as file:
             return parse(file.read())
     except FileNotFoundError:
         raise ConfigError(f"{place.config} is missing: run the role backup") from None

@@ -15,6 +15,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_sample as sampling
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import Config, Job, Place
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_excludes import literal
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_job import limits
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic import DAMAGED, OK, judge
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import Done, Restic
@@ -55,7 +56,7 @@ def drill(config: Config, place: Place, job: Job, restic: Restic, scratch: str) 
     names = sorted({*wanted, *(other for row in wanted.values() for other in row.get("links", []))})
     root = os.path.join(scratch, "restored")
     try:
-        done = restore(restic, config, drawn["snapshot"], root, [sampling.pattern(name) for name in names])
+        done = restore(restic, config, drawn["snapshot"], root, [literal(name) for name in names])
         outcome = judge(done)
         lost = sampling.compare(wanted, root)
     finally:

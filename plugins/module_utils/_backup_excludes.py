@@ -12,6 +12,7 @@ A pattern without a leading slash fits anywhere. `/proc/*` keeps the directory i
 from __future__ import annotations
 
 import fnmatch
+import re
 import typing as t
 
 SETS: dict[str, dict[str, str]] = {
@@ -91,31 +92,46 @@ SETS: dict[str, dict[str, str]] = {
 }
 
 
-def patterns(sets: t.Iterable[str], paths: t.Iterable[str]) -> list[str]:
-    """The patterns of some sets, but for those that would leave out what a job names: it is wanted, whatever is said in general."""
-    named = list(paths)
-    return [
-        pattern
-        for name in SETS
-        if name in set(sets)
-        for pattern in SETS[name]
-        if not any(excluded(path, [pattern]) for path in named)
-    ]
+def patterns(sets: t.Iterable[str]) -> list[str]:
+    """The patterns of some sets."""
+    wanted = {*sets}
+    return [pattern for name in SETS if name in wanted for pattern in SETS[name]]
+
+
+def sparing(patterns: t.Iterable[str], paths: t.Sequence[str]) -> list[str]:
+    """Patterns that leave out no path that a job names: it is wanted, whatever is said in general.
+
+    The pattern stays, for all else that it is for, and behind it stands that it is not for this path.
+    """
+    found = []
+    for pattern in dict.fromkeys(patterns):
+        found.append(pattern)
+        found += [f"!{literal(path)}" for path in paths if excluded(path, [pattern])]
+    return found
+
+
+def literal(path: str) -> str:
+    """A path as a pattern that is for nothing but it."""
+    return "".join(f"\\{letter}" if letter in "\\*?[" else letter for letter in path)
+
+
+def by_sets_alone(place: str, patterns: t.Sequence[str]) -> bool:
+    """Whether nothing but a set leaves out a directory: nobody has named it."""
+    general = {pattern for rows in SETS.values() for pattern in rows}
+    return excluded(place, patterns) and not excluded(place, [one for one in patterns if one not in general])
 
 
 def excluded(path: str, patterns: t.Iterable[str]) -> bool:
-    """Whether a pattern of restic's leaves out a directory, by its name or that of one above it."""
+    """Whether patterns of restic's leave out a directory, by its name or that of one above it. Of several the last one counts."""
     parts = path.strip("/").split("/")
     aboves = ["/" + "/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
+    found = False
     for pattern in patterns:
-        if pattern.startswith("!"):
-            continue
-        if pattern.startswith("/"):
-            if any(_matches(above, pattern) for above in aboves):
-                return True
-        elif any(_matches_end(above, pattern) for above in aboves):
-            return True
-    return False
+        plain = pattern[1:] if pattern.startswith("!") else pattern
+        matches = _matches if plain.startswith("/") else _matches_end
+        if any(matches(above, plain) for above in aboves):
+            found = plain == pattern
+    return found
 
 
 def _matches(path: str, pattern: str) -> bool:
@@ -134,4 +150,6 @@ def _parts_match(names: t.Sequence[str], wanted: t.Sequence[str]) -> bool:
         return not names
     if wanted[0] == "**":
         return any(_parts_match(names[start:], wanted[1:]) for start in range(len(names) + 1))
-    return bool(names) and fnmatch.fnmatchcase(names[0], wanted[0]) and _parts_match(names[1:], wanted[1:])
+    # What restic has escaped by a backslash, fnmatch has in brackets.
+    shape = re.sub(r"\\(.)", r"[\1]", wanted[0])
+    return bool(names) and fnmatch.fnmatchcase(names[0], shape) and _parts_match(names[1:], wanted[1:])

@@ -362,7 +362,7 @@ def sample(config: Config, place: Place, job: Job, restic: Restic, snapshot: str
     sampler = Sampler(config.drill_files, config.drill_paths)
     done = restic.run("ls", "--json", "--no-lock", snapshot, on_line=sampler.take)
     if judge(done).ok:
-        drawn = sampler.files(config.drill_bytes)
+        drawn = sampler.files()
         leave(
             place, states.RUN, job.name, "sample.json", {"snapshot": snapshot, "total": sampler.total, "files": drawn}
         )

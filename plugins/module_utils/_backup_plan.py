@@ -70,10 +70,10 @@ def plan_present(request: t.Mapping[str, t.Any], host: Host) -> Plan:
     plan.requirements = list(left_out(config, host))
     if plan.requirements:
         return plan
-    schedules = dict(schedules_of(request, config))
+    schedules = {key: config.schedule(*key) for key in states.subjects(config)}
     secrets = {row["name"]: row["secrets"] for row in request["repositories"]}
     plan.directories = [{"path": path} for path in ("/etc/rigwright", "/etc/rigwright/backup")]
-    plan.files = [{"path": CONFIG, "data": raw_config(config), "format": "json"}]
+    plan.files = [{"path": CONFIG, "data": raw_config(config), "format": "json", "mode": "0600"}]
     for (verb, subject), schedule in schedules.items():
         service, timer = (f"{units.FOLDER}/{units.name(verb, subject, kind)}" for kind in ("service", "timer"))
         text = units.service(config, verb, subject, secrets, request["hardening"], request["header"])
@@ -135,6 +135,10 @@ def make_config(request: t.Mapping[str, t.Any]) -> Config:
     return Config(
         check_parts=request["check_subset_parts"],
         manifest=MANIFEST if request["manifest"] else "",
+        schedules={
+            states.RUN: request["schedule"],
+            **{verb: request[f"{verb}_schedule"] for verb in states.MAX_AGE_H if verb != states.RUN},
+        },
         repositories=targets,
         jobs=jobs,
         **{name: request[name] for name in names},
@@ -145,11 +149,8 @@ def make_job(row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any], targets
     paths = list(row.get("paths") or [])
     sets = row["exclude_sets"] if row.get("exclude_sets") is not None else request["exclude_sets"]
     own = [target.local_path for target in targets if any(is_within(target.local_path, path) for path in paths)]
-    general = [
-        pattern for pattern in request["excludes"] if not any(excludes.excluded(path, [pattern]) for path in paths)
-    ]
-    data = [path for path in request["dataset_paths"] if not any(is_within(named, path) for named in paths)]
-    patterns = [*excludes.patterns(sets, paths), *general, *data, *(row.get("excludes") or []), *own]
+    general = [*excludes.patterns(sets), *request["excludes"], *request["dataset_paths"]]
+    patterns = [*excludes.sparing(general, paths), *(row.get("excludes") or []), *own]
     return from_fields(
         Job,
         {
@@ -157,7 +158,7 @@ def make_job(row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any], targets
             "repository": row.get("repository") or (targets[0].name if targets else ""),
             "host": row.get("host") or request["host"],
             "paths": paths,
-            "excludes": list(dict.fromkeys(patterns)) if paths else [],
+            "excludes": patterns if paths else [],
             "retention": {key: value for key, value in retention_of(row, request).items() if value},
         },
     )
@@ -166,15 +167,6 @@ def make_job(row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any], targets
 def raw_config(config: Config) -> Row:
     raw = dataclasses.asdict(config)
     return {**raw, "repositories": list(raw["repositories"].values()), "jobs": list(raw["jobs"].values())}
-
-
-def schedules_of(request: t.Mapping[str, t.Any], config: Config) -> t.Iterator[tuple[tuple[str, str], str]]:
-    """What has a timer, and when it runs. A job with an empty schedule is only run by hand, or by another host."""
-    own = {row["name"]: row for row in request["jobs"]}
-    for verb, subject in states.subjects(config):
-        general = request["schedule"] if verb == states.RUN else request[f"{verb}_schedule"]
-        named = own[subject].get("schedule") if verb == states.RUN else None
-        yield (verb, subject), general if named is None else named
 
 
 def findings(request: t.Mapping[str, t.Any], config: Config, host: Host) -> t.Iterator[Row]:

@@ -26,7 +26,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup_conf
     Job,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_drill import restore
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_sample import pattern
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_excludes import literal
 from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import is_within
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic import judge
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import Restic
@@ -210,7 +210,7 @@ def carry_out(
     restic makes of a directory that is there what it was, with owner, mode and time, also of those above what it restores. Here it
     stays as it is, unless it was asked for and may be overwritten.
     """
-    patterns = [pattern(path) for path in plan.paths if path != "/"]
+    patterns = [literal(path) for path in plan.paths if path != "/"]
     with _kept([*plan.above, *([] if overwrite else plan.within)]):
         outcome = judge(restore(restic, config, plan.snapshot, plan.target, patterns, on_line, overwrite))
     return "" if outcome.ok else f"{outcome.words}: {outcome.remedy}"

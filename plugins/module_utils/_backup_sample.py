@@ -24,6 +24,7 @@ import typing as t
 # Files that a system cannot do without; they are always on the list where the job has them.
 ALWAYS = ("/etc/passwd", "/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/fstab", "/etc/machine-id")
 LARGEST = 256 << 20  # bytes of a file that is drawn by lot
+LIMIT = 1 << 30  # bytes of all that are drawn
 _SPECIAL = 20  # how many files of each kind that is seldom: with attributes, with hard links, sparse, neither file nor directory
 
 Described = dict[str, t.Any]
@@ -171,7 +172,7 @@ class Sampler:
             if place < limit:
                 drawn[place] = path
 
-    def files(self, limit_bytes: int) -> dict[str, Described]:
+    def files(self, limit_bytes: int = LIMIT) -> dict[str, Described]:
         """The list: what each drawn file is. `links` names the others that are the same file."""
         found: dict[str, Described] = {}
         left = limit_bytes
@@ -215,11 +216,6 @@ def _nanoseconds(text: str) -> int:
         sign = -1 if found[8][0] == "-" else 1
         seconds -= sign * (int(found[8][1:3]) * 3600 + int(found[8][4:6]) * 60)
     return seconds * 10**9 + int((found[7] or "0").ljust(9, "0"))
-
-
-def pattern(path: str) -> str:
-    """A path as a pattern that is for nothing but it."""
-    return "".join(f"\\{letter}" if letter in "\\*?[" else letter for letter in path)
 
 
 def compare(wanted: t.Mapping[str, Described], root: str) -> list[str]:

@@ -206,6 +206,14 @@ _DONE = {
 }
 
 
+def oldest_h(config: Config, verb: str, subject: str) -> int:
+    """How old the last success may be, in hours; 0 for what has no timer, and may be of any age."""
+    if not config.schedule(verb, subject):
+        return 0
+    own = config.jobs[subject].max_age_h if verb == RUN else 0
+    return own or config.max_age_h.get(verb) or MAX_AGE_H[verb]
+
+
 def findings(
     config: Config, states: t.Mapping[tuple[str, str], t.Mapping[str, t.Any]], now: float, configured: float = 0
 ) -> list[dict[str, str]]:
@@ -215,7 +223,7 @@ def findings(
     """
     told = []
     for (verb, subject), state in states.items():
-        limit_h = config.max_age_h.get(verb) or MAX_AGE_H[verb]
+        limit_h = oldest_h(config, verb, subject)
         command = f"rigwright-backup {verb} {subject}"
         found = {"id": f"backup.{verb}.{subject}", "status": "pass", "remedy": f"run it now: `{command}`"}
         last = state.get("last_success")
@@ -235,15 +243,15 @@ def findings(
                 )
         elif last is None:
             # The first backup should not wait; what follows from it may wait for its timer.
-            waiting = "warn" if verb == RUN else "skip"
+            waiting = "warn" if verb == RUN and limit_h else "skip"
             found.update(
-                status=waiting if now - configured <= limit_h * HOUR_S else "fail",
-                evidence=f"not yet {_DONE[verb]}",
-                remedy=f"wait for its timer, or run it now: `{command}`",
+                status=waiting if not limit_h or now - configured <= limit_h * HOUR_S else "fail",
+                evidence=f"not yet {_DONE[verb]}" + ("" if limit_h else ", and has no timer"),
+                remedy=f"wait for its timer, or run it now: `{command}`" if limit_h else f"run it: `{command}`",
             )
         elif last > now + HOUR_S:
             found.update(status="fail", evidence=f"last {_DONE[verb]} in the future", remedy=remedy(CLOCK, *names))
-        elif now - last > limit_h * HOUR_S:
+        elif limit_h and now - last > limit_h * HOUR_S:
             age = int((now - last) // HOUR_S)
             found.update(status="fail", evidence=f"last {_DONE[verb]} {age} h ago, more than {limit_h}")
         else:
@@ -266,9 +274,5 @@ def _details(verb: str, state: t.Mapping[str, t.Any]) -> str:
     if verb == DRILL and state.get("files") is not None:
         return f", {state['files']} files as they were"
     if verb == CHECK and state.get("part"):
-        return f", part {state['part']} of {config_parts(state)}"
+        return f", part {state['part']} of {state.get('parts') or 1}"
     return ""
-
-
-def config_parts(state: t.Mapping[str, t.Any]) -> int:
-    return int(state.get("parts") or 1)

@@ -66,6 +66,7 @@ def credentials(target: Target, secrets: t.Iterable[str]) -> list[str]:
         if what != "password"
     ]
     return [
+        "LoadCredential=backup.json:/etc/rigwright/backup.json",
         *lines,
         f"LoadCredential={target.name}.password:{quoted(target.password_file or f'{SECRETS}/{target.name}.password')}",
     ]

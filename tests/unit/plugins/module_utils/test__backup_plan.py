@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_address as addresses
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_plan as planning
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_excludes import excluded
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_faults import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import Mount
 
@@ -52,6 +53,11 @@ def test_a_host_that_only_looks_after_anothers_snapshots_has_a_job_without_paths
     }
 
 
+def test_the_jobs_with_their_hooks_are_for_root_alone_to_read() -> None:
+    (row,) = (row for row in plan().files if row["path"] == planning.CONFIG)
+    assert row["mode"] == "0600"
+
+
 def test_what_is_as_asked_is_not_done_again() -> None:
     row = addresses.public({"name": "disk", "url": "/backup/ws", "password": PASSWORD})
     host = Host(
@@ -86,7 +92,7 @@ def test_excludes_are_the_sets_the_policy_for_data_sets_and_the_repository_itsel
     (named,) = planning.make_config(
         request(jobs=[{"name": "sets", "paths": ["/data/imagenet"]}], dataset_paths=["/data/imagenet"])
     ).jobs.values()
-    assert "/data/imagenet" not in named.excludes
+    assert not excluded("/data/imagenet", named.excludes)
 
 
 def test_no_secret_is_in_what_is_planned() -> None:

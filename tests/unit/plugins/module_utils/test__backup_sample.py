@@ -96,7 +96,3 @@ def test_everything_that_a_restore_can_lose_is_told(files: list[Path], tmp_path:
         f"{files[4]} has another group: 6, not 0",
         f"{files[5]} is not there (No such file or directory)",
     ]
-
-
-def test_a_path_is_a_pattern_for_itself_alone() -> None:
-    assert sampling.pattern("/a [b] *?\\c\n") == "/a \\[b] \\*\\?\\\\c\n"

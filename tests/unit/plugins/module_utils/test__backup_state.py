@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,20 @@ def test_what_is_new_waits_for_its_timer_but_for_the_first_backup(config: Config
 
     assert [status("run", days) for days in (0, 2)] == ["warn", "fail"]
     assert [status("drill", days) for days in (0, 44, 46)] == ["skip", "skip", "fail"]
+
+
+def test_what_has_no_timer_may_be_of_any_age_and_a_job_has_a_limit_of_its_own(config: Config) -> None:
+    old = {"kind": "ok", "last_success": NOW - 1000 * HOUR}
+    by_hand = replace(config, jobs={"home": replace(config.job("home"), schedule="")})
+    assert found(by_hand, old)["status"] == "pass"
+    assert (found(by_hand, {})["status"], found(by_hand, {})["evidence"]) == (
+        "skip",
+        "not yet backed up, and has no timer",
+    )
+    assert found(replace(config, schedules={"drill": ""}), old, "drill")["status"] == "pass"
+    weekly = replace(config, jobs={"home": replace(config.job("home"), max_age_h=200)})
+    assert found(weekly, {"kind": "ok", "last_success": NOW - 100 * HOUR})["status"] == "pass"
+    assert found(weekly, old)["evidence"].endswith("more than 200")
 
 
 def test_what_failed_before_the_configuration_changed_is_to_be_tried_again(config: Config) -> None:

@@ -44,6 +44,7 @@ def test_what_reads_has_the_one_right_to_read_and_what_looks_after_a_repository_
 def test_passwords_come_as_credentials_and_never_as_words_or_environment() -> None:
     rest = {"name": "nas", "url": "rest:https://nas/", "user": "me", "user_password": "secret-of-rest"}
     text = files(repositories=[rest])["rigwright-backup-run-home.service"]
+    assert "backup.json:/etc/rigwright/backup.json" in settings(text, "LoadCredential")
     assert "nas.password:/etc/rigwright/backup/nas.password" in settings(text, "LoadCredential")
     assert PASSWORD not in text and "secret-of-rest" not in text and settings(text, "Environment") == []
 
