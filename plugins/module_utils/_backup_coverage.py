@@ -18,6 +18,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup_conf
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_excludes import excluded
 from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import Mount, holds_data, is_within
 
+# Where that lies in the file system of /run, what `InaccessiblePaths=` and its like put over a directory or a file.
+INACCESSIBLE = "/systemd/inaccessible/"
 # A mount of one of these shows one subvolume: it holds nothing of the others, though they lie below it.
 SUBVOLUMES = ("btrfs", "bcachefs")
 
@@ -54,6 +56,19 @@ def not_mounted(job: Job, fstab: t.Iterable[str], mounts: t.Iterable[Mount]) -> 
         if place not in there
         and any(is_within(path, place) or is_within(place, path) for path in job.paths)
         and not excluded(place, job.excludes)
+    ]
+
+
+def hidden(job: Job, mounts: t.Sequence[Mount]) -> list[str]:
+    """What the job is to back up and does not see: systemd has put an empty directory over it, for this unit alone."""
+    return [
+        mount.target
+        for mount in mounts
+        if mount.root.startswith(INACCESSIBLE)
+        and _is_below(mount, [job])
+        and not excluded(mount.target, job.excludes)
+        # What is made up, such as /proc, is no loss.
+        and any(holds_data(home) for home in [_home(os.path.dirname(mount.target), mounts)] if home)
     ]
 
 

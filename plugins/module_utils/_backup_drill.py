@@ -4,10 +4,11 @@
 
 # This module is private to the collection.
 
-"""The drill: files of the last backup are restored into a scratch directory and compared with the list that was made with it."""
+"""The drill: files and dumps of the last backup are restored, files into a scratch directory, and compared with what was noted with it."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import typing as t
@@ -17,7 +18,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _back
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import Config, Job, Place
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_excludes import literal
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_job import limits
-from ansible_collections.rigwright.workstation.plugins.module_utils._restic import DAMAGED, OK, judge
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic import DAMAGED, OK, Outcome, judge
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import Done, Restic
 
 Result = dict[str, t.Any]
@@ -46,27 +47,24 @@ def drill(config: Config, place: Place, job: Job, restic: Restic, scratch: str) 
     """
     :param scratch: an empty directory of nobody else's; what is in it goes in the end.
     """
-    drawn = states.read_json(os.path.join(place.state, f"sample-{job.name}.json"))
-    wanted: dict[str, sampling.Described] = drawn.get("files") or {}
-    if not wanted:
-        return {
-            "kind": states.NOTHING,
-            "words": "there is no list of files to compare with: the job has not been backed up yet",
-        }
-    names = sorted({*wanted, *(other for row in wanted.values() for other in row.get("links", []))})
-    root = os.path.join(scratch, "restored")
-    try:
-        done = restore(restic, config, drawn["snapshot"], root, [literal(name) for name in names])
-        outcome = judge(done)
-        lost = sampling.compare(wanted, root)
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
+    drawn = states.read_json(states.list_of(place, "sample", job.name)) if job.paths else {}
+    known = states.read_json(states.list_of(place, "dumps", job.name)) if job.dumps else {}
+    if (job.paths and not drawn.get("files")) or not (drawn or known):
+        words = "there is no list of what to compare with: the job has not been backed up yet"
+        return {"kind": states.NOTHING, "words": words}
+    outcomes, lost = [], [f"{path} is in backup_drill_paths and not in the backup" for path in drawn.get("missing", [])]
+    for part in (drill_files(config, restic, drawn, scratch) if drawn else None, drill_dumps(config, restic, known)):
+        if part:
+            outcomes.append(part[0])
+            lost += part[1]
+    outcome = next((one for one in outcomes if not one.ok), Outcome(OK, ""))
     result: Result = {
         "kind": OK,
         "words": "",
-        "files": len(wanted),
+        "files": len(drawn.get("files", {})),
+        "dumps": len(known),
         "total": drawn.get("total"),
-        "snapshot": drawn["snapshot"],
+        "snapshot": drawn.get("snapshot", ""),
     }
     if lost:
         # restic's own word on why comes first, if it has one that says more.
@@ -80,4 +78,33 @@ def drill(config: Config, place: Place, job: Job, restic: Restic, scratch: str) 
         }
     if not outcome.ok:
         result.update(kind=DAMAGED if outcome.kind == "failed" else outcome.kind, words=outcome.words)
+    elif drawn.get("changed"):
+        result["words"] = f"not compared, since they changed during the backup: {', '.join(drawn['changed'])}"
     return result
+
+
+def drill_files(config: Config, restic: Restic, drawn: Result, scratch: str) -> tuple[Outcome, list[str]]:
+    """How the restore of the files on the list ended, and what they have lost."""
+    wanted: dict[str, sampling.Described] = drawn["files"]
+    names = sorted({*wanted, *(other for row in wanted.values() for other in row.get("links", []))})
+    root = os.path.join(scratch, "restored")
+    try:
+        done = restore(restic, config, drawn["snapshot"], root, [literal(name) for name in names])
+        return judge(done), sampling.compare(wanted, root)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def drill_dumps(config: Config, restic: Restic, known: t.Mapping[str, Result]) -> tuple[Outcome, list[str]]:
+    """The same of dumps: each is read whole, and has to be what its command told."""
+    outcomes, lost = [], []
+    for name, row in known.items():
+        digest = hashlib.sha256()
+        words = ["dump", *limits(config), row["snapshot"], row["path"]]
+        outcome = judge(restic.run(*words, retry_lock_s=config.retry_lock_s, on_block=digest.update))
+        outcomes.append(outcome)
+        if not outcome.ok:
+            lost.append(f"the dump {name} cannot be read")
+        elif digest.hexdigest() != row["sha256"]:
+            lost.append(f"the dump {name} has another content")
+    return next((one for one in outcomes if not one.ok), Outcome(OK, "")), lost

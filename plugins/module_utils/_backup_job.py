@@ -13,17 +13,22 @@ that reads all files is confined, and has the one right to read them.
 from __future__ import annotations
 
 import contextlib
-import hashlib
+import errno
 import json
 import os
+import re
 import subprocess
-import threading
 import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_coverage as coverage
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest_machine as machines
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_commands import (
+    HOOK_TIMEOUT_S,
+    Dump,
+    run_hook,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import (
     DUMP,
     FILES,
@@ -33,14 +38,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup_conf
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_excludes import excluded
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_sample import Sampler
-from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import is_within, parse_fstab, read_mounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import is_within, read_fstab, read_mounts
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic import OK, PARTIAL, Outcome, judge, messages
-from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import PATH, Restic, as_user, end_group
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import PATH, Restic
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
-HOOK_TIMEOUT_S = 300
 Result = dict[str, t.Any]
-_VANISHED = 2  # errno.ENOENT, as restic 0.14 tells it
 
 
 def folder(place: Place, verb: str, subject: str) -> str:
@@ -99,36 +102,7 @@ def tell_in(path: str) -> t.Callable[[t.Mapping[str, t.Any]], None]:
     return tell
 
 
-# Hooks
-
-
-def run_hook(hook: t.Mapping[str, t.Any], job: Job, result: t.Mapping[str, t.Any]) -> str:
-    """Run a command, and return what is wrong with how it ended."""
-    timeout = hook.get("timeout_s") or HOOK_TIMEOUT_S
-    words = " ".join(hook["command"])
-    environment = {
-        **{key: value for key, value in os.environ.items() if key != "CREDENTIALS_DIRECTORY"},
-        "RIGWRIGHT_BACKUP_JOB": job.name,
-        "RIGWRIGHT_BACKUP_RESULT": str(result.get("kind", "")),
-        "RIGWRIGHT_BACKUP_WORDS": str(result.get("words", "")),
-    }
-    try:
-        # There is no module whose run_command could be used.
-        child = subprocess.Popen(  # pylint: disable=ansible-bad-function,consider-using-with
-            hook["command"],
-            stdin=subprocess.DEVNULL,
-            env=environment,
-            start_new_session=True,
-            **as_user(hook.get("user") or ""),
-        )
-    except (OSError, KeyError) as error:
-        return f"`{words}` cannot be run: {error}"
-    try:
-        rc = child.wait(timeout)
-    except subprocess.TimeoutExpired:
-        end_group(child)
-        return f"`{words}` did not end within {timeout} s"
-    return f"`{words}` ended with {rc}" if rc else ""
+# Before
 
 
 def keep_manifest(path: str) -> str:
@@ -161,7 +135,7 @@ def pre(config: Config, job: Job, place: Place) -> int:
     if config.manifest and job.paths:
         leave(place, states.RUN, job.name, "manifest.json", {"problem": keep_manifest(config.manifest)})
     for hook in job.pre:
-        problem = run_hook(hook, job, {})
+        problem = run_hook(hook, job.name, {})
         if problem:
             result = {"kind": states.HOOK, "words": f"the hook before the backup: {problem}", "exit_code": 1}
             leave(place, states.RUN, job.name, "result.json", result)
@@ -172,70 +146,14 @@ def pre(config: Config, job: Job, place: Place) -> int:
 # Dumps
 
 
-class Dump:
-    """The output of a command on its way to restic. restic sees its end only when the command has ended well."""
-
-    def __init__(self, spec: t.Mapping[str, t.Any]) -> None:
-        self.spec = spec
-        self.problem = ""
-        self.bytes = 0
-        self._digest = hashlib.sha256()
-
-    @property
-    def sha256(self) -> str:
-        return self._digest.hexdigest()
-
-    def feed(self, stdin: t.IO[bytes]) -> bool:
-        command, timeout = self.spec["command"], self.spec.get("timeout_s") or 0
-        late: list[bool] = []
-
-        def give_up() -> None:
-            late.append(True)
-            end_group(child)
-
-        try:
-            child = subprocess.Popen(  # pylint: disable=ansible-bad-function,consider-using-with
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                bufsize=0,
-                start_new_session=True,
-                **as_user(self.spec.get("user") or ""),
-            )
-        except (OSError, KeyError) as error:
-            self.problem = f"cannot be run: {error}"
-            return False
-        # One that hangs says nothing: its end is not for the reader to see.
-        timer = threading.Timer(timeout, give_up)
-        if timeout:
-            timer.start()
-        try:
-            for block in iter(lambda: child.stdout.read(1 << 20) if child.stdout else b"", b""):
-                stdin.write(block)
-                self._digest.update(block)
-                self.bytes += len(block)
-            rc = child.wait()
-        except BaseException:
-            end_group(child)
-            raise
-        finally:
-            timer.cancel()
-        if late:
-            self.problem = f"did not end within {timeout} s"
-        elif rc:
-            self.problem = f"ended with {rc}"
-        elif not self.bytes and not self.spec.get("may_be_empty"):
-            self.problem = "ended well and told nothing"
-        return not self.problem
-
-
 def dumps(config: Config, place: Place, job: Job, restic: Restic) -> dict[str, Result]:
     """Back up what commands tell, each as a snapshot of its own."""
     told: dict[str, Result] = {}
     for spec in job.dumps:
         name = spec["name"]
         dump, progress = Dump(spec), Progress()
-        words = ["backup", "--json", "--stdin", "--stdin-filename", f"/{spec.get('filename') or name}"]
+        path = f"/{spec.get('filename') or name}"
+        words = ["backup", "--json", "--stdin", "--stdin-filename", path]
         words += ["--host", job.host, "--tag", job.tag, "--tag", f"{DUMP}{name}", *limits(config)]
         done = restic.run(*words, retry_lock_s=config.retry_lock_s, on_line=progress.take, feed=dump.feed)
         outcome = judge(done)
@@ -247,7 +165,7 @@ def dumps(config: Config, place: Place, job: Job, restic: Restic) -> dict[str, R
             problem = f"the dump {name}: {problem}"
         told[name] = {"kind": kind, "words": problem, "bytes": dump.bytes}
         if kind == OK:
-            told[name].update(sha256=dump.sha256, snapshot=progress.summary.get("snapshot_id", ""))
+            told[name].update(sha256=dump.sha256, snapshot=progress.summary.get("snapshot_id", ""), path=path)
     leave(place, states.RUN, job.name, "dumps.json", told)
     return told
 
@@ -270,12 +188,7 @@ def problems_of_sources(job: Job, place: Place) -> Result | None:
     if links:
         words = ", ".join(f"{path} is a link to {real}" for path, real in links.items())
         return {"kind": states.SOURCE_MISSING, "words": f"{words}: name that instead"}
-    try:
-        with open(place.fstab, encoding="utf-8", errors="surrogateescape") as file:
-            listed = parse_fstab(file.read())
-    except OSError:
-        listed = []
-    off = coverage.not_mounted(job, listed, read_mounts(place.mountinfo))
+    off = coverage.not_mounted(job, read_fstab(place.fstab), read_mounts(place.mountinfo))
     return {"kind": states.NOT_MOUNTED, "words": f"in fstab and not mounted: {', '.join(off)}"} if off else None
 
 
@@ -298,18 +211,22 @@ def manifest_beside(config: Config, job: Job) -> list[str]:
     return [path] if path and os.path.exists(path) and not inside else []
 
 
-def unread(err: str) -> list[str]:
-    """What restic could not read. What was gone when it came to it is no loss: it was deleted meanwhile."""
-    found = []
+def unread(err: str, sources: t.Collection[str] = ()) -> tuple[list[str], int]:
+    """What restic could not read, and how much was gone when it came to it: that was deleted meanwhile, and is no loss."""
+    lost = [line for line in err.splitlines() if re.match(r"error|[^{].* does not exist, skipping", line)]
+    gone = 0
     for told in messages(err):
-        error = told.get("error") or {}
-        item = told.get("item") or error.get("Path")
-        if told.get("message_type") != "error" or not item:
+        if told.get("message_type") != "error":
             continue
+        error = told.get("error") or {}
+        item = str(told.get("item") or error.get("Path") or "")
         words = str(error.get("message") or error.get("Err") or "")
-        if error.get("Err") != _VANISHED and "no such file or directory" not in words:
-            found.append(str(item))
-    return found
+        vanished = error.get("Err") == errno.ENOENT or "no such file or directory" in words
+        if vanished and item and item not in sources:
+            gone += 1
+        else:
+            lost.append(item or words or "something")
+    return lost, gone
 
 
 def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
@@ -322,10 +239,13 @@ def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
         *arguments(config, job), retry_lock_s=config.retry_lock_s, timeout_s=job.timeout_s, on_line=progress.take
     )
     outcome = judge(done)
-    told, lost = progress.summary, unread(done.err)
+    told = progress.summary
     if outcome.kind == PARTIAL:
-        words = f"{len(lost)} could not be read: {', '.join(lost[:5])}"
-        outcome = Outcome(PARTIAL, words) if lost else Outcome(OK, "")
+        lost, gone = unread(done.err, job.paths)
+        if lost:
+            outcome = Outcome(PARTIAL, f"{len(lost)} could not be read: {', '.join(lost[:5])}")
+        elif gone:
+            outcome = Outcome(OK, "")
     result: Result = {"kind": outcome.kind, "words": outcome.words}
     if not told.get("snapshot_id"):
         return result
@@ -338,8 +258,14 @@ def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
     result.update(count_snapshots(restic, job))
     sample(config, place, job, restic, str(told["snapshot_id"]))
     if outcome.ok:
-        out = coverage.left_out(read_mounts(place.mountinfo), config.jobs.values(), config.local_paths())
-        if out:
+        mounts = read_mounts(place.mountinfo)
+        covered = coverage.hidden(job, mounts)
+        out = coverage.left_out(mounts, config.jobs.values(), config.local_paths())
+        if covered:
+            result.update(
+                kind=states.HIDDEN, words=f"hidden from the unit, and not in the snapshot: {', '.join(covered)}"
+            )
+        elif out:
             result.update(
                 kind=states.UNCOVERED,
                 words=f"in no job, and excluded by none: {', '.join(mount.target for mount in out)}",
@@ -362,10 +288,15 @@ def sample(config: Config, place: Place, job: Job, restic: Restic, snapshot: str
     sampler = Sampler(config.drill_files, config.drill_paths)
     done = restic.run("ls", "--json", "--no-lock", snapshot, on_line=sampler.take)
     if judge(done).ok:
-        drawn = sampler.files()
-        leave(
-            place, states.RUN, job.name, "sample.json", {"snapshot": snapshot, "total": sampler.total, "files": drawn}
-        )
+        own = [path for path in config.drill_paths if any(is_within(path, above) for above in job.paths)]
+        drawn = {
+            "snapshot": snapshot,
+            "total": sampler.total,
+            "files": sampler.files(),
+            "missing": [path for path in own if path not in sampler.met],
+            "changed": [path for path in own if path in sampler.met and path not in sampler.named],
+        }
+        leave(place, states.RUN, job.name, "sample.json", drawn)
 
 
 def run(config: Config, place: Place, job: Job, restic: Restic) -> Result:
@@ -393,21 +324,33 @@ def ended_by_systemd(environment: t.Mapping[str, str]) -> Result:
 def finish(config: Config, place: Place, verb: str, subject: str, environment: t.Mapping[str, str]) -> Result:
     """Hooks that follow, the state, and metrics. systemd runs this also when the rest was killed."""
     result = left(place, verb, subject, "result.json") or ended_by_systemd(environment)
-    if verb == states.RUN:
-        job = config.job(subject)
-        told = left(place, verb, subject, "dumps.json")
-        if told:
-            result["dumps"] = told
-        follows = job.post if result["kind"] == OK else job.post_failure
-        for hook in (*follows, *job.always):
-            problem = run_hook(hook, job, result)
-            if problem and result["kind"] == OK:
-                result.update(kind=states.HOOK, words=f"a hook after the backup: {problem}", exit_code=1)
-        manifest = left(place, verb, subject, "manifest.json")
-        if manifest.get("problem"):
-            result["manifest"] = manifest["problem"]
-        drawn = left(place, verb, subject, "sample.json")
-        if drawn:
-            os.makedirs(place.state, exist_ok=True)
-            states.write(os.path.join(place.state, f"sample-{subject}.json"), states.dump(drawn), 0o600)
+    if verb == states.RUN and subject in config.jobs:
+        finish_run(config.jobs[subject], place, result)
+    elif verb == states.RUN:
+        words = f"{subject} went out of backup_jobs while it ran: its hooks of the end, such as `always`, were not run"
+        result.update(kind="failed", words=words, exit_code=1)
     return states.save(config, place, verb, subject, result, time.time())
+
+
+def finish_run(job: Job, place: Place, result: Result) -> None:
+    """The hooks that follow a run, and what a drill needs of it."""
+    told = left(place, states.RUN, job.name, "dumps.json")
+    if told:
+        result["dumps"] = told
+    follows = job.post if result["kind"] == OK else job.post_failure
+    for hook in (*follows, *job.always):
+        problem = run_hook(hook, job.name, result)
+        if problem and result["kind"] == OK:
+            result.update(kind=states.HOOK, words=f"a hook after the backup: {problem}", exit_code=1)
+    manifest = left(place, states.RUN, job.name, "manifest.json")
+    if manifest.get("problem"):
+        result["manifest"] = manifest["problem"]
+    os.makedirs(place.state, exist_ok=True)
+    drawn = left(place, states.RUN, job.name, "sample.json")
+    if drawn:
+        states.write(states.list_of(place, "sample", job.name), states.dump(drawn), 0o600)
+    if job.dumps:
+        path, names = states.list_of(place, "dumps", job.name), [spec["name"] for spec in job.dumps]
+        # Of one that has failed the last good one is still what there is to restore.
+        known = {**states.read_json(path), **{name: row for name, row in told.items() if row["kind"] == OK}}
+        states.write(path, states.dump({name: row for name, row in known.items() if name in names}), 0o600)

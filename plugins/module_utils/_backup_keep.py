@@ -8,15 +8,13 @@
 
 from __future__ import annotations
 
-import calendar
 import json
-import re
 import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import PART, Config, Job
-from ansible_collections.rigwright.workstation.plugins.module_utils._restic import OK, Outcome, judge
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic import OK, Outcome, judge, nanoseconds
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import Done, Restic
 
 Result = dict[str, t.Any]
@@ -34,17 +32,6 @@ class Snapshot(t.NamedTuple):
     paths: tuple[str, ...]
 
 
-def parse_time(text: str) -> float:
-    """Seconds since the epoch of a time as restic writes it."""
-    found = re.match(r"(\d+)-(\d+)-(\d+)T(\d+):(\d+):(\d+)(?:\.\d+)?(Z|[+-]\d\d:\d\d)", text)
-    if not found:
-        return 0.0
-    numbers = tuple(int(found[place]) for place in range(1, 7))
-    zone = found[7]
-    offset = 0 if zone == "Z" else (int(zone[1:3]) * 3600 + int(zone[4:6]) * 60) * (-1 if zone[0] == "-" else 1)
-    return float(calendar.timegm((*numbers, 0, 0, 0)) - offset)
-
-
 def parse_snapshots(text: str) -> list[Snapshot]:
     """
     :raises ValueError: it is not what restic tells.
@@ -53,7 +40,7 @@ def parse_snapshots(text: str) -> list[Snapshot]:
         (
             Snapshot(
                 row["id"],
-                parse_time(row["time"]),
+                nanoseconds(row["time"]) / 1e9,
                 row.get("hostname", ""),
                 tuple(row.get("tags") or ()),
                 tuple(row.get("paths") or ()),

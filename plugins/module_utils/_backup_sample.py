@@ -12,14 +12,14 @@ looked at it is not put on the list, so that a difference is always a loss.
 
 from __future__ import annotations
 
-import calendar
 import hashlib
 import json
 import os
 import random
-import re
 import stat
 import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic import nanoseconds
 
 # Files that a system cannot do without; they are always on the list where the job has them.
 ALWAYS = ("/etc/passwd", "/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/fstab", "/etc/machine-id")
@@ -116,6 +116,7 @@ class Sampler:
         self.drawn: dict[str, list[str]] = {kind: [] for kind in ("plain", "attributes", "links", "sparse", "other")}
         self.seen = dict.fromkeys(self.drawn, 0)
         self.named: list[str] = []
+        self.met: set[str] = set()  # of those that are always on the list
         self.linked: dict[tuple[int, int], list[str]] = {}
         self.total = 0
         self._random = random.Random(seed)  # noqa: S311 - a lot, no secret
@@ -129,6 +130,8 @@ class Sampler:
         if node.get("type") == "dir" and path not in self.always:
             return
         self.total += 1
+        if path in self.always:
+            self.met.add(path)
         try:
             found = os.lstat(path)
         except OSError:
@@ -202,20 +205,7 @@ class Sampler:
 
 def unchanged(node: t.Mapping[str, t.Any], found: os.stat_result) -> bool:
     """Whether a file is what it was when the backup looked at it: nothing but its reader's time may differ."""
-    return node.get("size", 0) in (0, found.st_size) and _nanoseconds(node.get("ctime", "")) == found.st_ctime_ns
-
-
-def _nanoseconds(text: str) -> int:
-    """A time as restic writes it, such as 2026-11-22T16:54:23.367991635+01:00, since the epoch."""
-    found = re.fullmatch(r"(\d+)-(\d+)-(\d+)T(\d+):(\d+):(\d+)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)", text)
-    if not found:
-        return -1
-    year, month, day, hour, minute, second = (int(found[number]) for number in range(1, 7))
-    seconds = calendar.timegm((year, month, day, hour, minute, second))
-    if found[8] != "Z":
-        sign = -1 if found[8][0] == "-" else 1
-        seconds -= sign * (int(found[8][1:3]) * 3600 + int(found[8][4:6]) * 60)
-    return seconds * 10**9 + int((found[7] or "0").ljust(9, "0"))
+    return node.get("size", 0) in (0, found.st_size) and nanoseconds(node.get("ctime", "")) == found.st_ctime_ns
 
 
 def compare(wanted: t.Mapping[str, Described], root: str) -> list[str]:

@@ -31,6 +31,7 @@ TEXTFILE = "rigwright_backup.prom"
 SOURCE_MISSING = "source_missing"
 NOT_MOUNTED = "not_mounted"
 UNCOVERED = "uncovered"
+HIDDEN = "hidden"
 HOOK = "hook"
 DUMP = "dump"
 CLOCK = "clock"
@@ -41,6 +42,7 @@ OWN_REMEDIES = {
     SOURCE_MISSING: "bring it back, or take it out of backup_jobs; no snapshot was made that could let older whole ones expire",
     NOT_MOUNTED: "mount it, or exclude it by name in backup_jobs; no snapshot was made that could let older whole ones expire",
     UNCOVERED: "add it to the paths of a job, or to backup_excludes if it can be lost; all else is in the snapshot",
+    HIDDEN: "take what hides it out of the unit (`systemctl cat rigwright-backup-run-JOB`); all else is in the snapshot",
     HOOK: "run the hook by hand, and look at the unit's journal",
     DUMP: "run the command of the dump by hand; no snapshot of it was made",
     CLOCK: "set the clock, and remove snapshots from the future: `rigwright-backup restic REPOSITORY forget ID`",
@@ -92,6 +94,11 @@ def path_of(place: Place, verb: str, subject: str) -> str:
     return os.path.join(place.state, f"{verb}-{subject}.json")
 
 
+def list_of(place: Place, what: str, job: str) -> str:
+    """The list that a drill compares with, of files (`sample`) or of `dumps`."""
+    return os.path.join(place.state, f"{what}-{job}.json")
+
+
 def subjects(config: Config) -> t.Iterator[tuple[str, str]]:
     """What is to happen again and again on this host."""
     for job in config.jobs.values():
@@ -100,7 +107,7 @@ def subjects(config: Config) -> t.Iterator[tuple[str, str]]:
             yield RUN, job.name
         if job.retention and not only_appends:
             yield FORGET, job.name
-        if job.paths:
+        if job.paths or job.dumps:
             yield DRILL, job.name
     for target in config.repositories.values():
         yield CHECK, target.name

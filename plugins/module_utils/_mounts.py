@@ -103,6 +103,15 @@ def parse_fstab(text: str) -> list[str]:
     return found
 
 
+def read_fstab(path: str = "/etc/fstab") -> list[str]:
+    """The same of a file; nothing where there is none."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return parse_fstab(file.read())
+    except OSError:
+        return []
+
+
 def holds_data(mount: Mount) -> bool:
     """Whether a file system is one that can be lost."""
     if mount.fstype in LAYERED:

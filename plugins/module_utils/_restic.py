@@ -12,6 +12,7 @@ and nowhere else.
 
 from __future__ import annotations
 
+import calendar
 import json
 import re
 import signal
@@ -23,10 +24,9 @@ SINCE: dict[str, tuple[int, ...]] = {
     "retry_lock": (0, 16),
     "exit_codes": (0, 17, 1),
     "overwrite": (0, 17),
-    "check_json": (0, 18),
 }
 
-# What the end of a run means. Everything but OK and VANISHED is a failure, and is told with its remedy.
+# What the end of a run means. Everything but OK is a failure, and is told with its remedy.
 OK = "ok"
 PARTIAL = "partial"
 MISSING = "missing"
@@ -115,6 +115,19 @@ def parse_version(text: str) -> tuple[int, ...]:
     """The version in what `restic version` says; nothing when it says none."""
     found = re.match(r"restic (\d+(?:\.\d+)*)", text)
     return tuple(int(part) for part in found[1].split(".")) if found else ()
+
+
+def nanoseconds(text: str) -> int:
+    """A time as restic writes it, such as 2026-11-22T16:54:23.367991635+01:00, since the epoch; -1 for what is none."""
+    found = re.fullmatch(r"(\d+)-(\d+)-(\d+)T(\d+):(\d+):(\d+)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)", text)
+    if not found:
+        return -1
+    year, month, day, hour, minute, second = (int(found[number]) for number in range(1, 7))
+    seconds = calendar.timegm((year, month, day, hour, minute, second))
+    if found[8] != "Z":
+        sign = -1 if found[8][0] == "-" else 1
+        seconds -= sign * (int(found[8][1:3]) * 3600 + int(found[8][4:6]) * 60)
+    return seconds * 10**9 + int((found[7] or "0").ljust(9, "0"))
 
 
 def messages(err: str) -> list[dict[str, t.Any]]:

@@ -162,15 +162,21 @@ class Restic:
         on_line: t.Callable[[str], None] | None = None,
         feed: t.Callable[[t.IO[bytes]], bool] | None = None,
         cwd: str | None = None,
+        on_block: t.Callable[[bytes], None] | None = None,
     ) -> Done:
         """Run restic to its end. Where it cannot wait for a lock itself, it is run again until the lock is gone or the time is over.
 
         :param on_line: gets each line of stdout as it comes; they are not kept then.
+        :param on_block: gets stdout as it comes, where that is no text.
         :param feed: writes to stdin, and says whether that was all; if not, restic is ended before it could save anything.
         """
+        if feed and not self.has("retry_lock"):
+            # What is told only once waits before it is told.
+            self.run("cat", "config", retry_lock_s=retry_lock_s, timeout_s=timeout_s)
         limit = time.monotonic() + retry_lock_s
         while True:
-            done = self._run_once(self.command(*arguments, retry_lock_s=retry_lock_s), timeout_s, on_line, feed, cwd)
+            words = self.command(*arguments, retry_lock_s=retry_lock_s)
+            done = self._run_once(words, timeout_s, on_line, on_block, feed, cwd)
             if self.has("retry_lock") or feed or time.monotonic() >= limit or judge(done).kind != LOCKED:
                 return done
             time.sleep(min(_AGAIN_S, max(0.1, limit - time.monotonic())))
@@ -180,6 +186,7 @@ class Restic:
         command: list[str],
         timeout_s: float,
         on_line: t.Callable[[str], None] | None,
+        on_block: t.Callable[[bytes], None] | None,
         feed: t.Callable[[t.IO[bytes]], bool] | None,
         cwd: str | None,
     ) -> Done:
@@ -206,7 +213,9 @@ class Restic:
             end(child)  # it would wait for a minute to take its lock away from where nobody answers
 
         readers = [
-            threading.Thread(target=_read_lines, args=(child.stdout, on_line or out.append), daemon=True),
+            threading.Thread(target=_read_blocks, args=(child.stdout, on_block), daemon=True)
+            if on_block
+            else threading.Thread(target=_read_lines, args=(child.stdout, on_line or out.append), daemon=True),
             threading.Thread(target=_read_lines, args=(child.stderr, keep), daemon=True),
         ]
         timer = threading.Timer(timeout_s, give_up)
@@ -265,6 +274,11 @@ def end_group(child: subprocess.Popen[bytes]) -> None:
 def _read_lines(stream: t.IO[bytes], take: t.Callable[[str], None]) -> None:
     for line in stream:
         take(line.decode("utf-8", errors="surrogateescape").rstrip("\n"))
+
+
+def _read_blocks(stream: t.IO[bytes], take: t.Callable[[bytes], None]) -> None:
+    for block in iter(lambda: stream.read(1 << 20), b""):
+        take(block)
 
 
 def probe(restic: Restic, timeout_s: float = 30) -> tuple[Outcome, str]:

@@ -90,7 +90,7 @@ class Host:
             }
         )
         for name in ("secrets", "state", "run", "source", "textfile"):
-            (self.root / name).mkdir()
+            (self.root / name).mkdir(parents=True)
         for verb, subject in [
             *((verb, "home") for verb in states.OF_JOBS),
             *((verb, "disk") for verb in states.OF_REPOSITORIES),

@@ -6,8 +6,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _mani
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_job import finish
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import probe
 
-from tests.unit.backup_hosts import EACH_RESTIC, MOUNTS, PASSWORD, Host, fill, restic, run, same
+from tests.unit.backup_hosts import EACH_RESTIC, MOUNTS, PASSWORD, Host, empty_repository, fill, restic, run, same
 
 
 @pytest.fixture(params=EACH_RESTIC)
@@ -113,6 +115,72 @@ def test_a_file_system_that_is_in_no_job_fails_the_run_and_the_rest_is_kept(alon
     assert f"{alone.source}/data" in told(alone)["evidence"]
     alone.configure(job={"excludes": [f"{alone.source}/data"]})
     assert alone.do("run")["kind"] == "ok"
+
+
+def test_what_systemd_hides_from_the_unit_is_told(alone: Host) -> None:
+    """As ProtectKernelModules= does it to /usr/lib/modules; what is made up, such as /proc/kcore, is no loss."""
+    empty = "rw - tmpfs tmpfs rw"
+    rows = [
+        f"2 1 0:21 /systemd/inaccessible/dir {alone.source}/modules {empty}",
+        f"3 1 0:22 / {alone.source}/proc rw - proc proc rw",
+        f"4 3 0:21 /systemd/inaccessible/reg {alone.source}/proc/kcore {empty}",
+    ]
+    alone.write("mountinfo", MOUNTS + "\n".join(rows))
+    state = alone.do("run")
+    assert (state["kind"], state["snapshots"]) == ("hidden", 1)
+    assert state["words"].endswith(f": {alone.source}/modules")
+
+
+def test_part_of_it_is_no_success_unless_what_is_missing_was_deleted_meanwhile(tmp_path: Path) -> None:
+    wrapped = Host(tmp_path / "host", str(tmp_path / "restic"))
+    shutil.copytree(empty_repository(restic()), wrapped.root / "repository")
+
+    def run_with(said: str) -> dict[str, object]:
+        wrapper = tmp_path / "restic"
+        wrapper.write_text(
+            f'#!/bin/sh\n{restic()} "$@"; rc=$?\n'
+            f"case \" $* \" in *' backup '*) cat >&2 <<'END'\n{said}\nWarning: some files\nEND\nexit 3;; esac\n"
+            "exit $rc\n"
+        )
+        wrapper.chmod(0o755)
+        return wrapped.do("run")
+
+    def error(number: int, item: str) -> str:
+        return json.dumps({"message_type": "error", "error": {"Op": "open", "Path": item, "Err": number}, "item": item})
+
+    assert run_with(error(2, "/tmp/deleted"))["kind"] == "ok"
+    assert run_with("")["kind"] == "partial"
+    assert run_with("error: out of order\n" + error(2, "/tmp/deleted"))["kind"] == "partial"
+    assert (
+        run_with(json.dumps({"message_type": "error", "error": {"message": "out of order"}}))["words"]
+        == "1 could not be read: out of order"
+    )
+    assert "/etc/shadow" in str(run_with(error(2, "/tmp/deleted") + "\n" + error(13, "/etc/shadow"))["words"])
+    assert run_with(error(2, str(wrapped.source)))["kind"] == "partial", "a source is gone, not a file in it"
+
+
+def test_a_job_that_is_taken_out_while_it_runs_is_told(alone: Host) -> None:
+    alone.configure(job={"name": "another"})
+    state = finish(alone.config, alone.place, "run", "home", {})
+    assert state["kind"] == "failed" and "its hooks of the end" in state["words"]
+
+
+def test_a_dump_waits_for_a_repository_that_is_locked(alone: Host) -> None:
+    alone.do("run")
+    for number in range(30):
+        (alone.source / f"large {number}").write_bytes(os.urandom(1 << 20))
+    alone.do("run")
+    locks = alone.root / "repository/locks"
+    check = subprocess.Popen([*alone.open().command("check", "--read-data")], env=alone.open().environment())
+    while not list(locks.iterdir()):
+        time.sleep(0.01)
+    check.send_signal(signal.SIGSTOP)
+    wake = threading.Timer(3, check.send_signal, [signal.SIGCONT])
+    wake.start()
+    alone.configure(retry_lock_s=60, job={"paths": [], "dumps": [{"name": "wiki", "command": ["echo", "one"]}]})
+    state = alone.do("run")
+    check.wait()
+    assert state["kind"] == "ok", state
 
 
 def hook(host: Host, script: str, **more: object) -> dict[str, object]:

@@ -1,17 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Times, snapshots and words for restic; what forget, prune and check do to a repository: test__backup_job.py."""
+"""Snapshots and words for restic; what forget, prune and check do to a repository: test__backup_job.py."""
 
 from __future__ import annotations
 
 import json
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_keep as keeping
-
-
-def test_times_are_those_of_their_zone() -> None:
-    assert keeping.parse_time("1970-01-01T01:00:00.5+01:00") == 0
-    assert keeping.parse_time("1970-01-01T00:00:10Z") == 10
-    assert keeping.parse_time("someday") == 0
 
 
 def test_snapshots_come_oldest_first() -> None:

@@ -7,7 +7,7 @@ import json
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _restic as restic
-from ansible_collections.rigwright.workstation.plugins.module_utils._restic import Done
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic import Done, nanoseconds
 
 LOCATION = "\nIs there a repository at the following location?\n/x"
 OPEN = "Fatal: unable to open config file: "
@@ -108,3 +108,9 @@ def test_versions_are_read() -> None:
     assert restic.parse_version("restic 0.14.0 compiled with go1.19.8 on linux/amd64") == (0, 14, 0)
     assert restic.parse_version("restic 0.18.0-dev (compiled manually)") == (0, 18, 0)
     assert restic.parse_version("bash: restic: not found") == ()
+
+
+def test_times_are_those_of_their_zone() -> None:
+    assert nanoseconds("1970-01-01T01:00:00.5+01:00") == 500_000_000
+    assert nanoseconds("1970-01-01T00:00:10Z") == 10 * 10**9
+    assert nanoseconds("someday") == -1
