@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_excludes as excludes
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import Job
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_excludes import excluded
 from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import Mount, holds_data, is_within
@@ -56,6 +57,20 @@ def not_mounted(job: Job, fstab: t.Iterable[str], mounts: t.Iterable[Mount]) -> 
         if place not in there
         and any(is_within(path, place) or is_within(place, path) for path in job.paths)
         and not excluded(place, job.excludes)
+    ]
+
+
+def by_sets_alone(jobs: t.Iterable[Job], fstab: t.Iterable[str], repositories: t.Collection[str] = ()) -> list[str]:
+    """What fstab mounts of which no job has anything, and that none excludes by anything but a set."""
+    asked = [job for job in jobs if job.paths]
+    return [
+        place
+        for place in fstab
+        if any(excludes.by_sets_alone(place, job.excludes) for job in asked)
+        and all(excludes.by_sets_alone(place, job.excludes) or not excluded(place, job.excludes) for job in asked)
+        and not any(is_within(path, place) for job in asked for path in job.paths)
+        and not any(is_within(place, path) and not excluded(place, job.excludes) for job in asked for path in job.paths)
+        and not any(is_within(repository, place) for repository in repositories)
     ]
 
 

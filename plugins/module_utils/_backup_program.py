@@ -17,6 +17,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -30,9 +31,15 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _back
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_keep as keeping
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_restore as restoring
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_status as looking
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_tar as archives
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import Config, ConfigError, Place
-from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import RESTORE, probe
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import (
+    Config,
+    ConfigError,
+    Job,
+    Place,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import RESTORE, Restic
 
 VERBS = (states.RUN, states.FORGET, states.PRUNE, states.CHECK, states.DRILL)
 _PARTS = ("pre", "dumps", "main", "end")
@@ -47,10 +54,6 @@ def call(*command: str) -> tuple[int, str]:
     # There is no module whose run_command could be used.
     done = subprocess.run(command, check=False, capture_output=True, text=True)  # pylint: disable=ansible-bad-function
     return done.returncode, done.stdout.strip()
-
-
-def unit_of(verb: str, subject: str) -> str:
-    return f"rigwright-backup-{verb}-{subject}.service"
 
 
 # What units run
@@ -99,7 +102,7 @@ def start(config: Config, place: Place, verb: str, subject: str) -> int:
         raise ConfigError(
             f"{verb} of {subject} has no unit: the server only appends, or nothing is asked for (docs/backup.md)"
         )
-    unit = unit_of(verb, subject)
+    unit = looking.unit_of(verb, subject)
     before = states.read_json(states.path_of(place, verb, subject)).get("ended")
     rc, _out = call("systemctl", "start", "--no-block", unit)
     if rc:
@@ -178,17 +181,7 @@ def tell(config: Config, verb: str, subject: str, state: t.Mapping[str, t.Any]) 
 
 def status(config: Config, place: Place, as_json: bool, with_probe: bool) -> int:
     """What a person or verify.yml asks: timers, last successes, and with root's rights whether the repositories open."""
-    found = states.findings(config, states.read_states(config, place), time.time(), os.stat(place.config).st_mtime)
-    for verb, subject in states.subjects(config):
-        timer = unit_of(verb, subject).replace(".service", ".timer")
-        shown = call("systemctl", "show", "--property=ActiveState,LoadState", "--value", timer)[1].split()
-        if "masked" in shown or ("loaded" in shown and "active" not in shown):
-            evidence, remedy = f"{timer} is {' '.join(shown)}", "run the role backup again"
-            found.append(
-                {"id": f"backup.timer.{verb}.{subject}", "status": "fail", "evidence": evidence, "remedy": remedy}
-            )
-    if with_probe:
-        found += [probed(config, place, name) for name in config.repositories]
+    found = looking.findings(config, place, call, with_probe)
     if as_json:
         say(json.dumps({"findings": found}, indent=1))
     else:
@@ -200,20 +193,13 @@ def status(config: Config, place: Place, as_json: bool, with_probe: bool) -> int
     return int(any(row["status"] == "fail" for row in found))
 
 
-def probed(config: Config, place: Place, name: str) -> dict[str, str]:
-    outcome, identity = probe(configuration.open_repository(config, place, name))
-    evidence = f"{name} is there and takes the password ({identity[:8]})" if outcome.ok else f"{name}: {outcome.words}"
-    return {
-        "id": f"backup.repository.{name}",
-        "status": "pass" if outcome.ok else "fail",
-        "evidence": evidence,
-        "remedy": outcome.remedy,
-    }
-
-
 def restore(config: Config, place: Place, args: argparse.Namespace) -> int:
     job = config.job(args.job)
     restic = configuration.open_repository(config, place, job.repository)
+    if args.dump:
+        return restore_dump(job, restic, args)
+    if not args.target:
+        raise ConfigError("say where to: `--target /var/restore`, or / for the old place")
     plan = restoring.make_plan(job, restic, args.when, args.path, args.target)
     against = restoring.objection(plan, args.overwrite, args.without_room)
     if args.json:
@@ -240,6 +226,34 @@ def restore(config: Config, place: Place, args: argparse.Namespace) -> int:
         raise ConfigError(f"not all was restored: {problem}")
     say(f"restored to {plan.target}")
     return 0
+
+
+def restore_dump(job: Job, restic: Restic, args: argparse.Namespace) -> int:
+    """Write what the command of a dump told to stdout."""
+    chosen = restoring.dump_of(job, restic, args.dump, args.when)
+    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(chosen.time))
+    sys.stderr.write(f"snapshot {chosen.id[:8]} of {moment}: {chosen.paths[0]}\n")
+    return 0 if args.plan else in_person(restic, "dump", chosen.id, chosen.paths[0])
+
+
+def in_person(restic: Restic, *words: str) -> int:
+    """restic with the caller's own input and output: a dump is no text, and restic's questions are for who sits there."""
+    return subprocess.run(restic.command(*words), check=False, env=restic.environment()).returncode  # pylint: disable=ansible-bad-function
+
+
+@contextlib.contextmanager
+def ending_together() -> t.Iterator[None]:
+    """Be ended as by Ctrl-C, with what was started, also by a closed terminal or a connection that is cut."""
+
+    def end(number: int, _frame: t.Any) -> None:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def import_tar(config: Config, place: Place, args: argparse.Namespace) -> int:
@@ -301,7 +315,8 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument(
         "--when", default=restoring.LATEST, help="`latest`, a time such as '2026-11-22 18:00', or the id of a snapshot"
     )
-    one.add_argument("--target", required=True, help="below which directory; / is the old place")
+    one.add_argument("--target", help="below which directory; / is the old place")
+    one.add_argument("--dump", help="instead of files this dump of the job, to stdout")
     one.add_argument("--plan", action="store_true", help="show the plan and change nothing")
     one.add_argument("--overwrite", action="store_true", help="replace files that are there")
     one.add_argument("--without-room", action="store_true", help="go on where there seems to be too little room")
@@ -333,10 +348,9 @@ def act(args: argparse.Namespace, place: Place) -> int:
         return step(config, place, args.part, args.verb, args.subject)
     if args.command == "status":
         return status(config, place, args.json, args.probe)
-    if args.command == "restore":
-        return restore(config, place, args)
-    if args.command == "import-tar":
-        return import_tar(config, place, args)
+    if args.command in ("restore", "import-tar"):
+        with ending_together():
+            return (restore if args.command == "restore" else import_tar)(config, place, args)
     name = config.job(args.job).repository if args.command == "snapshots" else args.repository
     restic = configuration.open_repository(config, place, name)
     words = (
@@ -344,8 +358,7 @@ def act(args: argparse.Namespace, place: Place) -> int:
         if args.command == "snapshots"
         else args.arguments
     )
-    # With the caller's own input and output: a dump is no text, and restic's questions are for who sits there.
-    return subprocess.run(restic.command(*words), check=False, env=restic.environment()).returncode  # pylint: disable=ansible-bad-function
+    return in_person(restic, *words)
 
 
 def main(arguments: t.Sequence[str] | None = None, place: Place | None = None) -> int:

@@ -20,6 +20,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_keep as keeping
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import (
+    DUMP,
     FILES,
     Config,
     ConfigError,
@@ -185,6 +186,20 @@ def make_plan(job: Job, restic: Restic, when: str, paths: t.Sequence[str], targe
     plan.unknown = [path for path in plan.paths if path not in lister.met]
     plan.short_of = lister.short_of()
     return plan
+
+
+def dump_of(job: Job, restic: Restic, name: str, when: str) -> keeping.Snapshot:
+    """The snapshot of a dump.
+
+    :raises ConfigError: nothing fits what is asked for.
+    """
+    outcome, found = keeping.snapshots(restic, "--host", job.host, "--tag", job.tag)
+    if not outcome.ok:
+        raise ConfigError(f"{outcome.words}: {outcome.remedy}")
+    names = sorted({tag[len(DUMP) :] for row in found for tag in row.tags if tag.startswith(DUMP)})
+    if name not in names:
+        raise ConfigError(f"{job.name} has no snapshot of a dump {name!r}; it has {', '.join(names) or 'none'}")
+    return choose([row for row in found if f"{DUMP}{name}" in row.tags], when)
 
 
 def objection(plan: Plan, overwrite: bool, without_room: bool = False) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import ast
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -91,6 +93,48 @@ def test_restore_shows_a_plan_and_refuses_what_would_lose_something(
     assert ": 1 files, 1 B, of " in capsys.readouterr().out and not (tmp_path / "to").exists()
     assert program.main([*words, "--target", "/"], host.place) == 1
     assert "1 files are there already" in capsys.readouterr().err
+
+
+def test_a_dump_comes_back_as_it_was_told(host: Host, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    host.init()
+    host.configure(
+        job={"paths": [], "dumps": [{"name": "wiki", "command": ["printf", "a\\377\\0b"], "filename": "wiki.sql"}]}
+    )
+    host.do("run")
+    capfdbinary.readouterr()
+    assert program.main(["restore", "home", "--dump", "wiki"], host.place) == 0
+    out, err = capfdbinary.readouterr()
+    assert out == b"a\xff\0b" and b"/wiki.sql" in err
+    assert program.main(["restore", "home", "--dump", "wik"], host.place) == 1
+    assert b"it has wiki" in capfdbinary.readouterr().err
+    assert program.main(["restore", "home"], host.place) == 1
+    assert b"say where to" in capfdbinary.readouterr().err
+
+
+def test_a_restore_that_is_ended_takes_restic_with_it(host: Host, tmp_path: Path) -> None:
+    host.init()
+    (host.source / "large").write_bytes(os.urandom(8 << 20))
+    host.do("run")
+    host.configure(limit_download_kib=200)
+    code = f"""
+from {PACKAGE} import _backup_program as program, _backup_config as configuration
+place = configuration.Place(**{vars(host.place)!r})
+raise SystemExit(program.main(["restore", "home", "--target", "{tmp_path}/to"], place))
+"""
+
+    def restoring() -> list[str]:
+        shown = subprocess.run(["ps", "-ewwo", "args"], capture_output=True, text=True, check=True).stdout
+        return [line for line in shown.splitlines() if line.startswith(host.restic) and f"{tmp_path}/to" in line]
+
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        child = subprocess.Popen([sys.executable, "-c", code], env=environment)
+        while not restoring():
+            assert child.poll() is None
+            time.sleep(0.05)
+        child.send_signal(number)
+        assert child.wait(30) == 128 + number
+        assert restoring() == []
 
 
 def test_progress_is_one_line() -> None:

@@ -101,3 +101,12 @@ def test_systemd_takes_all_of_them(tmp_path: Path) -> None:
         check=False,
     )
     assert [line for line in done.stderr.splitlines() if str(tmp_path) in line or "rigwright" in line] == []
+
+
+def test_nothing_that_is_a_source_is_hidden_from_the_unit_that_reads() -> None:
+    """Of settings that are there twice the last one counts."""
+    text = files()["rigwright-backup-run-home.service"]
+    last = {name: settings(text, name)[-1] for name in ("ProtectKernelModules", "ProtectHome", "PrivateTmp")}
+    assert last == {"ProtectKernelModules": "no", "ProtectHome": "read-only", "PrivateTmp": "no"}
+    for name in ("InaccessiblePaths", "TemporaryFileSystem", "RootDirectory", "RootImage", "PrivateUsers"):
+        assert settings(text, name) == [], name
