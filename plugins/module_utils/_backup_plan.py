@@ -32,10 +32,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup_faul
     faults,
     retention_of,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import PATH as MANIFEST
 from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import is_within
 
 CONFIG = "/etc/rigwright/backup.json"
-MANIFEST = "/var/lib/rigwright/manifest.json"
 RECORD = "/var/lib/rigwright_backup/repositories.json"
 
 

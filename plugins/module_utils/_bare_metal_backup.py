@@ -17,12 +17,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _back
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import ConfigError, read_version
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_open import lay_down
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_steps import WORK
-from ansible_collections.rigwright.workstation.plugins.module_utils._restic import judge
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import PATH as MANIFEST
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic import DAMAGED, FAILED, Done, judge
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import Restic
 
 Facts = dict[str, t.Any]
 
-MANIFEST = "/var/lib/rigwright/manifest.json"
 SPEC = {
     "repository": {"type": "dict", "options": {**addresses.OPTIONS, "name": {"type": "str", "default": "backup"}}},
     "snapshots": {
@@ -35,6 +35,11 @@ SPEC = {
         },
     },
 }
+# What restic says of a file that it could not restore, before it goes on with the next.
+_LOST = re.compile(r"^ignoring error for (/.*?): (.*)$", re.MULTILINE)
+# What the backup no longer has. Anything else, as a full disk or a server that is gone, is put right and then nothing is lost.
+_GONE = (DAMAGED, FAILED)
+_TOLD = 20
 
 
 class Failed(Exception):
@@ -66,16 +71,76 @@ class Backup:
             raise Failed(f"restic {words[0]}: {outcome.words}")
         return done.out
 
-    def manifest(self, snapshot: str, filters: t.Sequence[str]) -> Facts:
-        found: Facts = json.loads(self.ask("dump", *filters, snapshot, MANIFEST))
+    def manifest(self, snapshot: Facts) -> Facts:
+        """:raises Failed: the snapshot has none."""
+        try:
+            found: Facts = json.loads(self.ask("dump", snapshot["id"], MANIFEST))
+        except Failed as error:
+            raise Failed(
+                f"the snapshot {snapshot['id'][:8]} of {', '.join(snapshot['paths'])} has no {MANIFEST} ({error}): "
+                "name one that has it first in bare_metal_snapshots, or set bare_metal_manifest to a copy of it"
+            ) from error
         return found
 
-    def restore(self, snapshot: str, filters: t.Sequence[str], target: str, exclude: t.Sequence[str]) -> None:
+    def resolve(self, snapshot: str, filters: t.Sequence[str]) -> Facts:
+        """The snapshot that is meant, as it is now: id, host, time, tags, paths.
+
+        :raises Failed: there is none.
+        """
+        found = json.loads(self.ask("snapshots", "--json", *filters, snapshot) or "[]") or []
+        if len(found) != 1:
+            raise Failed(f"the repository has no snapshot {' '.join([*filters, snapshot])}: see `restic snapshots`")
+        return {
+            "id": found[0]["id"],
+            "host": found[0].get("hostname", ""),
+            "time": found[0]["time"][:19],
+            "tags": found[0].get("tags") or [],
+            "paths": found[0]["paths"],
+        }
+
+    def restore(
+        self,
+        snapshot: str,
+        filters: t.Sequence[str],
+        target: str,
+        exclude: t.Sequence[str],
+        accept_losses: bool = False,
+    ) -> list[str]:
+        """Restore all that can be read, and return what could not be, a line each.
+
+        :raises Failed: restic could not do its work, or something is lost and that is not accepted.
+        """
         words = ["restore", *filters, snapshot, "--target", target]
-        # 0.14 writes holes out in full; an interrupted restore is taken up again where it can be told what is there.
+        # 0.14 writes holes out in full. What is there already is compared byte for byte, as restic does unless told otherwise: by size
+        # and time a file with a hole where the backup could not be read would be taken for whole.
         words += ["--sparse"] if self.restic.has("sparse") else []
-        words += ["--overwrite", "if-changed"] if self.restic.has("overwrite") else []
         for path in exclude:
             # The mount point itself comes back, empty.
             words += ["--exclude", re.sub(r"([*?[])", r"[\1]", path) + "/*"]
-        self.ask(*words)
+        done = self.restic.run(*self.lock, *words)
+        outcome = judge(done)
+        if outcome.ok:
+            return []
+        lost = losses(done)
+        if not lost:
+            raise Failed(f"restic restore: {outcome.words}")
+        if not accept_losses:
+            raise Failed(
+                f"the backup no longer has all of these, and the others are there: {tell(lost)}. See `restic check --read-data`; "
+                "another snapshot may have them. bare_metal_accept_losses: true goes on without them"
+            )
+        return lost
+
+
+def losses(done: Done) -> list[str]:
+    """The files that are not whole because the backup no longer has them; nothing where a restore had another reason to fail."""
+    found = _LOST.findall(done.err)
+    gone = all(judge(Done(1, "", why)).kind in _GONE for _path, why in found)
+    # With this restic ends when it has tried all files. With anything else there is more that it has not done.
+    tried_all = re.search(r"^Fatal: There were \d+ errors", done.err, re.MULTILINE)
+    return sorted({path for path, _why in found}) if tried_all and gone else []
+
+
+def tell(lost: t.Sequence[str]) -> str:
+    """What is lost, in a line."""
+    return ", ".join(lost[:_TOLD]) + (f" and {len(lost) - _TOLD} more" if len(lost) > _TOLD else "")

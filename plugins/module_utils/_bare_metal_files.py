@@ -15,71 +15,94 @@ from __future__ import annotations
 import re
 import typing as t
 
-References = t.Mapping[str, t.Mapping[str, str]]
+# By device, as device_references of the steps has them.
+References = t.Mapping[str, t.Mapping[str, t.Any]]
+
+BY = "/dev/disk/by-"
+TAGS = ("UUID", "LABEL", "PARTUUID", "PARTLABEL")
+# The columns up to the options, as they are where a person has left them out.
+FSTAB = ("", "", "auto", "defaults")
+CRYPTTAB = ("", "", "none", "")
 
 # systemd waits 90 s for a device, and then asks for root's password.
-PATIENT = ("nofail", "x-systemd.device-timeout=10s")
+PATIENCE = ("nofail", "x-systemd.device-timeout=10s")
+
+
+def normal(word: str) -> str:
+    """A device's name in one form: ``UUID=x``, ``uuid="X"`` and ``/dev/disk/by-uuid/x`` are the same."""
+    kind, equals, value = word.partition("=")
+    if equals and kind.upper() in TAGS:
+        word = f"{BY}{kind.lower()}/" + value.strip("\"'")
+    # A blank is written as the one in fstab, and as the other by udev.
+    word = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), word)
+    word = re.sub(r"\\x([0-9a-f]{2})", lambda found: chr(int(found[1], 16)), word)
+    return word.lower() if word.startswith((f"{BY}uuid/", f"{BY}partuuid/")) else word
 
 
 def find(word: str, references: References) -> str:
-    """The device that a word of fstab or crypttab stands for, or empty: a path, ``UUID=`` or ``LABEL=``."""
-    kind, equals, value = word.partition("=")
-    value = value.strip("\"'")
-    for name, reference in references.items():
-        if equals and kind.upper() in ("UUID", "LABEL"):
-            if value and value.lower() == reference[kind.lower()].lower():
-                return name
-        elif word in reference["paths"].split() or (
-            reference["uuid"] and word == f"/dev/disk/by-uuid/{reference['uuid']}"
-        ):
-            return name
-    return ""
+    """The device that a word of fstab or crypttab stands for, or empty."""
+    name = normal(word)
+    return next((device for device, reference in references.items() if name in reference["names"]), "")
 
 
-def stable(word: str, references: References) -> str:
+def stable(word: str, device: str, references: References) -> str:
     """The word, or the UUID of its device where it is the name of a disk or partition, which changes from machine to machine."""
-    reference = references.get(find(word, references))
-    if reference is None or not word.startswith("/dev/") or word.startswith("/dev/disk/by-uuid/"):
+    if not device or not word.startswith("/dev/") or word.startswith(tuple(f"{BY}{kind.lower()}/" for kind in TAGS)):
         return word
-    return word if reference["stable"] or not reference["uuid"] else f"UUID={reference['uuid']}"
+    reference = references[device]
+    return word if reference["lasting"] or not reference["uuid"] else f"UUID={reference['uuid']}"
 
 
 def edit_fstab(text: str, references: References, absent: t.Collection[str]) -> str:
     """The table of file systems: disks by UUID, and without those that are not here the boot goes on."""
-    return _edit_table(text, 0, 3, references, absent)
+    # A name that nobody can tell today is told by what was mounted there.
+    mounted = {target: name for name, reference in references.items() for target in reference["targets"]}
+
+    def device(fields: t.Sequence[str]) -> str:
+        there = fields[0].startswith("/dev/") or fields[0].upper().startswith(tuple(f"{tag}=" for tag in TAGS))
+        return find(fields[0], references) or (mounted.get(normal(fields[1]), "") if there else "")
+
+    return _edit_table(text, 0, FSTAB, device, references, absent)
 
 
 def edit_crypttab(text: str, references: References, absent: t.Collection[str]) -> str:
-    return _edit_table(text, 1, 3, references, absent)
+    return _edit_table(text, 1, CRYPTTAB, lambda fields: find(fields[1], references), references, absent)
 
 
-def _edit_table(text: str, device: int, options: int, references: References, absent: t.Collection[str]) -> str:
+def _edit_table(
+    text: str,
+    column: int,
+    left_out: t.Sequence[str],
+    device: t.Callable[[t.Sequence[str]], str],
+    references: References,
+    absent: t.Collection[str],
+) -> str:
     lines = []
     for line in text.splitlines(keepends=True):
         # The blanks stay as they are: the file is a person's.
         words = re.split(r"(\s+)", line.rstrip("\n"))
         if words and words[0] == "":
             words = ["".join(words[:3]), *words[3:]]
-        fields = words[::2]
-        if len(fields) <= device or fields[0].lstrip().startswith("#") or not line.strip():
+        fields = [word.strip() for word in words[::2]]
+        if len(fields) < 2 or fields[0].startswith("#"):
             lines.append(line)
             continue
-        missing = find(fields[device], references) in absent
-        words[device * 2] = stable(fields[device], references)
-        if missing:
-            _add_options(words, options, PATIENT)
+        found = device(fields)
+        words[column * 2] = words[column * 2].replace(fields[column], stable(fields[column], found, references))
+        if found in absent:
+            _add_options(words, left_out)
         lines.append("".join(words) + ("\n" if line.endswith("\n") else ""))
     return "".join(lines)
 
 
-def _add_options(words: list[str], column: int, added: t.Sequence[str]) -> None:
+def _add_options(words: list[str], left_out: t.Sequence[str]) -> None:
     while words and not words[-1]:
         words.pop()
-    while len(words[::2]) <= column:
-        # The columns before it, of crypttab the key file, as if they had been left out.
-        words += [" ", "none" if len(words[::2]) < column else "defaults"]
-    present = words[column * 2].split(",")
-    words[column * 2] = ",".join([*present, *(option for option in added if option not in present)])
+    while len(words[::2]) < len(left_out):
+        words += [" ", left_out[len(words[::2])]]
+    place = 2 * (len(left_out) - 1)
+    present = [option for option in words[place].split(",") if option]
+    words[place] = ",".join([*present, *(option for option in PATIENCE if option not in present)])
 
 
 def edit_resume(text: str, references: References, absent: t.Collection[str]) -> str:
@@ -87,7 +110,8 @@ def edit_resume(text: str, references: References, absent: t.Collection[str]) ->
 
     def replaced(found: re.Match[str]) -> str:
         word = found.group(2).strip("\"'")
-        return f"{found.group(1)}{'none' if find(word, references) in absent else stable(word, references)}"
+        device = find(word, references)
+        return f"{found.group(1)}{'none' if device in absent else stable(word, device, references)}"
 
     return re.sub(r"^(RESUME=)(\S+)", replaced, text, flags=re.MULTILINE)
 
@@ -96,8 +120,8 @@ def edit_grub(text: str, references: References, absent: t.Collection[str]) -> s
     """``resume=`` and ``root=`` of the kernel's command line in /etc/default/grub."""
 
     def replaced(found: re.Match[str]) -> str:
-        word = found.group(2)
-        return "" if find(word, references) in absent else f"{found.group(1)}{stable(word, references)}"
+        word, device = found.group(2), find(found.group(2), references)
+        return "" if device in absent else f"{found.group(1)}{stable(word, device, references)}"
 
     return re.sub(r"\b((?:resume|root)=)([^\s\"']+)", replaced, text)
 

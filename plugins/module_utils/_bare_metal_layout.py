@@ -13,6 +13,7 @@ need; where these do not fit, the numbers are told. Everything begins at a whole
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest_storage as storage
@@ -74,6 +75,12 @@ def group_on(manifest: Facts, name: str) -> str:
         if any(device["path"] == path for device in facts["devices"]):
             return str(group)
     return ""
+
+
+def devices_of(manifest: Facts, group: str) -> set[str]:
+    """What a volume group is on."""
+    paths = {device["path"] for device in manifest["volume_groups"][group]["devices"]}
+    return {name for name, device in manifest["devices"].items() if device["path"] in paths}
 
 
 def volume_device(group: str, volume: str) -> str:
@@ -220,6 +227,11 @@ def _place(table: Facts, rows: t.Sequence[Facts], sizes: t.Mapping[str, int]) ->
     return sorted(placed, key=lambda partition: partition.number)
 
 
+def _quoted(text: str) -> str:
+    """Inside the quotes of sfdisk."""
+    return re.sub(r'["\\]', lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
 def script(table: Facts, partitions: t.Iterable[Partition], sector: int) -> str:
     """The table as sfdisk reads it: the same ids, types, names and attributes."""
     lines = [f"label: {table['type']}", f"label-id: {table['id']}", "unit: sectors"]
@@ -233,7 +245,7 @@ def script(table: Facts, partitions: t.Iterable[Partition], sector: int) -> str:
             f"size={partition.size // sector}",
             f"type={row['type']}",
             *([f"uuid={row['uuid']}"] if row["uuid"] else []),
-            *([f'name="{row["label"]}"'] if row["label"] else []),
+            *([f'name="{_quoted(row["label"])}"'] if row["label"] else []),
             *([f'attrs="{row["attributes"]}"'] if row["attributes"] else []),
             *(["bootable"] if row["bootable"] else []),
         ]

@@ -19,12 +19,17 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _bare
 from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_steps as steps
 from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest_storage as storage
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_layout import DoesNotFit, Partition
+from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import is_within
 
 Facts = dict[str, t.Any]
 
 # Without these the system does not start.
 NEEDED = ("/", "/usr", "/var", "/boot", "/boot/efi", "/efi")
 MADE = (*layout.DATA, "vfat", storage.SWAP, storage.LUKS, storage.PV, "")
+# What has to come from the backup for that. What else is needed depends on the machine.
+RESTORED = ("/boot", "/etc", "/usr", "/var")
+# The tag that the role backup gives what a command has told, before its name.
+_DUMP = "part:dump:"
 LINEAR = ("linear", "striped")
 LOADERS = {"uefi": "grub-efi", "bios": "grub-pc"}
 
@@ -43,6 +48,8 @@ class Request:
     passphrase: bool = False
     # Disks that an earlier run of the same request has begun to write to.
     begun: tuple[str, ...] = ()
+    # What is restored, with its host, tags and paths; None where that is not known.
+    snapshots: t.Sequence[Facts] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +59,8 @@ class Target:
     devices: Facts
     paths: t.Mapping[str, t.Sequence[str]]
     mode: str
+    # The volume groups, with the paths of the devices that they are on; not all have volumes that lsblk would show.
+    groups: t.Mapping[str, t.Sequence[str]] = dataclasses.field(default_factory=dict)
 
     def find(self, path: str) -> str:
         """The name of the device that a path leads to, or empty."""
@@ -128,18 +137,19 @@ def plan(manifest: Facts, target: Target, request: Request) -> Plan:
             )
     if result.refusals:
         return result
+    on = {disk: target.find(path) for disk, path in request.disks.items()}
+    filled = [name for name in names if name not in request.empty]
+    left_out = _unmade_mounts(manifest, filled)
     built = steps.Build(manifest, target.devices, _nodes(target, request, tables), request.empty)
     try:
-        built.disks(
-            tables, {disk: target.find(path) for disk, path in request.disks.items()}, request.data, target.above
-        )
+        built.disks(tables, on, request.data, target.above)
     except DoesNotFit as error:
         result.refuse("disks", str(error), "name a larger disk, or say with bare_metal_data how many bytes come back")
         return result
-    built.files(_unmade_mounts(manifest, [name for name in names if name not in request.empty]))
-    built.system(names, _absent(manifest, target, names), _boot_disk(manifest, target, request))
+    built.files(left_out)
+    built.system(filled, _absent(manifest, target, filled), _boot_disk(manifest, target, request), left_out)
     result.phases, result.summary = built.phases, built.summary
-    result.notes += _notes(manifest, names)
+    result.notes += _notes(manifest, filled)
     return result
 
 
@@ -152,6 +162,8 @@ def _check_request(manifest: Facts, target: Target, request: Request, result: Pl
             f"is {request.confirm!r}, and the manifest is of {host!r}",
             f"set it to {host} if that is the machine to build again here, or take another manifest",
         )
+    if request.snapshots is not None:
+        _check_snapshots(request.snapshots, result)
     if target.mode != mode:
         result.refuse(
             "manifest",
@@ -185,16 +197,34 @@ def _check_request(manifest: Facts, target: Target, request: Request, result: Pl
             f"has no disk for {name} of the manifest, which has {size} and holds {holds}",
             f"name one of {_disks_here(target)}, or add {name} to bare_metal_keep if it is not to be made again",
         )
-    for name in request.keep:
-        for target_path in (
-            set(_targets(manifest, made(manifest, [name]))) & set(NEEDED) if name in manifest["devices"] else ()
-        ):
-            result.refuse("keep", f"has {name}, which holds {target_path}", f"give {name} a disk in bare_metal_disks")
+    for variable, name, remedy in [
+        *(("keep", name, f"give {name} a disk in bare_metal_disks") for name in request.keep),
+        *(("empty", name, "take it out: without it no system starts") for name in request.empty),
+    ]:
+        for point in sorted(set(_targets(manifest, made(manifest, [name]))) & set(NEEDED)):
+            result.refuse(variable, f"has {name}, which holds {point}", remedy)
     for name, path in request.disks.items():
         _check_disk(name, path, target, request, result)
     seen = [target.find(path) for path in request.disks.values() if target.find(path)]
     for name in sorted({one for one in seen if seen.count(one) > 1}):
         result.refuse("disks", f"names {target.devices[name]['path']} twice", "name a disk for each")
+
+
+def _check_snapshots(snapshots: t.Sequence[Facts], result: Plan) -> None:
+    """Whether a system comes back that starts: that would come to light after hours otherwise, on disks that were emptied."""
+    remedy = "name the snapshots of files, as {id: latest, filters: [--host=..., '--tag=job:NAME,part:files']}; see `restic snapshots`"
+    for one in snapshots:
+        name = f"{one['id'][:8]} of {one['time']}"
+        dumps = [tag for tag in one["tags"] if tag.startswith(_DUMP)]
+        if dumps:
+            result.refuse("snapshots", f"has {name}, which is the dump {dumps[0][len(_DUMP) :]} and no files", remedy)
+    hosts = sorted({one["host"] for one in snapshots})
+    if len(hosts) > 1:
+        result.refuse("snapshots", f"has snapshots of several hosts ({', '.join(hosts)})", remedy)
+    paths = [path for one in snapshots for path in one["paths"]]
+    for place in RESTORED:
+        if not any(is_within(place, path) for path in paths):
+            result.refuse("snapshots", f"brings nothing back to {place}, without which no system starts", remedy)
 
 
 def _disks_here(target: Target) -> str:
@@ -270,17 +300,33 @@ def _check_stacks(manifest: Facts, target: Target, request: Request, names: list
             )
         if kind in ("crypt", "lvm") and name in target.devices and name not in written:
             result.refuse("disks", f"would make /dev/mapper/{name}, which is there already", "close it, or rename it")
-    for group, facts in manifest["volume_groups"].items():
-        on = [name for name in devices if any(devices[name]["path"] == device["path"] for device in facts["devices"])]
-        if set(on) & set(names) and not set(on) <= set(names):
+    unmade = _unmade_mounts(manifest, [name for name in names if name not in request.empty])
+    for point in _targets(manifest, names):
+        outer = next((one for one in unmade if point != one and is_within(point, one)), "")
+        if outer and point not in unmade:
             result.refuse(
-                "disks", f"has no place for all of the volume group {group}", f"name disks for {', '.join(on)}"
+                "empty",
+                f"lacks what holds {point}, which lies in {outer}, and that is not made: what is below it is left out",
+                f"add the partition of {point} to bare_metal_empty, and restore it by restore_files when the machine runs",
             )
-        odd = (
-            [v["name"] for v in facts["volumes"] if v["type"] not in LINEAR and not v["origin"]]
-            if set(on) & set(names)
-            else []
-        )
+    for group, facts in manifest["volume_groups"].items():
+        members = layout.devices_of(manifest, group)
+        if not members & set(names):
+            continue
+        if not members <= set(names):
+            result.refuse(
+                "disks",
+                f"has no place for all of the volume group {group}",
+                f"name disks for {', '.join(sorted(members))}",
+            )
+        others = [path for path in target.groups.get(group, ()) if target.find(path) not in written]
+        if others:
+            result.refuse(
+                "disks",
+                f"would make the volume group {group}, and {', '.join(others)} of this machine has one of that name",
+                "take that disk out, or rename its group: vgrename",
+            )
+        odd = [v["name"] for v in facts["volumes"] if v["type"] not in LINEAR and not v["origin"]]
         if odd:
             result.refuse(
                 "manifest",
@@ -365,6 +411,16 @@ def _notes(manifest: Facts, names: t.Sequence[str]) -> list[str]:
         )
     if any(manifest["devices"][name]["content"]["type"] == storage.LUKS for name in names):
         notes.append("LUKS: the header is new; a TPM or key file that unlocked the old one has to be enrolled anew")
+    for group, facts in manifest["volume_groups"].items():
+        for volume in facts["volumes"] if layout.devices_of(manifest, group) & set(names) else ():
+            if volume["origin"]:
+                notes.append(
+                    f"the volume {group}/{volume['name']} was a snapshot of {volume['origin']}: it is not made again"
+                )
+            elif volume["type"] == "striped" and volume.get("stripes", 1) > 1:
+                notes.append(
+                    f"the volume {group}/{volume['name']} was striped over {volume['stripes']} disks: it becomes linear"
+                )
     for release, whole in manifest["kernels"]["installed"].items():
         if not whole:
             notes.append(

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -17,14 +18,14 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_files as files
 from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_first_boot as first_boot
 from ansible_collections.rigwright.workstation.plugins.module_utils import _boot_program
-from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_backup import Backup, Failed
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_backup import Backup, Failed, tell
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_steps import ROOT, WORK
 
 Facts = dict[str, t.Any]
 Run = t.Callable[..., tuple[int, str, str]]
 
 STATE = f"{WORK}/state.json"
-MANIFEST = "/var/lib/rigwright/manifest.json"
+LOCK = f"{WORK}/lock"
 # What commands of the live system and of the restored one are found by.
 ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",
@@ -34,7 +35,6 @@ ENVIRONMENT = {
 _SHOWN = 2000
 
 
-# The options of modules that read a repository; documented in the fragment restic_repository.
 def identity(manifest: Facts, request: t.Mapping[str, t.Any]) -> str:
     """What tells one rebuild from another: a run that was cut short is completed only by the same one."""
     return hashlib.sha256(json.dumps([manifest, request], sort_keys=True).encode()).hexdigest()
@@ -57,14 +57,38 @@ def write_state(state: Facts, path: str = STATE) -> None:
     os.replace(f"{path}.new", path)
 
 
+@contextlib.contextmanager
+def alone() -> t.Iterator[None]:
+    """Keep others from the disks meanwhile: after a cut connection the run goes on here, and is easily started once more.
+
+    :raises Failed: somebody is at it already.
+    """
+    os.makedirs(os.path.dirname(LOCK), mode=0o700, exist_ok=True)
+    with open(LOCK, "w", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Failed(
+                "A rebuild is at work here already: wait until it has ended (`pgrep -a restic` shows it)"
+            ) from None
+        yield
+
+
 class Live:
     """A live system, on which steps are carried out."""
 
     def __init__(
-        self, run: Run, passphrase: str = "", backup: Backup | None = None, snapshots: t.Sequence[Facts] = ()
+        self,
+        run: Run,
+        passphrase: str = "",
+        backup: Backup | None = None,
+        snapshots: t.Sequence[Facts] = (),
+        accept_losses: bool = False,
     ) -> None:
         self.run_command, self.passphrase, self.backup, self.snapshots = run, passphrase, backup, snapshots
+        self.accept_losses = accept_losses
         self.warnings: list[str] = []
+        self.lost: list[str] = []
 
     def carry_out(self, steps: t.Iterable[Facts]) -> None:
         """:raises Failed: a step does not work."""
@@ -97,7 +121,11 @@ class Live:
     def do_run(self, step: Facts) -> None:
         # A line break would be one more character of the passphrase, which nobody types at boot.
         secret = bool(step.get("secret"))
-        self.run(step["command"], self.passphrase if secret else step.get("input"), exact=secret)
+        text, otherwise = self.passphrase if secret else step.get("input"), step.get("otherwise")
+        rc, said = self.run(step["command"], text, exact=secret, must_work=not otherwise)
+        if rc != 0 and otherwise:
+            self.run(otherwise["command"])
+            self.warnings.append(f"{otherwise['warning']}: {said.strip()[-_SHOWN:]}")
 
     def do_directory(self, step: Facts) -> None:
         os.makedirs(step["path"], exist_ok=True)
@@ -146,7 +174,13 @@ class Live:
         if self.backup is None:
             raise Failed("no repository to restore from is named: set `repository`")
         for snapshot in self.snapshots:
-            self.backup.restore(snapshot["id"], snapshot["filters"], step["target"], step["exclude"])
+            self.lost += self.backup.restore(
+                snapshot["id"], snapshot["filters"], step["target"], step["exclude"], self.accept_losses
+            )
+        if self.lost:
+            self.warnings.append(
+                f"the backup no longer had all of these, and what is there of them has holes: {tell(self.lost)}"
+            )
 
     def do_kernels(self, step: Facts) -> None:
         """A new initramfs for every kernel that has its modules, and the modules that DKMS builds."""

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_files as files
 from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_layout as layout
 from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest_storage as storage
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_layout import DoesNotFit, Partition
+from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import is_within
 
 Facts = dict[str, t.Any]
 
@@ -29,8 +31,7 @@ EMPTY_DIRECTORIES = {
 }  # fmt: skip
 ESP = ("/boot/efi", "/efi", "/boot")
 GRUB = {"x86_64": "x86_64-efi", "aarch64": "arm64-efi"}
-# mke2fs knows these by other names, or sets them by other options.
-_EXT4 = {"ext2": "ext2", "ext3": "ext3", "ext4": "ext4"}
+EXT = ("ext2", "ext3", "ext4")
 
 
 class Build:
@@ -40,6 +41,8 @@ class Build:
         self, manifest: Facts, here: Facts, nodes: dict[str, tuple[str, int]], empty: t.Collection[str] = ()
     ) -> None:
         self.manifest, self.here, self.nodes, self.empty = manifest, here, nodes, empty
+        # A file system's blocks are no smaller than the sectors of any disk that it may be on.
+        self.sector = 512
         self.phases: dict[str, list[Facts]] = {"disks": [], "files": [], "system": []}
         self.summary: list[str] = []
         self.phase = "disks"
@@ -60,6 +63,7 @@ class Build:
         above: t.Callable[[str], list[str]],
     ) -> None:
         """:raises DoesNotFit: the volumes of a group do."""
+        self.sector = max(self.here[name]["logical_sector"] for name in on.values())
         for disk, name in on.items():
             path = self.here[name]["path"]
             # What stands on partitions is gone with them; an extended one is as small as its table, which goes with that of the disk.
@@ -102,7 +106,7 @@ class Build:
             members = [one for one in self.nodes if layout.group_on(self.manifest, one) == group]
             # The group is made with the last of its devices.
             return self._group(group, members, data) if name == members[-1] and group else []
-        self.run(*format_command(device, node), writes=[node])
+        self.run(*format_command(device, node, self.sector), writes=[node])
         self._subvolumes(name)
         return []
 
@@ -151,8 +155,7 @@ class Build:
 
     def _subvolumes(self, name: str) -> None:
         """Of a btrfs the subvolumes that were mounted."""
-        mounts = layout.mounts_of(self.manifest, name)
-        roots = sorted({mount["root"] for mount in mounts if mount["root"] != "/"})
+        roots = sorted({mount["root"] for mount in self._mounts(name) if mount["root"] != "/"})
         if self.manifest["devices"][name]["content"]["type"] != "btrfs" or not roots:
             return
         node, place = self.nodes[name][0], f"{WORK}/btrfs"
@@ -172,12 +175,12 @@ class Build:
             self.run("mount", *subvolume, node, place, writes=[node])
 
     def _mounts(self, name: str) -> list[Facts]:
-        """Where a device is mounted; a directory of it that is mounted a second time is seen through the first."""
+        """Where a device is mounted; a directory of it that is mounted as well is seen through that, and no subvolume of a btrfs."""
         if name in self.empty:
             return []
         mounts = layout.mounts_of(self.manifest, name)
         if self.manifest["devices"][name]["content"]["type"] == "btrfs":
-            return mounts
+            return [mount for mount in mounts if mount["root"] == mount.get("subvolume", mount["root"])]
         return [mount for mount in mounts if mount["root"] == "/"][:1]
 
     def at(self, path: str) -> str:
@@ -193,29 +196,32 @@ class Build:
 
     # System
 
-    def system(self, names: t.Sequence[str], absent: t.Sequence[str], boot_disk: tuple[str, str]) -> None:
+    def system(
+        self, names: t.Sequence[str], absent: t.Sequence[str], boot_disk: tuple[str, str], left_out: t.Sequence[str]
+    ) -> None:
+        """:param left_out: mount points whose file systems are not made."""
         self.phase = "system"
         self.add("mounted", path=ROOT)
         for path, mode in EMPTY_DIRECTORIES.items():
             self.add("directory", path=self.at(path), mode=mode)
         for mount in self.manifest["mounts"]:
             self.add("directory", path=self.at(mount["target"]), mode="")
-        self._swap_files()
+        swap = self._swap_files(left_out)
         references = device_references(self.manifest)
         for kind, path in (
             ("fstab", "/etc/fstab"),
             ("crypttab", "/etc/crypttab"),
             ("resume", "/etc/initramfs-tools/conf.d/resume"),
+            ("grub", "/etc/default/grub"),
         ):
             self.add("edit", path=self.at(path), kind=kind, references=references, absent=list(absent))
-        self.add("edit", path=self.at("/etc/default/grub"), kind="grub", references=references, absent=[])
         # Written by an installer long ago, it says which disk was which.
         self.add("remove", path=self.at("/boot/grub/device.map"))
         for place in ("/dev", "/proc", "/sys", "/run"):
             self.add("bind", source=place, path=self.at(place))
         self.add("kernels", root=ROOT)
         self._loader(boot_disk)
-        self.add("first_boot", root=ROOT, expected=expectations(self.manifest, names))
+        self.add("first_boot", root=ROOT, expected=expectations(self.manifest, names, swap))
         self.summary.append(
             f"grub for {self.manifest['boot']['mode'].upper()}, initramfs, DKMS, a check at the first boot"
         )
@@ -224,12 +230,17 @@ class Build:
             self.run("umount", "--recursive", "--lazy", self.at(place))
         self.run("umount", "--recursive", ROOT)
 
-    def _swap_files(self) -> None:
-        """Swap files, which backups leave out."""
-        for swap in self.manifest["swaps"]:
-            if swap["type"] == "file":
-                self.add("swap_file", path=self.at(swap["path"]), size=swap["size"])
-                self.summary.append(f"{swap['path']}: {layout.human(swap['size'])} of swap in a file")
+    def _swap_files(self, left_out: t.Sequence[str]) -> bool:
+        """Swap files, which backups leave out; not those of a disk that is not made: they would fill /. Whether there are any."""
+        made = [
+            swap
+            for swap in self.manifest["swaps"]
+            if swap["type"] == "file" and not any(is_within(swap["path"], point) for point in left_out)
+        ]
+        for swap in made:
+            self.add("swap_file", path=self.at(swap["path"]), size=swap["size"])
+            self.summary.append(f"{swap['path']}: {layout.human(swap['size'])} of swap in a file")
+        return bool(made)
 
     def _loader(self, boot_disk: tuple[str, str]) -> None:
         """grub, for the firmware that this machine has."""
@@ -247,9 +258,12 @@ class Build:
             # A firmware that lost its entries, or a disk in another machine, starts what lies at the removable place.
             removable = ["--force-extra-removable"] if self.manifest["host"]["distribution"] == "debian" else []
             target = GRUB.get(self.manifest["host"]["architecture"], GRUB["x86_64"])
-            self._inside(
-                "grub-install", f"--target={target}", f"--efi-directory={esp}", "--recheck", *removable, writes=[path]
-            )
+            words = ["grub-install", f"--target={target}", f"--efi-directory={esp}", "--recheck"]
+            without = {
+                "command": ["chroot", ROOT, *words, "--no-nvram", *(removable or ["--removable"])],
+                "warning": "the firmware took no entry for this system, and has to start what lies at the removable place",
+            }
+            self._inside(*words, *removable, writes=[path], otherwise=without)
         else:
             # What the package asks for when it is upgraded: on the old disk's name the next upgrade would fail, or leave an old core.
             selections = f"grub-pc grub-pc/install_devices multiselect {lasting}\n"
@@ -261,16 +275,19 @@ class Build:
         self.run("chroot", ROOT, *command, **more)
 
 
-def format_command(device: Facts, node: str) -> list[str]:
-    """Make a device's file system as it was: with its UUID, its label, and no feature that its own kernel and grub do not know."""
+def format_command(device: Facts, node: str, sector: int = 512) -> list[str]:
+    """Make a device's file system as it was: with its UUID, its label, and no feature that its own kernel and grub do not know.
+
+    :param sector: of the disk; blocks are at least as large.
+    """
     content, features = device["content"], device.get("features") or {}
     kind, uuid, label = content["type"], content["uuid"], content["label"]
-    if kind in _EXT4:
+    if kind in EXT:
         command = ["mke2fs", "-q", "-F", "-t", kind, "-U", uuid, *(["-L", label] if label else [])]
         if features:
             command += [
                 "-b",
-                str(features["block_size"]),
+                str(max(features["block_size"], sector)),
                 "-I",
                 str(features["inode_size"]),
                 "-i",
@@ -290,7 +307,7 @@ def format_command(device: Facts, node: str) -> list[str]:
                     f"{name}={known[name]}" for name in names if known[name] or name not in ("exchange", "parent")
                 ]
             options["i"].append(f"size={features['inode_size']}")
-            command += ["-b", f"size={features['block_size']}"]
+            command += ["-b", f"size={max(features['block_size'], sector)}"]
         for section, words in options.items():
             command += [f"-{section}", ",".join(words)] if words else []
         return [*command, node]
@@ -303,36 +320,46 @@ def format_command(device: Facts, node: str) -> list[str]:
     return ["mkswap", "-U", uuid, *(["-L", label] if label else []), node]
 
 
-def device_references(manifest: Facts) -> dict[str, dict[str, str]]:
-    """By device: its UUID, and every name that files of the system may have for it."""
+def device_references(manifest: Facts) -> dict[str, Facts]:
+    """By device: its UUID, whether its own name is one that lasts, where it was mounted, and every name that files may have for it."""
+    volumes = {
+        layout.volume_device(group, volume["name"]): f"/dev/{group}/{volume['name']}"
+        for group, facts in manifest["volume_groups"].items()
+        for volume in facts["volumes"]
+    }
     found = {}
     for name, device in manifest["devices"].items():
-        content = device["content"]
-        names = {device["path"], f"/dev/{name}" if device["kind"] in ("disk", "part", "md") else f"/dev/mapper/{name}"}
+        content, lasting = device["content"], device["kind"] in ("crypt", "lvm")
+        words = {device["path"], f"/dev/mapper/{name}" if lasting else f"/dev/{name}", volumes.get(name, "")}
+        tags = {"UUID": content["uuid"], "LABEL": content["label"]}
         for disk in device["parents"]:
-            number = name[len(disk) :].lstrip("p") if device["kind"] == "part" else ""
-            names |= {f"{link}-part{number}" for link in manifest["disks"].get(disk, {}).get("by_id", []) if number}
-        stable = device["kind"] in ("crypt", "lvm")
-        for group, facts in manifest["volume_groups"].items():
-            for volume in facts["volumes"]:
-                if layout.volume_device(group, volume["name"]) == name:
-                    names.add(f"/dev/{group}/{volume['name']}")
+            facts = manifest["disks"].get(disk, {"table": {}})
+            table = facts["table"]
+            for row in table.get("partitions", ()):
+                if row["name"] != name:
+                    continue
+                links = [*facts["by_id"], *facts.get("by_path", ())]
+                words |= {f"{link}-part{row['number']}" for link in links}
+                # A table of DOS has no ids of its own for partitions: they are made of that of the disk.
+                of_disk = f"{table['id'].lower().removeprefix('0x')}-{row['number']:02x}"
+                tags |= {"PARTUUID": row["uuid"] or of_disk, "PARTLABEL": row["label"]}
+        words |= {f"{tag}={value}" for tag, value in tags.items() if value}
         found[name] = {
             "uuid": content["uuid"],
-            "label": content["label"],
-            "stable": "yes" if stable else "",
-            "paths": " ".join(sorted(names)),
+            "lasting": lasting,
+            "targets": sorted(mount["target"] for mount in layout.mounts_of(manifest, name)),
+            "names": sorted(files.normal(word) for word in words if word),
         }
     return found
 
 
-def expectations(manifest: Facts, names: t.Sequence[str]) -> Facts:
-    """What the first boot has to show."""
+def expectations(manifest: Facts, names: t.Sequence[str], swap: bool) -> Facts:
+    """What the first boot has to show of the devices that were made."""
     return {
         "host": manifest["host"]["name"],
         "machine_id": manifest["host"]["machine_id"],
         "mounts": sorted(mount["target"] for name in names for mount in layout.mounts_of(manifest, name)),
-        "swap": bool(manifest["swaps"]),
+        "swap": swap or any("[SWAP]" in manifest["devices"][name]["mountpoints"] for name in names),
         "driver": manifest["nvidia"]["driver"],
         "host_keys": manifest["host_keys"],
     }

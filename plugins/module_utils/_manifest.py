@@ -20,10 +20,54 @@ import typing as t
 Facts = dict[str, t.Any]
 
 SCHEMA = 1
+# Where a machine keeps it, and a backup has it.
+PATH = "/var/lib/rigwright/manifest.json"
 # A file system that has grown or shrunk by less than this part of its size is as it was: a manifest is not written anew for it.
 USED_STEP = 0.05
 # The texts of locks, and what the volume groups were: too long for a line, so a digest stands for them in the differences.
 _LONG = 200
+_TOLD = 8
+
+
+# What a rebuild reads, by kind: EACH stands for every name, a list for each that is in it, OR_NOTHING for what may be empty.
+EACH, OR_NOTHING = "*", "?"
+_CONTENT = {"type": str, "version": str, "uuid": str, "label": str}
+_ROW = {
+    "number": int,
+    "name": str,
+    "start": int,
+    "size": int,
+    "type": str,
+    "uuid": str,
+    "label": str,
+    "attributes": str,
+    "bootable": bool,
+}
+SHAPE: Facts = {
+    "host": {"name": str, "machine_id": str, "distribution": str, "architecture": str},
+    "boot": {"mode": str, "loader": str, "secure_boot": str},
+    "disks": {
+        EACH: {
+            "by_id": [str],
+            "table": {OR_NOTHING: {"type": str, "id": str, "sector": int, "partitions": [_ROW]}},
+        }
+    },
+    "devices": {
+        EACH: {"kind": str, "path": str, "parents": [str], "size": int, "content": _CONTENT, "mountpoints": [str]}
+    },
+    "volume_groups": {
+        EACH: {
+            "extent_size": int,
+            "devices": [{"path": str}],
+            "volumes": [{"name": str, "size": int, "type": str, "origin": str}],
+        }
+    },
+    "mounts": [{"target": str, "type": str, "root": str, "size": int, "used": int}],
+    "swaps": [{"path": str, "type": str, "size": int}],
+    "kernels": {"installed": {EACH: bool}},
+    "nvidia": {"driver": str},
+    "host_keys": [str],
+}
 
 
 class Invalid(ValueError):
@@ -41,10 +85,39 @@ def check(manifest: t.Any) -> Facts:
         raise Invalid(
             f"it has the schema {manifest['schema']}, and {SCHEMA} is understood: use the collection that made it"
         )
-    missing = [name for name in ("host", "boot", "disks", "devices", "mounts") if name not in manifest]
-    if missing:
-        raise Invalid(f"it is cut short: {', '.join(missing)} is missing")
+    faults = list(_faults(manifest, SHAPE, ""))
+    if not faults:
+        known = manifest["devices"]
+        named = {*manifest["disks"], *(parent for device in known.values() for parent in device["parents"])}
+        faults = [f"devices.{name} is missing" for name in sorted(named - set(known))]
+    if faults:
+        raise Invalid(f"it is cut short or damaged: {', '.join(faults[:_TOLD])}")
     return manifest
+
+
+def _faults(value: t.Any, shape: t.Any, name: str) -> t.Iterator[str]:
+    """What is not as a shape has it, by its path."""
+    if isinstance(shape, type):
+        # True is an int to Python.
+        if not isinstance(value, shape) or (shape is int and isinstance(value, bool)):
+            yield f"{name} is no {shape.__name__}"
+    elif isinstance(shape, list):
+        if not isinstance(value, list):
+            yield f"{name} is no list"
+            return
+        for number, one in enumerate(value):
+            yield from _faults(one, shape[0], f"{name}[{number}]")
+    elif not isinstance(value, dict):
+        yield f"{name} is no mapping"
+    elif OR_NOTHING in shape:
+        yield from _faults(value, shape[OR_NOTHING], name) if value else ()
+    else:
+        for key in value if EACH in shape else shape:
+            path = f"{name}.{key}" if name else str(key)
+            if key in value:
+                yield from _faults(value[key], shape.get(EACH, shape.get(key)), path)
+            else:
+                yield f"{path} is missing"
 
 
 def settle(new: Facts, old: Facts | None) -> Facts:

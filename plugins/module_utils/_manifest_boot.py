@@ -78,32 +78,3 @@ def read_boot(tree: Tree, efibootmgr: str, packages: t.Container[str]) -> Facts:
         "resume": resume.group(1).strip().strip("\"'") if resume else "",
         "efi": parse_efibootmgr(efibootmgr),
     }
-
-
-def parse_fstab(text: str) -> list[Facts]:
-    """The entries of a table of file systems, fstab(5)."""
-    found = []
-    for line in text.splitlines():
-        fields = line.split()
-        if len(fields) >= 3 and not fields[0].startswith("#"):
-            plain = [re.sub(r"\\([0-7]{3})", lambda code: chr(int(code.group(1), 8)), field) for field in fields[:3]]
-            found.append(
-                {
-                    "device": plain[0],
-                    "target": plain[1],
-                    "type": plain[2],
-                    "options": fields[3].split(",") if len(fields) > 3 else ["defaults"],
-                }
-            )
-    return found
-
-
-def parse_crypttab(text: str) -> list[Facts]:
-    """The entries of crypttab(5). A key file is named, and never read."""
-    found = []
-    for line in text.splitlines():
-        fields = line.split()
-        if len(fields) >= 2 and not fields[0].startswith("#"):
-            fields += ["none", ""][len(fields) - 2 :] if len(fields) < 4 else []
-            found.append({"name": fields[0], "device": fields[1], "key": fields[2], "options": fields[3]})
-    return found

@@ -33,12 +33,17 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._tree import
 
 Facts = dict[str, t.Any]
 
-BY_ID = "/dev/disk/by-id"
 CONDA = "/opt/conda"
 # How a program is run: by its words, to its exit status and its output. The language is C's.
 Run = t.Callable[[list[str]], tuple[int, str]]
 # The exit status of a program that is not there, as a shell has it.
 MISSING = 127
+
+
+def space(path: str) -> tuple[int, int]:
+    """How large a file system is, and how much of it is used."""
+    found = os.statvfs(path)
+    return found.f_blocks * found.f_frsize, (found.f_blocks - found.f_bfree) * found.f_frsize
 
 
 class Mute(Exception):
@@ -62,14 +67,17 @@ class Machine:
         if not listed:
             raise Mute("lsblk tells nothing of this machine's disks: install util-linux, and run this as root")
         devices = storage.parse_lsblk(listed)
-        links = {name: self.tree.link(f"{BY_ID}/{name}") for name in self.tree.names(BY_ID)}
-        by_id = storage.parse_by_id(links)
+        by_id, by_path = self.links("by-id"), self.links("by-path")
         disks = {}
         for name, device in devices.items():
             if device["kind"] != "disk":
                 continue
             table = self.table(device) if device["table_type"] else ""
-            disks[name] = {"by_id": by_id.get(name, []), "table": storage.parse_sfdisk(table) if table else {}}
+            disks[name] = {
+                "by_id": by_id.get(name, []),
+                "by_path": by_path.get(name, []),
+                "table": storage.parse_sfdisk(table) if table else {},
+            }
         options = ("--reportformat", "json", "--units", "b", "--nosuffix")
         vgs = self.ask("vgs", *options, "-o", "vg_name,vg_uuid,vg_extent_size,vg_size,vg_free")
         groups = storage.volume_groups(
@@ -88,6 +96,12 @@ class Machine:
                 if device["kind"] == "md"
             },
         }
+
+    def links(self, kind: str) -> dict[str, list[str]]:
+        """By a device's name, the links below /dev/disk that lead to it."""
+        return storage.parse_links(
+            kind, {name: self.tree.link(f"/dev/disk/{kind}/{name}") for name in self.tree.names(f"/dev/disk/{kind}")}
+        )
 
     def table(self, device: Facts) -> str:
         """A partition table, without which nothing on the disk can be made again.
@@ -127,17 +141,20 @@ class Machine:
     def mounts(self) -> list[Facts]:
         found = []
         for mount in _mounts.parse_mountinfo(self.tree.text("/proc/self/mountinfo")):
-            if not _mounts.holds_data(mount) or not os.path.isdir(self.tree.at(mount.target)):
+            # What a server holds is not made again, and is not asked how large it is: a dead one would never answer.
+            remote = mount.fstype in _mounts.NETWORK
+            if not _mounts.holds_data(mount) or not (remote or os.path.isdir(self.tree.at(mount.target))):
                 continue
-            space = os.statvfs(self.tree.at(mount.target))
+            size, used = (0, 0) if remote else space(self.tree.at(mount.target))
             found.append(
                 {
                     "target": mount.target,
                     "source": mount.source,
                     "type": mount.fstype,
                     "root": mount.root,
-                    "size": space.f_blocks * space.f_frsize,
-                    "used": (space.f_blocks - space.f_bfree) * space.f_frsize,
+                    **({"subvolume": mount.subvolume} if mount.subvolume else {}),
+                    "size": size,
+                    "used": used,
                 }
             )
         return found

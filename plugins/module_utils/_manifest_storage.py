@@ -85,11 +85,11 @@ def _disk(node: Facts) -> Facts:
     }
 
 
-def parse_by_id(links: t.Mapping[str, str]) -> dict[str, list[str]]:
-    """Names below /dev/disk/by-id by the kernel's name, from what each link points to; those that outlive a reboot best come first."""
+def parse_links(kind: str, links: t.Mapping[str, str]) -> dict[str, list[str]]:
+    """Names below /dev/disk/by-id or another *kind* by the kernel's name, from what each link points to; those that people know first."""
     found: dict[str, list[str]] = {}
     for name in sorted(links, key=lambda name: (name.startswith(("wwn-", "nvme-eui", "nvme-nvme.")), name)):
-        found.setdefault(links[name].rpartition("/")[2], []).append(f"/dev/disk/by-id/{name}")
+        found.setdefault(links[name].rpartition("/")[2], []).append(f"/dev/disk/{kind}/{name}")
     return found
 
 

@@ -55,13 +55,34 @@ MADE_UP = frozenset(
         "udf",
     ]
 )
+# What a server holds: who asks for it waits for the server, for ever where that is gone.
+NETWORK = frozenset(
+    [
+        "9p",
+        "afs",
+        "ceph",
+        "cifs",
+        "fuse.glusterfs",
+        "fuse.rclone",
+        "fuse.sshfs",
+        "glusterfs",
+        "lustre",
+        "ncpfs",
+        "nfs",
+        "nfs4",
+        "smb3",
+        "smbfs",
+    ]
+)
 # Its files lie in the directories that it is made of. Only as / it is what a container has for a disk.
 LAYERED = ("overlay", "aufs")
 
 
 @dataclasses.dataclass(frozen=True)
 class Mount:
-    """A line of mountinfo. ``root``: which directory of the file system is mounted; ``directory``: whether the target is one."""
+    """A line of mountinfo. ``root``: which directory of the file system is mounted, ``subvolume``: of which subvolume of a btrfs;
+    ``directory``: whether the target is one.
+    """
 
     target: str
     source: str = ""
@@ -69,6 +90,7 @@ class Mount:
     root: str = "/"
     device: str = ""
     directory: bool = True
+    subvolume: str = ""
 
 
 def parse_mountinfo(text: str) -> list[Mount]:
@@ -80,14 +102,23 @@ def parse_mountinfo(text: str) -> list[Mount]:
         if not dash or len(fields) < 6 or len(kind) < 2:
             continue
         target = _plain(fields[4])
-        found[target] = Mount(target, _plain(kind[1]), kind[0], _plain(fields[3]), fields[2])
+        subvolume = re.search(r"(?:^|,)subvol=([^,]*)", kind[2]) if kind[0] == "btrfs" and len(kind) > 2 else None
+        found[target] = Mount(
+            target,
+            _plain(kind[1]),
+            kind[0],
+            _plain(fields[3]),
+            fields[2],
+            subvolume=_plain(subvolume[1]) if subvolume else "",
+        )
     return [found[target] for target in sorted(found)]
 
 
 def read_mounts(mountinfo: str = "/proc/self/mountinfo") -> list[Mount]:
     """The mounts as they are now."""
     with open(mountinfo, encoding="utf-8", errors="surrogateescape") as file:
-        return [dataclasses.replace(one, directory=os.path.isdir(one.target)) for one in parse_mountinfo(file.read())]
+        mounts = parse_mountinfo(file.read())
+    return [dataclasses.replace(one, directory=one.fstype in NETWORK or os.path.isdir(one.target)) for one in mounts]
 
 
 def parse_fstab(text: str) -> list[str]:

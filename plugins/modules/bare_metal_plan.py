@@ -121,6 +121,12 @@ notes:
   type: list
   elements: str
   sample: []
+snapshots:
+  description: The snapshots that O(snapshots) stands for, by their ids, for M(rigwright.workstation.bare_metal_restore).
+  returned: always
+  type: list
+  elements: dict
+  sample: [{id: 80b7bfd310dbfc25b5cbb70a5942e9af43eec41f83231dc31c5ba4c945e725b6, filters: []}]
 plan:
   description: The steps, for M(rigwright.workstation.bare_metal_restore).
   returned: always
@@ -135,7 +141,6 @@ plan:
   sample: {identity: 3b1c, phases: {disks: [], files: [], system: []}}
 """
 
-import os
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
@@ -158,11 +163,15 @@ def look(module: AnsibleModule, tree: Tree) -> planning.Target:
     devices = _manifest_storage.parse_lsblk(out)
     paths: dict[str, list[str]] = {}
     for place in LINKS:
-        directory = f"/dev/disk/{place}"
-        links = {name: tree.link(f"{directory}/{name}") for name in tree.names(directory)}
-        for name, found in _manifest_storage.parse_by_id(links).items():
-            paths.setdefault(name, []).extend(f"{directory}/{os.path.basename(link)}" for link in found)
-    return planning.Target(devices, paths, _manifest_boot.boot_mode(tree))
+        links = {name: tree.link(f"/dev/disk/{place}/{name}") for name in tree.names(f"/dev/disk/{place}")}
+        for name, found in _manifest_storage.parse_links(place, links).items():
+            paths.setdefault(name, []).extend(found)
+    groups: dict[str, list[str]] = {}
+    if module.get_bin_path("pvs", opt_dirs=["/usr/sbin", "/sbin"]):
+        _rc, out, _err = module.run_command(["pvs", "--reportformat", "json", "-o", "pv_name,vg_name"])
+        for row in _manifest_storage.parse_report(out, "pv"):
+            groups.setdefault(row["vg_name"], []).append(row["pv_name"])
+    return planning.Target(devices, paths, _manifest_boot.boot_mode(tree), groups)
 
 
 def main() -> None:
@@ -184,10 +193,11 @@ def main() -> None:
     )
     params = module.params
     try:
-        manifest = params["manifest"]
-        if not manifest:
-            first = params["snapshots"][0]
-            manifest = Backup(params["repository"]).manifest(first["id"], first["filters"])
+        manifest, snapshots = params["manifest"], None
+        if params["repository"]:
+            backup = Backup(params["repository"])
+            snapshots = [backup.resolve(one["id"], one["filters"]) for one in params["snapshots"]]
+            manifest = manifest or backup.manifest(snapshots[0])
         manifest = document.check(manifest)
         data = {target: int(size) for target, size in params["data"].items()}
     except (Failed, ValueError) as error:
@@ -205,6 +215,7 @@ def main() -> None:
         grow=params["grow"],
         passphrase=params["passphrase"],
         begun=tuple(state["begun"]),
+        snapshots=snapshots,
     )
     made = planning.plan(manifest, look(module, Tree(ROOT)), request)
     module.exit_json(
@@ -213,6 +224,7 @@ def main() -> None:
         requirements=made.refusals,
         summary=made.summary,
         notes=made.notes,
+        snapshots=[{"id": one["id"], "filters": []} for one in snapshots or []],
         plan={
             "identity": name,
             "disks": sorted(request.disks.values()),

@@ -42,6 +42,13 @@ options:
     description:
       - The passphrase that encrypted devices get.
     type: str
+  accept_losses:
+    description:
+      - Go on without the files that the backup no longer has, and name them in RV(lost). What is there of them has holes.
+      - Without it the phase V(files) restores all others, names these, and fails.
+      - A full disk, or a repository that cannot be reached, is never accepted.
+    type: bool
+    default: false
 seealso:
   - module: rigwright.workstation.bare_metal_plan
 """
@@ -66,6 +73,12 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+lost:
+  description: The files that the backup no longer has, with O(accept_losses).
+  returned: success
+  type: list
+  elements: str
+  sample: [/home/alice/thesis.pdf]
 steps:
   description: The steps that were carried out, or would be in check mode.
   returned: success
@@ -74,9 +87,14 @@ steps:
   sample: [{do: run, command: [mkswap, -U, 58ecfea5-16d6-4bbf-8d29-3025d1a4a434, /dev/sda5], writes: [/dev/sda5]}]
 """
 
+import contextlib
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_run as running
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_backup import SPEC, Backup, Failed
+
+Facts = dict[str, t.Any]
 
 PHASES = ["disks", "files", "system"]
 
@@ -87,38 +105,48 @@ def main() -> None:
             "plan": {"type": "dict", "required": True},
             "phase": {"type": "str", "choices": PHASES, "required": True},
             "passphrase": {"type": "str", "no_log": True},
+            "accept_losses": {"type": "bool", "default": False},
             **SPEC,
         },
         supports_check_mode=True,
     )
     params, plan, phase = module.params, module.params["plan"], module.params["phase"]
-    state = running.read_state(plan["identity"])
-    steps = [] if phase in state["done"] else plan["phases"].get(phase, [])
-    missing = [name for name in PHASES[: PHASES.index(phase)] if name not in state["done"]]
-    if missing and steps and not module.check_mode:
-        module.fail_json(
-            msg=f"The phase {missing[0]} comes before {phase}, and was not carried out. Nothing was changed."
-        )
-    if not module.check_mode and steps:
-        try:
-            backup = Backup(params["repository"]) if params["repository"] else None
-            live = running.Live(module.run_command, params["passphrase"] or "", backup, params["snapshots"])
-            if phase == "disks":
-                if state["begun"]:
-                    live.release(plan["groups"], plan["mapped"])
-                state["begun"] = plan["disks"]
-                running.write_state(state)
-            live.carry_out(steps)
-        except (Failed, OSError) as error:
-            module.fail_json(msg=f"{error}. Remove the cause and run this again: it goes on with the phase {phase}.")
-        state["done"].append(phase)
-        running.write_state(state)
-        for warning in live.warnings:
-            module.warn(warning)
+    # Whoever holds the lock changes the state: it is read inside.
+    live = running.Live(module.run_command, params["passphrase"] or "", accept_losses=params["accept_losses"])
+    steps: list[Facts] = []
+    try:
+        with contextlib.nullcontext() if module.check_mode else running.alone():
+            state = running.read_state(plan["identity"])
+            steps = [] if phase in state["done"] else plan["phases"].get(phase, [])
+            if steps and not module.check_mode:
+                carry_out(module, live, state, steps)
+    except (Failed, OSError) as error:
+        module.fail_json(msg=f"{error}. Remove the cause and run this again: it goes on with the phase {phase}.")
+    for warning in live.warnings:
+        module.warn(warning)
     module.exit_json(
         changed=bool(steps),
+        lost=live.lost,
         steps=[{key: value for key, value in step.items() if key != "references"} for step in steps],
     )
+
+
+def carry_out(module: AnsibleModule, live: running.Live, state: Facts, steps: list[Facts]) -> None:
+    """:raises Failed: a step does not work, or a phase before it was not carried out."""
+    params, plan, phase = module.params, module.params["plan"], module.params["phase"]
+    for before in PHASES[: PHASES.index(phase)]:
+        if before not in state["done"]:
+            raise Failed(f"The phase {before} comes before {phase}, and was not carried out. Nothing was changed")
+    if params["repository"]:
+        live.backup, live.snapshots = Backup(params["repository"]), params["snapshots"]
+    if phase == "disks":
+        if state["begun"]:
+            live.release(plan["groups"], plan["mapped"])
+        state["begun"] = plan["disks"]
+        running.write_state(state)
+    live.carry_out(steps)
+    state["done"].append(phase)
+    running.write_state(state)
 
 
 if __name__ == "__main__":

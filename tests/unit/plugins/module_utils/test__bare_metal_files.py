@@ -46,6 +46,42 @@ def test_what_is_not_here_is_waited_for_ten_seconds_and_no_longer() -> None:
     assert edited[8][3] == "defaults"
 
 
+@pytest.mark.parametrize(
+    ("word", "becomes"),
+    [
+        ("PARTUUID=066E07C4-3c5a-4c69-b797-95f4fbffc9ff", ""),
+        ("PARTUUID=29b0f6da-06", ""),
+        ("/dev/disk/by-partuuid/29b0f6da-06", ""),
+        ("PARTLABEL=EFI\\040of\\040old", ""),
+        (r"/dev/disk/by-partlabel/EFI\x20of\x20old", ""),
+        ("/dev/disk/by-label/EFI", ""),
+        ('LABEL="EFI"', ""),
+        ("/dev/disk/by-path/pci-0000:00:1f.2-ata-1-part1", "EE43-3006"),
+        ("/dev/disk/by-uuid/EE43-3006", ""),
+    ],
+)
+def test_a_disk_that_is_not_here_is_known_by_every_name_that_fstab_may_have(word: str, becomes: str) -> None:
+    manifest = recorded()
+    manifest["disks"]["vdb"]["by_path"] = ["/dev/disk/by-path/pci-0000:00:1f.2-ata-1"]
+    manifest["disks"]["vdb"]["table"]["partitions"][0]["label"] = "EFI of old"
+    manifest["disks"]["sda"]["table"]["id"] = "0x29b0f6da"
+    references = device_references(manifest)
+    absent = ("sda6",) if "29b0f6da" in word else ("vdb1",)
+    edited = files.edit_fstab(f"{word} /x auto defaults 0 2\n", references, absent)
+    assert (
+        edited == f"{f'UUID={becomes}' if becomes else word} /x auto defaults,nofail,x-systemd.device-timeout=10s 0 2\n"
+    )
+    assert files.edit_fstab(f"{word} /x auto defaults 0 2\n", references, ()).split()[3] == "defaults"
+
+
+def test_a_name_that_the_manifest_has_not_is_told_by_what_was_mounted_there() -> None:
+    line = "/dev/disk/by-path/pci-0-part2 /boot ext4 defaults 0 2\n"
+    assert files.edit_fstab(line, REFERENCES, ()) == f"UUID={BOOT} /boot ext4 defaults 0 2\n"
+    assert files.edit_fstab(line, REFERENCES, ("vdb2",)).split()[3].startswith("defaults,nofail")
+    shared = "nas:/boot /boot nfs defaults 0 0\n"
+    assert files.edit_fstab(shared, REFERENCES, ("vdb2",)) == shared
+
+
 def test_editing_twice_changes_nothing_more() -> None:
     once = files.edit_fstab(FSTAB, REFERENCES, ("md127",))
     assert files.edit_fstab(once, REFERENCES, ("md127",)) == once
@@ -55,7 +91,10 @@ def test_encrypted_devices_go_by_uuid_too() -> None:
     text = "# none\nsys_crypt /dev/vdb3 none luks,discard\n"
     assert files.edit_crypttab(text, REFERENCES, ()) == f"# none\nsys_crypt UUID={LUKS} none luks,discard\n"
     assert files.edit_crypttab("sys_crypt /dev/vdb3\n", REFERENCES, ("vdb3",)) == (
-        f"sys_crypt UUID={LUKS} none defaults,nofail,x-systemd.device-timeout=10s\n"
+        f"sys_crypt UUID={LUKS} none nofail,x-systemd.device-timeout=10s\n"
+    )
+    assert files.edit_crypttab("sys_crypt /dev/vdb3 none luks\n", REFERENCES, ("vdb3",)) == (
+        f"sys_crypt UUID={LUKS} none luks,nofail,x-systemd.device-timeout=10s\n"
     )
 
 

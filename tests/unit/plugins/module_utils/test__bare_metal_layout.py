@@ -161,6 +161,14 @@ def test_the_script_has_all_that_the_table_had() -> None:
     assert "label: dos" in text and "first-lba" not in text and "type=83, bootable\n" in text
 
 
+def test_a_quote_in_a_name_is_written_as_sfdisk_reads_it() -> None:
+    manifest = simple(("ext4 /", 4000, 10))
+    table = manifest["disks"]["sda"]["table"]
+    table["partitions"][0]["label"] = r'my "x" \ y'
+    text = layout.script(table, layout.lay_out(manifest, "sda", 4002 * MIB, 512, {}), 512)
+    assert r'name="my \x22x\x22 \x5c y"' in text
+
+
 def test_sectors_of_4096_bytes_are_counted_as_such() -> None:
     manifest = simple(("ext4 /", 4000, 10))
     text = layout.script(manifest["disks"]["sda"]["table"], layout.lay_out(manifest, "sda", 4002 * MIB, 4096, {}), 4096)

@@ -26,9 +26,10 @@ def plan_of(
     disks: dict[str, str],
     mode: str = "bios",
     confirm: str = "ws1",
+    groups: Mapping[str, list[str]] | None = None,
     **more: Any,
 ) -> Plan:
-    target = Target({**here, **LIVE}, {"vda": ["/dev/disk/by-id/virtio-NEW0"]}, mode)
+    target = Target({**here, **LIVE}, {"vda": ["/dev/disk/by-id/virtio-NEW0"]}, mode, groups or {})
     return planning.plan(manifest, target, Request(confirm, disks, **more))
 
 
@@ -304,6 +305,87 @@ def test_what_is_on_no_disk_here_does_not_hold_up_the_boot_and_what_is_kept_does
     disks = {"vdb": "/dev/vda", "sda": "/dev/nvme0n1", "nvme0n1": "/dev/vdc"}
     plan = plan_of(recorded(), here, disks, mode="uefi", keep=("vdc", "vdd"), passphrase=True)
     assert absent(plan) == {"vdc1", "vdd1"}
+
+
+def test_what_is_left_empty_holds_up_no_boot_and_the_system_itself_is_not_left_empty() -> None:
+    manifest = simple(("ext4 /", 4000, 1000), ("ntfs /windows", 500, 0))
+    plan = plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/vda"}, empty=("sda2",))
+    system = {step.get("kind", step["do"]): step for step in plan.phases["system"]}
+    assert all(system[kind]["absent"] == ["sda2"] for kind in ("fstab", "crypttab", "resume", "grub"))
+    assert system["first_boot"]["expected"]["mounts"] == ["/"]
+    assert (
+        refusal(plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/vda"}, empty=("sda1", "sda2")))
+        == "bare_metal_empty has sda1, which holds /"
+    )
+
+
+def test_what_lies_in_something_that_is_not_made_is_not_left_out_in_silence() -> None:
+    manifest = simple(("ext4 /", 4000, 1000), ("ntfs /data", 500, 0), ("ext4 /data/sets", 500, 0))
+    more: dict[str, Any] = {"here": blank(vda=8 * GIB), "disks": {"sda": "/dev/vda"}}
+    assert "what holds /data/sets, which lies in /data" in refusal(plan_of(manifest, **more, empty=("sda2",)))
+    assert plan_of(manifest, **more, empty=("sda2", "sda3")).refusals == []
+
+
+SNAPSHOT = {"id": "80b7bfd310db", "host": "ws1", "time": "2026-11-22T18:00:00", "tags": [], "paths": ["/"]}
+DUMP = {**SNAPSHOT, "tags": ["job:system", "part:dump:wiki"], "paths": ["/wiki.sql"]}
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "said"),
+    [
+        ([SNAPSHOT], []),
+        ([{**SNAPSHOT, "tags": ["job:system", "part:files"], "paths": ["/boot", "/etc", "/usr", "/var"]}], []),
+        (
+            [{**SNAPSHOT, "paths": ["/etc", "/boot/efi"]}, {**SNAPSHOT, "paths": ["/usr", "/var"]}],
+            ["nothing back to /boot"],
+        ),
+        ([SNAPSHOT, DUMP], ["has 80b7bfd3 of 2026-11-22T18:00:00, which is the dump wiki and no files"]),
+        ([DUMP], ["the dump wiki", "to /boot", "to /etc", "to /usr", "to /var"]),
+        ([SNAPSHOT, {**SNAPSHOT, "host": "ws2", "paths": ["/home"]}], ["snapshots of several hosts (ws1, ws2)"]),
+    ],
+)
+def test_a_snapshot_that_brings_no_system_back_is_refused(snapshots: list[dict[str, Any]], said: list[str]) -> None:
+    plan = plan_of(ROOT, blank(vda=8 * GIB), {"sda": "/dev/vda"}, snapshots=snapshots)
+    assert len(plan.refusals) == len(said) and bool(plan.phases) != bool(said)
+    for one, words in zip(plan.refusals, said, strict=True):
+        assert one["variable"] == "bare_metal_snapshots" and words in one["problem"] and "part:files" in one["remedy"]
+
+
+def on_lvm() -> dict[str, Any]:
+    manifest = simple(("LVM2_member", 7000, 0))
+    facts = {"type": "linear", "stripes": 1, "origin": "", "pool": ""}
+    manifest["volume_groups"]["vg"] = {
+        "extent_size": 4 * MIB,
+        "devices": [{"path": "/dev/sda1"}],
+        "volumes": [
+            {**facts, "name": "root", "size": 4000 * MIB},
+            {**facts, "name": "snap", "size": 400 * MIB, "origin": "root"},
+            {**facts, "name": "fast", "size": 1000 * MIB, "type": "striped", "stripes": 2},
+        ],
+    }
+    for name, size, target in (("vg-root", 4000, "/"), ("vg-snap", 400, ""), ("vg-fast", 1000, "/fast")):
+        node, points = f"/dev/mapper/{name}", [target] if target else []
+        manifest["devices"][name] = device("lvm", node, size * MIB, "sda1", "ext4", f"u-{name}", mountpoints=points)
+        row = {"source": node, "type": "ext4", "root": "/", "size": size * MIB, "used": 100 * MIB}
+        manifest["mounts"] += [{**row, "target": point} for point in points]
+    return manifest
+
+
+def test_what_becomes_of_snapshots_and_stripes_of_lvm_is_told() -> None:
+    plan = plan_of(on_lvm(), blank(vda=9 * GIB), {"sda": "/dev/vda"})
+    assert plan.refusals == [] and plan.notes == [
+        "the volume vg/snap was a snapshot of root: it is not made again",
+        "the volume vg/fast was striped over 2 disks: it becomes linear",
+    ]
+
+
+def test_a_group_of_the_same_name_on_another_disk_of_this_machine_is_in_the_way() -> None:
+    here, disks = blank(vda=9 * GIB, vdb=4 * GIB), {"sda": "/dev/vda"}
+    said = refusal(plan_of(on_lvm(), here, disks, groups={"vg": ["/dev/vdb"]}))
+    assert said == "bare_metal_disks would make the volume group vg, and /dev/vdb of this machine has one of that name"
+    assert plan_of(on_lvm(), here, disks, groups={"other": ["/dev/vdb"]}).refusals == []
+    # What is on the disk itself is gone by then.
+    assert plan_of(on_lvm(), here, disks, groups={"vg": ["/dev/vda"]}).refusals == []
 
 
 def test_a_run_that_was_cut_short_may_go_on_where_it_had_begun() -> None:

@@ -63,6 +63,26 @@ def test_a_command_that_fails_ends_the_run_with_what_it_said(host: Host) -> None
         run_step(host, do="run", command=["mkswap", "/dev/x"])
 
 
+def test_a_command_that_has_another_way_takes_it_and_that_is_told(host: Host) -> None:
+    otherwise = {"command": ["grub-install", "--no-nvram"], "warning": "the firmware took no entry"}
+    assert run_step(host, do="run", command=["grub-install"], otherwise=otherwise).warnings == []
+    host.answers["grub-install -u"] = (1, "", "EFI variables are not supported\n")
+    live = run_step(host, do="run", command=["grub-install", "-u"], otherwise=otherwise)
+    assert host.lines == ["grub-install", "grub-install -u", "grub-install --no-nvram"]
+    assert live.warnings == ["the firmware took no entry: EFI variables are not supported"]
+    host.answers["grub-install --no-nvram"] = (1, "", "no room\n")
+    with pytest.raises(Failed, match="no room"):
+        run_step(host, do="run", command=["grub-install", "-u"], otherwise=otherwise)
+
+
+def test_two_rebuilds_do_not_work_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "LOCK", str(tmp_path / "run/lock"))
+    with running.alone(), pytest.raises(Failed, match="at work here already"), running.alone():
+        pass
+    with running.alone():
+        pass
+
+
 def test_a_program_that_is_missing_is_told_with_the_remedy() -> None:
     def missing(*_args: Any, **_options: Any) -> tuple[int, str, str]:
         raise OSError("No such file or directory: 'mkfs.xfs'")
@@ -95,7 +115,7 @@ def test_a_file_is_edited_in_its_place_with_its_mode(host: Host, tmp_path: Path)
     path = tmp_path / "crypttab"
     path.write_text("sys /dev/sda3 none luks\n")
     path.chmod(0o600)
-    references = {"sda3": {"uuid": "u-3", "label": "", "stable": "", "paths": "/dev/sda3"}}
+    references = {"sda3": {"uuid": "u-3", "lasting": False, "targets": [], "names": ["/dev/sda3"]}}
     step = {"do": "edit", "path": str(path), "kind": "crypttab", "references": references, "absent": []}
     run_step(host, **step)
     assert path.read_text() == "sys UUID=u-3 none luks\n" and stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -164,13 +184,17 @@ def test_snapshots_are_restored_in_their_order_and_not_without_a_repository(host
     asked: list[tuple[Any, ...]] = []
 
     class Backup:
-        def restore(self, *words: Any) -> None:
+        def restore(self, *words: Any) -> list[str]:
             asked.append(words)
+            return ["/data/x"] if words[-1] else []
 
     step = {"do": "restore", "target": "/target", "exclude": ["/data"]}
     snapshots = [{"id": "aa", "filters": []}, {"id": "latest", "filters": ["--tag=home"]}]
     Live(host, backup=Backup(), snapshots=snapshots).carry_out([step])  # type: ignore[arg-type]
-    assert asked == [("aa", [], "/target", ["/data"]), ("latest", ["--tag=home"], "/target", ["/data"])]
+    assert asked == [("aa", [], "/target", ["/data"], False), ("latest", ["--tag=home"], "/target", ["/data"], False)]
+    live = Live(host, backup=Backup(), snapshots=snapshots[:1], accept_losses=True)  # type: ignore[arg-type]
+    live.carry_out([step])
+    assert live.lost == ["/data/x"] and live.warnings[0].endswith("what is there of them has holes: /data/x")
     with pytest.raises(Failed, match="no repository"):
         Live(host).carry_out([step])
 

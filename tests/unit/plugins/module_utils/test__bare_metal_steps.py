@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_steps as steps
 
-from tests.unit.manifests import GIB, blank, recorded, simple
+from tests.unit.manifests import GIB, blank, device, recorded, simple
 from tests.unit.plugins.module_utils.test__bare_metal_plan import plan_of, whole
 
 
@@ -83,9 +83,13 @@ def test_volumes_of_a_smaller_group_fit_into_it() -> None:
 
 
 def test_uefi_gets_an_entry_and_what_a_firmware_without_entries_starts() -> None:
-    (install,) = commands("system", "grub-install")
+    (step,) = (one for one in whole().phases["system"] if "grub-install" in one.get("command", []))
+    assert step["otherwise"]["command"][2:] == [
+        *("grub-install", "--target=x86_64-efi", "--efi-directory=/boot/efi", "--recheck"),
+        *("--no-nvram", "--force-extra-removable"),
+    ]
     assert (
-        install
+        " ".join(step["command"])
         == "chroot /target grub-install --target=x86_64-efi --efi-directory=/boot/efi --recheck --force-extra-removable"
     )
 
@@ -116,8 +120,9 @@ def test_a_swap_file_comes_back_as_large_as_it_was() -> None:
 
 def test_every_name_that_files_may_have_for_a_device_leads_to_its_uuid() -> None:
     found = steps.device_references(recorded())
-    assert found["vdb2"]["paths"].split() == ["/dev/disk/by-id/old-vdb-part2", "/dev/vdb2"]
-    assert "/dev/vg0/root" in found["vg0-root"]["paths"] and found["vg0-root"]["stable"]
+    assert {"/dev/disk/by-id/old-vdb-part2", "/dev/vdb2"} <= set(found["vdb2"]["names"])
+    assert "/dev/vg0/root" in found["vg0-root"]["names"] and found["vg0-root"]["lasting"]
+    assert (found["vdb2"]["targets"], found["vdb2"]["lasting"]) == (["/boot"], False)
     assert found["nvme0n1"]["uuid"] == "29c66ab1-73f4-4f34-ad1a-e1efb28e4ceb"
 
 
@@ -125,6 +130,55 @@ def test_the_first_boot_expects_what_was_restored_and_nothing_else() -> None:
     (step,) = (one for one in whole().phases["system"] if one["do"] == "first_boot")
     assert step["expected"]["mounts"] == ["/", "/boot", "/boot/efi", "/data", "/home", "/log", "/scratch", "/srv"]
     assert step["expected"]["host"] == "ws1" and step["expected"]["swap"] is True
+
+
+def test_a_directory_of_a_btrfs_that_is_mounted_as_well_does_not_become_a_subvolume() -> None:
+    manifest: dict[str, Any] = copy.deepcopy(simple(("btrfs /", 4000, 1000)))
+    manifest["devices"]["sda1"]["mountpoints"] = ["/", "/home", "/srv/www"]
+    (root,) = manifest["mounts"]
+    manifest["mounts"] = [
+        {**root, "root": "/@rootfs", "subvolume": "/@rootfs"},
+        {**root, "target": "/home", "root": "/@rootfs/home", "subvolume": "/@rootfs/home"},
+        {**root, "target": "/srv/www", "root": "/@rootfs/data/www", "subvolume": "/@rootfs"},
+    ]
+    plan = plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/vda"})
+    ran = [
+        " ".join(step["command"]) for step in plan.phases["disks"] if step.get("command", [""])[0] in ("btrfs", "mount")
+    ]
+    assert ran[1:] == [
+        "btrfs subvolume create /run/rigwright_bare_metal/btrfs/@rootfs",
+        "btrfs subvolume create /run/rigwright_bare_metal/btrfs/@rootfs/home",
+        "mount -o subvol=/@rootfs /dev/vda1 /target",
+        "mount -o subvol=/@rootfs/home /dev/vda1 /target/home",
+    ]
+
+
+def test_a_block_is_no_smaller_than_a_sector_of_the_new_disk() -> None:
+    manifest = simple(("ext2 /boot", 488, 100), ("ext4 /", 4000, 1000))
+    manifest["devices"]["sda1"]["features"] = {
+        "features": ["filetype"], "block_size": 1024, "inode_size": 256, "bytes_per_inode": 4096, "reserved_percent": 5,
+    }  # fmt: skip
+    here = blank(vda=8 * GIB)
+    for sector, block in ((512, "1024"), (4096, "4096")):
+        here["vda"]["logical_sector"] = sector
+        plan = plan_of(manifest, here, {"sda": "/dev/vda"})
+        (made,) = (one["command"] for one in plan.phases["disks"] if "ext2" in one.get("command", []))
+        assert made[made.index("-b") + 1] == block
+
+
+def test_a_swap_file_of_a_disk_that_is_kept_does_not_fill_the_new_one() -> None:
+    manifest = simple(("ext4 /", 4000, 1000))
+    manifest["devices"]["sdb"] = device("disk", "/dev/sdb", GIB, content="ext4", uuid="u-data", mountpoints=["/data"])
+    manifest["disks"]["sdb"] = {"by_id": [], "table": {}}
+    manifest["mounts"].append({**manifest["mounts"][0], "target": "/data", "source": "/dev/sdb"})
+    for path, made in (("/data/swapfile", False), ("/database/swapfile", True)):
+        manifest["swaps"] = [{"path": path, "type": "file", "size": 64 * GIB, "priority": -2}]
+        plan = plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/vda"}, keep=("sdb",))
+        assert [step["path"] for step in plan.phases["system"] if step["do"] == "swap_file"] == [
+            f"/target{path}"
+        ] * made
+        (check,) = (step["expected"] for step in plan.phases["system"] if step["do"] == "first_boot")
+        assert check["swap"] is made
 
 
 def test_a_directory_of_a_file_system_that_is_mounted_a_second_time_is_mounted_by_the_system_itself() -> None:

@@ -23,12 +23,52 @@ def test_a_manifest_is_what_it_was_before() -> None:
         ([], "no schema"),
         ({}, "no schema"),
         ({"schema": 2}, "schema 2"),
-        ({"schema": 1, "host": {}}, "boot, disks, devices, mounts is missing"),
+        ({"schema": 1, "host": {}}, "host.name is missing, .*boot is missing"),
     ],
 )
 def test_what_is_no_manifest_is_refused_with_the_reason(value: Any, said: str) -> None:
     with pytest.raises(document.Invalid, match=said):
         document.check(value)
+
+
+def broken(path: str, value: Any = None) -> dict[str, Any]:
+    """The manifest with something else at a path, or without what is there."""
+    found: Any = recorded()
+    *ways, last = path.split("/")
+    inner = found
+    for way in ways:
+        inner = inner[int(way) if isinstance(inner, list) else way]
+    if value is None:
+        del inner[last]
+    else:
+        inner[last] = value
+    return found
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        *((name, None, f"{name} is missing") for name in ("volume_groups", "swaps", "kernels", "nvidia", "host_keys")),
+        ("host", "ws1", "host is no mapping"),
+        ("boot/mode", None, r"boot\.mode is missing"),
+        ("mounts", {}, "mounts is no list"),
+        ("mounts/0/used", "5", r"mounts\[0\]\.used is no int"),
+        ("devices/sda1/size", True, r"devices\.sda1\.size is no int"),
+        ("devices/sda1/content/uuid", None, r"devices\.sda1\.content\.uuid is missing"),
+        ("disks/sda/table/partitions", None, r"disks\.sda\.table\.partitions is missing"),
+        ("volume_groups/vg0/volumes/0/origin", None, r"volume_groups\.vg0\.volumes\[0\]\.origin is missing"),
+        ("devices/sda", None, r"devices\.sda is missing"),
+    ],
+)
+def test_what_is_cut_short_or_damaged_is_told_by_its_path_before_anything_is_planned(
+    path: str, value: Any, said: str
+) -> None:
+    with pytest.raises(document.Invalid, match=said):
+        document.check(broken(path, value))
+
+
+def test_a_disk_without_a_table_is_no_damage() -> None:
+    assert document.check(broken("disks/sda/table", {}))
 
 
 def changed(change: Any) -> list[str]:

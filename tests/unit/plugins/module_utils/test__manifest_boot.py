@@ -75,19 +75,3 @@ def test_command_line_and_resume(tmp_path: Path) -> None:
     found = boot.read_boot(Tree(str(tmp_path)), "", ())
     assert found["resume"] == "UUID=2"
     assert found["command_line"] == "root=UUID=1 quiet password=***"
-
-
-def test_fstab_has_devices_targets_and_options() -> None:
-    text = "# comment\nUUID=1 / ext4 errors=remount-ro 0 1\n\n/dev/sdb1\t/media/My\\040Disk xfs\n"
-    assert boot.parse_fstab(text) == [
-        {"device": "UUID=1", "target": "/", "type": "ext4", "options": ["errors=remount-ro"]},
-        {"device": "/dev/sdb1", "target": "/media/My Disk", "type": "xfs", "options": ["defaults"]},
-    ]
-
-
-def test_crypttab_names_a_key_file_and_no_key() -> None:
-    text = "# name device key\nsys UUID=1 none luks,discard\ndata /dev/sdb1\n"
-    assert boot.parse_crypttab(text) == [
-        {"name": "sys", "device": "UUID=1", "key": "none", "options": "luks,discard"},
-        {"name": "data", "device": "/dev/sdb1", "key": "none", "options": ""},
-    ]

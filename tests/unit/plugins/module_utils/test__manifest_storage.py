@@ -58,7 +58,7 @@ def test_names_that_outlive_a_reboot_come_with_the_readable_one_first() -> None:
         "ata-RIGDISK_DATA0002": "../../sda",
         "ata-RIGDISK_DATA0002-part1": "../../sda1",
     }
-    assert storage.parse_by_id(links)["sda"] == [
+    assert storage.parse_links("by-id", links)["sda"] == [
         "/dev/disk/by-id/ata-RIGDISK_DATA0002",
         "/dev/disk/by-id/wwn-0x5000c500",
     ]

@@ -41,6 +41,16 @@ def test_mounted_files_are_told_from_directories(tmp_path: Path) -> None:
     assert [mount.directory for mount in _mounts.read_mounts(str(tmp_path / "mountinfo"))] == [True, False]
 
 
+def test_a_server_that_is_dead_is_not_asked_what_it_has(tmp_path: Path) -> None:
+    (tmp_path / "mountinfo").write_text(f"38 28 0:60 / {tmp_path}/gone rw - nfs4 nas:/export rw\n")
+    assert [mount.directory for mount in _mounts.read_mounts(str(tmp_path / "mountinfo"))] == [True]
+
+
+def test_of_a_btrfs_the_subvolume_is_known() -> None:
+    line = "28 1 0:30 /@home/www /srv rw - btrfs /dev/sda2 rw,ssd,subvolid=257,subvol=/@home\n"
+    assert _mounts.parse_mountinfo(line)[0].subvolume == "/@home"
+
+
 def test_fstab_tells_what_is_mounted_at_boot() -> None:
     found = _mounts.parse_fstab(
         "# <file system>\nUUID=1 / ext4 defaults 0 1\nUUID=2 none swap sw 0 0\nUUID=3 /home/ ext4 defaults 0 2\n"

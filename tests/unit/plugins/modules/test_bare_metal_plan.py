@@ -30,6 +30,8 @@ LSBLK = {
         },
     ]
 }
+PVS = "pvs --reportformat json -o pv_name,vg_name"
+GROUPS = {"report": [{"pv": [{"pv_name": "/dev/vdb", "vg_name": "vg0"}, {"pv_name": "/dev/vdc", "vg_name": ""}]}]}
 MANIFEST = simple(("ext4 /", 4000, 1000), ("swap", 500, 0))
 
 
@@ -42,7 +44,8 @@ def plan(run_module: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
     monkeypatch.setattr(_bare_metal_run, "STATE", str(tmp_path / "state.json"))
 
     def run(commands: dict[str, tuple[int, str, str]] | None = None, **params: Any) -> dict[str, Any]:
-        listed = {"lsblk -J -O -b": (0, json.dumps(LSBLK), ""), **(commands or {})}
+        told = {"lsblk -J -O -b": (0, json.dumps(LSBLK), ""), PVS: (0, json.dumps(GROUPS), "")}
+        listed = {**told, **(commands or {})}
         asked = {"confirm": "ws1", "disks": {"sda": "/dev/disk/by-id/virtio-NEW0"}, **params}
         return run_module(bare_metal_plan, commands=listed, **asked)
 
@@ -66,14 +69,19 @@ def backup(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         def __init__(self, entry: dict[str, Any]) -> None:
             assert (entry["name"], entry["password"]) == ("backup", "hunter2")
 
-        def manifest(self, snapshot: str, filters: list[str]) -> Any:
+        def resolve(self, snapshot: str, filters: list[str]) -> dict[str, Any]:
             assert (snapshot, filters) == ("latest", ["--tag=system"])
+            return {"id": "80b7", "host": "ws1", "time": "2026-11-22", "tags": TAGS, "paths": ["/"]}
+
+        def manifest(self, snapshot: dict[str, Any]) -> Any:
+            assert snapshot["id"] == "80b7"
             return json.loads(found[0])
 
     monkeypatch.setattr(bare_metal_plan, "Backup", Backup)
     return found
 
 
+TAGS: list[str] = []
 FROM = {
     "repository": {"url": "rest:https://backup.example/", "password": "hunter2"},
     "snapshots": [{"id": "latest", "filters": ["--tag=system"]}],
@@ -83,9 +91,28 @@ FROM = {
 def test_the_manifest_is_taken_from_the_backup(plan: Run, backup: list[str]) -> None:
     result = plan(**FROM)
     assert result["requirements"] == [] and "hunter2" not in json.dumps(result["plan"])
+    # What is restored is what was looked at, also when a newer one has come meanwhile.
+    assert result["snapshots"] == [{"id": "80b7", "filters": []}]
 
 
-@pytest.mark.parametrize(("found", "said"), [("{}", "no schema"), ("no json", "Expecting value")])
+def test_a_dump_is_not_taken_for_files_with_a_manifest_at_hand_either(
+    plan: Run, backup: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.TAGS", ["part:dump:wiki"])
+    result = plan(**FROM, manifest=MANIFEST)
+    assert "which is the dump wiki" in result["requirements"][0]["problem"] and result["plan"]["phases"] == {}
+
+
+def test_a_group_that_is_on_a_disk_here_is_seen(plan: Run) -> None:
+    manifest = json.loads(json.dumps(MANIFEST))
+    manifest["volume_groups"]["vg0"] = {"extent_size": 4 << 20, "devices": [{"path": "/dev/sda2"}], "volumes": []}
+    assert "/dev/vdb of this machine has one of that name" in plan(manifest=manifest)["requirements"][0]["problem"]
+    assert plan({PVS: (5, "", "no LVM in this kernel")}, manifest=manifest)["requirements"] == []
+
+
+@pytest.mark.parametrize(
+    ("found", "said"), [("{}", "no schema"), ("no json", "Expecting value"), ('{"schema": 1}', "host is missing")]
+)
 def test_a_backup_without_a_manifest_is_told_and_nothing_happens(
     plan: Run, backup: list[str], found: str, said: str
 ) -> None:

@@ -38,11 +38,12 @@ def restore(run_module: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     path = str(tmp_path / "state.json")
     monkeypatch.setattr(_bare_metal_run.read_state, "__defaults__", (path,))
     monkeypatch.setattr(_bare_metal_run.write_state, "__defaults__", (path,))
+    monkeypatch.setattr(_bare_metal_run, "LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr(os.path, "ismount", lambda _path: False)
 
-    def run(phase: str, *commands: str, check: bool = False, failing: str = "") -> dict[str, Any]:
+    def run(phase: str, *commands: str, check: bool = False, failing: str = "", **more: Any) -> dict[str, Any]:
         listed = {line: (1, "", "it broke") if line == failing else DONE for line in (*commands, failing) if line}
-        return run_module(bare_metal_restore, check=check, commands=listed, plan=PLAN, phase=phase)
+        return run_module(bare_metal_restore, check=check, commands=listed, plan=PLAN, phase=phase, **more)
 
     return run
 
@@ -65,6 +66,34 @@ def test_check_mode_tells_the_steps_of_all_phases_and_runs_none(restore: Run, tm
 def test_a_phase_does_not_come_before_the_one_that_it_needs(restore: Run) -> None:
     result = restore("files")
     assert result["failed"] and "The phase disks comes before files" in result["msg"]
+
+
+def test_a_second_run_does_not_work_beside_one_that_a_cut_connection_has_left(restore: Run, tmp_path: Path) -> None:
+    with _bare_metal_run.alone():
+        result = restore("disks")
+        assert result["failed"] and "wait until it has ended" in result["msg"]
+        assert restore("disks", check=True)["changed"]
+    assert sorted(os.listdir(tmp_path)) == ["lock"]
+    assert restore("disks", *DISKS)["changed"]
+
+
+def test_what_is_lost_is_named_when_that_is_accepted(restore: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Backup:
+        def __init__(self, entry: dict[str, Any]) -> None:
+            assert entry["url"] == "/mnt"
+
+        def restore(self, *words: Any) -> list[str]:
+            if not words[-1]:
+                raise bare_metal_restore.Failed("no longer has all of these: /home/thesis")
+            return ["/home/thesis"]
+
+    monkeypatch.setattr(bare_metal_restore, "Backup", Backup)
+    monkeypatch.setitem(PLAN["phases"], "files", [{"do": "restore", "target": "/target", "exclude": []}])
+    restore("disks", *DISKS)
+    result = restore("files", repository={"url": "/mnt"})
+    assert result["failed"] and "no longer has all of these: /home/thesis. Remove the cause" in result["msg"]
+    result = restore("files", repository={"url": "/mnt"}, accept_losses=True)
+    assert result["lost"] == ["/home/thesis"] and "/home/thesis" in result["warnings"][0]
 
 
 def test_a_phase_that_was_cut_short_is_done_anew_after_what_it_had_left_open(restore: Run) -> None:
