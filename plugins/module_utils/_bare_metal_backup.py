@@ -137,8 +137,12 @@ def losses(done: Done) -> list[str]:
     found = _LOST.findall(done.err)
     gone = all(judge(Done(1, "", why)).kind in _GONE for _path, why in found)
     # With this restic ends when it has tried all files. With anything else there is more that it has not done.
-    tried_all = re.search(r"^Fatal: There were \d+ errors", done.err, re.MULTILINE)
-    return sorted({path for path, _why in found}) if tried_all and gone else []
+    tried_all = re.search(r"^Fatal: There were (\d+) errors", done.err, re.MULTILINE)
+    if not tried_all or not gone:
+        return []
+    # Of thousands of lines the middle is not kept.
+    more = [f"(more: restic told of {tried_all[1]} errors)"] if int(tried_all[1]) > len(found) else []
+    return sorted({path for path, _why in found}) + more
 
 
 def tell(lost: t.Sequence[str]) -> str:

@@ -18,6 +18,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_layout as layout
 from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_steps as steps
 from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest_storage as storage
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import DUMP
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_layout import DoesNotFit, Partition
 from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import is_within
 
@@ -28,8 +29,6 @@ NEEDED = ("/", "/usr", "/var", "/boot", "/boot/efi", "/efi")
 MADE = (*layout.DATA, "vfat", storage.SWAP, storage.LUKS, storage.PV, "")
 # What has to come from the backup for that. What else is needed depends on the machine.
 RESTORED = ("/boot", "/etc", "/usr", "/var")
-# The tag that the role backup gives what a command has told, before its name.
-_DUMP = "part:dump:"
 LINEAR = ("linear", "striped")
 LOADERS = {"uefi": "grub-efi", "bios": "grub-pc"}
 
@@ -89,6 +88,10 @@ class Plan:
 
     def refuse(self, variable: str, problem: str, remedy: str) -> None:
         self.refusals.append({"ok": False, "variable": f"bare_metal_{variable}", "problem": problem, "remedy": remedy})
+
+    def programs(self) -> list[str]:
+        """What the steps run on the live system: one that is missing there would be missed after the disks were emptied."""
+        return sorted({step["command"][0] for steps in self.phases.values() for step in steps if step["do"] == "run"})
 
 
 def made(manifest: Facts, disks: t.Iterable[str], empty: t.Collection[str] = ()) -> list[str]:
@@ -215,9 +218,9 @@ def _check_snapshots(snapshots: t.Sequence[Facts], result: Plan) -> None:
     remedy = "name the snapshots of files, as {id: latest, filters: [--host=..., '--tag=job:NAME,part:files']}; see `restic snapshots`"
     for one in snapshots:
         name = f"{one['id'][:8]} of {one['time']}"
-        dumps = [tag for tag in one["tags"] if tag.startswith(_DUMP)]
+        dumps = [tag for tag in one["tags"] if tag.startswith(DUMP)]
         if dumps:
-            result.refuse("snapshots", f"has {name}, which is the dump {dumps[0][len(_DUMP) :]} and no files", remedy)
+            result.refuse("snapshots", f"has {name}, which is the dump {dumps[0][len(DUMP) :]} and no files", remedy)
     hosts = sorted({one["host"] for one in snapshots})
     if len(hosts) > 1:
         result.refuse("snapshots", f"has snapshots of several hosts ({', '.join(hosts)})", remedy)

@@ -100,7 +100,9 @@ class Live:
     ) -> tuple[int, str]:
         """:param exact: whether the input ends where the text ends, without a line break."""
         try:
-            rc, out, err = self.run_command(list(command), data=text, binary_data=exact, environ_update=ENVIRONMENT)
+            rc, out, err = self.run_command(
+                list(command), data=text, binary_data=exact, environ_update=ENVIRONMENT, handle_exceptions=False
+            )
         except OSError as error:
             rc, out, err = 127, "", f"{error}: install it in the live system"
         if rc != 0 and must_work:

@@ -154,6 +154,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._tree import
 Facts = dict[str, t.Any]
 
 ROOT = "/"
+SBIN = ["/usr/sbin", "/sbin"]
 LINKS = ("by-id", "by-path")
 
 
@@ -167,7 +168,7 @@ def look(module: AnsibleModule, tree: Tree) -> planning.Target:
         for name, found in _manifest_storage.parse_links(place, links).items():
             paths.setdefault(name, []).extend(found)
     groups: dict[str, list[str]] = {}
-    if module.get_bin_path("pvs", opt_dirs=["/usr/sbin", "/sbin"]):
+    if module.get_bin_path("pvs", opt_dirs=SBIN):
         _rc, out, _err = module.run_command(["pvs", "--reportformat", "json", "-o", "pv_name,vg_name"])
         for row in _manifest_storage.parse_report(out, "pv"):
             groups.setdefault(row["vg_name"], []).append(row["pv_name"])
@@ -218,6 +219,14 @@ def main() -> None:
         snapshots=snapshots,
     )
     made = planning.plan(manifest, look(module, Tree(ROOT)), request)
+    missing = [one for one in made.programs() if not module.get_bin_path(one, opt_dirs=SBIN)]
+    if missing:
+        made.refuse(
+            "hosts",
+            f"lack {', '.join(missing)}",
+            "install what has them in the live system; docs/bare_metal.md names it",
+        )
+        made.phases.clear()
     module.exit_json(
         changed=False,
         host=manifest["host"]["name"],

@@ -97,6 +97,10 @@ def test_one_damaged_file_is_named_and_does_not_keep_the_others_back(
             "ignoring error for /b: UtimesNano: no such file or directory\nFatal: There were 3 errors\n",
             ["/a", "/b"],
         ),
+        (
+            "ignoring error for /a: ciphertext verification failed\nFatal: There were 9000 errors\n",
+            ["/a", "(more: restic told of 9000 errors)"],
+        ),
         ("ignoring error for /a: write /target/a: no space left on device\nFatal: There were 1 errors\n", []),
         ("ignoring error for /a: dial tcp: connection refused\nFatal: There were 1 errors\n", []),
         ("ignoring error for /a: ciphertext verification failed\n", []),

@@ -24,10 +24,17 @@ class Host:
         self.answers: dict[str, tuple[int, str, str]] = {}
 
     def __call__(
-        self, command: list[str], data: str | None = None, binary_data: bool = False, environ_update: Any = None
+        self,
+        command: list[str],
+        data: str | None = None,
+        binary_data: bool = False,
+        environ_update: Any = None,
+        handle_exceptions: bool = True,
     ) -> tuple[int, str, str]:
         # As Ansible's run_command does.
         data = data if data is None or binary_data else f"{data}\n"
+        # A program that is missing would end the module without a word of what to do.
+        assert not handle_exceptions
         self.commands.append(command)
         self.inputs.append(data)
         self.environments.append(dict(environ_update or {}))

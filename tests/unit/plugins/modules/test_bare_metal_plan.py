@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_plan as planning
 from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_run
 from ansible_collections.rigwright.workstation.plugins.modules import bare_metal_plan
 
@@ -124,6 +126,26 @@ def test_a_backup_without_a_manifest_is_told_and_nothing_happens(
 def test_a_repository_without_a_password_is_refused(plan: Run) -> None:
     result = plan(repository={"url": "rest:https://backup.example/"})
     assert result["failed"] and "has no password" in result["msg"] and "Nothing was changed" in result["msg"]
+
+
+def test_a_program_that_the_live_system_lacks_is_told_before_anything_is_emptied(
+    plan: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed: list[str] = []
+
+    def missing(made: planning.Plan) -> list[str]:
+        needed.extend(programs(made))
+        monkeypatch.setattr(
+            AnsibleModule, "get_bin_path", lambda _self, name, **_options: None if name == "mke2fs" else name
+        )
+        return needed
+
+    programs = planning.Plan.programs
+    monkeypatch.setattr(planning.Plan, "programs", missing)
+    result = plan(manifest=MANIFEST)
+    assert {"sfdisk", "wipefs", "mke2fs", "mkswap", "mount", "chroot"} <= set(needed)
+    (only,) = result["requirements"]
+    assert (only["variable"], only["problem"]) == ("bare_metal_hosts", "lack mke2fs") and result["plan"]["phases"] == {}
 
 
 def test_what_speaks_against_it_leaves_no_steps(plan: Run) -> None:
