@@ -169,6 +169,8 @@ def tell(config: Config, verb: str, subject: str, state: t.Mapping[str, t.Any]) 
         )
     if verb == states.DRILL and state.get("files"):
         facts.append(f"{state['files']} files restored and compared")
+    if verb == states.DRILL and state.get("dumps"):
+        facts.append(f"{state['dumps']} dumps read and compared")
     if verb == states.CHECK and state.get("part"):
         facts.append(f"part {state['part']} of {state['parts']} read")
     facts.append(f"{state.get('duration_s', '?')} s")

@@ -279,7 +279,7 @@ def _details(verb: str, state: t.Mapping[str, t.Any]) -> str:
     if verb == RUN and state.get("snapshots") is not None:
         return f", {state['snapshots']} snapshots"
     if verb == DRILL and state.get("files") is not None:
-        return f", {state['files']} files as they were"
+        return f", {state['files']} files and {state.get('dumps', 0)} dumps as they were"
     if verb == CHECK and state.get("part"):
         return f", part {state['part']} of {state.get('parts') or 1}"
     return ""

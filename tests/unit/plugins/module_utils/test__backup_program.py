@@ -105,6 +105,8 @@ def test_a_dump_comes_back_as_it_was_told(host: Host, capfdbinary: pytest.Captur
     assert program.main(["restore", "home", "--dump", "wiki"], host.place) == 0
     out, err = capfdbinary.readouterr()
     assert out == b"a\xff\0b" and b"/wiki.sql" in err
+    assert program.tell(host.config, "drill", "home", host.do("drill")) == 0
+    assert b"1 dumps read and compared" in capfdbinary.readouterr().out
     assert program.main(["restore", "home", "--dump", "wik"], host.place) == 1
     assert b"it has wiki" in capfdbinary.readouterr().err
     assert program.main(["restore", "home"], host.place) == 1
