@@ -19,6 +19,8 @@ import re
 import typing as t
 import urllib.parse
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import parse_sftp
+
 LOCAL, SFTP, REST, S3, OTHER = "local", "sftp", "rest", "s3", "other"
 SHORTEST = 12
 VARIABLE = "backup_repositories"
@@ -60,16 +62,19 @@ def parse(url: str) -> Address | None:
     if url.startswith("local:"):
         url = url[len("local:") :]
     if url.startswith("/"):
-        fit = posixpath.normpath(url) == url and url != "/"
+        # A backslash would be read in another way by the patterns that keep a repository out of its own backup.
+        fit = posixpath.normpath(url) == url and url != "/" and "\\" not in url
         return Address(LOCAL, url, "", encrypted=True) if fit else None
     if url.startswith("sftp:"):
-        long = re.fullmatch(r"sftp://(?:[^@/\s]+@)?([^:/\s]+)(?::\d+)?/\S.*", url)
-        short = re.fullmatch(r"sftp:(?:[^@/:\s]+@)?([^:/\s]+):\S.*", url)
-        found = long or short
-        return Address(SFTP, "", found[1], encrypted=True) if found else None
+        target, _port = parse_sftp(url)
+        return Address(SFTP, "", target.rpartition("@")[2], encrypted=True) if target else None
     if url.startswith(("rest:", "s3:")):
         kind, _colon, rest = url.partition(":")
-        parts = urllib.parse.urlsplit(rest if "://" in rest else f"https://{rest}")
+        try:
+            parts = urllib.parse.urlsplit(rest if "://" in rest else f"https://{rest}")
+            parts.port  # noqa: B018 - it is only parsed when it is asked for
+        except ValueError:
+            return None
         if parts.scheme not in ("http", "https") or not parts.hostname or (kind == REST and "://" not in rest):
             return None
         return Address(kind, "", parts.hostname, parts.scheme == "https")
@@ -103,32 +108,49 @@ def texts(entry: Entry) -> dict[str, str]:
     return found
 
 
-def fingerprint(name: str, password: str) -> str:
-    """What tells one password from another without telling it: dear to compute, so that nobody guesses from it."""
-    if not password:
+def has_secret(url: str) -> bool:
+    """Whether somebody has put a user or a password into the address of a server, which is shown."""
+    kind, _colon, rest = url.partition(":")
+    place = (rest.partition("://")[2] or rest).lstrip("/")
+    user, at, _host = place.partition("/")[0].rpartition("@")
+    return bool(at) and (kind in (REST, S3) or (kind == SFTP and ":" in user))
+
+
+def fingerprint(name: str, secret: str) -> str:
+    """What tells one secret from another without telling it: dear to compute, so that nobody guesses from it."""
+    if not secret:
         return ""
     return hashlib.scrypt(
-        password.encode(), salt=f"rigwright backup {name}".encode(), n=1 << 14, r=8, p=1, dklen=16
+        secret.encode("utf-8", "surrogateescape"),
+        salt=f"rigwright backup {name}".encode(),
+        n=1 << 14,
+        r=8,
+        p=1,
+        dklen=16,
     ).hex()
 
 
 def public(entry: Entry) -> Row:
     """A repository without its secrets."""
     address = parse(str(entry["url"]))
+    name, options = str(entry["name"]), [str(option) for option in entry.get("options") or []]
+    found = texts(entry)
+    access = [*options, *(text for what, text in sorted(found.items()) if what != "password")]
     return {
-        "name": str(entry["name"]),
+        "name": name,
         "kind": address.kind if address else "",
         "local_path": address.path if address else "",
         "clear": bool(address and not address.encrypted and address.host not in ("127.0.0.1", "::1", "localhost")),
-        "append_only": bool(entry.get("append_only")),
+        "append_only": entry.get("append_only") is True,
         "init": entry.get("init") is not False,
         "password_file": str(entry.get("password_file") or ""),
-        "options": [str(option) for option in entry.get("options") or []],
+        "options": options,
         "ca": bool(entry.get("ca_certificate")),
         "ssh": bool(address and address.kind == SFTP),
-        "secrets": sorted(texts(entry)),
-        "fingerprint": fingerprint(str(entry["name"]), str(entry.get("password") or "")),
-        "place": hashlib.sha256(str(entry["url"]).rpartition("@")[2].encode()).hexdigest()[:16],
+        "secrets": sorted(found),
+        "fingerprint": fingerprint(name, str(entry.get("password") or "")),
+        "access": fingerprint(name, json.dumps(access)),
+        "place": hashlib.sha256(str(entry["url"]).encode()).hexdigest()[:16],
     }
 
 
@@ -143,16 +165,36 @@ def requirements(entries: t.Sequence[Entry]) -> list[Row]:
     for name in sorted({name for name in names if names.count(name) > 1}):
         demand(False, f"has two repositories of the name {name}", "give each a name of its own")
     for entry in entries:
-        name, address = str(entry["name"]), parse(str(entry["url"]))
+        name, url = str(entry["name"]), str(entry["url"])
+        address = None if has_secret(url) else parse(url)
+        for key in ("append_only", "init"):
+            demand(
+                isinstance(entry.get(key), (bool, type(None))),
+                f"has for {name} {key}: {entry.get(key)!r}, which is neither true nor false",
+                "write true or false, without quotes",
+            )
+        for key in ("url", "password_file"):
+            text = str(entry.get(key) or "")
+            demand(
+                text.isprintable() and text == text.strip() and not text.endswith("\\"),
+                f"has for {name} a {key} with a line break, or a blank or backslash at an end",
+                "take it away",
+            )
         demand(
             bool(NAME.fullmatch(name)),
             f"has the name {name!r}",
             "use small letters, digits, - and _, beginning with a letter or digit",
         )
         demand(
-            address is not None,
+            address is not None or has_secret(url),
             f"has for {name} an address that restic does not take",
-            "write /absolute/path, sftp:user@host:/path, rest:https://host:8000/path/ or s3:https://host/bucket",
+            "write /absolute/path, sftp:user@host:/path, rest:https://host:8000/path/ or s3:https://host/bucket; "
+            "with an address of IPv6 sftp://user@[fd00::1]:22//path",
+        )
+        demand(
+            not has_secret(url),
+            f"has for {name} a user or a password in the address, which is shown",
+            "give them as user and user_password (REST) or in env (S3); sftp logs in by ssh_key",
         )
         password, file = str(entry.get("password") or ""), str(entry.get("password_file") or "")
         demand(

@@ -9,11 +9,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import posixpath
 import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_excludes as excludes
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_kinds as kinds
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_address import NAME
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import JOB, PART
@@ -21,9 +23,17 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup_keep
 from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import Mount, is_within
 
 Row = dict[str, t.Any]
-HOOKS = ("pre", "post", "post_failure", "always")
+_HOST = re.compile(r"[\w.-]+")
 _WITHIN = re.compile(r"(\d+[ymdh])+")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
+_LIMITS = {
+    "check_subset_parts": (1, 256),  # restic takes no more
+    "drill_files": (1, math.inf),
+    "retry_lock_s": (0, math.inf),
+    "limit_upload_kib": (0, math.inf),
+    "limit_download_kib": (0, math.inf),
+    "randomized_delay_s": (0, math.inf),
+}
 _VERBS = (states.FORGET, states.PRUNE, states.CHECK, states.DRILL)
 
 
@@ -41,9 +51,18 @@ class Host:
     links: t.Mapping[str, str] = dataclasses.field(
         default_factory=dict
     )  # paths of jobs that are links, and where they lead
-    fingerprints: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # of the passwords that are in place
+    fingerprints: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # of what the files of passwords have
     record: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
-    timers: t.Sequence[str] = ()  # of this role, in place
+    units: t.Sequence[str] = ()  # of this role, in place
+    outdated: bool = False  # whether systemd knows older services than lie there
+    strangers: t.AbstractSet[str] = frozenset()  # users of hooks and dumps that are not there
+
+    def timers(self) -> list[str]:
+        return [name for name in self.units if name.endswith(".timer")]
+
+    def services(self) -> list[str]:
+        """Those that can run: of a template there are none by themselves."""
+        return [name for name in self.units if name.endswith(".service") and "@" not in name]
 
 
 def fault(variable: str, problem: str, remedy: str) -> Row:
@@ -56,12 +75,16 @@ def retention_of(row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any]) -> 
 
 def faults(request: t.Mapping[str, t.Any], host: Host) -> t.Iterator[Row]:
     targets = {row["name"]: row for row in request["repositories"]}
+    unfit = list(kinds.faults(request))
+    yield from unfit
+    if unfit:
+        return
     yield from general_faults(request)
     names = [row["name"] for row in request["jobs"]]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield fault("backup_jobs", f"has two jobs of the name {name}", "give each a name of its own")
     for row in request["jobs"]:
-        yield from job_faults(row, request, targets)
+        yield from job_faults(row, request, targets, host)
     yield from overlaps(request)
     for path, real in sorted(host.links.items()):
         yield fault(
@@ -103,7 +126,7 @@ def general_faults(request: t.Mapping[str, t.Any]) -> t.Iterator[Row]:
         yield fault("backup_repositories", "is empty", "name a repository, as docs/backup.md does")
     if not request["jobs"]:
         yield fault("backup_jobs", "is empty", "say what is to be backed up, as docs/backup.md does")
-    if not re.fullmatch(r"[\w.-]+", request["host"]):
+    if not _HOST.fullmatch(request["host"]):
         yield fault(
             "backup_host", f"is {request['host']!r}, which is no name of a host", "use letters, digits, dots and -"
         )
@@ -126,18 +149,18 @@ def general_faults(request: t.Mapping[str, t.Any]) -> t.Iterator[Row]:
                 f"has {', '.join(wrong)}, no absolute path",
                 "write paths from / on, without a slash at the end",
             )
-    for key, least in (
-        ("check_subset_parts", 1),
-        ("drill_files", 1),
-        ("retry_lock_s", 0),
-        ("limit_upload_kib", 0),
-        ("limit_download_kib", 0),
-        ("randomized_delay_s", 0),
-    ):
-        if request[key] < least:
-            yield fault(f"backup_{key}", f"is {request[key]}", f"set it to {least} or more")
+    command = request["notify_command"]
+    # Other letters at its beginning mean something to systemd.
+    if command and not re.match(r"[/\w]", command[0]):
+        yield fault(
+            "backup_notify_command", "begins with what is no program", "give a list of words, the program first"
+        )
+    for key, (least, most) in _LIMITS.items():
+        if not least <= request[key] <= most:
+            words = f"{least} or more" if most == math.inf else f"{least} to {most}"
+            yield fault(f"backup_{key}", f"is {request[key]}", f"set it to {words}")
     wrong = sorted({*request["max_age_h"]} - states.MAX_AGE_H.keys())
-    if wrong or any(not isinstance(hours, int) or hours < 1 for hours in request["max_age_h"].values()):
+    if wrong or not all(kinds.is_count(hours) and hours for hours in request["max_age_h"].values()):
         yield fault(
             "backup_max_age_h",
             f"has {', '.join(wrong) or 'an age below an hour'}",
@@ -150,7 +173,7 @@ def absolute(path: str) -> bool:
 
 
 def job_faults(
-    row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any], targets: t.Mapping[str, Row]
+    row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any], targets: t.Mapping[str, Row], host: Host
 ) -> t.Iterator[Row]:
     name = str(row["name"])
 
@@ -175,6 +198,8 @@ def job_faults(
             yield wrong(
                 f"the path {path!r}, which is no absolute path", "write it from / on, without a slash at the end"
             )
+        elif path in host.missing and any(letter in path for letter in "*?["):
+            yield wrong(f"the path {path}, which is not there", "name each directory: a path is no pattern")
         elif excludes.excluded(path, row.get("excludes") or []):
             yield wrong(f"the path {path}, which its own excludes leave out", "take one of them away")
     if (
@@ -188,16 +213,16 @@ def job_faults(
             'say what is to be backed up, or set schedule: "" for a job that only lets the snapshots of another host go',
         )
     yield from retention_faults(wrong, retention_of(row, request))
-    commands = [(f"{kind} hook", hook) for kind in HOOKS for hook in row.get(kind) or []] + [
-        ("dump", dump) for dump in dumps
-    ]
-    for kind, spec in commands:
-        if not spec.get("command") or not spec["command"][0]:
-            yield wrong(f"a {kind} without a command", "give it as a list of words, the program first")
-        if (spec.get("timeout_s") or 0) < 0:
-            yield wrong(f"a {kind} with a time below 0", "give seconds")
-    kinds = [str(dump["name"]) for dump in dumps]
-    if len({*kinds}) < len(kinds) or not all(NAME.fullmatch(kind) for kind in kinds):
+    if row.get("host") and not _HOST.fullmatch(row["host"]):
+        yield wrong(f"the host {row['host']!r}, which is no name of one", "use letters, digits, dots and -")
+    for dump in dumps:
+        file = dump.get("filename")
+        if file is not None and not absolute(f"/{file}"):
+            yield wrong(
+                f"the filename {file!r} of a dump", "name a file, or one in a directory, without / at its beginning"
+            )
+    called = [str(dump["name"]) for dump in dumps]
+    if len({*called}) < len(called) or not all(NAME.fullmatch(name) for name in called):
         yield wrong(
             "dumps with one name, or with one that is none", "give each a name of its own, of small letters and digits"
         )
@@ -214,11 +239,11 @@ def retention_faults(wrong: t.Callable[[str, str], Row], retention: t.Mapping[st
     unknown = sorted({*retention} - {*KEEP})
     if unknown:
         yield wrong(f"a retention with {', '.join(unknown)}", f"use {', '.join(KEEP)}")
-    elif any(not isinstance(value, int) or isinstance(value, bool) or value < 0 for value in counts.values()):
+    elif not all(kinds.is_count(value) for value in counts.values()):
         yield wrong("a retention with what is no number from 0 on", "say how many of each are kept")
     elif retention.get("within") and not _WITHIN.fullmatch(str(retention["within"])):
         yield wrong(f"a retention within {retention['within']!r}", "write it as 2y5m7d3h")
-    elif not retention.get("within") and not any(counts.values()):
+    elif not re.search("[1-9]", str(retention.get("within") or "")) and not any(counts.values()):
         yield wrong(
             "a retention that keeps nothing", "say how many are kept, such as {daily: 7, weekly: 5, monthly: 12}"
         )

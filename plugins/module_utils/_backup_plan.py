@@ -13,6 +13,7 @@ has them.
 from __future__ import annotations
 
 import dataclasses
+import glob
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_coverage as coverage
@@ -32,11 +33,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup_faul
     faults,
     retention_of,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_known import Asked, Known
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import PATH as MANIFEST
 from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import is_within
 
 CONFIG = "/etc/rigwright/backup.json"
-RECORD = "/var/lib/rigwright_backup/repositories.json"
 
 
 @dataclasses.dataclass
@@ -49,6 +50,7 @@ class Plan:
     release_gone: bool = False
     user_due: bool = False
     repositories_due: list[str] = dataclasses.field(default_factory=list)
+    reload_due: bool = False
     directories: list[Row] = dataclasses.field(default_factory=list)
     files: list[Row] = dataclasses.field(default_factory=list)
     units: list[Row] = dataclasses.field(default_factory=list)
@@ -94,9 +96,10 @@ def plan_present(request: t.Mapping[str, t.Any], host: Host) -> Plan:
         plan.files.append({"path": f"{units.FOLDER}/rigwright-backup-failed@.service", "content": text})
     wanted = {row["name"] for row in plan.units}
     plan.units_gone = [
-        {"name": name, "state": "stopped", "enabled": False} for name in host.timers if name not in wanted
+        {"name": name, "state": "stopped", "enabled": False} for name in host.timers() if name not in wanted
     ]
-    plan.repositories_due = [row["name"] for row in request["repositories"] if is_due(row, host)]
+    plan.repositories_due = [row["name"] for row in request["repositories"] if is_due(row, request["user"], host)]
+    plan.reload_due = host.outdated
     plan.findings = list(findings(request, config, host))
     return plan
 
@@ -115,15 +118,15 @@ def left_out(config: Config, host: Host) -> t.Iterator[Row]:
 
 
 def plan_absent(host: Host) -> Plan:
-    """What the role brought goes; repositories stay, and so does all that lies in them."""
-    return Plan(units_gone=[{"name": name, "state": "stopped", "enabled": False} for name in host.timers])
+    """What the role brought goes; repositories stay, and so does all that lies in them. A run on its way is ended, with its hooks."""
+    timers = [{"name": name, "state": "stopped", "enabled": False} for name in host.timers()]
+    return Plan(units_gone=[*timers, *({"name": name, "state": "stopped"} for name in host.services())])
 
 
-def is_due(row: Row, host: Host) -> bool:
-    """Whether a repository has not been opened yet as it is asked for now: a new one, one that has moved, another password."""
-    known = host.record.get(row["name"]) or {}
-    changed = bool(row["fingerprint"]) and host.fingerprints.get(row["name"]) != row["fingerprint"]
-    return known.get("place") != row["place"] or changed or bool(known.get("retire"))
+def is_due(row: Row, user: str, host: Host) -> bool:
+    """Whether a repository is asked for otherwise than when it was last opened, or has keys that somebody is to look after."""
+    known = Known.of(host.record.get(row["name"]))
+    return known.is_due(Asked.of(row, user, host.fingerprints.get(row["name"], ""))) or bool(known.kept)
 
 
 def make_config(request: t.Mapping[str, t.Any]) -> Config:
@@ -148,7 +151,11 @@ def make_config(request: t.Mapping[str, t.Any]) -> Config:
 def make_job(row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any], targets: t.Sequence[Target]) -> Job:
     paths = list(row.get("paths") or [])
     sets = row["exclude_sets"] if row.get("exclude_sets") is not None else request["exclude_sets"]
-    own = [target.local_path for target in targets if any(is_within(target.local_path, path) for path in paths)]
+    own = [
+        glob.escape(target.local_path)
+        for target in targets
+        if any(is_within(target.local_path, path) for path in paths)
+    ]
     general = [*excludes.patterns(sets), *request["excludes"], *request["dataset_paths"]]
     patterns = [*excludes.sparing(general, paths), *(row.get("excludes") or []), *own]
     return from_fields(
@@ -202,11 +209,10 @@ def findings(request: t.Mapping[str, t.Any], config: Config, host: Host) -> t.It
             "evidence": f"reached without TLS: {', '.join(clear)}; the backups are encrypted, the server's password is not",
             "remedy": "use https, or come through the tunnel (docs/frp.md)",
         }
-    for name, known in sorted(host.record.items()):
-        if known.get("kept"):
-            yield {
-                "id": f"backup.old_password.{name}",
-                "status": "warn",
-                "evidence": f"the old password still opens {name}: its server only appends, and so keeps the key",
-                "remedy": f"remove the key {known['kept']} on the server: `restic -r /path key remove {known['kept']}`",
-            }
+    if host.strangers:
+        yield {
+            "id": "backup.users",
+            "status": "warn",
+            "evidence": f"not there now: {', '.join(sorted(host.strangers))}, whom hooks or dumps of backup_jobs run as",
+            "remedy": "until they are, these hooks and dumps fail",
+        }

@@ -53,22 +53,20 @@ def name(verb: str, subject: str, kind: str = "service") -> str:
 
 
 def quoted(text: str) -> str:
-    """A word as systemd reads it: no specifier, no end of a word, no variable."""
+    """A word as systemd reads it: no specifier, no end of a word. What has a line break is refused before (_backup_faults.py)."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
-    return f'"{escaped}"' if any(letter in text for letter in " \t\"'\\;") else escaped
+    return f'"{escaped}"' if not text or any(letter in text for letter in " \t\"'\\;") else escaped
 
 
 def credentials(target: Target, secrets: t.Iterable[str]) -> list[str]:
     """The secrets of a repository, by the names that the program knows them by."""
-    lines = [
-        f"LoadCredential={target.name}.{what}:{SECRETS}/{target.name}.{what}"
-        for what in sorted(secrets)
-        if what != "password"
-    ]
+    files = {what: f"{SECRETS}/{target.name}.{what}" for what in sorted({*secrets, "password"})}
+    if target.password_file:
+        files["password"] = target.password_file
+    # The path is the rest of the line: blanks and quotes are part of it.
     return [
         "LoadCredential=backup.json:/etc/rigwright/backup.json",
-        *lines,
-        f"LoadCredential={target.name}.password:{quoted(target.password_file or f'{SECRETS}/{target.name}.password')}",
+        *(f"LoadCredential={target.name}.{what}:{path.replace('%', '%%')}" for what, path in files.items()),
     ]
 
 

@@ -37,6 +37,10 @@ _RESTLESS_S = 3
 # What restic needs to read all files, and to make them as they were.
 READ = ("dac_read_search",)
 RESTORE = ("chown", "dac_override", "dac_read_search", "fowner", "fsetid", "mknod", "setfcap")
+_SFTP_URL = re.compile(
+    r"sftp://(?P<user>[^@:/\s-][^@:/\s]*@)?(?:(?P<ip>\[[0-9A-Fa-f:.]+\])|(?P<host>[^@:/\s\[-][^@:/\s]*))(?::(?P<port>\d+))?/\S.*"
+)
+_SFTP_SHORT = re.compile(r"sftp:(?P<user>[^@:/\s-][^@:/\s]*@)?(?P<host>[^@:/\s\[-][^@:/\s]*):\S.*")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -102,12 +106,13 @@ class Repository:
 
 
 def parse_sftp(address: str) -> tuple[str, str]:
-    """Who an address of sftp logs in as and where (`user@host`), and the port."""
-    url = re.fullmatch(r"sftp://([^/:]+)(?::(\d+))?/.*", address)
-    if url:
-        return url[1], url[2] or "22"
-    short = re.fullmatch(r"sftp:([^:/]+):.*", address)
-    return (short[1] if short else "", "22")
+    """Who an address of sftp logs in as and where (`user@host`), and the port; nothing for what is none."""
+    found = _SFTP_URL.fullmatch(address) or _SFTP_SHORT.fullmatch(address)
+    if not found:
+        return "", ""
+    parts = found.groupdict()
+    host = (parts.get("ip") or parts["host"]).strip("[]")
+    return f"{parts['user'] or ''}{host}", parts.get("port") or "22"
 
 
 class Restic:

@@ -85,7 +85,7 @@ user_due:
   returned: success
   type: bool
 repositories_due:
-  description: Repositories that have not been opened yet as they are asked for now.
+  description: Repositories that are asked for otherwise than when they were last opened, or that still take an old password.
   returned: success
   type: list
   elements: str
@@ -102,6 +102,10 @@ files:
   type: list
   elements: dict
   sample: [{path: /etc/systemd/system/rigwright-backup-run-home.timer, content: "[Unit] ..."}]
+reload_due:
+  description: Whether systemd knows older services than lie there.
+  returned: success
+  type: bool
 units:
   description: The timers, as M(rigwright.workstation.systemd_units) takes them.
   returned: success
@@ -109,7 +113,7 @@ units:
   elements: dict
   sample: [{name: rigwright-backup-run-home.timer, state: started, enabled: true}]
 units_gone:
-  description: Timers that nobody asks for any more.
+  description: Timers that nobody asks for any more; for O(state=absent) the services as well, so that no run goes on.
   returned: success
   type: list
   elements: dict
@@ -122,26 +126,37 @@ import pwd
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_kinds as kinds
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_plan as planning
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import STATUS, parse_status
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_address import fingerprint
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_coverage import links
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_faults import Host
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_units import FOLDER, SECRETS
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_kinds import HOOKS
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_known import RECORD, read_password
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_units import FOLDER
 from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import parse_fstab, read_mounts
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 ROOT = "/"
 
 
-def read_timers(tree: Tree) -> list[str]:
-    return [name for name in tree.names(FOLDER) if name.startswith("rigwright-backup-") and name.endswith(".timer")]
+def read_units(tree: Tree) -> list[str]:
+    return [name for name in tree.names(FOLDER) if name.startswith("rigwright-backup-")]
+
+
+def read_outdated(module: AnsibleModule, services: t.Sequence[str]) -> bool:
+    """Whether systemd knows an older one: a run of the role that was cut short has written it, and told nobody."""
+    if not services:
+        return False
+    _rc, out, _err = module.run_command(["systemctl", "show", "--property=NeedDaemonReload", *services])
+    return "NeedDaemonReload=yes" in out
 
 
 def read_record(tree: Tree) -> dict[str, t.Any]:
     """What was opened before; a record that is damaged is none, and is made anew."""
     try:
-        found = json.loads(tree.text(planning.RECORD) or "{}")
+        found = json.loads(tree.text(RECORD) or "{}")
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
@@ -174,7 +189,11 @@ def read_host(module: AnsibleModule, request: t.Mapping[str, t.Any], tree: Tree)
         *(path for job in jobs for path in job.get("paths") or []),
         *(row["password_file"] for row in repositories),
     ]
-    passwords = {row["name"]: tree.text(f"{SECRETS}/{row['name']}.password") for row in repositories}
+    passwords = {
+        row["name"]: read_password(tree.at(row["password_file"])) for row in repositories if row["password_file"]
+    }
+    commands = [spec for job in jobs for what in ("dumps", *HOOKS) for spec in job.get(what) or []]
+    found = Host(units=read_units(tree))
     packages = parse_status(tree.text(STATUS))
     return Host(
         packages=frozenset(name for name, package in packages.items() if package.whole),
@@ -185,9 +204,11 @@ def read_host(module: AnsibleModule, request: t.Mapping[str, t.Any], tree: Tree)
         fstab=parse_fstab(tree.text("/etc/fstab")),
         missing=frozenset(path for path in paths if path and not tree.exists(path)),
         links=links(path for job in jobs for path in job.get("paths") or []),
-        fingerprints={name: fingerprint(name, text.rstrip("\n")) for name, text in passwords.items()},
+        fingerprints={name: fingerprint(name, text) for name, text in passwords.items()},
         record=read_record(tree),
-        timers=read_timers(tree),
+        units=found.units,
+        outdated=read_outdated(module, found.services()),
+        strangers=frozenset(str(spec["user"]) for spec in commands if spec.get("user") and not there(spec["user"])),
     )
 
 
@@ -202,10 +223,12 @@ def main() -> None:
     )
     tree = Tree(ROOT)
     if module.params["state"] == "absent":
-        plan = planning.plan_absent(Host(timers=read_timers(tree)))
+        plan = planning.plan_absent(Host(units=read_units(tree)))
     else:
         request = module.params["request"]
-        plan = planning.plan_present(request, read_host(module, request, tree))
+        # What is of another kind can be asked nothing about.
+        unfit = any(kinds.faults(request))
+        plan = planning.plan_present(request, Host() if unfit else read_host(module, request, tree))
     module.exit_json(changed=False, **dataclasses.asdict(plan))
 
 

@@ -11,9 +11,10 @@ module: backup_repository
 short_description: Make repositories of restic, open them, and change their passwords
 description:
   - A repository that is not there is made, if its C(init) allows it. One that does not take its password is never made anew.
-  - Where the password in O(folder) still opens it, the new one is added beside it. The old one is removed by a later run of this module,
-    when the new one is in its file. So no step that is cut short locks anybody out.
-  - What was done is remembered in O(record), so that a role needs no run of this module where nothing is to be done.
+  - Where the password in O(folder) still opens it, the new one is added beside it. The old one is removed with O(retire=true), when the
+    new one is in its file. So no step that is cut short locks anybody out.
+  - What was done is remembered in O(record), so that a role needs no run of this module where nothing is to be done. Where a repository was
+    before, none is made; and one of another id is refused.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -23,7 +24,8 @@ attributes:
   check_mode:
     support: full
     details:
-      - Nothing is asked of a repository, since restic may not be there yet. All of O(names) count as changed.
+      - Nothing is asked of a repository, since restic may not be there yet. What is asked for otherwise than O(record)
+        has it counts as changed.
   diff_mode:
     support: none
 options:
@@ -53,6 +55,11 @@ options:
     type: list
     elements: str
     required: true
+  retire:
+    description:
+      - Remove the old passwords of O(names) instead, now that the units read the new ones.
+    type: bool
+    default: false
   program:
     description:
       - Path of restic.
@@ -93,6 +100,12 @@ repositories:
   returned: success
   type: dict
   sample: {disk: made}
+findings:
+  description: What is left to do at the repositories, as M(rigwright.workstation.finding) takes it.
+  returned: success
+  type: list
+  elements: dict
+  sample: []
 changed_paths:
   description: The record, if it has changed.
   returned: success
@@ -103,17 +116,23 @@ changed_paths:
 
 import json
 import os
+import signal
 import tempfile
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_address import OPTIONS
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import ConfigError, read_version
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_open import Opener, OpenError
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_known import RECORD, Known, findings
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_open import Opener, OpenError, asked
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_state import dump, read_json, write
 
+# Memory, which nobody else reads, and which is gone after a boot whatever happens.
+SCRATCH = "/run"
+Record = dict[str, t.Any]
 
-def bring(module: AnsibleModule, record: dict[str, t.Any], version: t.Sequence[int]) -> dict[str, str]:
+
+def bring(module: AnsibleModule, record: Record, version: t.Sequence[int]) -> dict[str, str]:
     """
     :raises OpenError: one of them cannot be used; those before it are remembered.
     """
@@ -122,18 +141,28 @@ def bring(module: AnsibleModule, record: dict[str, t.Any], version: t.Sequence[i
     for entry in params["repositories"]:
         if entry["name"] not in params["names"]:
             continue
-        with tempfile.TemporaryDirectory(prefix="rigwright-") as scratch:
+        with tempfile.TemporaryDirectory(prefix="rigwright-", dir=SCRATCH) as scratch:
             opener = Opener(entry, params["program"], version, params["user"], params["folder"], scratch)
-            known = record.get(entry["name"]) or {}
-            step = opener.retire if known.get("retire") and opener.old() is None else opener.open
-            done[entry["name"]], record[entry["name"]] = step(known)
+            step = opener.retire if params["retire"] else opener.open
+            done[entry["name"]], known = step(Known.of(record.get(entry["name"])))
+        record[entry["name"]] = known.row()
         remember(params["record"], record)
     return done
 
 
-def remember(path: str, record: t.Mapping[str, t.Any]) -> None:
+def would_change(params: t.Mapping[str, t.Any], record: Record) -> bool:
+    named = [entry for entry in params["repositories"] if entry["name"] in params["names"]]
+    return any(Known.of(record.get(entry["name"])).is_due(asked(entry, params["user"])) for entry in named)
+
+
+def remember(path: str, record: Record) -> None:
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-    write(path, dump(record))
+    write(path, dump(record), 0o600)
+
+
+def leave(number: int, _frame: t.Any) -> t.NoReturn:
+    """Go as after an error: with the secrets that were laid down, and with the restic that was started."""
+    raise SystemExit(128 + number)
 
 
 def main() -> None:
@@ -141,26 +170,35 @@ def main() -> None:
         argument_spec={
             "repositories": {"type": "list", "elements": "dict", "required": True, "options": OPTIONS},
             "names": {"type": "list", "elements": "str", "required": True},
+            "retire": {"type": "bool", "default": False},
             "program": {"type": "path", "default": "/usr/bin/restic"},
             "user": {"type": "str", "required": True},
             "folder": {"type": "path", "default": "/etc/rigwright/backup"},
-            "record": {"type": "path", "default": "/var/lib/rigwright_backup/repositories.json"},
+            "record": {"type": "path", "default": RECORD},
         },
         supports_check_mode=True,
     )
+    for number in (signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, leave)
     params = module.params
-    if module.check_mode:
-        module.exit_json(
-            changed=bool(params["names"]), repositories={}, changed_paths=[params["record"]] if params["names"] else []
-        )
     before = read_json(params["record"])
+    record = json.loads(json.dumps(before))
+    names = [entry["name"] for entry in params["repositories"]]
+    done: dict[str, str] = {}
     try:
-        record = json.loads(json.dumps(before))
-        done = bring(module, record, read_version(params["program"]))
+        if module.check_mode:
+            changed = would_change(params, record)
+        else:
+            done = bring(module, record, read_version(params["program"]))
+            changed = record != before or any(kind != "opened" for kind in done.values())
     except (OpenError, ConfigError) as error:
         module.fail_json(msg=f"{error}. Nothing else was changed.")
-    changed = record != before or any(kind != "opened" for kind in done.values())
-    module.exit_json(changed=changed, repositories=done, changed_paths=[params["record"]] if changed else [])
+    module.exit_json(
+        changed=changed,
+        repositories=done,
+        findings=findings(record, names),
+        changed_paths=[params["record"]] if changed else [],
+    )
 
 
 if __name__ == "__main__":

@@ -39,6 +39,13 @@ def problems(**entry: object) -> list[str]:
         ("b2:bucket:path", "other"),
         ("b2:", None),
         ("ftp://nas", None),
+        ("rest:https://[::1/", None),
+        ("rest:https://[::1]:8000/ws/", "rest"),
+        ("rest:https://host:abc/", None),
+        ("sftp:x@[fd00::1]:/", None),
+        ("sftp://x@[fd00::1]:22//backup", "sftp"),
+        ("sftp:-oProxyCommand=x:/y", None),
+        ("/srv/a\\b", None),
     ],
 )
 def test_an_address_is_one_that_restic_takes(url: str, kind: str | None) -> None:
@@ -101,11 +108,33 @@ def test_a_fingerprint_tells_passwords_apart_and_repositories_too() -> None:
         ({"url": "rest:https://nas/", "user": "me"}, "without user_password"),
         ({"url": "sftp:a@b:/c"}, "no ssh_key"),
         ({"url": "sftp:a@b:/c", "ssh_key": "k"}, "no known_hosts"),
+        ({"url": "rest:https://u:secretpw@nas/x/"}, "a user or a password in the address"),
+        ({"url": "rest:https://u@nas/x/"}, "a user or a password in the address"),
+        ({"url": "s3:key:secretpw@nas/x"}, "a user or a password in the address"),
+        ({"url": "sftp://u:secretpw@nas/x"}, "a user or a password in the address"),
+        ({"url": "sftp:u:secretpw@nas:/x"}, "a user or a password in the address"),
+        ({"url": "/x\n/y"}, "a url with a line break"),
+        ({"password": "", "password_file": "/root/x\nUser=root"}, "a password_file with a line break"),
+        ({"password": "", "password_file": "/root/x\\"}, "backslash at an end"),
+        ({"append_only": "false"}, "append_only: 'false', which is neither true nor false"),
+        ({"init": "no"}, "init: 'no', which is neither"),
     ],
 )
 def test_a_repository_that_cannot_be_used_is_refused_with_a_reason(entry: dict[str, object], words: str) -> None:
     assert any(words in problem for problem in problems(**entry))
-    assert not any(PASSWORD in problem for problem in problems(**entry))
+    assert not any(PASSWORD in problem or "secretpw" in problem for problem in problems(**entry))
+
+
+@pytest.mark.parametrize("url", ["/srv/a:b:c@d", "rclone:remote:x@y", "sftp:me@nas:/a@b:c", "rest:https://nas/a@b/"])
+def test_an_at_sign_elsewhere_is_no_user(url: str) -> None:
+    assert not addresses.has_secret(url)
+
+
+def test_all_that_opens_a_repository_beside_its_password_has_a_fingerprint() -> None:
+    found = addresses.public(REST)["access"]
+    assert found == addresses.public({**REST, "password": "another long password"})["access"]
+    for change in ({"user_password": "x"}, {"env": {"A": "b"}}, {"ca_certificate": "x"}, {"options": ["x"]}):
+        assert addresses.public({**REST, **change})["access"] != found
 
 
 def test_two_repositories_of_one_name_are_refused() -> None:

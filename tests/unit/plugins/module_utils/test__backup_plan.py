@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_address as addresses
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_excludes as excludes
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_plan as planning
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_excludes import excluded
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_faults import Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_known import Asked, Known
 from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import Mount
 
 from tests.unit.backup_hosts import request
@@ -58,26 +60,75 @@ def test_the_jobs_with_their_hooks_are_for_root_alone_to_read() -> None:
     assert row["mode"] == "0600"
 
 
+def opened(user: str = "rigwright-backup", **changes: Any) -> dict[str, Any]:
+    """The record of a repository that was opened as it is asked for without changes."""
+    row = addresses.public({"name": "disk", "url": "/backup/ws", "password": PASSWORD, **changes})
+    return {"disk": Known(Asked.of(row, user), "1", "k").row()}
+
+
 def test_what_is_as_asked_is_not_done_again() -> None:
-    row = addresses.public({"name": "disk", "url": "/backup/ws", "password": PASSWORD})
     host = Host(
         packages=frozenset(["restic"]),
         user_there=True,
-        fingerprints={"disk": row["fingerprint"]},
-        record={"disk": {"place": row["place"], "id": "1"}},
-        timers=["rigwright-backup-run-home.timer", "rigwright-backup-run-gone.timer"],
+        record=opened(),
+        units=[
+            "rigwright-backup-run-home.timer",
+            "rigwright-backup-run-gone.timer",
+            "rigwright-backup-run-gone.service",
+        ],
     )
     found = plan(host)
-    assert (found.install, found.user_due, found.repositories_due) == ([], False, [])
+    assert (found.install, found.user_due, found.repositories_due, found.reload_due) == ([], False, [], False)
     assert [row["name"] for row in found.units_gone] == ["rigwright-backup-run-gone.timer"]
 
 
-@pytest.mark.parametrize("known", [{}, {"place": "another"}, {"place": "", "retire": "key"}])
-def test_a_repository_that_is_new_has_moved_or_still_takes_an_old_password_is_opened(known: dict[str, str]) -> None:
-    row = addresses.public({"name": "disk", "url": "/backup/ws", "password": PASSWORD})
-    place = {"place": row["place"]} if known.get("place") == "" else {}
-    host = Host(fingerprints={"disk": row["fingerprint"]}, record={"disk": {**known, **place}})
-    assert plan(host).repositories_due == ["disk"]
+@pytest.mark.parametrize(
+    "repository",
+    [
+        {"url": "/backup/elsewhere"},
+        {"password": "another long password"},
+        {"password": "", "password_file": "/root/password"},
+        {"env": {"AWS_SECRET_ACCESS_KEY": "another"}},
+        {"options": ["s3.storage-class=STANDARD_IA"]},
+    ],
+)
+def test_a_repository_that_is_asked_for_in_another_way_is_opened(repository: dict[str, Any]) -> None:
+    assert plan(Host(record=opened()), repositories=[repository]).repositories_due == ["disk"]
+
+
+@pytest.mark.parametrize("record", [{}, {"disk": None}, {"disk": {"asked": {"place": 1, "x": 2}}}, {"disk": "damaged"}])
+def test_a_repository_that_is_new_or_whose_record_is_damaged_is_opened(record: dict[str, Any]) -> None:
+    assert plan(Host(record=record)).repositories_due == ["disk"]
+
+
+def test_a_repository_with_keys_of_old_passwords_is_looked_at_again() -> None:
+    for keys in ("retire", "kept"):
+        record = {"disk": {**opened()["disk"], keys: ["abc"]}}
+        assert plan(Host(record=record)).repositories_due == ["disk"]
+
+
+def test_another_user_of_the_units_makes_a_repository_on_this_machine_due() -> None:
+    assert plan(Host(record=opened()), user="another").repositories_due == ["disk"]
+
+
+def test_a_file_of_a_password_that_has_changed_is_seen_on_the_host() -> None:
+    asked = {"password": "", "password_file": "/root/password"}
+    row = addresses.public({"name": "disk", "url": "/backup/ws", **asked})
+    record = {"disk": Known(Asked.of(row, "rigwright-backup", "one"), "1", "k").row()}
+    assert plan(Host(record=record, fingerprints={"disk": "one"}), repositories=[asked]).repositories_due == []
+    assert plan(Host(record=record, fingerprints={"disk": "two"}), repositories=[asked]).repositories_due == ["disk"]
+
+
+def test_services_that_systemd_has_not_read_yet_are_read() -> None:
+    assert plan(Host(outdated=True)).reload_due is True
+
+
+def test_a_repository_whose_path_reads_as_a_pattern_is_left_out_of_its_own_backup() -> None:
+    (job,) = planning.make_config(
+        request(repositories=[{"url": "/srv/ws[1]*"}], jobs=[{"name": "srv", "paths": ["/srv"], "exclude_sets": []}])
+    ).jobs.values()
+    assert job.excludes == ["/srv/ws[[]1][*]"]
+    assert excludes.excluded("/srv/ws[1]*", job.excludes) and not excludes.excluded("/srv/ws1", job.excludes)
 
 
 def test_excludes_are_the_sets_the_policy_for_data_sets_and_the_repository_itself() -> None:
@@ -100,12 +151,10 @@ def test_no_secret_is_in_what_is_planned() -> None:
 
 
 def test_what_does_not_stop_the_role_is_told() -> None:
-    host = Host(missing=frozenset(["/home"]), record={"disk": {"kept": "abc"}})
+    host = Host(missing=frozenset(["/home"]), strangers=frozenset(["postgres"]))
     told = {row["id"]: row for row in plan(host, repositories=[{"url": "rest:http://nas/"}]).findings}
-    assert {"backup.paths", "backup.clear", "backup.old_password.disk", "backup.rebuild"} == {*told}
-    assert (
-        "/home" in told["backup.paths"]["evidence"] and "key remove abc" in told["backup.old_password.disk"]["remedy"]
-    )
+    assert {*told} == {"backup.paths", "backup.clear", "backup.users", "backup.rebuild"}
+    assert "/home" in told["backup.paths"]["evidence"] and "postgres" in told["backup.users"]["evidence"]
 
 
 BACKUP = Mount("/backup", "/dev/sdb1", "ext4", device="8:2")
@@ -140,9 +189,12 @@ def test_a_manifest_without_the_root_in_a_job_builds_no_machine() -> None:
     assert "backup.rebuild" not in {row["id"] for row in plan(Host(), jobs=[{"name": "all", "paths": ["/"]}]).findings}
 
 
-def test_absent_stops_the_timers() -> None:
-    gone = planning.plan_absent(Host(timers=["rigwright-backup-run-home.timer"])).units_gone
-    assert gone == [{"name": "rigwright-backup-run-home.timer", "state": "stopped", "enabled": False}]
+def test_absent_stops_the_timers_and_then_the_runs_that_are_on_their_way() -> None:
+    kinds = ("rigwright-backup-failed@.service", "rigwright-backup-run-home.service", "rigwright-backup-run-home.timer")
+    assert planning.plan_absent(Host(units=kinds)).units_gone == [
+        {"name": "rigwright-backup-run-home.timer", "state": "stopped", "enabled": False},
+        {"name": "rigwright-backup-run-home.service", "state": "stopped"},
+    ]
 
 
 def job(**changes: Any) -> dict[str, Any]:
@@ -168,8 +220,16 @@ def job(**changes: Any) -> dict[str, Any]:
         (job(retention={"dayly": 7}), "a retention with dayly"),
         (job(retention={"within": "a month"}), "a retention within 'a month'"),
         ({"retention": {}}, "a retention that keeps nothing"),
-        (job(pre=[{"command": []}]), "a pre hook without a command"),
-        (job(always=[{"command": ["x"], "timeout_s": -1}]), "a always hook with a time below 0"),
+        (job(pre=[{"command": []}]), "in pre a command that is not a list of words"),
+        (job(always=[{"command": ["x"], "timeout_s": -1}]), "in always a timeout_s that is not a number from 0 on"),
+        (job(retention={"within": "0d"}), "a retention that keeps nothing"),
+        (job(host="a b"), "the host 'a b', which is no name of one"),
+        (job(dumps=[{"name": "a", "command": ["x"], "filename": "../etc/x"}]), "the filename '../etc/x' of a dump"),
+        (job(dumps=[{"name": "a", "command": ["x"], "filename": "/x"}]), "the filename '/x' of a dump"),
+        ({"check_subset_parts": 257}, "backup_check_subset_parts: is 257; set it to 1 to 256"),
+        ({"max_age_h": {"run": True}}, "backup_max_age_h: has an age below an hour"),
+        ({"notify_command": ["-mail", "root"]}, "backup_notify_command: begins with what is no program"),
+        ({"notify_command": [""]}, "backup_notify_command: begins with what is no program"),
         (job(dumps=[{"name": "a", "command": ["x"]}, {"name": "a", "command": ["y"]}]), "dumps with one name"),
         (job(tags=["a,b"]), "a tag with a comma"),
         (job(tags=["job:etc"]), "one that the role sets itself"),
@@ -177,7 +237,7 @@ def job(**changes: Any) -> dict[str, Any]:
         ({"exclude_sets": ["cashes"]}, "backup_exclude_sets: has cashes"),
         ({"user": "root"}, "backup_user: is 'root'"),
         ({"host": "my host"}, "backup_host: is 'my host'"),
-        ({"check_subset_parts": 0}, "backup_check_subset_parts: is 0; set it to 1 or more"),
+        ({"check_subset_parts": 0}, "backup_check_subset_parts: is 0; set it to 1 to 256"),
         ({"textfile_directory": "metrics"}, "backup_textfile_directory: is no absolute path"),
         ({"dataset_paths": ["data"]}, "backup_dataset_paths: has data, no absolute path"),
         ({"max_age_h": {"backup": 3}}, "backup_max_age_h: has backup"),
@@ -191,6 +251,12 @@ def job(**changes: Any) -> dict[str, Any]:
 def test_bad_input_is_refused_with_variable_and_remedy(changes: dict[str, Any], words: str) -> None:
     found = refused(**changes)
     assert any(words in line for line in found), found
+
+
+def test_a_path_that_reads_as_a_pattern_and_is_not_there_is_refused() -> None:
+    (only,) = plan(Host(missing=frozenset(["/home/*"])), **job(paths=["/home/*"])).requirements
+    assert only["problem"] == "has in home the path /home/*, which is not there"
+    assert plan(Host(), **job(paths=["/srv/ws[1]"])).requirements == []
 
 
 def test_jobs_do_not_overlap_where_one_excludes_the_other_or_they_go_elsewhere() -> None:

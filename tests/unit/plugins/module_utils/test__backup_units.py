@@ -49,6 +49,14 @@ def test_passwords_come_as_credentials_and_never_as_words_or_environment() -> No
     assert PASSWORD not in text and "secret-of-rest" not in text and settings(text, "Environment") == []
 
 
+def test_a_file_of_a_password_is_named_as_systemd_reads_it_which_takes_no_quotes() -> None:
+    text = files(repositories=[{"password": "", "password_file": '/root/my "secrets"/100%'}])[
+        "rigwright-backup-run-home.service"
+    ]
+    assert 'disk.password:/root/my "secrets"/100%%' in settings(text, "LoadCredential")
+    assert not any("/etc/rigwright/backup/disk.password" in line for line in settings(text, "LoadCredential"))
+
+
 def test_hooks_and_dumps_are_steps_of_root_and_the_end_comes_whatever_happens() -> None:
     job = {"name": "home", "paths": ["/home"], "pre": [{"command": ["x"]}], "dumps": [{"name": "d", "command": ["y"]}]}
     text = files(jobs=[job])["rigwright-backup-run-home.service"]
@@ -67,10 +75,10 @@ def test_a_backup_yields_to_work_but_never_waits_for_an_idle_machine() -> None:
 
 def test_a_failure_is_told_where_somebody_wants_to_know() -> None:
     assert "OnFailure" not in str(files())
-    found = files(notify_command=["/usr/local/bin/tell", "100 % of $it"])
+    found = files(notify_command=["/usr/local/bin/tell", "100 % of $it", ""])
     assert settings(found["rigwright-backup-run-home.service"], "OnFailure") == ["rigwright-backup-failed@%n.service"]
     assert settings(found["rigwright-backup-failed@.service"], "ExecStart") == [
-        '/usr/local/bin/tell "100 %% of $$it" %i'
+        '/usr/local/bin/tell "100 %% of $$it" "" %i'
     ]
 
 

@@ -83,3 +83,5 @@ def test_sftp_asks_nobody_and_trusts_the_given_keys_alone(folder: Path) -> None:
     ):
         assert part in words
     assert running.parse_sftp("sftp:me@nas:/backup") == ("me@nas", "22")
+    assert running.parse_sftp("sftp://me@[fd00::1]:2222//backup") == ("me@fd00::1", "2222")
+    assert running.parse_sftp("sftp://me:password@nas/backup") == ("", "")
