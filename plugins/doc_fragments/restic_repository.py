@@ -41,7 +41,7 @@ options:
         type: str
         default: latest
       filters:
-        description: What V(latest) is the latest of, such as V(--host=ws1) and V(--tag=job:system\,part:files).
+        description: What V(latest) is the latest of, such as V(--host=ws1) and V(--tag=job:system,part:files).
         type: list
         elements: str
         default: []
