@@ -525,10 +525,14 @@ def test_who_waits_takes_over_from_a_maker_that_is_killed(place, images):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_signal_ends_it_and_takes_away_what_was_half_made(place, images, number):
-    maker = place.start("get", images, fault=processes.at_read(images / "one", lambda: time.sleep(5)))
+def test_signal_ends_it_and_takes_away_what_was_half_made(place, images, number, tmp_path):
+    # It ends when those who read for it have come to an end: they go on once the signal is on its way.
+    go = tmp_path / "go"
+    maker = place.start("get", images, fault=processes.at_read(images / "one", lambda: await_that(go.exists, 600)))
     await_that(lambda: place.rows("making"))
-    assert maker.kill(number).rc == 128 + number
+    os.kill(maker.pid, number)
+    go.touch()
+    assert maker.wait().rc == 128 + number
     assert place.leftovers() == []
     assert place.rows() == []
 
