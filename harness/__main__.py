@@ -24,6 +24,7 @@ SUBCOMMANDS = {
     "serve": Subcommand("harness.served", "put into the depot what roles of a lab download"),
     "demo": Subcommand("harness.demo", "provision a gateway and a workstation, then use them"),
     "bench": Subcommand("harness.bench", "measure a run of the site in which nothing has to change"),
+    "bare-metal": Subcommand("harness.bare_metal", "lose machines of qemu, and build them again from their backups"),
     "test": Subcommand("harness.testing", "run every check"),
 }
 

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness import bench_dataset_cache, bench_smb, demo, engine, lab, sandbox
+from harness import bench_backup, bench_dataset_cache, bench_smb, demo, engine, lab, sandbox
 from harness.clients import Machine
 from harness.lab import ROOT, Lab, Refusal
 from harness.progress import say, step
@@ -65,12 +65,15 @@ def run_site(wanted: Lab) -> Cost:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs", type=int, default=3, help="runs that are counted (default: 3)")
     parser.add_argument("--smb", action="store_true", help="measure the throughput of the role samba instead")
+    parser.add_argument("--backup", action="store_true", help="measure the role backup beside plain restic instead")
     bench_dataset_cache.add_arguments(parser)
 
 
 def main(args: argparse.Namespace) -> int:
     if args.smb:
         return bench_smb.main(args.runs)
+    if args.backup:
+        return bench_backup.main(args.runs)
     if args.dataset_cache:
         return bench_dataset_cache.main(args)
     wanted = lab.read("demo")

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from harness import bare_metal
 from harness.stage import OUTPUT, ROOT, Log, Outcome, Stage, StageFailed, Tally, tally_of_junit
 
 COLLECTION = "rigwright.workstation"
@@ -19,7 +20,7 @@ COLLECTION_PATH = Path("ansible_collections", *COLLECTION.split("."))
 # They begin first, the longest of them before the others, so that in the end no lane waits for one of them.
 SLOW_SCENARIOS = ("nvidia_driver", "frp_client", "cuda", "docker", "cudnn", "ssh", "frp_server", "conda")
 GPU_DEVICE = Path("/dev/nvidiactl")
-SHELL_SCRIPTS = ("script/*", ".ci/run", "requirements/lock", "harness/*.sh")
+SHELL_SCRIPTS = ("script/*", ".ci/run", "requirements/lock", "harness/*.sh", "harness/bare_metal_files/*.sh")
 # What the archive may hold at its top; build_ignore of galaxy.yml leaves the rest out.
 SHIPPED = {
     "CHANGELOG.md",
@@ -56,6 +57,17 @@ def every_stage() -> list[Stage]:
             fast=False,
         ),
         *(
+            Stage(
+                f"bare_metal:{name}",
+                "a machine of qemu is backed up, lost, built again on other disks, and booted to a login",
+                commands(f"{sys.executable} -m harness bare-metal {name}"),
+                fast=False,
+                # Each takes minutes of all processors: one stands for the four.
+                by_default=name == bare_metal.BY_DEFAULT,
+            )
+            for name in bare_metal.DRILLS
+        ),
+        *(
             Stage(f"molecule:{name}", f"the role {name} on real hosts", molecule(name), fast=False)
             for name in scenarios()
         ),
@@ -69,8 +81,12 @@ def every_stage() -> list[Stage]:
     ]
 
 
-def choose(stages: list[Stage], *, fast: bool = False, role: str | None = None, gpu: bool = False) -> list[Stage]:
+def choose(
+    stages: list[Stage], *, fast: bool = False, role: str | None = None, gpu: bool = False, drills: bool = False
+) -> list[Stage]:
     """Return the stages that these options ask for."""
+    if drills:
+        return [stage for stage in stages if stage.name.startswith("bare_metal:")]
     if gpu:
         return [stage for stage in stages if stage.name == "gpu"]
     if role:

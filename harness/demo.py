@@ -30,15 +30,14 @@ TUNNEL_PORT, SMB_PORT, RDP_PORT = 6022, 6445, 6389
 def make_variables(laptop_key: str) -> None:
     """Make the secrets of this demo once, readable by this user alone, and note the laptop's key beside them."""
     STATE.mkdir(parents=True, exist_ok=True)
-    if VARIABLES.exists():
-        variables = json.loads(VARIABLES.read_text())
-    else:
-        VARIABLES.touch(mode=0o600)
-        variables = {
-            "demo_token": secrets.token_hex(32),
-            "demo_secret": secrets.token_hex(16),
-            "demo_password": secrets.token_urlsafe(16),
-        }
+    VARIABLES.touch(mode=0o600)
+    made = {
+        "demo_token": secrets.token_hex(32),
+        "demo_secret": secrets.token_hex(16),
+        "demo_password": secrets.token_urlsafe(16),
+        "demo_backup_password": secrets.token_urlsafe(32),
+    }
+    variables = made | json.loads(VARIABLES.read_text() or "{}")
     VARIABLES.write_text(json.dumps(variables | {"demo_laptop_key": laptop_key.strip()}, indent=1))
 
 
@@ -103,6 +102,18 @@ def put_file(laptop: Machine) -> None:
             raise Refusal(f"The laptop cannot use the workstation's share: {done.stdout.strip()} {done.stderr.strip()}")
 
 
+def restore_file(workstation: Machine) -> None:
+    """Back the workstation up, lose a file of its owner and get it back. Raises Refusal when it fails."""
+    with step("workstation: rigwright-backup run home; a lost file; rigwright-backup restore home"):
+        done = workstation.run(
+            "set -e; cd ~owner; date --iso-8601=ns > thesis; cp thesis /tmp/thesis; rigwright-backup run home; rm thesis"
+            " && rigwright-backup restore home --path ~owner/thesis --target / && cmp thesis /tmp/thesis",
+            seconds=180,
+        )
+        if done.rc != 0:
+            raise Refusal(f"The workstation has not got its file back: {done.stdout.strip()} {done.stderr.strip()}")
+
+
 def count_findings() -> str:
     """`30 pass, 3 skip`: what the report above has host by host."""
     hosts = json.loads(REPORT.read_text())["hosts"].values()
@@ -133,6 +144,7 @@ def up() -> None:
     provision()
     log_in(laptop)
     put_file(laptop)
+    restore_file(workstation)
     say(f"findings, in the report above: {count_findings()}")
     say(f"the demo works: {time.monotonic() - start:.0f} s")
     print(LOOK_AROUND, flush=True)

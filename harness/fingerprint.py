@@ -81,7 +81,7 @@ for root in ROOTS:
                 with open(path, "rb") as file:
                     content = file.read() if info.st_size <= LARGE else sample(file, info.st_size)
                 # The id of config_files' last transaction: another one may have led to the same.
-                if path.startswith("/var/lib/rigwright/") and name == "manifest.json":
+                if path.startswith("/var/lib/rigwright/config_files/") and name == "manifest.json":
                     content = json.dumps(json.loads(content)["paths"]).encode()
                 what = hashlib.sha256(content).hexdigest()
             else:

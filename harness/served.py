@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable
 
-from harness import conda_channel, container_toolkit, cuda_repository, docker_repository, wheels
+from harness import conda_channel, container_toolkit, cuda_repository, docker_repository, restic_releases, wheels
 from harness.lab import ROOT, Refusal
 
 SERVED: dict[str, Callable[[], None]] = {
@@ -16,6 +16,7 @@ SERVED: dict[str, Callable[[], None]] = {
     "container_toolkit": container_toolkit.put,
     "cuda": cuda_repository.put,
     "docker": docker_repository.put,
+    "restic": restic_releases.put,
     # What modules need on a target (the role common).
     "python": lambda: wheels.hand_on_list(ROOT / "roles" / "common" / "files" / "python.txt"),
 }

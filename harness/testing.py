@@ -101,6 +101,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--role", metavar="NAME", choices=checks.scenarios(), help="only this role's scenario and tests: %(choices)s"
     )
     chosen.add_argument("--gpu", action="store_true", help="only the hardware tests, on this machine's NVIDIA GPU")
+    chosen.add_argument(
+        "--bare-metal", action="store_true", help="only the four rebuilds of machines of qemu (docs/bare_metal.md)"
+    )
     parser.add_argument("--list", action="store_true", help="show the stages and run none")
 
 
@@ -109,7 +112,7 @@ def main(args: argparse.Namespace) -> int:
         print(f"error: no NVIDIA GPU here ({checks.GPU_DEVICE} is missing): nothing was tested", file=sys.stderr)
         return 1
     every_stage = checks.every_stage()
-    chosen = checks.choose(every_stage, fast=args.fast, role=args.role, gpu=args.gpu)
+    chosen = checks.choose(every_stage, fast=args.fast, role=args.role, gpu=args.gpu, drills=args.bare_metal)
     if args.list:
         for stage in chosen:
             print(f"{stage.name:24} {stage.proves}")

@@ -24,6 +24,7 @@ from testinfra.host import Host as TestinfraHost
 from harness import depot, engine, fingerprint, lab, playbook
 from harness.clients import Machine
 from tests.contract.role_contract import PROOFS
+from tests.slow import leave_out_slow
 
 LAB = lab.read("molecule")
 # Molecule asks for colours, which would stand between the words that a test looks for.
@@ -198,14 +199,8 @@ def refused(apply: Callable[..., Result], targets: list[Machine]) -> Callable[[M
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The contract takes the role away in the end: it comes after the role's own tests, but for those that say otherwise.
-
-    Slow tests are for `script/test --all`, which sets RIGWRIGHT_SLOW.
-    """
-    for item in items:
-        slow = item.get_closest_marker("slow")
-        if slow and not os.environ.get("RIGWRIGHT_SLOW"):
-            item.add_marker(pytest.mark.skip(reason=f"script/test --all runs it: {slow.args[0]}"))
+    """The contract takes the role away in the end: it comes after the role's own tests, but for those that say otherwise."""
+    leave_out_slow(items)
     items.sort(key=lambda item: 2 if item.get_closest_marker("after_contract") else "shared" in item.path.parts)
     if os.environ.get("MOLECULE_SCENARIO_NAME") in PROOFS:
         of_states = [item for item in items if item.get_closest_marker("of_states")]

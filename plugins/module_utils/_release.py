@@ -16,6 +16,7 @@ What lies below ``/opt/<name>``::
 
 from __future__ import annotations
 
+import bz2
 import hashlib
 import os
 import posixpath
@@ -203,6 +204,31 @@ def unpack(archive: str, directory: str, strip: int) -> dict[str, str]:
     except (tarfile.TarError, EOFError, KeyError, zlib.error) as error:
         raise ReleaseError(f"it is no complete tar archive ({error})") from error
     return digests
+
+
+def is_program(url: str) -> str:
+    """The name of the program that an address leads to by itself, compressed and in no archive; empty for archives."""
+    name = posixpath.basename(url)
+    return name[: -len(".bz2")] if name.endswith(".bz2") and not name.endswith(".tar.bz2") else ""
+
+
+def unpack_program(compressed: str, directory: str, name: str) -> dict[str, str]:
+    """Unpack a single program, as ``restic_0.19.1_linux_amd64.bz2``, into a new directory and return its digest.
+
+    :raises ReleaseError: it is damaged; the directory may then hold a part of it.
+    """
+    os.mkdir(directory)
+    os.chmod(directory, 0o755)  # noqa: S103 - programs for all users
+    place = os.path.join(directory, name)
+    try:
+        with bz2.open(compressed) as content, open(place, "xb") as file:
+            shutil.copyfileobj(content, file, 1 << 20)
+    except (OSError, EOFError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise ReleaseError(f"it is no complete bzip2 file ({error})") from error
+    os.chmod(place, 0o755)  # noqa: S103 - a program for all users
+    return {name: sha256(place)}
 
 
 def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, place: str) -> None:

@@ -12,6 +12,7 @@ short_description: Install programs from a checked release archive
 description:
   - Downloads a tar archive, checks its SHA-256 before it is unpacked, unpacks it under C(/opt/<name>/<version>) and
     points links such as C(/usr/local/bin/x) into that directory. All of it is one module run.
+  - A single program that is compressed with bzip2 and in no archive (C(x_1.0_linux_amd64.bz2)) is taken by the name without C(.bz2).
   - Each step is a rename. An interrupted run leaves what was installed before, and the next run completes it.
   - Previous versions stay, so that going back to one needs no network.
   - Nothing is downloaded when the version is there and its programs are byte for byte what was unpacked.
@@ -160,10 +161,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._release imp
     changed_links,
     check_request,
     find_damage,
+    is_program,
     plan_absent,
     plan_present,
     sha256,
     unpack,
+    unpack_program,
     wanted_links,
 )
 
@@ -289,7 +292,9 @@ class Release:
                 " Compare both with what the publisher states, then set `checksum` or `url`."
             )
         try:
-            files = unpack(archive, tree, self.params["strip_components"])
+            program = is_program(url)
+            strip = self.params["strip_components"]
+            files = unpack_program(archive, tree, program) if program else unpack(archive, tree, strip)
         except ReleaseError as error:
             raise ReleaseError(
                 f"{url} cannot be unpacked: {error}. Set `url` and `checksum` to another archive."

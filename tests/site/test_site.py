@@ -140,6 +140,11 @@ def test_a_file_goes_to_the_share_through_the_gateway_and_back(machine):
     demo.put_file(machine("laptop"))
 
 
+def test_a_lost_file_comes_back_from_the_backup(machine):
+    # Raises where it does not.
+    demo.restore_file(machine("workstation"))
+
+
 def test_the_laptop_gets_a_desktop_of_the_workstation_through_the_gateway(machine):
     workstation, laptop = machine("workstation"), machine("laptop")
     workstation.put({"/home/owner/.xsession": Entry(b"xsetroot -solid steelblue\nexec openbox\n", owner=1000)})

@@ -19,6 +19,8 @@ import yaml
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.testing import patch_module_args
 
+from tests.slow import leave_out_slow
+
 CHECKOUT = Path(__file__).parents[2]
 
 CONFIGURATION = """\
@@ -31,6 +33,10 @@ nocolor = true
 """
 
 CommandOutcome = tuple[int, str, str]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    leave_out_slow(items)
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ DECLARED = {
     "samba": "samba_shares",
     "xrdp": "remote_desktop_backend",
     "firewall": "firewall_allow",
+    "backup": "backup_jobs",
 }
 EVERYWHERE = ("mirrors", "ssh", "frp_server", "frp_client", "docker", "conda", "smoke_test")
 HOSTS = ("one", "two", "tower")
@@ -151,13 +152,13 @@ def test_gpus_are_shared_where_that_is_declared(site, declared):
     assert ("proof of gpu_sharing" in words) is declared
 
 
-@pytest.mark.parametrize("declared", [(), ("storage", "samba"), ("xrdp", "firewall")], ids=" and ".join)
+@pytest.mark.parametrize("declared", [(), ("storage", "samba"), ("xrdp", "firewall", "backup")], ids=" and ".join)
 def test_roles_that_are_declared_run_where_they_are(site, declared):
     words = site("-e", json.dumps({DECLARED[role]: "set" for role in declared}))
     assert {role for role in DECLARED if f"{role} for tower" in words} == set(declared)
     assert {role for role in DECLARED if f"proof of {role}" in words} == set(declared)
-    # Gateways have a firewall too, and nothing else of these.
-    assert {role for role in DECLARED if f"{role} for one" in words} == {"firewall"} & set(declared)
+    # Gateways have a firewall and backups too, and nothing else of these.
+    assert {role for role in DECLARED if f"{role} for one" in words} == {"firewall", "backup"} & set(declared)
 
 
 def test_without_docker_no_gpu_is_given_to_containers(site):

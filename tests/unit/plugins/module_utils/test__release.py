@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import bz2
+import hashlib
 import tarfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +16,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._release imp
     ReleaseError,
     State,
     check_request,
+    is_program,
     plan_absent,
     plan_present,
     select_members,
+    unpack_program,
     wanted_links,
 )
 
@@ -160,3 +165,22 @@ def test_members_by_their_path(members: list[tarfile.TarInfo], strip: int, paths
 def test_an_archive_that_could_write_elsewhere_is_refused(members: list[tarfile.TarInfo], complaint: str) -> None:
     with pytest.raises(ReleaseError, match=complaint):
         select_members(members, strip=1)
+
+
+# A program by itself
+
+
+def test_an_address_of_a_single_program_is_told_from_an_archive() -> None:
+    assert is_program("https://x/v1/restic_0.19.1_linux_amd64.bz2") == "restic_0.19.1_linux_amd64"
+    assert [is_program(f"https://x/a{ending}") for ending in (".tar.bz2", ".tar.gz", "")] == ["", "", ""]
+
+
+def test_a_single_program_is_unpacked_whole_and_executable_or_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.bz2").write_bytes(bz2.compress(b"#!/bin/sh\n"))
+    found = unpack_program(str(tmp_path / "x.bz2"), str(tmp_path / "x"), "x")
+    assert found == {"x": hashlib.sha256(b"#!/bin/sh\n").hexdigest()}
+    assert (tmp_path / "x/x").stat().st_mode & 0o777 == 0o755
+    for content in (b"no bzip2", bz2.compress(b"cut off" * 1000)[:-8]):
+        (tmp_path / "y.bz2").write_bytes(content)
+        with pytest.raises(ReleaseError, match="no complete bzip2"):
+            unpack_program(str(tmp_path / "y.bz2"), str(tmp_path / f"y{len(content)}"), "y")

@@ -1,0 +1,110 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""The drill: files and dumps of the last backup are restored, files into a scratch directory, and compared with what was noted with it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_sample as sampling
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import Config, Job, Place
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_excludes import literal
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_job import limits
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic import DAMAGED, OK, Outcome, judge
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import Done, Restic
+
+Result = dict[str, t.Any]
+
+
+def restore(
+    restic: Restic,
+    config: Config,
+    snapshot: str,
+    target: str,
+    patterns: t.Sequence[str],
+    on_line: t.Callable[[str], None] | None = None,
+    overwrite: bool = True,
+) -> Done:
+    """Restore what fits the patterns below a directory, sparse files as such where restic can."""
+    words = ["restore", snapshot, "--target", target, *limits(config)]
+    words += ["--sparse"] if restic.has("sparse") else []
+    if restic.has("overwrite"):
+        words += ["--json", "--overwrite", "if-changed" if overwrite else "never"]
+    for pattern in patterns:
+        words += ["--include", pattern]
+    return restic.run(*words, on_line=on_line, retry_lock_s=config.retry_lock_s)
+
+
+def drill(config: Config, place: Place, job: Job, restic: Restic, scratch: str) -> Result:
+    """
+    :param scratch: an empty directory of nobody else's; what is in it goes in the end.
+    """
+    drawn = states.read_json(states.list_of(place, "sample", job.name)) if job.paths else {}
+    known = states.read_json(states.list_of(place, "dumps", job.name)) if job.dumps else {}
+    if (job.paths and not drawn.get("files")) or not (drawn or known):
+        words = "there is no list of what to compare with: the job has not been backed up yet"
+        return {"kind": states.NOTHING, "words": words}
+    outcomes, lost = [], [f"{path} is in backup_drill_paths and not in the backup" for path in drawn.get("missing", [])]
+    for part in (drill_files(config, restic, drawn, scratch) if drawn else None, drill_dumps(config, restic, known)):
+        if part:
+            outcomes.append(part[0])
+            lost += part[1]
+    outcome = next((one for one in outcomes if not one.ok), Outcome(OK, ""))
+    result: Result = {
+        "kind": OK,
+        "words": "",
+        "files": len(drawn.get("files", {})),
+        "dumps": len(known),
+        "total": drawn.get("total"),
+        "snapshot": drawn.get("snapshot", ""),
+    }
+    if lost:
+        # restic's own word on why comes first, if it has one that says more.
+        kind = outcome.kind if outcome.kind not in (OK, "failed", "partial") else states.LOST
+        words = f"{len(lost)} differences: {'; '.join(lost[:5])}"
+        return {
+            **result,
+            "kind": kind,
+            "words": f"{outcome.words}; {words}" if kind != states.LOST else words,
+            "lost": lost[:100],
+        }
+    if not outcome.ok:
+        result.update(kind=DAMAGED if outcome.kind == "failed" else outcome.kind, words=outcome.words)
+    elif drawn.get("changed"):
+        result["words"] = f"not compared, since they changed during the backup: {', '.join(drawn['changed'])}"
+    return result
+
+
+def drill_files(config: Config, restic: Restic, drawn: Result, scratch: str) -> tuple[Outcome, list[str]]:
+    """How the restore of the files on the list ended, and what they have lost."""
+    wanted: dict[str, sampling.Described] = drawn["files"]
+    names = sorted({*wanted, *(other for row in wanted.values() for other in row.get("links", []))})
+    root = os.path.join(scratch, "restored")
+    try:
+        done = restore(restic, config, drawn["snapshot"], root, [literal(name) for name in names])
+        return judge(done), sampling.compare(wanted, root)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def drill_dumps(config: Config, restic: Restic, known: t.Mapping[str, Result]) -> tuple[Outcome, list[str]]:
+    """The same of dumps: each is read whole, and has to be what its command told."""
+    outcomes, lost = [], []
+    for name, row in known.items():
+        digest = hashlib.sha256()
+        words = ["dump", *limits(config), row["snapshot"], row["path"]]
+        outcome = judge(restic.run(*words, retry_lock_s=config.retry_lock_s, on_block=digest.update))
+        outcomes.append(outcome)
+        if not outcome.ok:
+            lost.append(f"the dump {name} cannot be read")
+        elif digest.hexdigest() != row["sha256"]:
+            lost.append(f"the dump {name} has another content")
+    return next((one for one in outcomes if not one.ok), Outcome(OK, "")), lost

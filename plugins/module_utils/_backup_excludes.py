@@ -1,0 +1,155 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What a workstation for deep learning need not back up, as patterns of restic with the reason for each.
+
+A pattern without a leading slash fits anywhere. `/proc/*` keeps the directory itself, which a restored system mounts upon.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import typing as t
+
+SETS: dict[str, dict[str, str]] = {
+    "system": {
+        "/proc/*": "of the kernel",
+        "/sys/*": "of the kernel",
+        "/dev/*": "made at boot",
+        "/run/*": "made at boot",
+        "/tmp/*": "does not outlive a boot",  # noqa: S108 - a name
+        "/var/tmp/*": "for the time being",  # noqa: S108 - a name
+        "/mnt/*": "other file systems, by custom",
+        "/media/*": "disks that come and go",
+        "/lost+found": "of fsck",
+        "/swapfile": "memory",
+        "/swap.img": "memory",
+        "/var/cache/*": "made anew by its programs",
+        "/var/lib/apt/lists/*": "fetched anew",
+        "/var/lib/snapd/cache": "fetched anew",
+        "/var/lib/lxcfs": "shows the kernel's files",
+        "/snap": "mounted images, which lie in /var/lib/snapd",
+        "/var/crash": "memory of programs that have crashed",
+        "/var/lib/systemd/coredump": "memory of programs that have crashed",
+    },
+    "caches": {
+        ".cache": "made anew by its programs: pip, uv, Hugging Face, torch, browsers",
+        ".local/share/Trash": "thrown away",
+        ".Trash-*": "thrown away",
+        "__pycache__": "made anew by Python",
+        ".ipynb_checkpoints": "made anew by Jupyter",
+        ".ccache": "made anew by compilers",
+        "thinclient_drives": "drives of the one who is logged in by RDP",
+        ".gvfs": "mounted by a desktop session",
+    },
+    "packages": {
+        "anaconda3/pkgs": "packages of conda, fetched anew",
+        "miniconda3/pkgs": "packages of conda, fetched anew",
+        "miniforge3/pkgs": "packages of conda, fetched anew",
+        "mambaforge/pkgs": "packages of conda, fetched anew",
+        "micromamba/pkgs": "packages of conda, fetched anew",
+        ".conda/pkgs": "packages of conda, fetched anew",
+        ".mamba/pkgs": "packages of conda, fetched anew",
+        ".npm/_cacache": "packages of npm, fetched anew",
+        ".cargo/registry": "packages of Rust, fetched anew",
+        "go/pkg/mod": "packages of Go, fetched anew",
+    },
+    "models": {
+        "huggingface/hub": "models and data sets of Hugging Face, fetched anew (HF_HOME)",
+        "huggingface/datasets": "data sets of Hugging Face, fetched anew (HF_HOME)",
+        "torch/hub/checkpoints": "models of torchvision and torch.hub, fetched anew (TORCH_HOME)",
+        ".ollama/models": "models of ollama, fetched anew",
+        ".keras/models": "models of Keras, fetched anew",
+        ".keras/datasets": "data sets of Keras, fetched anew",
+        "nltk_data": "data of NLTK, fetched anew",
+        ".triton": "kernels of Triton, compiled anew",
+        ".nv/ComputeCache": "kernels of CUDA, compiled anew",
+        "torch_extensions": "extensions of torch, compiled anew",
+        "*.nvcudmp": "memory of GPU programs that have crashed",
+        "nvidia-bug-report.log*": "made by nvidia-bug-report.sh",
+    },
+    "docker": {
+        "/var/lib/docker/overlay2": "layers of images and containers: pull or build them anew",
+        "/var/lib/docker/vfs": "layers of images and containers",
+        "/var/lib/docker/btrfs": "layers of images and containers",
+        "/var/lib/docker/zfs": "layers of images and containers",
+        "/var/lib/docker/fuse-overlayfs": "layers of images and containers",
+        "/var/lib/docker/image": "the list of the layers, worth nothing without them",
+        "/var/lib/docker/containers": "state and logs of containers; what they keep is in volumes",
+        "/var/lib/docker/buildkit": "made anew by builds",
+        "/var/lib/docker/tmp": "for the time being",
+        "/var/lib/containerd": "layers of images and containers",
+        "/var/lib/containers/storage/overlay": "layers of podman",
+        ".local/share/docker/overlay2": "layers of rootless docker",
+        ".local/share/docker/fuse-overlayfs": "layers of rootless docker",
+        ".local/share/docker/containerd": "layers of rootless docker",
+        ".local/share/containers/storage/overlay": "layers of rootless podman",
+    },
+}
+
+
+def patterns(sets: t.Iterable[str]) -> list[str]:
+    """The patterns of some sets."""
+    wanted = {*sets}
+    return [pattern for name in SETS if name in wanted for pattern in SETS[name]]
+
+
+def sparing(patterns: t.Iterable[str], paths: t.Sequence[str]) -> list[str]:
+    """Patterns that leave out no path that a job names: it is wanted, whatever is said in general.
+
+    The pattern stays, for all else that it is for, and behind it stands that it is not for this path.
+    """
+    found = []
+    for pattern in dict.fromkeys(patterns):
+        found.append(pattern)
+        found += [f"!{literal(path)}" for path in paths if excluded(path, [pattern])]
+    return found
+
+
+def literal(path: str) -> str:
+    """A path as a pattern that is for nothing but it."""
+    return "".join(f"\\{letter}" if letter in "\\*?[" else letter for letter in path)
+
+
+def by_sets_alone(place: str, patterns: t.Sequence[str]) -> bool:
+    """Whether nothing but a set leaves out a directory: nobody has named it."""
+    general = {pattern for rows in SETS.values() for pattern in rows}
+    return excluded(place, patterns) and not excluded(place, [one for one in patterns if one not in general])
+
+
+def excluded(path: str, patterns: t.Iterable[str]) -> bool:
+    """Whether patterns of restic's leave out a directory, by its name or that of one above it. Of several the last one counts."""
+    parts = path.strip("/").split("/")
+    aboves = ["/" + "/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
+    found = False
+    for pattern in patterns:
+        plain = pattern[1:] if pattern.startswith("!") else pattern
+        matches = _matches if plain.startswith("/") else _matches_end
+        if any(matches(above, plain) for above in aboves):
+            found = plain == pattern
+    return found
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """By parts, as restic does: * stays within a name, ** spans any number of them."""
+    return _parts_match(path.strip("/").split("/"), pattern.strip("/").split("/"))
+
+
+def _matches_end(path: str, pattern: str) -> bool:
+    names = path.strip("/").split("/")
+    wanted = pattern.strip("/").split("/")
+    return any(_parts_match(names[start:], wanted) for start in range(len(names)))
+
+
+def _parts_match(names: t.Sequence[str], wanted: t.Sequence[str]) -> bool:
+    if not wanted:
+        return not names
+    if wanted[0] == "**":
+        return any(_parts_match(names[start:], wanted[1:]) for start in range(len(names) + 1))
+    # What restic has escaped by a backslash, fnmatch has in brackets.
+    shape = re.sub(r"\\(.)", r"[\1]", wanted[0])
+    return bool(names) and fnmatch.fnmatchcase(names[0], shape) and _parts_match(names[1:], wanted[1:])

@@ -1,0 +1,356 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""The run of a job, as the steps of its unit: hooks before, dumps, files, and what has to happen in the end however it ended.
+
+systemd runs the steps (_backup_units.py). Hooks, dumps and the end run as root, since they stop containers and ask databases; the step
+that reads all files is confined, and has the one right to read them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import subprocess
+import time
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_coverage as coverage
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
+from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest_machine as machines
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_commands import (
+    HOOK_TIMEOUT_S,
+    Dump,
+    run_hook,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import (
+    DUMP,
+    FILES,
+    Config,
+    Job,
+    Place,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_excludes import excluded
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_sample import Sampler
+from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import is_within, read_fstab, read_mounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic import OK, PARTIAL, Outcome, judge, messages
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import PATH, Restic
+from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
+
+Result = dict[str, t.Any]
+
+
+def folder(place: Place, verb: str, subject: str) -> str:
+    """Where the steps of a unit leave things for one another; systemd makes it and takes it away."""
+    return os.path.join(place.run, f"{verb}-{subject}")
+
+
+def leave(place: Place, verb: str, subject: str, name: str, data: t.Any) -> None:
+    states.write(os.path.join(folder(place, verb, subject), name), states.dump(data), 0o640)
+
+
+def left(place: Place, verb: str, subject: str, name: str) -> dict[str, t.Any]:
+    return states.read_json(os.path.join(folder(place, verb, subject), name))
+
+
+class Progress:
+    """Hears restic's own JSON, and tells who watches how far it is, once a second."""
+
+    def __init__(self, tell: t.Callable[[t.Mapping[str, t.Any]], None] | None = None) -> None:
+        self.tell = tell
+        self.last = 0.0
+        self.told = False
+        self.summary: dict[str, t.Any] = {}
+
+    def take(self, line: str) -> None:
+        try:
+            told = json.loads(line)
+        except ValueError:
+            return
+        if told.get("message_type") == "summary":
+            self.summary = told
+        elif self.tell and told.get("message_type") == "status" and time.monotonic() - self.last >= 1:
+            self.last = time.monotonic()
+            self.told = True
+            self.tell(told)
+
+
+def tell_in(path: str) -> t.Callable[[t.Mapping[str, t.Any]], None]:
+    """Tell it in a file, for who has started the unit and waits."""
+    known = (
+        "percent_done",
+        "total_files",
+        "files_done",
+        "total_bytes",
+        "bytes_done",
+        "seconds_remaining",
+    )
+
+    def tell(told: t.Mapping[str, t.Any]) -> None:
+        with contextlib.suppress(OSError):
+            unfinished = f"{path}.part"
+            with open(unfinished, "w", encoding="utf-8") as file:
+                json.dump({key: told[key] for key in known if key in told}, file)
+            os.replace(unfinished, path)
+
+    return tell
+
+
+# Before
+
+
+def keep_manifest(path: str) -> str:
+    """Write what it takes to build the machine again, where it has changed; return what is wrong. The files are worth a backup without."""
+    try:
+        return machines.keep(machines.Machine(_ask, Tree("/")), path)[2]
+    except (machines.Mute, OSError, ValueError, KeyError) as error:
+        return f"no manifest of the machine could be made: {error}"
+
+
+def _ask(command: list[str]) -> tuple[int, str]:
+    try:
+        # There is no module whose run_command could be used.
+        done = subprocess.run(  # pylint: disable=ansible-bad-function
+            command,
+            check=False,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=HOOK_TIMEOUT_S,
+            env={"PATH": PATH, "LC_ALL": "C.UTF-8", "LANGUAGE": "C"},
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return 127, ""
+    return done.returncode, done.stdout
+
+
+def pre(config: Config, job: Job, place: Place) -> int:
+    """The manifest, and the hooks before; the first that fails ends the run."""
+    if config.manifest and job.paths:
+        leave(place, states.RUN, job.name, "manifest.json", {"problem": keep_manifest(config.manifest)})
+    for hook in job.pre:
+        problem = run_hook(hook, job.name, {})
+        if problem:
+            result = {"kind": states.HOOK, "words": f"the hook before the backup: {problem}", "exit_code": 1}
+            leave(place, states.RUN, job.name, "result.json", result)
+            return 1
+    return 0
+
+
+# Dumps
+
+
+def dumps(config: Config, place: Place, job: Job, restic: Restic) -> dict[str, Result]:
+    """Back up what commands tell, each as a snapshot of its own."""
+    told: dict[str, Result] = {}
+    for spec in job.dumps:
+        name = spec["name"]
+        dump, progress = Dump(spec), Progress()
+        path = f"/{spec.get('filename') or name}"
+        words = ["backup", "--json", "--stdin", "--stdin-filename", path]
+        words += ["--host", job.host, "--tag", job.tag, "--tag", f"{DUMP}{name}", *limits(config)]
+        done = restic.run(*words, retry_lock_s=config.retry_lock_s, on_line=progress.take, feed=dump.feed)
+        outcome = judge(done)
+        kind, problem = outcome.kind, outcome.words
+        if dump.problem:
+            restic.run("unlock", timeout_s=HOOK_TIMEOUT_S)  # its own, if it had to be killed
+            kind, problem = states.DUMP, f"the dump {name}: `{spec['command'][0]}` {dump.problem}"
+        elif not outcome.ok:
+            problem = f"the dump {name}: {problem}"
+        told[name] = {"kind": kind, "words": problem, "bytes": dump.bytes}
+        if kind == OK:
+            told[name].update(sha256=dump.sha256, snapshot=progress.summary.get("snapshot_id", ""), path=path)
+    leave(place, states.RUN, job.name, "dumps.json", told)
+    return told
+
+
+def limits(config: Config) -> list[str]:
+    """How much of the line restic may take, in KiB a second."""
+    up = ["--limit-upload", str(config.limit_upload_kib)] if config.limit_upload_kib else []
+    return up + (["--limit-download", str(config.limit_download_kib)] if config.limit_download_kib else [])
+
+
+# Files
+
+
+def problems_of_sources(job: Job, place: Place) -> Result | None:
+    """Why no snapshot may be made: it would lack what older ones have, and then take their place."""
+    gone = coverage.missing(job.paths)
+    if gone:
+        return {"kind": states.SOURCE_MISSING, "words": f"missing: {', '.join(gone)}"}
+    links = coverage.links(job.paths)
+    if links:
+        words = ", ".join(f"{path} is a link to {real}" for path, real in links.items())
+        return {"kind": states.SOURCE_MISSING, "words": f"{words}: name that instead"}
+    off = coverage.not_mounted(job, read_fstab(place.fstab), read_mounts(place.mountinfo))
+    return {"kind": states.NOT_MOUNTED, "words": f"in fstab and not mounted: {', '.join(off)}"} if off else None
+
+
+def arguments(config: Config, job: Job) -> list[str]:
+    """What restic is told to back up."""
+    words = ["backup", "--json", "--host", job.host, *limits(config)]
+    for tag in (job.tag, FILES, *job.tags):
+        words += ["--tag", tag]
+    words += ["--one-file-system"] if job.one_file_system else []
+    words += ["--exclude-caches"] if job.exclude_caches else []
+    for pattern in job.excludes:
+        words += ["--exclude", pattern]
+    return [*words, "--", *job.paths, *manifest_beside(config, job)]
+
+
+def manifest_beside(config: Config, job: Job) -> list[str]:
+    """The manifest, where none of the job's paths has it."""
+    path = config.manifest
+    inside = any(is_within(path, other) for other in job.paths) and not excluded(path, job.excludes)
+    return [path] if path and os.path.exists(path) and not inside else []
+
+
+def unread(err: str, sources: t.Collection[str] = ()) -> tuple[list[str], int]:
+    """What restic could not read, and how much was gone when it came to it: that was deleted meanwhile, and is no loss."""
+    lost = [line for line in err.splitlines() if re.match(r"error|[^{].* does not exist, skipping", line)]
+    gone = 0
+    for told in messages(err):
+        if told.get("message_type") != "error":
+            continue
+        error = told.get("error") or {}
+        item = str(told.get("item") or error.get("Path") or "")
+        words = str(error.get("message") or error.get("Err") or "")
+        vanished = error.get("Err") == errno.ENOENT or "no such file or directory" in words
+        if vanished and item and item not in sources:
+            gone += 1
+        else:
+            lost.append(item or words or "something")
+    return lost, gone
+
+
+def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
+    """Back up the files of a job, and draw those that a drill is to restore."""
+    problem = problems_of_sources(job, place)
+    if problem:
+        return problem
+    progress = Progress(tell_in(os.path.join(folder(place, states.RUN, job.name), "progress.json")))
+    done = restic.run(
+        *arguments(config, job), retry_lock_s=config.retry_lock_s, timeout_s=job.timeout_s, on_line=progress.take
+    )
+    outcome = judge(done)
+    told = progress.summary
+    if outcome.kind == PARTIAL:
+        lost, gone = unread(done.err, job.paths)
+        if lost:
+            outcome = Outcome(PARTIAL, f"{len(lost)} could not be read: {', '.join(lost[:5])}")
+        elif gone:
+            outcome = Outcome(OK, "")
+    result: Result = {"kind": outcome.kind, "words": outcome.words}
+    if not told.get("snapshot_id"):
+        return result
+    result.update(
+        snapshot=told["snapshot_id"],
+        bytes_added=told.get("data_added_packed", told.get("data_added", 0)),
+        bytes=told.get("total_bytes_processed", 0),
+        files=told.get("total_files_processed", 0),
+    )
+    result.update(count_snapshots(restic, job))
+    sample(config, place, job, restic, str(told["snapshot_id"]))
+    if outcome.ok:
+        mounts = read_mounts(place.mountinfo)
+        covered = coverage.hidden(job, mounts)
+        out = coverage.left_out(mounts, config.jobs.values(), config.local_paths())
+        if covered:
+            result.update(
+                kind=states.HIDDEN, words=f"hidden from the unit, and not in the snapshot: {', '.join(covered)}"
+            )
+        elif out:
+            result.update(
+                kind=states.UNCOVERED,
+                words=f"in no job, and excluded by none: {', '.join(mount.target for mount in out)}",
+            )
+    return result
+
+
+def count_snapshots(restic: Restic, job: Job) -> Result:
+    done = restic.run(
+        "snapshots", "--json", "--no-lock", "--host", job.host, "--tag", f"{job.tag},{FILES}", timeout_s=300
+    )
+    try:
+        return {"snapshots": len(json.loads(done.out) or [])}
+    except ValueError:
+        return {}
+
+
+def sample(config: Config, place: Place, job: Job, restic: Restic, snapshot: str) -> None:
+    """List some files of the snapshot with all that they are."""
+    sampler = Sampler(config.drill_files, config.drill_paths)
+    done = restic.run("ls", "--json", "--no-lock", snapshot, on_line=sampler.take)
+    if judge(done).ok:
+        own = [path for path in config.drill_paths if any(is_within(path, above) for above in job.paths)]
+        drawn = {
+            "snapshot": snapshot,
+            "total": sampler.total,
+            "files": sampler.files(),
+            "missing": [path for path in own if path not in sampler.met],
+            "changed": [path for path in own if path in sampler.met and path not in sampler.named],
+        }
+        leave(place, states.RUN, job.name, "sample.json", drawn)
+
+
+def run(config: Config, place: Place, job: Job, restic: Restic) -> Result:
+    """The step that reads files; with what the dumps came to it says how the run ended."""
+    started, clock = time.time(), time.monotonic()
+    result: Result = files(config, place, job, restic) if job.paths else {"kind": OK, "words": ""}
+    failed = [row for row in left(place, states.RUN, job.name, "dumps.json").values() if row["kind"] != OK]
+    if failed and result["kind"] == OK:
+        result.update(kind=failed[0]["kind"], words="; ".join(row["words"] for row in failed))
+    result.update(started=started, duration_s=round(time.monotonic() - clock, 1), exit_code=int(result["kind"] != OK))
+    leave(place, states.RUN, job.name, "result.json", result)
+    return result
+
+
+# The end
+
+
+def ended_by_systemd(environment: t.Mapping[str, str]) -> Result:
+    """What systemd says of a unit that has left no result."""
+    how, status = environment.get("SERVICE_RESULT", ""), environment.get("EXIT_STATUS", "")
+    kind = {"timeout": "timeout", "success": "cancelled"}.get(how, "cancelled" if how == "signal" else "failed")
+    return {"kind": kind, "words": f"the unit was ended: {how or 'unknown'} {status}".strip(), "exit_code": 1}
+
+
+def finish(config: Config, place: Place, verb: str, subject: str, environment: t.Mapping[str, str]) -> Result:
+    """Hooks that follow, the state, and metrics. systemd runs this also when the rest was killed."""
+    result = left(place, verb, subject, "result.json") or ended_by_systemd(environment)
+    if verb == states.RUN and subject in config.jobs:
+        finish_run(config.jobs[subject], place, result)
+    elif verb == states.RUN:
+        words = f"{subject} went out of backup_jobs while it ran: its hooks of the end, such as `always`, were not run"
+        result.update(kind="failed", words=words, exit_code=1)
+    return states.save(config, place, verb, subject, result, time.time())
+
+
+def finish_run(job: Job, place: Place, result: Result) -> None:
+    """The hooks that follow a run, and what a drill needs of it."""
+    told = left(place, states.RUN, job.name, "dumps.json")
+    if told:
+        result["dumps"] = told
+    follows = job.post if result["kind"] == OK else job.post_failure
+    for hook in (*follows, *job.always):
+        problem = run_hook(hook, job.name, result)
+        if problem and result["kind"] == OK:
+            result.update(kind=states.HOOK, words=f"a hook after the backup: {problem}", exit_code=1)
+    manifest = left(place, states.RUN, job.name, "manifest.json")
+    if manifest.get("problem"):
+        result["manifest"] = manifest["problem"]
+    os.makedirs(place.state, exist_ok=True)
+    drawn = left(place, states.RUN, job.name, "sample.json")
+    if drawn:
+        states.write(states.list_of(place, "sample", job.name), states.dump(drawn), 0o600)
+    if job.dumps:
+        path, names = states.list_of(place, "dumps", job.name), [spec["name"] for spec in job.dumps]
+        # Of one that has failed the last good one is still what there is to restore.
+        known = {**states.read_json(path), **{name: row for name, row in told.items() if row["kind"] == OK}}
+        states.write(path, states.dump({name: row for name, row in known.items() if name in names}), 0o600)

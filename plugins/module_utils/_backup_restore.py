@@ -1,0 +1,266 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""Getting files back: first the plan, which snapshot, how much, and what it would meet; then, if that is wanted, the restore."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import re
+import shutil
+import stat
+import time
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_keep as keeping
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import (
+    DUMP,
+    FILES,
+    Config,
+    ConfigError,
+    Job,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_drill import restore
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_excludes import literal
+from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import is_within
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic import judge
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import Restic
+
+LATEST = "latest"
+_SHOWN = 20
+_KINDS = {
+    stat.S_IFDIR: "dir",
+    stat.S_IFREG: "file",
+    stat.S_IFLNK: "symlink",
+    stat.S_IFBLK: "dev",
+    stat.S_IFCHR: "chardev",
+    stat.S_IFIFO: "fifo",
+    stat.S_IFSOCK: "socket",
+}
+
+
+@dataclasses.dataclass
+class Plan:
+    """What a restore would do."""
+
+    snapshot: str
+    time: str
+    host: str
+    target: str
+    paths: list[str]
+    files: int = 0
+    bytes: int = 0
+    unknown: list[str] = dataclasses.field(default_factory=list)
+    conflicts: int = 0
+    conflicting: list[str] = dataclasses.field(default_factory=list)
+    in_the_way: list[str] = dataclasses.field(default_factory=list)
+    short_of: list[str] = dataclasses.field(default_factory=list)
+    above: list[str] = dataclasses.field(default_factory=list)  # directories that are there, and that nobody asked for
+    within: list[str] = dataclasses.field(default_factory=list)  # those that are there, and that were asked for
+
+    def told(self) -> dict[str, t.Any]:
+        """What a person wants to know."""
+        hidden = ("above", "within")
+        return {key: value for key, value in vars(self).items() if key not in hidden}
+
+
+def parse_when(text: str) -> float | None:
+    """The moment that is meant, the end of a day that is given without a time; None when it is no time, such as the id of a snapshot."""
+    for form, length_s in (("%Y-%m-%d", 86399), ("%Y-%m-%d %H:%M", 59), ("%Y-%m-%d %H:%M:%S", 0)):
+        try:
+            return time.mktime(time.strptime(text.replace("T", " "), form)) + length_s
+        except ValueError:
+            continue
+    return None
+
+
+def choose(found: t.Sequence[keeping.Snapshot], when: str) -> keeping.Snapshot:
+    """The last snapshot at or before a moment, or the one with an id.
+
+    :raises ConfigError: there is none.
+    """
+    if not found:
+        raise ConfigError("the job has no snapshot: look at `rigwright-backup snapshots JOB`")
+    if when == LATEST:
+        return found[-1]
+    moment = parse_when(when)
+    if moment is not None:
+        before = [row for row in found if row.time <= moment]
+        if before:
+            return before[-1]
+        first = time.strftime("%Y-%m-%d %H:%M", time.localtime(found[0].time))
+        raise ConfigError(f"no snapshot is as old as {when}: the first is of {first}")
+    named = [row for row in found if re.fullmatch(r"[0-9a-f]{4,64}", when) and row.id.startswith(when)]
+    if len(named) != 1:
+        raise ConfigError(
+            f"{when!r} is neither `latest`, a time such as 2026-11-22 or 2026-11-22 18:00, nor the id of one snapshot of the job"
+        )
+    return named[0]
+
+
+class Lister:
+    """Counts what a restore would bring, and what is in its way, while the list of a snapshot goes by."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.met: set[str] = set()
+        self.needs: dict[str, int] = {}  # bytes by the directory that is there already and takes them
+        self._takes = {plan.target: _nearest(plan.target)}
+
+    def take(self, line: str) -> None:
+        if '"node"' not in line:
+            return
+        node = json.loads(line)
+        path = node.get("path", "")
+        over = next((wanted for wanted in self.plan.paths if is_within(path, wanted)), None)
+        if over is not None:
+            self.met.add(over)
+        elif not any(is_within(wanted, path) for wanted in self.plan.paths):
+            return
+        place = os.path.join(self.plan.target, path.lstrip("/"))
+        found = _look(place)
+        takes = self._takes.get(os.path.dirname(place), self._takes[self.plan.target])
+        if found and _KINDS.get(stat.S_IFMT(found.st_mode)) != node.get("type"):
+            # restic follows a link, and some versions write into what it leads to.
+            self.plan.in_the_way.append(place)
+        elif node.get("type") == "dir":
+            self._takes[place] = place if found and os.path.ismount(place) else takes
+            if found:
+                (self.plan.above if over is None else self.plan.within).append(place)
+        elif over is not None:
+            self.plan.files += 1
+            self.plan.bytes += node.get("size", 0)
+            self.needs[takes] = self.needs.get(takes, 0) + node.get("size", 0)
+            if found:
+                self.needs[takes] -= found.st_blocks * 512
+                self.plan.conflicts += 1
+                if len(self.plan.conflicting) < _SHOWN:
+                    self.plan.conflicting.append(place)
+
+    def short_of(self) -> list[str]:
+        """Where there is less room than is needed. Holes are counted in full, and each name of a file as one of its own."""
+        told = []
+        for place, needed in self.needs.items():
+            free = shutil.disk_usage(place).free
+            if needed > free:
+                told.append(f"{place}: up to {needed} bytes are needed, {free} are free")
+        return told
+
+
+def _look(place: str) -> os.stat_result | None:
+    try:
+        return os.lstat(place)
+    except OSError:
+        return None
+
+
+def _nearest(place: str) -> str:
+    """The directory itself, or the nearest one above it that is there."""
+    while place != "/" and not os.path.isdir(place):
+        place = os.path.dirname(place)
+    return place
+
+
+def make_plan(job: Job, restic: Restic, when: str, paths: t.Sequence[str], target: str) -> Plan:
+    """
+    :raises ConfigError: nothing fits what is asked for.
+    """
+    outcome, found = keeping.snapshots(restic, "--host", job.host, "--tag", f"{job.tag},{FILES}")
+    if not outcome.ok:
+        raise ConfigError(f"{outcome.words}: {outcome.remedy}")
+    chosen = choose(found, when)
+    named = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(chosen.time))
+    plan = Plan(chosen.id, named, chosen.host, target, [os.path.normpath(path) for path in paths] or ["/"])
+    plan.target = os.path.abspath(target)
+    lister = Lister(plan)
+    done = restic.run("ls", "--json", "--no-lock", chosen.id, on_line=lister.take)
+    outcome = judge(done)
+    if not outcome.ok:
+        raise ConfigError(f"{outcome.words}: {outcome.remedy}")
+    plan.unknown = [path for path in plan.paths if path not in lister.met]
+    plan.short_of = lister.short_of()
+    return plan
+
+
+def dump_of(job: Job, restic: Restic, name: str, when: str) -> keeping.Snapshot:
+    """The snapshot of a dump.
+
+    :raises ConfigError: nothing fits what is asked for.
+    """
+    outcome, found = keeping.snapshots(restic, "--host", job.host, "--tag", job.tag)
+    if not outcome.ok:
+        raise ConfigError(f"{outcome.words}: {outcome.remedy}")
+    names = sorted({tag[len(DUMP) :] for row in found for tag in row.tags if tag.startswith(DUMP)})
+    if name not in names:
+        raise ConfigError(f"{job.name} has no snapshot of a dump {name!r}; it has {', '.join(names) or 'none'}")
+    return choose([row for row in found if f"{DUMP}{name}" in row.tags], when)
+
+
+def objection(plan: Plan, overwrite: bool, without_room: bool = False) -> str:
+    """Why it is not done, empty when it is."""
+    if plan.unknown:
+        return f"the snapshot has nothing at {', '.join(plan.unknown)}: look at `rigwright-backup restic REPOSITORY ls {plan.snapshot[:8]}`"
+    if plan.in_the_way:
+        shown = ", ".join(plan.in_the_way[:5])
+        return f"{shown}: there is something of another kind there now, such as a link: restore to another place, or take it away"
+    if plan.conflicts and not overwrite:
+        shown = ", ".join(plan.conflicting[:5])
+        return f"{plan.conflicts} files are there already, such as {shown}: restore to another place, or allow to overwrite them"
+    if plan.short_of and not without_room:
+        return f"there is too little room at {'; '.join(plan.short_of)}: restore to another place, or go on without it"
+    return ""
+
+
+def carry_out(
+    config: Config, plan: Plan, restic: Restic, overwrite: bool, on_line: t.Callable[[str], None] | None = None
+) -> str:
+    """Restore, and return what is wrong with how it went.
+
+    restic makes of a directory that is there what it was, with owner, mode and time, also of those above what it restores. Here it
+    stays as it is, unless it was asked for and may be overwritten.
+    """
+    patterns = [literal(path) for path in plan.paths if path != "/"]
+    with _kept([*plan.above, *([] if overwrite else plan.within)]):
+        outcome = judge(restore(restic, config, plan.snapshot, plan.target, patterns, on_line, overwrite))
+    return "" if outcome.ok else f"{outcome.words}: {outcome.remedy}"
+
+
+@contextlib.contextmanager
+def _kept(places: t.Sequence[str]) -> t.Iterator[None]:
+    """Put directories back to what they are now, however it ends."""
+    before = {place: (os.lstat(place), _attributes(place)) for place in places}
+    try:
+        yield
+    finally:
+        for place in before:
+            with contextlib.suppress(OSError):  # it is somebody else's affair that it is gone
+                _put_back(place, *before[place])
+
+
+def _attributes(place: str | int) -> dict[str, bytes]:
+    try:
+        return {name: os.getxattr(place, name) for name in os.listxattr(place)}
+    except OSError:  # a file system without attributes
+        return {}
+
+
+def _put_back(place: str, before: os.stat_result, attributes: t.Mapping[str, bytes]) -> None:
+    handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        os.fchown(handle, before.st_uid, before.st_gid)
+        os.fchmod(handle, stat.S_IMODE(before.st_mode))
+        there = _attributes(handle)
+        for name in there.keys() - attributes.keys():
+            os.removexattr(handle, name)
+        for name in attributes:
+            if there.get(name) != attributes[name]:
+                os.setxattr(handle, name, attributes[name])
+        os.utime(handle, ns=(before.st_atime_ns, before.st_mtime_ns))
+    finally:
+        os.close(handle)

@@ -1,0 +1,224 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""The manifest of a machine: what it takes to build it again, as one document with a version; compared with an earlier one.
+
+The document is plain JSON. Nothing in it opens anything: passwords in addresses and options are left out, keys are named by their
+fingerprints.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import typing as t
+
+Facts = dict[str, t.Any]
+
+SCHEMA = 1
+# Where a machine keeps it, and a backup has it.
+PATH = "/var/lib/rigwright/manifest.json"
+# A file system that has grown or shrunk by less than this part of its size is as it was: a manifest is not written anew for it.
+USED_STEP = 0.05
+# The texts of locks, and what the volume groups were: too long for a line, so a digest stands for them in the differences.
+_LONG = 200
+_TOLD = 8
+
+
+# What a rebuild reads, by kind: EACH stands for every name, a list for each that is in it, OR_NOTHING for what may be empty.
+EACH, OR_NOTHING = "*", "?"
+_CONTENT = {"type": str, "version": str, "uuid": str, "label": str}
+_ROW = {
+    "number": int,
+    "name": str,
+    "start": int,
+    "size": int,
+    "type": str,
+    "uuid": str,
+    "label": str,
+    "attributes": str,
+    "bootable": bool,
+}
+SHAPE: Facts = {
+    "host": {"name": str, "machine_id": str, "distribution": str, "architecture": str},
+    "boot": {"mode": str, "loader": str, "secure_boot": str},
+    "disks": {
+        EACH: {
+            "by_id": [str],
+            "table": {OR_NOTHING: {"type": str, "id": str, "sector": int, "partitions": [_ROW]}},
+        }
+    },
+    "devices": {
+        EACH: {"kind": str, "path": str, "parents": [str], "size": int, "content": _CONTENT, "mountpoints": [str]}
+    },
+    "volume_groups": {
+        EACH: {
+            "extent_size": int,
+            "devices": [{"path": str}],
+            "volumes": [{"name": str, "size": int, "type": str, "origin": str}],
+        }
+    },
+    "mounts": [{"target": str, "type": str, "root": str, "size": int, "used": int}],
+    "swaps": [{"path": str, "type": str, "size": int}],
+    "kernels": {"installed": {EACH: bool}},
+    "nvidia": {"driver": str},
+    "host_keys": [str],
+}
+
+
+class Invalid(ValueError):
+    """This is no manifest that can be used; the text says why."""
+
+
+def check(manifest: t.Any) -> Facts:
+    """The manifest, if it is one of a version that is understood.
+
+    :raises Invalid: it is none.
+    """
+    if not isinstance(manifest, dict) or "schema" not in manifest:
+        raise Invalid("it is no manifest of a machine: it has no schema")
+    if manifest["schema"] != SCHEMA:
+        raise Invalid(
+            f"it has the schema {manifest['schema']}, and {SCHEMA} is understood: use the collection that made it"
+        )
+    faults = list(_faults(manifest, SHAPE, ""))
+    if not faults:
+        known = manifest["devices"]
+        named = {*manifest["disks"], *(parent for device in known.values() for parent in device["parents"])}
+        faults = [f"devices.{name} is missing" for name in sorted(named - set(known))]
+    if faults:
+        raise Invalid(f"it is cut short or damaged: {', '.join(faults[:_TOLD])}")
+    return manifest
+
+
+def _faults(value: t.Any, shape: t.Any, name: str) -> t.Iterator[str]:
+    """What is not as a shape has it, by its path."""
+    if isinstance(shape, type):
+        # True is an int to Python.
+        if not isinstance(value, shape) or (shape is int and isinstance(value, bool)):
+            yield f"{name} is no {shape.__name__}"
+    elif isinstance(shape, list):
+        if not isinstance(value, list):
+            yield f"{name} is no list"
+            return
+        for number, one in enumerate(value):
+            yield from _faults(one, shape[0], f"{name}[{number}]")
+    elif not isinstance(value, dict):
+        yield f"{name} is no mapping"
+    elif OR_NOTHING in shape:
+        yield from _faults(value, shape[OR_NOTHING], name) if value else ()
+    else:
+        for key in value if EACH in shape else shape:
+            path = f"{name}.{key}" if name else str(key)
+            if key in value:
+                yield from _faults(value[key], shape.get(EACH, shape.get(key)), path)
+            else:
+                yield f"{path} is missing"
+
+
+def settle(new: Facts, old: Facts | None) -> Facts:
+    """The new manifest, with what the old one says where nothing worth a word has changed: how full a file system is, and the time."""
+    if not old:
+        return new
+    known = {mount["target"]: mount for mount in old.get("mounts", [])}
+    for mount in new["mounts"]:
+        before = known.get(mount["target"], {})
+        if before.get("size") == mount["size"] and abs(before["used"] - mount["used"]) < mount["size"] * USED_STEP:
+            mount["used"] = before["used"]
+    return {**new, "made": old["made"]} if not differences(old, new) else new
+
+
+def differences(old: Facts | None, new: Facts) -> list[str]:
+    """What changed, a line each: ``packages.versions.linux-image-amd64: 6.12.1 -> 6.12.2``."""
+    if not old:
+        return ["there was no manifest"]
+    flat_old, flat_new = _flatten(old), _flatten(new)
+    return [
+        f"{name}: {flat_old.get(name, 'absent')} -> {flat_new.get(name, 'absent')}"
+        for name in sorted(flat_old.keys() | flat_new.keys())
+        if name != "made" and flat_old.get(name) != flat_new.get(name)
+    ]
+
+
+def _flatten(value: t.Any, name: str = "") -> dict[str, str]:
+    """Every value by its path. What is in a list goes by what names it, so that one more does not change all that follow."""
+    if isinstance(value, dict) and value:
+        return {
+            path: text for key in value for path, text in _flatten(value[key], f"{name}.{key}" if name else key).items()
+        }
+    if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+        keyed = {_key(one, number): one for number, one in enumerate(value)}
+        return {path: text for key, one in keyed.items() for path, text in _flatten(one, f"{name}[{key}]").items()}
+    if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+        return {f"{name}[{one}]": "present" for one in value}
+    return {name: _short(value)}
+
+
+def _key(one: Facts, number: int) -> str:
+    for field in ("target", "path", "name", "number", "file"):
+        if field in one:
+            return f"{one[field]} {' '.join(one['suites'])}" if "suites" in one else str(one[field])
+    return str(number)
+
+
+def _short(value: t.Any) -> str:
+    text = str(value)
+    if len(text) <= _LONG and "\n" not in text:
+        return text if text else "empty"
+    return f"{len(text.splitlines())} lines, SHA-256 {hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def fingerprint_of_host_key(line: str) -> str:
+    """Type and fingerprint of a public host key, as ssh shows them; empty for a line that is none."""
+    kind, _blank, rest = line.strip().partition(" ")
+    try:
+        body = base64.b64decode(rest.split(" ")[0], validate=True)
+    except binascii.Error:
+        return ""
+    if not body:
+        return ""
+    return f"{kind} SHA256:{base64.b64encode(hashlib.sha256(body).digest()).decode().rstrip('=')}"
+
+
+def images(listed: t.Iterable[Facts]) -> list[Facts]:
+    """Docker's images, from its API: what has to be pulled again, by digest where it came from a registry."""
+    found = [
+        {
+            "name": ", ".join(sorted(image.get("RepoTags") or [])) or image["Id"],
+            "id": image["Id"],
+            "digests": sorted(image.get("RepoDigests") or []),
+            "size": image.get("Size", 0),
+        }
+        for image in listed
+    ]
+    return sorted(found, key=lambda image: str(image["name"]))
+
+
+def volumes(listed: Facts) -> list[Facts]:
+    """Docker's volumes, from its API; the options of a driver may hold a password, and are left out."""
+    found = [
+        {"name": volume["Name"], "driver": volume["Driver"], "mountpoint": volume.get("Mountpoint", "")}
+        for volume in listed.get("Volumes") or []
+    ]
+    return sorted(found, key=lambda volume: str(volume["name"]))
+
+
+def interfaces(listed: t.Iterable[Facts], physical: t.Container[str]) -> list[Facts]:
+    """The network cards with their addresses, from ``ip -j address``; what a server gave for a while is left out."""
+    return [
+        {
+            "name": one["ifname"],
+            "mac": one.get("address", ""),
+            "addresses": sorted(
+                f"{address['local']}/{address['prefixlen']}"
+                for address in one.get("addr_info", [])
+                if not address.get("dynamic") and address.get("scope") == "global"
+            ),
+        }
+        for one in sorted(listed, key=lambda one: str(one["ifname"]))
+        if one["ifname"] in physical
+    ]

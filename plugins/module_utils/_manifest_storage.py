@@ -1,0 +1,224 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What lsblk, sfdisk, LVM, mdadm and the tools of file systems say of a host's storage, as the data of a manifest.
+
+Pure: what the tools print in, data out. Of each thing stands what has to be known to make it again, on a disk of another size too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import typing as t
+
+Facts = dict[str, t.Any]
+
+# Kinds of lsblk that stand on a disk and can be made again. Loop devices are files of another file system.
+_KINDS = {"disk": "disk", "part": "part", "crypt": "crypt", "lvm": "lvm"}
+LUKS, PV, MD_MEMBER, SWAP = "crypto_LUKS", "LVM2_member", "linux_raid_member", "swap"
+# States of a file system, which dumpe2fs has among its features: mkfs knows none of them.
+_STATES_OF_EXT4 = {"needs_recovery", "orphan_present", "shared_blocks", "journal_dev"}
+# What mkfs.xfs is told, by the section of its options. A newer mkfs would choose what an older kernel cannot read.
+XFS_OPTIONS = {
+    "m": ("crc", "finobt", "rmapbt", "reflink", "bigtime", "inobtcount"),
+    "i": ("sparse", "nrext64", "exchange"),
+    "n": ("ftype", "parent"),
+}
+
+
+def parse_lsblk(text: str) -> Facts:
+    """The disks and all that stands on them: ``{name: {kind, parents, size, content, mountpoints, ...}}``, from ``lsblk -J -O -b``.
+
+    A name is that of the kernel, or what the mapper has for it. A device on several others, as one of RAID, is there once.
+    """
+    found: Facts = {}
+
+    def visit(node: Facts, parent: str) -> None:
+        kind = _KINDS.get(node["type"]) or ("md" if re.fullmatch(r"raid\d+|linear|md", node["type"]) else "")
+        # A drive without a medium has no size; zram and a RAM disk are no place for anything.
+        if not kind or not node.get("size") or re.match(r"(zram|ram|fd|sr)\d", node["name"]):
+            return
+        device = found.setdefault(
+            node["name"],
+            {
+                "kind": kind,
+                "path": node["path"],
+                "parents": [],
+                "size": int(node["size"]),
+                "content": {
+                    "type": node.get("fstype") or "",
+                    "version": node.get("fsver") or "",
+                    "uuid": node.get("uuid") or "",
+                    "label": node.get("label") or "",
+                },
+                "mountpoints": sorted(point for point in node.get("mountpoints") or [] if point),
+                **(_disk(node) if kind == "disk" else {}),
+            },
+        )
+        if parent and parent not in device["parents"]:
+            device["parents"].append(parent)
+        for child in node.get("children") or []:
+            visit(child, node["name"])
+
+    for node in json.loads(text)["blockdevices"]:
+        visit(node, "")
+    return found
+
+
+def _disk(node: Facts) -> Facts:
+    return {
+        "model": (node.get("model") or "").strip(),
+        "serial": (node.get("serial") or "").strip(),
+        "wwn": node.get("wwn") or "",
+        "transport": node.get("tran") or "",
+        "rotational": bool(node.get("rota")),
+        "removable": bool(node.get("rm")) or (bool(node.get("hotplug")) and node.get("tran") == "usb"),
+        "read_only": bool(node.get("ro")),
+        "logical_sector": int(node.get("log-sec") or 512),
+        "physical_sector": int(node.get("phy-sec") or 512),
+        "table_type": node.get("pttype") or "",
+    }
+
+
+def parse_links(kind: str, links: t.Mapping[str, str]) -> dict[str, list[str]]:
+    """Names below /dev/disk/by-id or another *kind* by the kernel's name, from what each link points to; those that people know first."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(links, key=lambda name: (name.startswith(("wwn-", "nvme-eui", "nvme-nvme.")), name)):
+        found.setdefault(links[name].rpartition("/")[2], []).append(f"/dev/disk/{kind}/{name}")
+    return found
+
+
+def parse_sfdisk(text: str) -> Facts:
+    """A partition table from ``sfdisk -J``; sizes in sectors, as the table has them."""
+    table = json.loads(text)["partitiontable"]
+    return {
+        "type": table["label"],
+        "id": table.get("id", ""),
+        "sector": int(table.get("sectorsize", 512)),
+        "partitions": [
+            {
+                "number": int(_number(row["node"])),
+                "name": row["node"].rpartition("/")[2],
+                "start": int(row["start"]),
+                "size": int(row["size"]),
+                "type": row["type"],
+                "uuid": row.get("uuid", ""),
+                "label": row.get("name", ""),
+                "attributes": row.get("attrs", ""),
+                "bootable": bool(row.get("bootable")),
+            }
+            for row in table.get("partitions", [])
+        ],
+    }
+
+
+def _number(node: str) -> str:
+    found = re.search(r"\d+$", node)
+    return found.group() if found else "0"
+
+
+def parse_report(text: str, kind: str) -> list[dict[str, str]]:
+    """The rows of an LVM report in JSON; *kind* is ``pv``, ``vg`` or ``lv``."""
+    return [row for report in json.loads(text)["report"] for row in report.get(kind, [])] if text.strip() else []
+
+
+def volume_groups(pvs: str, vgs: str, lvs: str, backups: t.Mapping[str, str]) -> Facts:
+    """The volume groups: extent size, the devices that they are on, their volumes, and the text of ``vgcfgbackup``."""
+    groups: Facts = {}
+    for row in parse_report(vgs, "vg"):
+        groups[row["vg_name"]] = {
+            "uuid": row["vg_uuid"],
+            "extent_size": int(row["vg_extent_size"]),
+            "size": int(row["vg_size"]),
+            "free": int(row["vg_free"]),
+            "devices": [],
+            "volumes": [],
+            "backup": backups.get(row["vg_name"], ""),
+        }
+    # The reports of some versions leave the group's name out of `pv_all`: the group's own text tells then.
+    for row in parse_report(pvs, "pv"):
+        for name, group in groups.items():
+            if row.get("vg_name") == name or row["pv_uuid"] in group["backup"]:
+                group["devices"].append({"path": row["pv_name"], "uuid": row["pv_uuid"], "size": int(row["pv_size"])})
+    for row in parse_report(lvs, "lv"):
+        if row["vg_name"] in groups and not row["lv_name"].startswith("["):
+            groups[row["vg_name"]]["volumes"].append(
+                {
+                    "name": row["lv_name"],
+                    "size": int(row["lv_size"]),
+                    "type": row["segtype"],
+                    "stripes": int(row.get("stripes") or 1),
+                    "origin": row.get("origin", ""),
+                    "pool": row.get("pool_lv", ""),
+                }
+            )
+    for group in groups.values():
+        group["devices"].sort(key=lambda device: device["path"])
+        group["volumes"].sort(key=lambda volume: volume["name"])
+    return groups
+
+
+def parse_mdadm(text: str) -> Facts:
+    """An array, from ``mdadm --detail --export``."""
+    values = dict(line.partition("=")[::2] for line in text.splitlines() if "=" in line)
+    return {
+        "level": values.get("MD_LEVEL", ""),
+        "metadata": values.get("MD_METADATA", ""),
+        "uuid": values.get("MD_UUID", ""),
+        "name": values.get("MD_NAME", ""),
+        "members": sorted(
+            value.rpartition("/")[2] for key, value in values.items() if re.fullmatch(r"MD_DEVICE_.*_DEV", key)
+        ),
+    }
+
+
+def parse_dumpe2fs(text: str) -> Facts:
+    """What mke2fs has to be told to make the file system again, from ``dumpe2fs -h``."""
+    values = {
+        name.strip(): value.strip() for name, _colon, value in (line.partition(":") for line in text.splitlines())
+    }
+    if "Block size" not in values:
+        return {}
+    blocks, inodes = int(values["Block count"]), int(values["Inode count"])
+    block = int(values["Block size"])
+    return {
+        "features": sorted(set(values.get("Filesystem features", "").split()) - _STATES_OF_EXT4),
+        "block_size": block,
+        "inode_size": int(values.get("Inode size", 256)),
+        "bytes_per_inode": 1 << round(math.log2(max(blocks * block / max(inodes, 1), 1024))),
+        "reserved_percent": round(int(values.get("Reserved block count", 0)) * 100 / max(blocks, 1)),
+        "mount_options": values.get("Default mount options", "").replace("(none)", "").split(),
+    }
+
+
+def parse_xfs_info(text: str) -> Facts:
+    """What mkfs.xfs has to be told, from ``xfs_info``. What it does not name was not there when that program was made."""
+    values = dict(re.findall(r"\b(\w[\w-]*)=(\d+)\b", text))
+    if "isize" not in values:
+        return {}
+    known = {name: int(values.get(name, 0)) for names in XFS_OPTIONS.values() for name in names}
+    block = re.search(r"^data\s+=\s*bsize=(\d+)", text, re.MULTILINE)
+    return {"block_size": int(block.group(1)) if block else 4096, "inode_size": int(values["isize"]), "options": known}
+
+
+def parse_btrfs(text: str) -> dict[str, int]:
+    """How many devices each btrfs is on, by its UUID, from ``btrfs filesystem show --raw``."""
+    return {uuid: int(count) for uuid, count in re.findall(r"uuid: (\S+)\s+Total devices (\d+)", text)}
+
+
+def parse_swaps(text: str) -> list[Facts]:
+    """What is swapped to, from /proc/swaps; sizes in bytes, with the page that the header takes."""
+    found = []
+    for line in text.splitlines()[1:]:
+        fields = line.split()
+        if len(fields) == 5 and not fields[0].startswith("/dev/zram"):
+            path = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code.group(1), 8)), fields[0])
+            found.append(
+                {"path": path, "type": fields[1], "size": (int(fields[2]) + 4) * 1024, "priority": int(fields[4])}
+            )
+    return found

@@ -1,0 +1,160 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What is mounted, and what fstab(5) wants mounted."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+
+# What the kernel or a program makes up, what is gone with the next boot, and images that are a file of another file system.
+MADE_UP = frozenset(
+    [
+        "autofs",
+        "binfmt_misc",
+        "bpf",
+        "cgroup",
+        "cgroup2",
+        "configfs",
+        "debugfs",
+        "devpts",
+        "devtmpfs",
+        "efivarfs",
+        "erofs",
+        "fuse.gvfsd-fuse",
+        "fuse.lxcfs",
+        "fuse.portal",
+        "fuse.snapfuse",
+        "fuse.squashfuse",
+        "fuse.xrdp-chansrv",
+        "fusectl",
+        "hugetlbfs",
+        "iso9660",
+        "mqueue",
+        "nfsd",
+        "nsfs",
+        "pipefs",
+        "proc",
+        "pstore",
+        "ramfs",
+        "rootfs",
+        "rpc_pipefs",
+        "securityfs",
+        "selinuxfs",
+        "sockfs",
+        "squashfs",
+        "swap",
+        "sysfs",
+        "tmpfs",
+        "tracefs",
+        "udf",
+    ]
+)
+# What a server holds: who asks for it waits for the server, for ever where that is gone.
+NETWORK = frozenset(
+    [
+        "9p",
+        "afs",
+        "ceph",
+        "cifs",
+        "fuse.glusterfs",
+        "fuse.rclone",
+        "fuse.sshfs",
+        "glusterfs",
+        "lustre",
+        "ncpfs",
+        "nfs",
+        "nfs4",
+        "smb3",
+        "smbfs",
+    ]
+)
+# Its files lie in the directories that it is made of. Only as / it is what a container has for a disk.
+LAYERED = ("overlay", "aufs")
+
+
+@dataclasses.dataclass(frozen=True)
+class Mount:
+    """A line of mountinfo. ``root``: which directory of the file system is mounted, ``subvolume``: of which subvolume of a btrfs;
+    ``directory``: whether the target is one.
+    """
+
+    target: str
+    source: str = ""
+    fstype: str = ""
+    root: str = "/"
+    device: str = ""
+    directory: bool = True
+    subvolume: str = ""
+
+
+def parse_mountinfo(text: str) -> list[Mount]:
+    """The mounts of proc(5) in the order of their targets, of several on one target the last: it hides the others."""
+    found: dict[str, Mount] = {}
+    for line in text.splitlines():
+        left, dash, right = line.partition(" - ")
+        fields, kind = left.split(), right.split()
+        if not dash or len(fields) < 6 or len(kind) < 2:
+            continue
+        target = _plain(fields[4])
+        subvolume = re.search(r"(?:^|,)subvol=([^,]*)", kind[2]) if kind[0] == "btrfs" and len(kind) > 2 else None
+        found[target] = Mount(
+            target,
+            _plain(kind[1]),
+            kind[0],
+            _plain(fields[3]),
+            fields[2],
+            subvolume=_plain(subvolume[1]) if subvolume else "",
+        )
+    return [found[target] for target in sorted(found)]
+
+
+def read_mounts(mountinfo: str = "/proc/self/mountinfo") -> list[Mount]:
+    """The mounts as they are now."""
+    with open(mountinfo, encoding="utf-8", errors="surrogateescape") as file:
+        mounts = parse_mountinfo(file.read())
+    return [dataclasses.replace(one, directory=one.fstype in NETWORK or os.path.isdir(one.target)) for one in mounts]
+
+
+def parse_fstab(text: str) -> list[str]:
+    """Where fstab(5) mounts storage by itself at boot."""
+    found = []
+    for line in text.splitlines():
+        words = line.split("#")[0].split()
+        if len(words) < 4 or not words[1].startswith("/"):
+            continue
+        options = words[3].split(",")
+        if words[2] not in MADE_UP and not {"noauto", "x-systemd.automount"} & set(options) and "bind" not in options:
+            found.append(_plain(words[1]).rstrip("/") or "/")
+    return found
+
+
+def read_fstab(path: str = "/etc/fstab") -> list[str]:
+    """The same of a file; nothing where there is none."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return parse_fstab(file.read())
+    except OSError:
+        return []
+
+
+def holds_data(mount: Mount) -> bool:
+    """Whether a file system is one that can be lost."""
+    if mount.fstype in LAYERED:
+        return mount.target == "/"
+    return mount.fstype not in MADE_UP
+
+
+def is_within(path: str, directory: str) -> bool:
+    """Whether a path is a directory or lies below it."""
+    return directory == "/" or path == directory or path.startswith(f"{directory}/")
+
+
+def _plain(field: str) -> str:
+    """A field without the octal escapes that the kernel puts in for blanks."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found.group(1), 8)), field)

@@ -1,0 +1,190 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""restic as a program: what its versions can do, and what its end means.
+
+Debian 12 has 0.14, Debian 13 has 0.18, and a pinned release may be newer: what differs stands in SINCE and in the rules of `judge`,
+and nowhere else.
+"""
+
+from __future__ import annotations
+
+import calendar
+import json
+import re
+import signal
+import typing as t
+
+# From which version on restic can do something.
+SINCE: dict[str, tuple[int, ...]] = {
+    "sparse": (0, 15),
+    "retry_lock": (0, 16),
+    "exit_codes": (0, 17, 1),
+    "overwrite": (0, 17),
+}
+
+# What the end of a run means. Everything but OK is a failure, and is told with its remedy.
+OK = "ok"
+PARTIAL = "partial"
+MISSING = "missing"
+LOCKED = "locked"
+WRONG_PASSWORD = "wrong_password"  # noqa: S105 - the name of an outcome
+UNREACHABLE = "unreachable"
+DENIED = "denied"
+FULL = "full"
+DAMAGED = "damaged"
+CANCELLED = "cancelled"
+TIMEOUT = "timeout"
+FAILED = "failed"
+
+REMEDIES: dict[str, str] = {
+    PARTIAL: "make these files readable, or exclude them in backup_jobs",
+    MISSING: "see whether the address is right and the disk mounted; where it is to be new, set its `init` in backup_repositories",
+    LOCKED: "see who works on the repository; `rigwright-backup restic REPOSITORY unlock` removes locks whose owner is gone",
+    WRONG_PASSWORD: "set the password in backup_repositories to the one that the repository was made with; it was not replaced",
+    UNREACHABLE: "see whether the server runs and can be reached from here; the next run tries again",
+    DENIED: "see the credentials in backup_repositories; a server that only appends refuses to remove anything, which is its purpose",
+    FULL: "make room where the repository lies: `rigwright-backup prune REPOSITORY` (there, if it only appends), or a larger disk",
+    DAMAGED: "keep a copy of the repository, then follow restic's page on troubleshooting (`restic repair packs`), and back up again",
+    CANCELLED: "run it again, if that was not wanted",
+    TIMEOUT: "look at what it waited for; `timeout_s` in backup_jobs is how long it may take",
+    FAILED: "look at the unit's journal",
+}
+
+# Codes that say it themselves, from SINCE["exit_codes"] on.
+_CODES = {3: PARTIAL, 10: MISSING, 11: LOCKED, 12: WRONG_PASSWORD, 130: CANCELLED}
+
+_MISSING = (
+    r"unable to open config file: ([\w.]+: )?(stat \S.*: no such file or directory|(Lstat[^:]*: )?file does not exist"
+    r"|<config/> does not exist|The specified (key|bucket) does not exist)"
+    r"|<config/>\) returned error, retrying after \S+: .*The specified bucket does not exist"
+)
+
+# Before, and for what has no code: words on stderr, the first that fits. `Is there a repository` alone says nothing: it follows
+# a refused connection as well. So a repository is missing only where a place that answered has said so.
+_WORDS = (
+    (WRONG_PASSWORD, r"wrong password or no key found"),
+    (LOCKED, r"repository is already locked"),
+    (MISSING, _MISSING),
+    (FULL, r"no space left on device|disk quota exceeded|507 Insufficient|\b413 \b"),
+    (
+        DAMAGED,
+        r"repository contains errors|ID does not match|ciphertext verification failed|invalid data returned|hash does not match"
+        r"|unexpected pack id|damaged pack|load\S* returned error.*wrong|does not match hash|decompress|not found in (repository|index)",
+    ),
+    (
+        DENIED,
+        r"401 Unauthorized|403 Forbidden|Access Denied|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|permission denied",
+    ),
+    (
+        UNREACHABLE,
+        r"connection refused|no such host|i/o timeout|network is unreachable|no route to host|connection reset|broken pipe|x509:"
+        r"|server misbehaving|unable to start the sftp session|connection lost|unexpected EOF|50[0-9] \w|retrying after|Client\.Timeout",
+    ),
+)
+
+
+class Outcome(t.NamedTuple):
+    """What a run of restic came to."""
+
+    kind: str
+    words: str
+
+    @property
+    def ok(self) -> bool:
+        return self.kind == OK
+
+    @property
+    def remedy(self) -> str:
+        return REMEDIES.get(self.kind, REMEDIES[FAILED])
+
+
+class Done(t.NamedTuple):
+    """What restic left behind."""
+
+    rc: int
+    out: str
+    err: str
+    timed_out: bool = False
+
+
+def parse_version(text: str) -> tuple[int, ...]:
+    """The version in what `restic version` says; nothing when it says none."""
+    found = re.match(r"restic (\d+(?:\.\d+)*)", text)
+    return tuple(int(part) for part in found[1].split(".")) if found else ()
+
+
+def nanoseconds(text: str) -> int:
+    """A time as restic writes it, such as 2026-11-22T16:54:23.367991635+01:00, since the epoch; -1 for what is none."""
+    found = re.fullmatch(r"(\d+)-(\d+)-(\d+)T(\d+):(\d+):(\d+)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)", text)
+    if not found:
+        return -1
+    year, month, day, hour, minute, second = (int(found[number]) for number in range(1, 7))
+    seconds = calendar.timegm((year, month, day, hour, minute, second))
+    if found[8] != "Z":
+        sign = -1 if found[8][0] == "-" else 1
+        seconds -= sign * (int(found[8][1:3]) * 3600 + int(found[8][4:6]) * 60)
+    return seconds * 10**9 + int((found[7] or "0").ljust(9, "0"))
+
+
+def messages(err: str) -> list[dict[str, t.Any]]:
+    """The lines of JSON on stderr."""
+    found = []
+    for line in err.splitlines():
+        if line.startswith("{"):
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                continue
+    return found
+
+
+def plain(err: str) -> str:
+    """What stderr says to a person."""
+    lines = []
+    for line in err.splitlines():
+        text = line.replace("\x1b[2K", "").strip()
+        if text.startswith("{"):
+            try:
+                told = json.loads(text)
+            except ValueError:
+                told = {}
+            error = told.get("error")
+            text = str(told.get("message") or (error.get("message") if isinstance(error, dict) else "") or text)
+        if text:
+            lines.append(text)
+    return "\n".join(lines)
+
+
+def judge(done: Done) -> Outcome:
+    """Say what the end of a run means. The codes and the words of all versions are told apart by themselves: none has two meanings."""
+    text = plain(done.err)
+    # What happened on the way is told before how it ended.
+    lines = [line for line in text.splitlines() if not line.startswith("Is there a repository")]
+    fatal = [line for line in lines if line.startswith("Fatal:")]
+    words = (fatal or lines or [f"restic ended with {done.rc}"])[-1][:400]
+    if done.rc == 0:
+        # restic 0.18 ends well when a server that only appends has kept what `forget` was to remove.
+        refused = [line for line in lines if line.startswith("unable to remove")]
+        return (
+            Outcome(DENIED, f"{len(refused)} could not be removed: {refused[0][:200]}") if refused else Outcome(OK, "")
+        )
+    if done.timed_out:
+        waited = [line for line in lines if "retrying after" in line]
+        # restic tries again for a quarter of an hour, also what will not do: why, it says each time.
+        kinds = [kind for kind, pattern in _WORDS if waited and re.search(pattern, waited[-1])]
+        return Outcome(kinds[0], waited[-1][:400]) if kinds else Outcome(TIMEOUT, words)
+    # "Does not exist" is as well what follows from a connection that was cut while it was opened.
+    if done.rc in _CODES and (done.rc != 10 or re.search(_MISSING, text)):
+        return Outcome(_CODES[done.rc], words)
+    if done.rc in (-signal.SIGTERM, -signal.SIGINT, -signal.SIGKILL):
+        return Outcome(CANCELLED, f"restic was ended by signal {-done.rc}")
+    for kind, pattern in _WORDS:
+        found = re.search(pattern, text)
+        if found:
+            line = next((line for line in lines if found[0].splitlines()[0] in line), words)
+            return Outcome(kind, line[:400])
+    return Outcome(FAILED, words)

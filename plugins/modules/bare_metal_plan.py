@@ -1,0 +1,248 @@
+#!/usr/bin/python
+
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: bare_metal_plan
+short_description: Plan how a machine is built again on empty disks
+description:
+  - Looks at the live system that it runs on, compares that with the manifest of a machine
+    (M(rigwright.workstation.machine_manifest)), and decides partition tables, file systems with their UUIDs, volume groups, mounts,
+    what is restored, and what is changed afterwards so that the machine starts.
+  - Disks may be of another size. What they have more goes to the largest place for data; on smaller ones such places shrink as far
+    as their files allow.
+  - It writes nothing. What speaks against the rebuild stands in RV(requirements), and there are no steps then.
+version_added: 0.1.0
+author:
+  - The Rigwright engineers (@rigwright)
+extends_documentation_fragment:
+  - rigwright.workstation.attributes
+  - rigwright.workstation.restic_repository
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+    details:
+      - Nothing is ever changed.
+options:
+  manifest:
+    description:
+      - The manifest. Without it, it is taken from O(repository), where a backup has it at C(/var/lib/rigwright/manifest.json).
+    type: dict
+  confirm:
+    description:
+      - The name of the host that is built again, as the manifest has it.
+    type: str
+    required: true
+  disks:
+    description:
+      - For each disk of the manifest, by the name that it has there, the path of the disk to write to. All that is on these disks is
+        lost, and no other disk is written to.
+    type: dict
+    required: true
+  keep:
+    description:
+      - Disks of the manifest that are not made again, because they still are what they were, or are gone for good.
+    type: list
+    elements: str
+    default: []
+  empty:
+    description:
+      - Partitions of the manifest, by their names there, that are made and left empty.
+    type: list
+    elements: str
+    default: []
+  overwrite:
+    description:
+      - Paths of O(disks) that are written to although something is on them.
+    type: list
+    elements: str
+    default: []
+  data:
+    description:
+      - Bytes by mount point, where fewer files come back than the machine had. A smaller disk may be enough then.
+    type: dict
+    default: {}
+  grow:
+    description:
+      - By disk of the manifest, the partition that gets what a larger disk has more.
+    type: dict
+    default: {}
+  passphrase:
+    description:
+      - Whether there is a passphrase for encrypted devices.
+    type: bool
+    default: false
+seealso:
+  - module: rigwright.workstation.machine_manifest
+  - module: rigwright.workstation.bare_metal_restore
+"""
+
+EXAMPLES = r"""
+- name: Plan the rebuild of ws1
+  rigwright.workstation.bare_metal_plan:
+    manifest: "{{ lookup('ansible.builtin.file', 'ws1.json') | from_json }}"
+    confirm: ws1
+    disks:
+      nvme0n1: /dev/disk/by-id/nvme-Samsung_SSD_990_PRO_4TB_S7KGNU0X123456
+  register: rebuild
+
+- name: Refuse what cannot be done
+  rigwright.workstation.require:
+    that: "{{ rebuild.requirements }}"
+"""
+
+RETURN = r"""
+host:
+  description: The name of the machine in the manifest.
+  returned: always
+  type: str
+  sample: ws1
+requirements:
+  description: What speaks against the rebuild, for M(rigwright.workstation.require).
+  returned: always
+  type: list
+  elements: dict
+  sample: []
+summary:
+  description: What the steps do, a line each.
+  returned: always
+  type: list
+  elements: str
+  sample: ["/dev/nvme0n1: a new gpt table, as nvme0n1 had", "/dev/nvme0n1p2: 3725.5 GiB ext4"]
+notes:
+  description: What a person has to do afterwards, or should know.
+  returned: always
+  type: list
+  elements: str
+  sample: []
+snapshots:
+  description: The snapshots that O(snapshots) stands for, by their ids, for M(rigwright.workstation.bare_metal_restore).
+  returned: always
+  type: list
+  elements: dict
+  sample: [{id: 80b7bfd310dbfc25b5cbb70a5942e9af43eec41f83231dc31c5ba4c945e725b6, filters: []}]
+plan:
+  description: The steps, for M(rigwright.workstation.bare_metal_restore).
+  returned: always
+  type: dict
+  contains:
+    identity:
+      description: What tells this rebuild from another. One that was cut short is completed by the same one.
+      type: str
+    phases:
+      description: The steps of the phases V(disks), V(files) and V(system).
+      type: dict
+  sample: {identity: 3b1c, phases: {disks: [], files: [], system: []}}
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_plan as planning
+from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_run as running
+from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest as document
+from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest_boot, _manifest_storage
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_backup import SPEC, Backup, Failed
+from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
+
+Facts = dict[str, t.Any]
+
+ROOT = "/"
+SBIN = ["/usr/sbin", "/sbin"]
+LINKS = ("by-id", "by-path")
+
+
+def look(module: AnsibleModule, tree: Tree) -> planning.Target:
+    """The live system."""
+    _rc, out, _err = module.run_command(["lsblk", "-J", "-O", "-b"], check_rc=True)
+    devices = _manifest_storage.parse_lsblk(out)
+    paths: dict[str, list[str]] = {}
+    for place in LINKS:
+        links = {name: tree.link(f"/dev/disk/{place}/{name}") for name in tree.names(f"/dev/disk/{place}")}
+        for name, found in _manifest_storage.parse_links(place, links).items():
+            paths.setdefault(name, []).extend(found)
+    groups: dict[str, list[str]] = {}
+    if module.get_bin_path("pvs", opt_dirs=SBIN):
+        _rc, out, _err = module.run_command(["pvs", "--reportformat", "json", "-o", "pv_name,vg_name"])
+        for row in _manifest_storage.parse_report(out, "pv"):
+            groups.setdefault(row["vg_name"], []).append(row["pv_name"])
+    return planning.Target(devices, paths, _manifest_boot.boot_mode(tree), groups)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "manifest": {"type": "dict"},
+            "confirm": {"type": "str", "required": True},
+            "disks": {"type": "dict", "required": True},
+            "keep": {"type": "list", "elements": "str", "default": []},
+            "empty": {"type": "list", "elements": "str", "default": []},
+            "overwrite": {"type": "list", "elements": "str", "default": []},
+            "data": {"type": "dict", "default": {}},
+            "grow": {"type": "dict", "default": {}},
+            "passphrase": {"type": "bool", "default": False, "no_log": False},
+            **SPEC,
+        },
+        required_one_of=[("manifest", "repository")],
+        supports_check_mode=True,
+    )
+    params = module.params
+    try:
+        manifest, snapshots = params["manifest"], None
+        if params["repository"]:
+            backup = Backup(params["repository"])
+            snapshots = [backup.resolve(one["id"], one["filters"]) for one in params["snapshots"]]
+            manifest = manifest or backup.manifest(snapshots[0])
+        manifest = document.check(manifest)
+        data = {target: int(size) for target, size in params["data"].items()}
+    except (Failed, ValueError) as error:
+        module.fail_json(msg=f"There is nothing to plan from: {error}. Nothing was changed.")
+    asked = {name: params[name] for name in ("disks", "keep", "empty", "overwrite", "data", "grow")}
+    name = running.identity(manifest, asked)
+    state = running.read_state(name)
+    request = planning.Request(
+        confirm=params["confirm"],
+        disks={disk: str(path) for disk, path in params["disks"].items()},
+        keep=tuple(params["keep"]),
+        empty=tuple(params["empty"]),
+        overwrite=tuple(params["overwrite"]),
+        data=data,
+        grow=params["grow"],
+        passphrase=params["passphrase"],
+        begun=tuple(state["begun"]),
+        snapshots=snapshots,
+    )
+    made = planning.plan(manifest, look(module, Tree(ROOT)), request)
+    missing = [one for one in made.programs() if not module.get_bin_path(one, opt_dirs=SBIN)]
+    if missing:
+        made.refuse(
+            "hosts",
+            f"lack {', '.join(missing)}",
+            "install what has them in the live system; docs/bare_metal.md names it",
+        )
+        made.phases.clear()
+    module.exit_json(
+        changed=False,
+        host=manifest["host"]["name"],
+        requirements=made.refusals,
+        summary=made.summary,
+        notes=made.notes,
+        snapshots=[{"id": one["id"], "filters": []} for one in snapshots or []],
+        plan={
+            "identity": name,
+            "disks": sorted(request.disks.values()),
+            "groups": sorted(manifest["volume_groups"]),
+            "mapped": sorted(one for one, device in manifest["devices"].items() if device["kind"] == "crypt"),
+            "phases": made.phases,
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+#!/usr/bin/python
+
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: machine_manifest
+short_description: Tell what it takes to build a machine again
+description:
+  - Reads disks, partition tables, volume groups, file systems, mounts, how the machine boots, packages with their sources, kernels,
+    driver, docker's images, conda's locks and the network, and keeps them as one JSON document.
+  - The document is what M(rigwright.workstation.bare_metal_plan) plans a rebuild from. It belongs into the backup.
+  - Nothing in it opens anything. Passwords in addresses and options of mounts are left out, keys are named by their fingerprints, and
+    of an encrypted device stands only that it is one.
+  - Written anew only where something has changed; a file system that fills by less than a twentieth has not.
+version_added: 0.1.0
+author:
+  - The Rigwright engineers (@rigwright)
+extends_documentation_fragment:
+  - rigwright.workstation.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+options:
+  path:
+    description:
+      - The file to keep the manifest in, such as V(/var/lib/rigwright/manifest.json); root alone may read it.
+      - Without it the manifest is only returned.
+    type: path
+  root:
+    description:
+      - Read files below this directory. What programs tell is of the running system all the same.
+    type: path
+    default: /
+notes:
+  - Run it as root. Another user cannot see what is on the disks.
+seealso:
+  - module: rigwright.workstation.bare_metal_plan
+"""
+
+EXAMPLES = r"""
+- name: Keep what a rebuild needs
+  rigwright.workstation.machine_manifest:
+    path: /var/lib/rigwright/manifest.json
+
+- name: See what has changed since
+  rigwright.workstation.machine_manifest:
+    path: /var/lib/rigwright/manifest.json
+  check_mode: true
+  register: machine
+"""
+
+RETURN = r"""
+manifest:
+  description: The document; its C(schema) counts the versions of its form.
+  returned: always
+  type: dict
+  sample: {schema: 1, host: {name: ws1}, boot: {mode: uefi}}
+changes:
+  description: What is no longer as the file at O(path) says, a line each.
+  returned: always
+  type: list
+  elements: str
+  sample: ["packages.versions.restic: 0.14.0-1 -> 0.18.0-1"]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest_machine as machines
+from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={"path": {"type": "path"}, "root": {"type": "path", "default": "/"}}, supports_check_mode=True
+    )
+
+    def run(command: list[str]) -> tuple[int, str]:
+        program = module.get_bin_path(command[0], opt_dirs=["/usr/sbin", "/sbin"])
+        if program is None:
+            return 127, ""
+        rc, out, _err = module.run_command(
+            [program, *command[1:]], environ_update={"LC_ALL": "C.UTF-8", "LANGUAGE": "C"}
+        )
+        return rc, out
+
+    try:
+        machine = machines.Machine(run, Tree(module.params["root"]))
+        new, changes, problem = machines.keep(machine, module.params["path"] or "", module.check_mode)
+    except machines.Mute as error:
+        module.fail_json(msg=f"{error}.")
+    if problem:
+        module.warn(f"{problem}.")
+    module.exit_json(
+        changed=bool(changes),
+        manifest=new,
+        changes=changes,
+        diff={"before": "", "after": "".join(f"{line}\n" for line in changes)},
+    )
+
+
+if __name__ == "__main__":
+    main()

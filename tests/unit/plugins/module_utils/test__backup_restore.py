@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Getting files back: the plan, what is refused, and the restore, with the real restic."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_restore as restoring
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import ConfigError
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_keep import Snapshot
+
+from tests.unit.backup_hosts import EACH_RESTIC, Host, fill, same
+
+
+def at(text: str, identity: str) -> Snapshot:
+    return Snapshot(identity, time.mktime(time.strptime(text, "%Y-%m-%d %H:%M")), "ws", (), ())
+
+
+SNAPSHOTS = [at("2026-11-01 02:00", "aa11"), at("2026-11-02 02:00", "aa22"), at("2026-11-03 02:00", "bb33")]
+
+
+@pytest.mark.parametrize(
+    ("when", "identity"),
+    [
+        ("latest", "bb33"),
+        ("2026-11-02", "aa22"),
+        ("2026-11-02 01:59", "aa11"),
+        ("2026-11-02T02:00", "aa22"),
+        ("2030-01-01 00:00:00", "bb33"),
+        ("aa22", "aa22"),
+    ],
+)
+def test_the_snapshot_is_the_last_one_by_then(when: str, identity: str) -> None:
+    assert restoring.choose(SNAPSHOTS, when).id == identity
+
+
+@pytest.mark.parametrize(
+    ("when", "words"), [("2026-10-31", "the first is of 2026-11-01 02:00"), ("yesterday", "neither"), ("aa", "neither")]
+)
+def test_a_time_with_no_snapshot_is_refused(when: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        restoring.choose(SNAPSHOTS, when)
+    with pytest.raises(ConfigError, match="has no snapshot"):
+        restoring.choose([], "latest")
+
+
+@pytest.mark.parametrize("restic", EACH_RESTIC)
+def test_files_come_back_and_never_over_what_is_there_unasked(tmp_path: Path, restic: Callable[[], str]) -> None:
+    host = Host(tmp_path, restic())
+    host.init()
+    fill(host.source)
+    host.do("run")
+    job, opened = host.config.job("home"), host.open()
+
+    plan = restoring.make_plan(
+        job,
+        opened,
+        "latest",
+        [str(host.source / "deep"), str(host.source / "odd\nname [x] *?\\ é")],
+        str(tmp_path / "to"),
+    )
+    assert (plan.files, plan.conflicts, plan.unknown) == (2, 0, [])
+    assert restoring.objection(plan, overwrite=False) == ""
+    assert restoring.carry_out(host.config, plan, opened, overwrite=False) == ""
+    back = Path(f"{tmp_path}/to{host.source}")
+    assert sorted(path.name for path in back.iterdir()) == ["deep", "odd\nname [x] *?\\ é"]
+    assert same(host.source / "deep", back / "deep") == []
+
+    (host.source / "plain").write_text("newer")
+    plan = restoring.make_plan(job, opened, "latest", [str(host.source / "plain")], "/")
+    assert plan.conflicting == [str(host.source / "plain")]
+    assert "1 files are there already" in restoring.objection(plan, overwrite=False)
+    assert restoring.objection(plan, overwrite=True) == ""
+    assert restoring.carry_out(host.config, plan, opened, overwrite=True) == ""
+    assert (host.source / "plain").stat().st_size == 200_000
+
+    plan = restoring.make_plan(job, opened, "latest", ["/no/such"], "/")
+    assert "nothing at /no/such" in restoring.objection(plan, overwrite=True)
+    assert json.dumps(plan.told())
+
+
+@pytest.fixture(params=EACH_RESTIC)
+def backed_up(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
+    """A host with a backup of project/job and other."""
+    host = Host(tmp_path, request.param())
+    host.init()
+    (host.source / "project").mkdir()
+    (host.source / "project/job").write_text("content")
+    (host.source / "other").write_text("other")
+    host.do("run")
+    return host
+
+
+def plan(host: Host, *names: str, target: str = "/") -> restoring.Plan:
+    paths = [str(host.source / name) for name in names]
+    return restoring.make_plan(host.config.job("home"), host.open(), "latest", paths, target)
+
+
+def carry_out(host: Host, planned: restoring.Plan, overwrite: bool = False) -> str:
+    return restoring.carry_out(host.config, planned, host.open(), overwrite)
+
+
+def is_like(path: Path) -> tuple[int, int, int]:
+    found = path.stat()
+    return found.st_mode, found.st_uid, found.st_mtime_ns
+
+
+def test_directories_that_are_there_stay_as_they_are(backed_up: Host) -> None:
+    (backed_up.source / "project/job").unlink()
+    for folder, mode in ((backed_up.source, 0o711), (backed_up.source / "project", 0o750)):
+        folder.chmod(mode)
+        os.chown(folder, 1234, 4321)
+        os.setxattr(folder, "user.comment", b"new")
+        os.utime(folder, (5, 5))
+    before = [is_like(folder) for folder in (backed_up.source, backed_up.source / "project")]
+    planned = plan(backed_up, "project")
+    assert restoring.objection(planned, overwrite=False) == ""
+    assert carry_out(backed_up, planned) == ""
+    assert (backed_up.source / "project/job").read_text() == "content"
+    assert [is_like(folder) for folder in (backed_up.source, backed_up.source / "project")] == before
+    assert os.getxattr(backed_up.source, "user.comment") == b"new"
+
+    assert carry_out(backed_up, plan(backed_up, "project"), overwrite=True) == ""
+    assert is_like(backed_up.source) == before[0], "nobody asked for it"
+    assert (backed_up.source / "project").stat().st_uid == 0, "it was asked for, and may be overwritten"
+
+
+def test_a_link_in_the_place_of_a_directory_is_never_followed(backed_up: Host) -> None:
+    elsewhere = backed_up.root / "elsewhere"
+    elsewhere.mkdir()
+    shutil.rmtree(backed_up.source / "project")
+    (backed_up.source / "project").symlink_to(elsewhere)
+    planned = plan(backed_up, "project/job")
+    assert planned.in_the_way == [str(backed_up.source / "project")]
+    assert "restore to another place" in restoring.objection(planned, overwrite=True)
+
+
+def test_what_is_of_another_kind_now_is_never_replaced(backed_up: Host) -> None:
+    shutil.rmtree(backed_up.source / "project")
+    (backed_up.source / "project").write_text("precious")
+    (backed_up.source / "other").unlink()
+    (backed_up.source / "other").symlink_to("/etc/hostname")
+    for name in ("project", "other"):
+        planned = plan(backed_up, name)
+        assert planned.in_the_way == [str(backed_up.source / name)]
+        assert restoring.objection(planned, overwrite=True)
+
+
+def test_too_little_room_is_told_before(backed_up: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert plan(backed_up, target=str(backed_up.root / "to")).short_of == []
+    monkeypatch.setattr(restoring.shutil, "disk_usage", lambda _place: shutil._ntuple_diskusage(100, 90, 10))
+    planned = plan(backed_up, target=str(backed_up.root / "to"))
+    assert planned.short_of == [f"{backed_up.root}: up to 12 bytes are needed, 10 are free"]
+    assert "too little room" in restoring.objection(planned, overwrite=True)
+    assert restoring.objection(planned, overwrite=False, without_room=True) == ""

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module reads a root directory and asks systemd; what follows from it: test__backup_plan.py."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_address import fingerprint, public
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_known import Asked, Known
+from ansible_collections.rigwright.workstation.plugins.modules import backup_plan
+
+from tests.unit.backup_hosts import request
+
+Run = Callable[..., dict[str, Any]]
+ASKED = ("*-*-* 04:00", "Sun *-*-* 05:00", "*-*-01 06:00", "Sat *-*-* 05:00", "*-*-15 06:00", "someday")
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_module: Run) -> Callable[..., dict[str, Any]]:
+    """Plan on a host whose files lie below a directory, and whose systemd does not know `someday`."""
+    monkeypatch.setattr(backup_plan, "ROOT", str(tmp_path))
+    for path, text in {
+        "var/lib/dpkg/status": "Package: restic\nStatus: install ok installed\nVersion: 0.18.0-1\n",
+        "etc/fstab": "UUID=1 / ext4 defaults 0 1\n",
+        "proc/self/mountinfo": "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n",
+        "var/lib/rigwright_backup/repositories.json": '{"damaged',
+        "etc/systemd/system/rigwright-backup-run-old.timer": "",
+        "etc/systemd/system/rigwright-backup-run-old.service": "",
+        "etc/systemd/system/rigwright-backup-failed@.service": "",
+        "etc/systemd/system/other.timer": "",
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    commands = {f"systemd-analyze calendar -- '{asked}'": (0, "", "") for asked in ASKED}
+    commands["systemd-analyze calendar -- someday"] = (1, "", "Failed to parse calendar specification 'someday'")
+
+    # A service that a run which was cut short has written, and of which nobody has told systemd.
+    show = "systemctl show --property=NeedDaemonReload rigwright-backup-run-old.service"
+    commands[show] = (0, "NeedDaemonReload=no\n\nNeedDaemonReload=yes\n", "")
+    commands["systemd-analyze calendar -- 2020-01-01"] = (
+        0,
+        "Normalized form: 2020-01-01 00:00:00\n    Next elapse: never\n",
+        "",
+    )
+
+    def plan(state: str = "present", **changes: Any) -> dict[str, Any]:
+        return run_module(backup_plan, commands=commands, state=state, request=request(**changes))
+
+    return plan
+
+
+def test_a_host_is_read_and_nothing_changes(host: Callable[..., dict[str, Any]]) -> None:
+    found = host()
+    assert (found["changed"], found["requirements"], found["install"], found["user_due"]) == (False, [], [], True)
+    assert found["repositories_due"] == ["disk"], "a damaged record is none"
+    assert [row["name"] for row in found["units_gone"]] == ["rigwright-backup-run-old.timer"]
+    assert json.dumps(found["files"]) and found["reload_due"] is True
+    assert [row["id"] for row in found["findings"]] == ["backup.paths", "backup.rebuild", "backup.same_disk.disk"]
+
+
+def test_a_value_of_another_kind_is_refused_and_not_asked_about(host: Callable[..., dict[str, Any]]) -> None:
+    for changes in ({"jobs": ["home"]}, {"jobs": [{"name": "home", "paths": 5}]}, {"schedule": ["daily"]}):
+        found = host(**changes)
+        assert [row["problem"].rpartition(" not ")[1] for row in found["requirements"]] == [" not "]
+
+
+def test_users_of_hooks_that_are_not_there_are_told(host: Callable[..., dict[str, Any]]) -> None:
+    hooks = [{"command": ["x"], "user": user} for user in ("nobody", "no-such-user", None)]
+    told = {
+        row["id"]: row["evidence"] for row in host(jobs=[{"name": "home", "paths": ["/"], "pre": hooks}])["findings"]
+    }
+    assert told["backup.users"].startswith("not there now: no-such-user, whom")
+
+
+def test_a_password_in_a_file_is_known_by_its_fingerprint(host: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    entry = {"name": "disk", "url": "/backup/ws", "password_file": "/secret"}
+    for text, due in (("correct horse battery", []), ("another long password", ["disk"])):
+        (tmp_path / "secret").write_text(f"{text}\n")
+        asked = Asked.of(public(entry), "rigwright-backup", fingerprint("disk", "correct horse battery"))
+        record = tmp_path / "var/lib/rigwright_backup/repositories.json"
+        record.write_text(json.dumps({"disk": Known(asked, "1", "k").row()}))
+        assert host(repositories=[{"password": "", "password_file": "/secret"}])["repositories_due"] == due
+
+
+def test_systemd_has_the_word_on_schedules(host: Callable[..., dict[str, Any]]) -> None:
+    (row,) = host(drill_schedule="someday")["requirements"]
+    assert row["variable"] == "backup_drill_schedule"
+    assert row["problem"].startswith("is 'someday', which systemd does not take: Failed to parse")
+    (row,) = host(drill_schedule="2020-01-01")["requirements"]
+    assert row["problem"] == "is '2020-01-01', which systemd does not take: it never comes"
+
+
+def test_absent_needs_no_request(host: Callable[..., dict[str, Any]]) -> None:
+    found = host("absent")
+    assert found["files"] == []
+    assert [row["name"] for row in found["units_gone"]] == [
+        f"rigwright-backup-run-old.{kind}" for kind in ("timer", "service")
+    ]

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module as the role calls it; what it does to a repository: test__backup_open.py."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_known import Known
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_open import Opener
+from ansible_collections.rigwright.workstation.plugins.modules import backup_repository
+
+from tests.unit.backup_hosts import PASSWORD, restic
+
+Run = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(autouse=True)
+def signals() -> Iterator[None]:
+    """What the module hears is its own matter."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def call(tmp_path: Path, run_module: Run) -> Callable[..., dict[str, Any]]:
+    for parent in [tmp_path, *tmp_path.parents]:
+        if str(parent).startswith("/tmp/"):
+            parent.chmod(0o755)
+
+    def ask(
+        check: bool = False,
+        password: str = PASSWORD,
+        names: list[str] | None = None,
+        program: str | None = None,
+        retire: bool = False,
+    ) -> dict[str, Any]:
+        return run_module(
+            backup_repository,
+            check=check,
+            repositories=[{"name": "disk", "url": str(tmp_path / "repository"), "password": password}],
+            names=["disk"] if names is None else names,
+            program=program or restic(),
+            retire=retire,
+            user="nobody",
+            folder=str(tmp_path / "secrets"),
+            record=str(tmp_path / "state/repositories.json"),
+        )
+
+    return ask
+
+
+def test_check_mode_needs_no_restic_and_names_the_record(call: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    found = call(check=True)
+    assert (found["changed"], found["changed_paths"]) == (True, [str(tmp_path / "state/repositories.json")])
+    assert list(tmp_path.iterdir()) == []
+    assert call(check=True, names=[])["changed"] is False
+
+
+def test_a_repository_is_made_remembered_and_then_left_alone(
+    call: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    made = call()
+    assert (made["changed"], made["repositories"]) == (True, {"disk": "made"})
+    record = tmp_path / "state/repositories.json"
+    row = json.loads(record.read_text())["disk"]
+    assert row["id"] and row["key"] and row["asked"]["owner"] == "nobody"
+    assert PASSWORD not in record.read_text() and record.stat().st_mode & 0o777 == 0o600
+    again = call()
+    assert (again["changed"], again["repositories"], again["changed_paths"]) == (False, {"disk": "opened"}, [])
+    assert call(check=True)["changed"] is False and call(check=True, password="another password")["changed"] is True
+
+    refused = call(password="not the password")
+    assert (
+        refused["failed"]
+        and "does not take its password" in refused["msg"]
+        and "not the password" not in refused["msg"]
+    )
+
+
+def test_old_passwords_go_when_that_is_asked_for(call: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    call()
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets/disk.password").write_text(PASSWORD)
+    assert call(password="another password")["repositories"] == {"disk": "password_added"}
+    done = call(password="another password", retire=True)
+    assert (done["repositories"], done["findings"]) == ({"disk": "password_retired"}, [])
+    (tmp_path / "secrets/disk.password").write_text("another password")
+    assert call(password="another password")["changed"] is False
+
+
+def test_a_cut_connection_leaves_no_secret_behind(
+    call: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def cut(opener: Opener, _known: Known) -> None:
+        seen.extend(path.name for path in tmp_path.rglob("disk.password"))
+        signal.raise_signal(signal.SIGHUP)
+
+    assert backup_repository.SCRATCH == "/run", "memory"
+    monkeypatch.setattr(backup_repository, "SCRATCH", str(tmp_path))
+    monkeypatch.setattr(Opener, "open", cut)
+    with pytest.raises(json.JSONDecodeError):
+        call()  # says nothing
+    assert seen == ["disk.password"] and not [*tmp_path.rglob("disk.*")]
+
+
+def test_without_restic_it_says_so(call: Callable[..., dict[str, Any]]) -> None:
+    assert "run the role backup" in call(program="/no/such/restic")["msg"]

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A plan is made from what the live system tells, and from a manifest that is at hand or in the backup."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_plan as planning
+from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_run
+from ansible_collections.rigwright.workstation.plugins.modules import bare_metal_plan
+
+from tests.unit.manifests import simple
+
+Run = Callable[..., dict[str, Any]]
+
+LSBLK = {
+    "blockdevices": [
+        {"name": "vda", "path": "/dev/vda", "type": "disk", "size": 8 << 30, "log-sec": 512, "mountpoints": [None]},
+        {
+            "name": "vdb",
+            "path": "/dev/vdb",
+            "type": "disk",
+            "size": 1 << 30,
+            "fstype": "ext4",
+            "uuid": "b",
+            "mountpoints": ["/"],
+        },
+    ]
+}
+PVS = "pvs --reportformat json -o pv_name,vg_name"
+GROUPS = {"report": [{"pv": [{"pv_name": "/dev/vdb", "vg_name": "vg0"}, {"pv_name": "/dev/vdc", "vg_name": ""}]}]}
+MANIFEST = simple(("ext4 /", 4000, 1000), ("swap", 500, 0))
+
+
+@pytest.fixture
+def plan(run_module: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    links = tmp_path / "root/dev/disk/by-id"
+    links.mkdir(parents=True)
+    (links / "virtio-NEW0").symlink_to("../../vda")
+    monkeypatch.setattr(bare_metal_plan, "ROOT", str(tmp_path / "root"))
+    monkeypatch.setattr(_bare_metal_run, "STATE", str(tmp_path / "state.json"))
+
+    def run(commands: dict[str, tuple[int, str, str]] | None = None, **params: Any) -> dict[str, Any]:
+        told = {"lsblk -J -O -b": (0, json.dumps(LSBLK), ""), PVS: (0, json.dumps(GROUPS), "")}
+        listed = {**told, **(commands or {})}
+        asked = {"confirm": "ws1", "disks": {"sda": "/dev/disk/by-id/virtio-NEW0"}, **params}
+        return run_module(bare_metal_plan, commands=listed, **asked)
+
+    return run
+
+
+def test_a_plan_has_words_for_a_person_and_steps_for_the_next_module(plan: Run) -> None:
+    result = plan(manifest=MANIFEST)
+    assert (result["changed"], result["requirements"], result["host"]) == (False, [], "ws1")
+    assert result["summary"][0] == "/dev/vda: a new gpt table, as sda had"
+    assert set(result["plan"]["phases"]) == {"disks", "files", "system"}
+    assert result["plan"]["disks"] == ["/dev/disk/by-id/virtio-NEW0"]
+
+
+@pytest.fixture
+def backup(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the backup has in the place of the manifest: test__bare_metal_backup.py has the real ones."""
+    found = [json.dumps(MANIFEST)]
+
+    class Backup:
+        def __init__(self, entry: dict[str, Any]) -> None:
+            assert (entry["name"], entry["password"]) == ("backup", "hunter2")
+
+        def resolve(self, snapshot: str, filters: list[str]) -> dict[str, Any]:
+            assert (snapshot, filters) == ("latest", ["--tag=system"])
+            return {"id": "80b7", "host": "ws1", "time": "2026-11-22", "tags": TAGS, "paths": ["/"]}
+
+        def manifest(self, snapshot: dict[str, Any]) -> Any:
+            assert snapshot["id"] == "80b7"
+            return json.loads(found[0])
+
+    monkeypatch.setattr(bare_metal_plan, "Backup", Backup)
+    return found
+
+
+TAGS: list[str] = []
+FROM = {
+    "repository": {"url": "rest:https://backup.example/", "password": "hunter2"},
+    "snapshots": [{"id": "latest", "filters": ["--tag=system"]}],
+}
+
+
+def test_the_manifest_is_taken_from_the_backup(plan: Run, backup: list[str]) -> None:
+    result = plan(**FROM)
+    assert result["requirements"] == [] and "hunter2" not in json.dumps(result["plan"])
+    # What is restored is what was looked at, also when a newer one has come meanwhile.
+    assert result["snapshots"] == [{"id": "80b7", "filters": []}]
+
+
+def test_a_dump_is_not_taken_for_files_with_a_manifest_at_hand_either(
+    plan: Run, backup: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.TAGS", ["part:dump:wiki"])
+    result = plan(**FROM, manifest=MANIFEST)
+    assert "which is the dump wiki" in result["requirements"][0]["problem"] and result["plan"]["phases"] == {}
+
+
+def test_a_group_that_is_on_a_disk_here_is_seen(plan: Run) -> None:
+    manifest = json.loads(json.dumps(MANIFEST))
+    manifest["volume_groups"]["vg0"] = {"extent_size": 4 << 20, "devices": [{"path": "/dev/sda2"}], "volumes": []}
+    assert "/dev/vdb of this machine has one of that name" in plan(manifest=manifest)["requirements"][0]["problem"]
+    assert plan({PVS: (5, "", "no LVM in this kernel")}, manifest=manifest)["requirements"] == []
+
+
+@pytest.mark.parametrize(
+    ("found", "said"), [("{}", "no schema"), ("no json", "Expecting value"), ('{"schema": 1}', "host is missing")]
+)
+def test_a_backup_without_a_manifest_is_told_and_nothing_happens(
+    plan: Run, backup: list[str], found: str, said: str
+) -> None:
+    backup[0] = found
+    result = plan(**FROM)
+    assert result["failed"] and said in result["msg"] and "Nothing was changed" in result["msg"]
+
+
+def test_a_repository_without_a_password_is_refused(plan: Run) -> None:
+    result = plan(repository={"url": "rest:https://backup.example/"})
+    assert result["failed"] and "has no password" in result["msg"] and "Nothing was changed" in result["msg"]
+
+
+def test_a_program_that_the_live_system_lacks_is_told_before_anything_is_emptied(
+    plan: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed: list[str] = []
+
+    def missing(made: planning.Plan) -> list[str]:
+        needed.extend(programs(made))
+        monkeypatch.setattr(
+            AnsibleModule, "get_bin_path", lambda _self, name, **_options: None if name == "mke2fs" else name
+        )
+        return needed
+
+    programs = planning.Plan.programs
+    monkeypatch.setattr(planning.Plan, "programs", missing)
+    result = plan(manifest=MANIFEST)
+    assert {"sfdisk", "wipefs", "mke2fs", "mkswap", "mount", "chroot"} <= set(needed)
+    (only,) = result["requirements"]
+    assert (only["variable"], only["problem"]) == ("bare_metal_hosts", "lack mke2fs") and result["plan"]["phases"] == {}
+
+
+def test_what_speaks_against_it_leaves_no_steps(plan: Run) -> None:
+    result = plan(manifest=MANIFEST, confirm="another")
+    assert [one["variable"] for one in result["requirements"]] == ["bare_metal_confirm"]
+    assert result["plan"]["phases"] == {}
+
+
+def test_one_of_manifest_and_repository_has_to_be_named(plan: Run) -> None:
+    assert "one of the following is required" in plan()["msg"]

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Phases follow each other, one that is done is not done again, and one that was cut short is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_run
+from ansible_collections.rigwright.workstation.plugins.modules import bare_metal_restore
+
+Run = Callable[..., dict[str, Any]]
+DONE = (0, "", "")
+
+
+def step(*command: str) -> dict[str, Any]:
+    return {"do": "run", "command": list(command), "writes": ["/dev/vda"]}
+
+
+PLAN: dict[str, Any] = {
+    "identity": "one",
+    "disks": ["/dev/vda"],
+    "groups": ["vg0"],
+    "mapped": [],
+    "phases": {
+        "disks": [step("wipefs", "/dev/vda"), step("mkswap", "/dev/vda1")],
+        "files": [step("files")],
+        "system": [step("sync")],
+    },
+}
+
+
+@pytest.fixture
+def restore(run_module: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    path = str(tmp_path / "state.json")
+    monkeypatch.setattr(_bare_metal_run.read_state, "__defaults__", (path,))
+    monkeypatch.setattr(_bare_metal_run.write_state, "__defaults__", (path,))
+    monkeypatch.setattr(_bare_metal_run, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(os.path, "ismount", lambda _path: False)
+
+    def run(phase: str, *commands: str, check: bool = False, failing: str = "", **more: Any) -> dict[str, Any]:
+        listed = {line: (1, "", "it broke") if line == failing else DONE for line in (*commands, failing) if line}
+        return run_module(bare_metal_restore, check=check, commands=listed, plan=PLAN, phase=phase, **more)
+
+    return run
+
+
+DISKS = ("wipefs /dev/vda", "mkswap /dev/vda1")
+
+
+def test_each_phase_is_carried_out_once(restore: Run) -> None:
+    assert [one["command"][0] for one in restore("disks", *DISKS)["steps"]] == ["wipefs", "mkswap"]
+    assert restore("disks")["changed"] is False
+    assert restore("files", "files")["changed"] and restore("system", "sync")["changed"]
+    assert not any(restore(phase)["changed"] for phase in ("disks", "files", "system"))
+
+
+def test_check_mode_tells_the_steps_of_all_phases_and_runs_none(restore: Run, tmp_path: Path) -> None:
+    assert all(restore(phase, check=True)["changed"] for phase in ("disks", "files", "system"))
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_phase_does_not_come_before_the_one_that_it_needs(restore: Run) -> None:
+    result = restore("files")
+    assert result["failed"] and "The phase disks comes before files" in result["msg"]
+
+
+def test_a_second_run_does_not_work_beside_one_that_a_cut_connection_has_left(restore: Run, tmp_path: Path) -> None:
+    with _bare_metal_run.alone():
+        result = restore("disks")
+        assert result["failed"] and "wait until it has ended" in result["msg"]
+        assert restore("disks", check=True)["changed"]
+    assert sorted(os.listdir(tmp_path)) == ["lock"]
+    assert restore("disks", *DISKS)["changed"]
+
+
+def test_what_is_lost_is_named_when_that_is_accepted(restore: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Backup:
+        def __init__(self, entry: dict[str, Any]) -> None:
+            assert entry["url"] == "/mnt"
+
+        def restore(self, *words: Any) -> list[str]:
+            if not words[-1]:
+                raise bare_metal_restore.Failed("no longer has all of these: /home/thesis")
+            return ["/home/thesis"]
+
+    monkeypatch.setattr(bare_metal_restore, "Backup", Backup)
+    monkeypatch.setitem(PLAN["phases"], "files", [{"do": "restore", "target": "/target", "exclude": []}])
+    restore("disks", *DISKS)
+    result = restore("files", repository={"url": "/mnt"})
+    assert result["failed"] and "no longer has all of these: /home/thesis. Remove the cause" in result["msg"]
+    result = restore("files", repository={"url": "/mnt"}, accept_losses=True)
+    assert result["lost"] == ["/home/thesis"] and "/home/thesis" in result["warnings"][0]
+
+
+def test_a_phase_that_was_cut_short_is_done_anew_after_what_it_had_left_open(restore: Run) -> None:
+    result = restore("disks", "wipefs /dev/vda", failing="mkswap /dev/vda1")
+    assert result["failed"] and "it broke" in result["msg"] and "goes on with the phase disks" in result["msg"]
+    left_open = ("umount /run/rigwright_bare_metal/btrfs", "vgchange --activate n vg0", "udevadm settle")
+    assert restore("disks", *DISKS, *left_open)["changed"]
+    assert restore("files", "files")["changed"]
