@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from harness import images, qemu
@@ -118,9 +117,8 @@ def recipe(release: str, packages: Sequence[str], hook: str) -> list[str]:
 def digest(*texts: str) -> str:
     """What tells one recipe from another; the archive of another week has other packages."""
     scripts = [(FILES / name).read_text() for name in ("setup.sh", "prepare.sh", "system.sh")]
-    week = datetime.now(UTC).strftime("%G-W%V")
     return hashlib.sha256(
-        "\n".join([*texts, *scripts, KEY.with_suffix(".pub").read_text(), week]).encode()
+        "\n".join([*texts, *scripts, KEY.with_suffix(".pub").read_text(), images.week()]).encode()
     ).hexdigest()[:12]
 
 

@@ -7,6 +7,7 @@ makes a new one. So does a new week: an image holds package lists, and an archiv
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import platform
@@ -132,11 +133,16 @@ def recipe(name: str) -> list[str]:
     ]
 
 
+@functools.cache
+def week() -> str:
+    """The week, of which a program has one: what it begins in one week asks for no image of the next."""
+    return datetime.now(UTC).strftime("%G-W%V")
+
+
 def reference(name: str) -> str:
     """`rigwright/<name>:<hash of the recipe and of this week>`."""
     text = " ".join(recipe(name)).replace(str(SETUP), SETUP.read_text())
-    week = datetime.now(UTC).strftime("%G-W%V")
-    return f"rigwright/{name}:{hashlib.sha256(f'{text} {week}'.encode()).hexdigest()[:12]}"
+    return f"rigwright/{name}:{hashlib.sha256(f'{text} {week()}'.encode()).hexdigest()[:12]}"
 
 
 def ensure(client: docker.DockerClient, name: str) -> Image:

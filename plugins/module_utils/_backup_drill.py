@@ -37,7 +37,7 @@ def restore(
     words = ["restore", snapshot, "--target", target, *limits(config)]
     words += ["--sparse"] if restic.has("sparse") else []
     if restic.has("overwrite"):
-        words += ["--json", "--overwrite", "if-changed" if overwrite else "never"]
+        words += ["--json", "--overwrite", "always" if overwrite else "never"]
     for pattern in patterns:
         words += ["--include", pattern]
     return restic.run(*words, on_line=on_line, retry_lock_s=config.retry_lock_s)

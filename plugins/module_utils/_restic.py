@@ -42,7 +42,7 @@ FAILED = "failed"
 
 REMEDIES: dict[str, str] = {
     PARTIAL: "make these files readable, or exclude them in backup_jobs",
-    MISSING: "see whether the address is right and the disk mounted; where it is to be new, set its `init` in backup_repositories",
+    MISSING: "see whether the address is right and the disk mounted; the role makes a new one, but where `init` is false",
     LOCKED: "see who works on the repository; `rigwright-backup restic REPOSITORY unlock` removes locks whose owner is gone",
     WRONG_PASSWORD: "set the password in backup_repositories to the one that the repository was made with; it was not replaced",
     UNREACHABLE: "see whether the server runs and can be reached from here; the next run tries again",

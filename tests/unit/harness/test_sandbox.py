@@ -86,8 +86,12 @@ def test_an_image_is_made_anew_in_another_week(monkeypatch):
     names = []
     for day in (datetime(2026, 11, 16), datetime(2026, 11, 22), datetime(2026, 11, 23)):  # Monday, Sunday, Monday
         monkeypatch.setattr(images, "datetime", SimpleNamespace(now=lambda _zone, day=day: day))
+        images.week.cache_clear()
         names.append(images.reference("debian12"))
     assert names[0] == names[1] != names[2]
+    monkeypatch.setattr(images, "datetime", SimpleNamespace(now=lambda _zone: datetime(2026, 11, 30)))
+    assert images.reference("debian12") == names[2], "a program that runs into the next week keeps its image"
+    images.week.cache_clear()
 
 
 # ---- Labs ----------------------------------------------------------------------------------------------------------------
