@@ -30,6 +30,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run 
 
 from harness import restic_releases
 from harness.lab import Refusal
+from tests.unit.restic_keys import weaken
 
 CHECKOUT = Path(__file__).parents[2]
 PASSWORD = "correct horse battery"
@@ -59,7 +60,7 @@ EACH_RESTIC = [
 
 @functools.cache
 def empty_repository(program: str) -> Path:
-    """A repository as `init` makes it, once in this process: that takes longer than most of what is done with it."""
+    """A repository as `init` makes it, once in this process, but for its key: to open it takes no time."""
     folder = Path(tempfile.mkdtemp(prefix="rigwright-restic-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     environment = {**os.environ, "RESTIC_PASSWORD": PASSWORD}
@@ -69,6 +70,7 @@ def empty_repository(program: str) -> Path:
         check=True,
         capture_output=True,
     )
+    weaken(folder / "repository", PASSWORD)
     return folder / "repository"
 
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -40,8 +41,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def run_module(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
-    """Return run(module, check=False, commands=None, **params), which gives the result of the module's main().
+def run_module(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Iterator[Callable[..., dict[str, Any]]]:
+    """Have run(module, check=False, commands=None, **params), which gives the result of the module's main().
 
     *commands* maps command lines to (rc, out, err), as a terminal would show them: a module may run these and no others.
     Without it, commands really run.
@@ -69,7 +72,11 @@ def run_module(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str
         result: dict[str, Any] = json.loads(capfd.readouterr().out)
         return {**result, "warnings": warnings}
 
-    return run
+    # What a module does with signals ends with it, as it does where a module is a process.
+    before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
+    yield run
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @dataclass

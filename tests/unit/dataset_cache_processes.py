@@ -77,6 +77,10 @@ class Running:
                 os.setgroups([user[1]])
                 os.setgid(user[1])
                 os.setuid(user[0])
+            for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+                signal.signal(
+                    number, signal.SIG_DFL
+                )  # a job in the background of a shell has them otherwise, and so have its tests
             if fault:
                 fault()
             status = program.main(arguments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,6 @@ from ansible_collections.rigwright.workstation.plugins.modules import backup_rep
 from tests.unit.backup_hosts import PASSWORD, restic
 
 Run = Callable[..., dict[str, Any]]
-
-
-@pytest.fixture(autouse=True)
-def signals() -> Iterator[None]:
-    """What the module hears is its own matter."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGTERM)}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
 
 
 @pytest.fixture

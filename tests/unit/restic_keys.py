@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A repository of tests opens without restic's half a second of scrypt, which guards a password that everybody can read here.
+
+How a key is made: restic's doc/design.rst, "Keys, Encryption and MAC". The repository itself stays as restic has made it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.poly1305 import Poly1305
+
+LEAST = {"N": 2, "r": 1, "p": 1}  # the least that scrypt allows
+NONCE = TAG = 16  # bytes
+
+
+def weaken(repository: Path, password: str) -> None:
+    """Have the one key of a repository be derived from its password by the least work."""
+    (path,) = (repository / "keys").iterdir()
+    key = json.loads(path.read_text())
+    master = _open(_derive(key, password), base64.b64decode(key["data"]))
+    key.update(LEAST)
+    key["data"] = base64.b64encode(_seal(_derive(key, password), master)).decode()
+    text = json.dumps(key).encode()
+    (path.parent / hashlib.sha256(text).hexdigest()).write_bytes(text)
+    path.unlink()
+
+
+def _derive(key: dict[str, Any], password: str) -> bytes:
+    """32 bytes to encrypt with, 16 and 16 for the MAC."""
+    costs = {"n": key["N"], "r": key["r"], "p": key["p"], "maxmem": 1 << 30}
+    return hashlib.scrypt(password.encode(), salt=base64.b64decode(key["salt"]), dklen=64, **costs)
+
+
+def _cipher(derived: bytes, nonce: bytes, text: bytes) -> bytes:
+    return Cipher(algorithms.AES(derived[:32]), modes.CTR(nonce)).encryptor().update(text)
+
+
+def _tag(derived: bytes, nonce: bytes, text: bytes) -> bytes:
+    """Poly1305-AES: the nonce encrypted by the one part of the key, and the other part."""
+    masked = Cipher(algorithms.AES(derived[32:48]), modes.ECB()).encryptor().update(nonce)  # noqa: S305 - one block
+    return Poly1305.generate_tag(derived[48:] + masked, text)
+
+
+def _seal(derived: bytes, text: bytes) -> bytes:
+    nonce = os.urandom(NONCE)
+    hidden = _cipher(derived, nonce, text)
+    return nonce + hidden + _tag(derived, nonce, hidden)
+
+
+def _open(derived: bytes, sealed: bytes) -> bytes:
+    nonce, hidden, tag = sealed[:NONCE], sealed[NONCE:-TAG], sealed[-TAG:]
+    assert tag == _tag(derived, nonce, hidden), "this is not how restic makes a key"
+    return _cipher(derived, nonce, hidden)
