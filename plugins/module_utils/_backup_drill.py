@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -43,9 +44,34 @@ def restore(
     return restic.run(*words, on_line=on_line, retry_lock_s=config.retry_lock_s)
 
 
-def drill(config: Config, place: Place, job: Job, restic: Restic, scratch: str) -> Result:
+def scratch_of(place: Place, job: str) -> str:
+    """Where a drill restores to. Not below /run: that is memory, and keeps no attributes of users."""
+    return os.path.join(place.cache, f"drill-{job}")
+
+
+def clear(place: Place, job: str) -> None:
+    """Take away what a drill has restored: it may be everybody's secrets.
+
+    :raises OSError: it does not go.
     """
-    :param scratch: an empty directory of nobody else's; what is in it goes in the end.
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(scratch_of(place, job))
+
+
+def drill(config: Config, place: Place, job: Job, restic: Restic) -> Result:
+    # What a drill that was killed has left would be compared instead of what the repository has: restic keeps files that are right.
+    clear(place, job.name)
+    scratch = scratch_of(place, job.name)
+    os.makedirs(scratch, mode=0o700)
+    try:
+        return compare(config, place, job, restic, scratch)
+    finally:
+        clear(place, job.name)
+
+
+def compare(config: Config, place: Place, job: Job, restic: Restic, scratch: str) -> Result:
+    """
+    :param scratch: an empty directory of nobody else's.
     """
     drawn = states.read_json(states.list_of(place, "sample", job.name)) if job.paths else {}
     known = states.read_json(states.list_of(place, "dumps", job.name)) if job.dumps else {}
@@ -87,12 +113,8 @@ def drill_files(config: Config, restic: Restic, drawn: Result, scratch: str) -> 
     """How the restore of the files on the list ended, and what they have lost."""
     wanted: dict[str, sampling.Described] = drawn["files"]
     names = sorted({*wanted, *(other for row in wanted.values() for other in row.get("links", []))})
-    root = os.path.join(scratch, "restored")
-    try:
-        done = restore(restic, config, drawn["snapshot"], root, [literal(name) for name in names])
-        return judge(done), sampling.compare(wanted, root)
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
+    done = restore(restic, config, drawn["snapshot"], scratch, [literal(name) for name in names])
+    return judge(done), sampling.compare(wanted, scratch)
 
 
 def drill_dumps(config: Config, restic: Restic, known: t.Mapping[str, Result]) -> tuple[Outcome, list[str]]:

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import typing as t
 
@@ -18,8 +19,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._restic impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import Done, Restic
 
 Result = dict[str, t.Any]
-KEEP = ("last", "hourly", "daily", "weekly", "monthly", "yearly", "within")
+_BY_CALENDAR = ("hourly", "daily", "weekly", "monthly", "yearly")
+KEEP = ("last", *_BY_CALENDAR, "within")
 _LIST_S = 600
+# The lengths of years and months differ: the shortest of them, so that a gap is seen too early rather than too late.
+_DAYS = {"y": 365, "m": 28, "d": 1, "h": 1 / 24}
 
 
 class Snapshot(t.NamedTuple):
@@ -68,11 +72,32 @@ def keep(retention: t.Mapping[str, t.Any]) -> list[str]:
     return [word for name in KEEP if retention.get(name) for word in (f"--keep-{name}", str(retention[name]))]
 
 
+def within_s(text: str) -> float:
+    """How long `2y5m7d3h` is, in seconds."""
+    return sum(int(count) * _DAYS[unit] for count, unit in re.findall(r"(\d+)([ymdh])", text)) * 24 * states.HOUR_S
+
+
+def before_gap(retention: t.Mapping[str, t.Any], rows: t.Sequence[Snapshot]) -> list[Snapshot]:
+    """The snapshots that went only because there was none after them for longer than `within`.
+
+    restic reckons `within` back from the newest snapshot: one that was made while the clock was years ahead, or after a long time in
+    which the machine was off, would let all others go. Rules by the calendar count snapshots, so such a gap is nothing to them.
+
+    :param rows: of one kind, oldest first.
+    """
+    if not retention.get("within") or any(retention.get(name) for name in _BY_CALENDAR):
+        return []
+    length = within_s(str(retention["within"]))
+    gaps = [number for number in range(1, len(rows)) if rows[number].time - rows[number - 1].time > length]
+    return list(rows[: gaps[-1]]) if gaps else []
+
+
 def forget(config: Config, job: Job, restic: Restic, now: float) -> Result:
     """Let old snapshots go, each kind by itself.
 
     They are chosen by the host and the tags that the role sets and nobody changes, so that another path or tag makes no group of which
-    nothing ever expires. With a snapshot from the future nothing goes: what is "the last 30 days" would be reckoned from there.
+    nothing ever expires. With a snapshot from the future nothing goes, nor of a kind with a gap: what is "the last 30 days" would be
+    reckoned from there.
     """
     outcome, found = snapshots(restic, "--host", job.host, "--tag", job.tag)
     if not outcome.ok:
@@ -85,9 +110,13 @@ def forget(config: Config, job: Job, restic: Restic, now: float) -> Result:
         }
     if not found:
         return {"kind": states.NOTHING, "words": "there is no snapshot of the job"}
-    removed = 0
+    removed, gaps = 0, []
     # Those that are there, not those that the job has now: it may have lost a dump, or be another host's.
     for part in sorted({tag for row in found for tag in row.tags if tag.startswith(PART)}):
+        older = before_gap(job.retention, [row for row in found if part in row.tags])
+        if older:
+            gaps.append(f"{len(older)} of {part} up to {older[-1].id[:8]} of {_day(older[-1].time)}")
+            continue
         words = [
             "forget",
             "--json",
@@ -107,7 +136,15 @@ def forget(config: Config, job: Job, restic: Restic, now: float) -> Result:
             removed += sum(len(group.get("remove") or []) for group in json.loads(done.out or "[]") or [])
         except ValueError:
             continue
-    return {"kind": OK, "words": "", "removed": removed, "snapshots": len(found) - removed}
+    result: Result = {"kind": OK, "words": "", "removed": removed, "snapshots": len(found) - removed}
+    if gaps:
+        words = f"for longer than `within` of the retention there was no snapshot after {', '.join(gaps)}; none of these was let go"
+        result.update(kind=states.GAP, words=words)
+    return result
+
+
+def _day(moment: float) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(moment))
 
 
 def prune(config: Config, restic: Restic) -> Result:

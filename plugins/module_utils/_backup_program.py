@@ -64,6 +64,8 @@ def step(config: Config, place: Place, part: str, verb: str, subject: str) -> in
     if part == "end":
         state = jobs.finish(config, place, verb, subject, os.environ)
         say(f"{verb} {subject}: {state['kind']} {state.get('words', '')}".rstrip())
+        if verb == states.DRILL:
+            drilling.clear(place, subject)
         return int(state["kind"] != "ok")
     if part == "pre":
         return jobs.pre(config, config.job(subject), place)
@@ -82,10 +84,7 @@ def step(config: Config, place: Place, part: str, verb: str, subject: str) -> in
             return keeping.prune(config, restic)
         if verb == states.CHECK:
             return keeping.check(config, restic, states.read_json(states.path_of(place, verb, subject)))
-        # Not below /run: that is memory, and keeps no attributes of users.
-        scratch = os.path.join(place.cache, f"drill-{subject}")
-        os.makedirs(scratch, mode=0o700, exist_ok=True)
-        return drilling.drill(config, place, config.job(subject), restic, scratch)
+        return drilling.drill(config, place, config.job(subject), restic)
 
     result = keeping.timed(work)
     jobs.leave(place, verb, subject, "result.json", result)

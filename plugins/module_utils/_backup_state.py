@@ -35,6 +35,7 @@ HIDDEN = "hidden"
 HOOK = "hook"
 DUMP = "dump"
 CLOCK = "clock"
+GAP = "gap"
 LOST = "lost"
 NOTHING = "nothing"
 
@@ -46,6 +47,7 @@ OWN_REMEDIES = {
     HOOK: "run the hook by hand, and look at the unit's journal",
     DUMP: "run the command of the dump by hand; no snapshot of it was made",
     CLOCK: "set the clock, and remove snapshots from the future: `rigwright-backup restic REPOSITORY forget ID`",
+    GAP: "see whether the clock was wrong; if they may go: `rigwright-backup restic REPOSITORY forget ID`, or keep some by `daily: 7` too",
     LOST: "restore these files by hand and look; check the repository: `rigwright-backup check REPOSITORY`",
     NOTHING: "run the job once: `rigwright-backup run JOB`",
 }

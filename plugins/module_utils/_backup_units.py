@@ -22,6 +22,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup_stat
     PRUNE,
     RUN,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import is_within
 
 PROGRAM = "/usr/local/sbin/rigwright-backup"
 FOLDER = "/etc/systemd/system"
@@ -140,7 +141,7 @@ def _rights(verb: str, target: Target) -> t.Iterator[str]:
     if target.local_path:
         yield "# The repository is on this machine."
         yield f"ReadWritePaths={quoted('-' + target.local_path)}"
-        if target.local_path.startswith(("/home", "/root")):
+        if any(is_within(target.local_path, place) for place in ("/home", "/root", "/run/user")):
             yield "ProtectHome=no"
         # Unlike PrivateNetwork this leaves the hooks of root what they need.
         yield "RestrictAddressFamilies="

@@ -220,6 +220,14 @@ def fill(folder: Path) -> None:
     (folder / "deep/er/file").write_text("deep")
 
 
+def flip_a_byte(path: Path) -> None:
+    """As a bad disk does."""
+    content = bytearray(path.read_bytes())
+    content[1000] ^= 1
+    path.chmod(0o600)
+    path.write_bytes(content)
+
+
 def same(before: Path, after: Path) -> list[str]:
     """What differs between two trees, by rsync-like comparison of everything."""
     from ansible_collections.rigwright.workstation.plugins.module_utils._backup_sample import describe, differences

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
-from tests.unit.backup_hosts import Host, restic
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_program as program
+
+from tests.unit.backup_hosts import Host, flip_a_byte, restic
 
 
 def test_a_drill_before_the_first_backup_has_nothing_to_compare_and_says_so(tmp_path: Path) -> None:
@@ -30,7 +33,7 @@ def test_a_difference_fails_the_drill_and_names_the_file(tmp_path: Path) -> None
     told = host.do("drill")
     assert (told["kind"], told["exit_code"]) == ("lost", 1)
     assert told["lost"] == [f"{host.source}/one has another content", f"{host.source}/one has another owner: 0, not 77"]
-    assert os.listdir(tmp_path / "cache/drill-home") == []
+    assert not (tmp_path / "cache/drill-home").exists()
 
 
 def test_dumps_are_read_and_compared_too(tmp_path: Path) -> None:
@@ -68,3 +71,28 @@ def test_a_file_that_is_to_be_drilled_and_is_not_in_the_backup_fails_the_drill(t
         "lost",
         [f"{host.source}/gone is in backup_drill_paths and not in the backup"],
     )
+
+
+def test_what_a_drill_that_was_killed_has_left_is_not_taken_for_what_the_repository_has(tmp_path: Path) -> None:
+    host = Host(tmp_path, restic())
+    host.init()
+    (host.source / "one").write_bytes(os.urandom(1 << 20))
+    host.configure(drill_paths=[str(host.source / "one")])
+    host.do("run")
+    left = Path(f"{tmp_path}/cache/drill-home{host.source}")
+    left.parent.mkdir(parents=True)
+    shutil.copytree(host.source, left)
+    for pack in (tmp_path / "repository/data").rglob("*"):
+        if pack.is_file() and pack.stat().st_size > 1 << 19:
+            flip_a_byte(pack)
+    assert host.do("drill")["kind"] == "damaged"
+    assert not (tmp_path / "cache/drill-home").exists()
+
+
+def test_the_end_of_a_drill_takes_away_what_a_kill_has_left(tmp_path: Path) -> None:
+    host = Host(tmp_path, restic())
+    left = tmp_path / "cache/drill-home/etc/shadow"
+    left.parent.mkdir(parents=True)
+    left.write_text("root's")
+    program.step(host.config, host.place, "end", "drill", "home")
+    assert not (tmp_path / "cache/drill-home").exists()

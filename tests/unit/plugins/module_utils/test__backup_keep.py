@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_keep as keeping
+
+from tests.unit.backup_hosts import Host, restic
 
 
 def test_snapshots_come_oldest_first() -> None:
@@ -20,3 +23,29 @@ def test_snapshots_come_oldest_first() -> None:
 
 def test_what_is_kept_is_said_by_restics_own_words() -> None:
     assert keeping.keep({"daily": 7, "weekly": 0, "within": "30d"}) == ["--keep-daily", "7", "--keep-within", "30d"]
+
+
+def test_what_nothing_followed_for_longer_than_within_does_not_go_with_the_next_snapshot() -> None:
+    days = [0, 1, 2, 400, 401]
+    rows = [keeping.Snapshot(str(day), day * 86400.0, "ws", (), ()) for day in days]
+    assert [row.id for row in keeping.before_gap({"within": "30d"}, rows)] == ["0", "1", "2"]
+    assert [row.id for row in keeping.before_gap({"within": "1y1m", "last": 3}, rows)] == ["0", "1", "2"]
+    for retention in ({"within": "2y"}, {"within": "30d", "daily": 7}, {"last": 1}):
+        assert keeping.before_gap(retention, rows) == []
+    assert keeping.before_gap({"within": "30d"}, []) == []
+
+
+def test_how_long_within_is() -> None:
+    assert keeping.within_s("1y2m3d4h") == ((365 + 2 * 28 + 3) * 24 + 4) * 3600
+
+
+def test_a_clock_that_ran_ahead_lets_no_snapshot_go(tmp_path: Path) -> None:
+    host = Host(tmp_path, restic())
+    host.init()
+    host.configure(job={"retention": {"within": "30d"}})
+    for moment in ("2020-01-01 00:00:00", "2020-01-02 00:00:00"):
+        host.ask("backup", "--host", "ws", "--tag", "job:home,part:files", "--time", moment, str(host.source))
+    host.do("run")
+    told = host.do("forget")
+    assert (told["kind"], told["removed"], len(host.snapshots())) == ("gap", 0, 3)
+    assert "2 of part:files up to" in told["words"]
