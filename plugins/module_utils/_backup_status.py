@@ -73,7 +73,7 @@ def strays(config: Config, place: Place) -> t.Iterator[Row]:
 
 def unnamed(config: Config, place: Place) -> t.Iterator[Row]:
     """Storage of fstab that a set leaves out, such as what is below /mnt: nobody has said that it can be lost."""
-    places = coverage.by_sets_alone(config.jobs.values(), read_fstab(place.fstab), config.local_paths())
+    places = coverage.by_sets_alone(config.jobs.values(), read_fstab(place.fstab, binds=False), config.local_paths())
     if places:
         yield {
             "id": "backup.unnamed",

@@ -76,6 +76,8 @@ NETWORK = frozenset(
 )
 # Its files lie in the directories that it is made of. Only as / it is what a container has for a disk.
 LAYERED = ("overlay", "aufs")
+# Options of fstab(5) that mount a directory which is somewhere else already.
+BIND = frozenset(["bind", "rbind"])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,9 +98,10 @@ class Mount:
 def parse_mountinfo(text: str) -> list[Mount]:
     """The mounts of proc(5) in the order of their targets, of several on one target the last: it hides the others."""
     found: dict[str, Mount] = {}
-    for line in text.splitlines():
+    # Other blanks than these, such as one that does not break, are not escaped: they are a part of a name.
+    for line in text.split("\n"):
         left, dash, right = line.partition(" - ")
-        fields, kind = left.split(), right.split()
+        fields, kind = left.split(" "), right.split(" ")
         if not dash or len(fields) < 6 or len(kind) < 2:
             continue
         target = _plain(fields[4])
@@ -121,24 +124,30 @@ def read_mounts(mountinfo: str = "/proc/self/mountinfo") -> list[Mount]:
     return [dataclasses.replace(one, directory=one.fstype in NETWORK or os.path.isdir(one.target)) for one in mounts]
 
 
-def parse_fstab(text: str) -> list[str]:
-    """Where fstab(5) mounts storage by itself at boot."""
+def parse_fstab(text: str, binds: bool = True) -> list[str]:
+    """Where fstab(5) mounts something that can be lost by itself at boot. What mount(8) takes is a line, also with three fields alone.
+
+    :param binds: also directories that are mounted a second time, which are no storage of their own.
+    """
     found = []
-    for line in text.splitlines():
-        words = line.split("#")[0].split()
-        if len(words) < 4 or not words[1].startswith("/"):
+    for line in text.split("\n"):
+        words = re.findall(r"[^ \t]+", line)
+        # Anywhere but in front a # is a part of a name.
+        if len(words) < 3 or words[0].startswith("#") or not words[1].startswith("/"):
             continue
-        options = words[3].split(",")
-        if words[2] not in MADE_UP and not {"noauto", "x-systemd.automount"} & set(options) and "bind" not in options:
+        options = {*words[3].split(",")} if len(words) > 3 else set()
+        if words[2] in MADE_UP or options & {"noauto", "x-systemd.automount"}:
+            continue
+        if not options & BIND or (binds and words[0] != words[1]):
             found.append(_plain(words[1]).rstrip("/") or "/")
     return found
 
 
-def read_fstab(path: str = "/etc/fstab") -> list[str]:
+def read_fstab(path: str = "/etc/fstab", binds: bool = True) -> list[str]:
     """The same of a file; nothing where there is none."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return parse_fstab(file.read())
+            return parse_fstab(file.read(), binds)
     except OSError:
         return []
 

@@ -38,7 +38,8 @@ def test_a_job_that_is_gone_is_told_since_nothing_lets_its_snapshots_go(host: Ho
 
 
 def test_storage_that_only_a_set_leaves_out_is_told(host: Host) -> None:
-    host.write("fstab", "/dev/sdb1 /mnt/data ext4 defaults 0 2\n/dev/sdc1 /srv/data ext4 defaults 0 2\n")
+    lines = ["/dev/sdb1 /mnt/data ext4", "/dev/sdc1 /srv/data ext4 defaults 0 2", "/srv/data /mnt/again none bind 0 0"]
+    host.write("fstab", "\n".join(lines))
     general = excludes.patterns(excludes.SETS)
     host.configure(job={"paths": ["/"], "excludes": general})
     assert found(host)["backup.unnamed"]["evidence"].endswith(": /mnt/data")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _mounts
@@ -51,9 +52,53 @@ def test_of_a_btrfs_the_subvolume_is_known() -> None:
     assert _mounts.parse_mountinfo(line)[0].subvolume == "/@home"
 
 
+def test_a_blank_that_does_not_break_is_a_part_of_a_name() -> None:
+    (mount,) = _mounts.parse_mountinfo("28 1 8:1 / /srv/My\u00a0Disk rw - ext4 /dev/sda1 rw\n")
+    assert mount.target == "/srv/My\u00a0Disk"
+
+
+FSTAB = """\
+# <file system>
+  # LABEL=not /at/all ext4
+UUID=1 / ext4 defaults 0 1
+UUID=2\tnone\tswap\tsw\t0\t0
+UUID=3 /home/ ext4 defaults 0 2
+UUID=4 /my\\040data xfs nofail 0 2
+/dev/sdb1 /three ext4
+/dev/sdb2 /srv/a#b ext4 defaults 0 0
+LABEL=a#1 /labelled ext4 defaults 0 2
+/mnt/d/www /srv/www none bind 0 0
+/mnt/d/ftp /srv/ftp none defaults,rbind 0 0
+nas:/export /nas nfs _netdev
+"""
+
+
 def test_fstab_tells_what_is_mounted_at_boot() -> None:
-    found = _mounts.parse_fstab(
-        "# <file system>\nUUID=1 / ext4 defaults 0 1\nUUID=2 none swap sw 0 0\nUUID=3 /home/ ext4 defaults 0 2\n"
-        "UUID=4 /my\\040data xfs nofail 0 2\nUUID=5 /usb vfat noauto 0 0\n/x /y none bind 0 0\ntmpfs /tmp tmpfs size=1g 0 0\n"
-    )
-    assert found == ["/", "/home", "/my data"]
+    found = _mounts.parse_fstab(FSTAB)
+    storage = ["/", "/home", "/my data", "/three", "/srv/a#b", "/labelled"]
+    assert found == [*storage, "/srv/www", "/srv/ftp", "/nas"]
+    assert [place for place in found if place not in _mounts.parse_fstab(FSTAB, binds=False)] == [
+        "/srv/www",
+        "/srv/ftp",
+    ]
+
+
+def test_fstab_is_read_as_mount_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "fstab").write_text(FSTAB)
+    command = ["findmnt", "--fstab", "--tab-file", str(tmp_path / "fstab"), "-rno", "TARGET"]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")
+    told = [place.replace("\\x20", " ").rstrip("/") or "/" for place in listed if place.startswith("/")]
+    assert told == _mounts.parse_fstab(FSTAB)
+
+
+def test_what_is_not_mounted_at_boot_or_made_up_is_not_waited_for() -> None:
+    left_out = [
+        "UUID=5 /usb vfat noauto 0 0",
+        "UUID=6 /later ext4 x-systemd.automount 0 0",
+        "tmpfs /tmp tmpfs size=1g 0 0",
+        "/mnt/d/x /x none bind,noauto 0 0",
+        "/srv/same /srv/same none bind,ro 0 0",
+        "/dev/sdc1 /two",
+        "",
+    ]
+    assert _mounts.parse_fstab("\n".join(left_out)) == []
