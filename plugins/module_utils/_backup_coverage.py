@@ -48,16 +48,31 @@ def beside(mounts: t.Sequence[Mount], paths: t.Iterable[str], repository: str) -
     return [path for path in paths if home and _home(path, mounts) == home]
 
 
-def not_mounted(job: Job, fstab: t.Iterable[str], mounts: t.Iterable[Mount]) -> list[str]:
-    """What fstab mounts at, above or below the paths of a job, and is not mounted."""
-    there = {mount.target for mount in mounts}
+def not_mounted(job: Job, places: t.Iterable[str], mounts: t.Sequence[Mount]) -> list[str]:
+    """Which of the places at, above or below the paths of a job are wanted mounted, as by fstab, and are not."""
     return [
         place
-        for place in fstab
-        if place not in there
+        for place in places
+        if not _is_mounted(place, mounts)
         and any(is_within(path, place) or is_within(place, path) for path in job.paths)
         and not excluded(place, job.excludes)
     ]
+
+
+def sources(job: Job, mounts: t.Sequence[Mount]) -> list[str]:
+    """Where that is mounted of which a job has files. What restic leaves out below a path is no loss where it goes."""
+    return [
+        mount.target
+        for mount in mounts
+        if holds_data(mount) and draws_from(job, mount.target) and not _is_upon_itself(mount, mounts)
+    ]
+
+
+def draws_from(job: Job, place: str) -> bool:
+    """Whether a job has files of what is mounted at a place."""
+    above = any(is_within(path, place) for path in job.paths)
+    below = not job.one_file_system and any(is_within(place, path) for path in job.paths)
+    return (above or below) and not excluded(place, job.excludes)
 
 
 def by_sets_alone(jobs: t.Iterable[Job], fstab: t.Iterable[str], repositories: t.Collection[str] = ()) -> list[str]:
@@ -113,6 +128,23 @@ def _home(path: str, mounts: t.Sequence[Mount]) -> Mount | None:
     """The file system that a path lies on."""
     around = [mount for mount in mounts if is_within(path, mount.target)]
     return max(around, key=lambda mount: len(mount.target), default=None)
+
+
+def _is_mounted(place: str, mounts: t.Sequence[Mount]) -> bool:
+    """Whether something is mounted at a place, or will be by autofs as soon as somebody looks."""
+    home = _home(place, mounts)
+    if home and home.target == place:
+        return not _is_upon_itself(home, mounts)
+    return home is not None and home.fstype == "autofs"
+
+
+def _is_upon_itself(mount: Mount, mounts: t.Sequence[Mount]) -> bool:
+    """Whether a mount shows what would be seen without it: so systemd gives a unit rights (`ProtectHome=read-only`, `ReadWritePaths=`)."""
+    below = _home(os.path.dirname(mount.target), mounts)
+    if not below or below == mount or not mount.device:
+        return False
+    inside = os.path.join(below.root, os.path.relpath(mount.target, below.target))
+    return (mount.device, mount.subvolume, mount.root) == (below.device, below.subvolume, inside)
 
 
 def _shows(one: Mount, other: Mount) -> bool:

@@ -38,7 +38,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup_conf
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_excludes import excluded
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_sample import Sampler
-from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import is_within, read_fstab, read_mounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import (
+    Mount,
+    is_within,
+    read_fstab,
+    read_mounts,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic import OK, PARTIAL, Outcome, judge, messages
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import PATH, Restic
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
@@ -188,8 +193,13 @@ def problems_of_sources(job: Job, place: Place) -> Result | None:
     if links:
         words = ", ".join(f"{path} is a link to {real}" for path, real in links.items())
         return {"kind": states.SOURCE_MISSING, "words": f"{words}: name that instead"}
-    off = coverage.not_mounted(job, read_fstab(place.fstab), read_mounts(place.mountinfo))
-    return {"kind": states.NOT_MOUNTED, "words": f"in fstab and not mounted: {', '.join(off)}"} if off else None
+    # What somebody mounts by hand, ZFS, or a unit of systemd stands in no table: that it was there before has to do.
+    known = states.read_json(states.path_of(place, states.RUN, job.name)).get("mounts", [])
+    wanted = {where: "mounted in the last good run" for where in known if coverage.draws_from(job, where)}
+    wanted.update((where, "in fstab") for where in read_fstab(place.fstab))
+    off = coverage.not_mounted(job, wanted, read_mounts(place.mountinfo))
+    told = ", ".join(f"{where} ({wanted[where]})" for where in off)
+    return {"kind": states.NOT_MOUNTED, "words": f"not mounted: {told}; no snapshot was made"} if off else None
 
 
 def arguments(config: Config, job: Job) -> list[str]:
@@ -234,10 +244,12 @@ def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
     problem = problems_of_sources(job, place)
     if problem:
         return problem
+    mounted = coverage.sources(job, read_mounts(place.mountinfo))
     progress = Progress(tell_in(os.path.join(folder(place, states.RUN, job.name), "progress.json")))
     done = restic.run(
         *arguments(config, job), retry_lock_s=config.retry_lock_s, timeout_s=job.timeout_s, on_line=progress.take
     )
+    mounts = read_mounts(place.mountinfo)
     outcome = judge(done)
     told = progress.summary
     if outcome.kind == PARTIAL:
@@ -257,20 +269,33 @@ def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
     )
     result.update(count_snapshots(restic, job))
     sample(config, place, job, restic, str(told["snapshot_id"]))
-    if outcome.ok:
-        mounts = read_mounts(place.mountinfo)
-        covered = coverage.hidden(job, mounts)
-        out = coverage.left_out(mounts, config.jobs.values(), config.local_paths())
-        if covered:
-            result.update(
-                kind=states.HIDDEN, words=f"hidden from the unit, and not in the snapshot: {', '.join(covered)}"
-            )
-        elif out:
-            result.update(
-                kind=states.UNCOVERED,
-                words=f"in no job, and excluded by none: {', '.join(mount.target for mount in out)}",
-            )
+    result.update(problems_of_mounts(config, job, mounted, mounts, outcome))
+    if result["kind"] == OK:
+        result["mounts"] = mounted
     return result
+
+
+def problems_of_mounts(
+    config: Config, job: Job, mounted: t.Iterable[str], mounts: t.Sequence[Mount], outcome: Outcome
+) -> Result:
+    """What the snapshot lacks since that was not mounted, or nothing of it was to be seen.
+
+    :param mounted: where the job's files were mounted before the backup.
+    """
+    lost = coverage.not_mounted(job, mounted, mounts)
+    if lost:
+        # Whatever else restic could not read: this is why.
+        words = f"unmounted during the run, and not whole in its snapshot: {', '.join(lost)}"
+        return {"kind": states.NOT_MOUNTED, "words": words}
+    if not outcome.ok:
+        return {}
+    covered = coverage.hidden(job, mounts)
+    if covered:
+        return {"kind": states.HIDDEN, "words": f"hidden from the unit, and not in the snapshot: {', '.join(covered)}"}
+    out = [mount.target for mount in coverage.left_out(mounts, config.jobs.values(), config.local_paths())]
+    if out:
+        return {"kind": states.UNCOVERED, "words": f"in no job, and excluded by none: {', '.join(out)}"}
+    return {}
 
 
 def count_snapshots(restic: Restic, job: Job) -> Result:

@@ -41,7 +41,8 @@ NOTHING = "nothing"
 
 OWN_REMEDIES = {
     SOURCE_MISSING: "bring it back, or take it out of backup_jobs; no snapshot was made that could let older whole ones expire",
-    NOT_MOUNTED: "mount it, or exclude it by name in backup_jobs; no snapshot was made that could let older whole ones expire",
+    NOT_MOUNTED: "mount it; where it is gone for good, take it out of the paths and exclude it by name in backup_jobs; where its directory"
+    " has the files itself now, remove /var/lib/rigwright_backup/run-JOB.json",
     UNCOVERED: "add it to the paths of a job, or to backup_excludes if it can be lost; all else is in the snapshot",
     HIDDEN: "take what hides it out of the unit (`systemctl cat rigwright-backup-run-JOB`); all else is in the snapshot",
     HOOK: "run the hook by hand, and look at the unit's journal",
@@ -125,7 +126,7 @@ def merge(before: t.Mapping[str, t.Any], result: t.Mapping[str, t.Any], ended: f
     """The state after a run. What only a success tells stays from the one before."""
     kept = {
         key: before[key]
-        for key in ("last_success", "snapshot", "snapshots", "next_part", "unchanged_since")
+        for key in ("last_success", "snapshot", "snapshots", "mounts", "next_part", "unchanged_since")
         if key in before
     }
     state = {**kept, **result, "ended": ended}

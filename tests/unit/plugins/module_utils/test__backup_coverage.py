@@ -95,6 +95,34 @@ def test_what_fstab_has_and_is_not_mounted_is_told() -> None:
     assert coverage.not_mounted(job("/home"), fstab, MOUNTS) == []
 
 
+def test_what_a_job_has_files_of_is_where_its_paths_lie_and_below_where_it_goes_on_there() -> None:
+    assert coverage.sources(job("/", "/home/alice"), MOUNTS) == ["/", "/home"]
+    assert coverage.sources(job("/srv/sets", "/mnt/nas"), MOUNTS) == ["/", "/mnt/nas", "/srv/sets"]
+    everything = job("/", excludes=("/mnt/*", "/media/*", "/boot"), one_file_system=False)
+    assert coverage.sources(everything, MOUNTS) == ["/", "/data", "/home", "/srv/sets", "/var/tmp"]
+
+
+def test_a_directory_that_systemd_mounts_upon_itself_for_the_unit_is_not_taken_for_the_disk_that_belongs_there() -> (
+    None
+):
+    """As ProtectHome=read-only and ReadWritePaths= do; an empty /home would be backed up."""
+    root = Mount("/", "/dev/sda2", "btrfs", "/@", "0:30", subvolume="/@")
+    itself = Mount("/home", "/dev/sda2", "btrfs", "/@/home", "0:30", subvolume="/@")
+    subvolume = Mount("/home", "/dev/sda2", "btrfs", "/@/home", "0:30", subvolume="/@/home")
+    bound = Mount("/home", "/dev/sda2", "btrfs", "/@/users", "0:30", subvolume="/@")
+    assert coverage.sources(job("/home"), [itself]) == ["/home"]
+    assert coverage.sources(job("/home"), [root, itself]) == ["/"]
+    assert coverage.not_mounted(job("/home"), ["/home"], [root, itself]) == ["/home"]
+    for mount in (subvolume, bound):
+        assert coverage.sources(job("/home"), [root, mount]) == ["/", "/home"]
+        assert coverage.not_mounted(job("/home"), ["/home"], [root, mount]) == []
+
+
+def test_what_autofs_mounts_when_it_is_asked_for_is_there() -> None:
+    mounts = [*MOUNTS, Mount("/net", "/etc/auto.net", "autofs"), Mount("/lazy", "systemd-1", "autofs")]
+    assert coverage.not_mounted(job("/net/nas", "/lazy"), ["/net/nas", "/lazy"], mounts) == []
+
+
 @pytest.mark.parametrize("name", ["/dat", "datax"])
 def test_half_a_name_excludes_nothing(name: str) -> None:
     assert "/data" in left_out(job("/", excludes=(name,)))

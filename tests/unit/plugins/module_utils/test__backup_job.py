@@ -119,6 +119,77 @@ def test_a_disk_that_fstab_has_and_that_is_not_mounted_makes_no_snapshot(alone: 
     assert alone.do("run")["kind"] == "ok"
 
 
+def mounted(host: Host, *names: str) -> None:
+    """Let these directories of the source be mounted by hand: no fstab knows of them."""
+    rows = [
+        f"{at} 1 8:{at} / {host.source}/{name} rw - zfs tank/{name} rw\n" for at, name in enumerate(names, start=17)
+    ]
+    host.write("mountinfo", MOUNTS + "".join(rows))
+
+
+def test_a_mount_that_no_table_knows_is_missed_where_the_last_good_run_had_it(alone: Host) -> None:
+    (alone.source / "data").mkdir()
+    alone.configure(job={"paths": [str(alone.source), f"{alone.source}/data"]})
+    mounted(alone, "data")
+    first = alone.do("run")
+    assert first["mounts"] == ["/", f"{alone.source}/data"]
+
+    mounted(alone)
+    for state in (alone.do("run"), alone.do("run")):
+        assert (state["kind"], state["exit_code"], state["mounts"]) == ("not_mounted", 1, first["mounts"])
+        assert (
+            state["words"] == f"not mounted: {alone.source}/data (mounted in the last good run); no snapshot was made"
+        )
+        assert state["last_success"] == first["last_success"]
+    assert len(alone.snapshots()) == 1
+    assert "take it out of the paths" in told(alone)["remedy"] and "run-home.json" in told(alone)["remedy"]
+
+    mounted(alone, "data")
+    assert alone.do("run")["kind"] == "ok"
+
+
+@pytest.mark.parametrize("way", ["excluded", "out of the paths", "forgotten"])
+def test_a_mount_that_is_gone_for_good_is_let_go_and_not_asked_for_again(alone: Host, way: str) -> None:
+    (alone.source / "data").mkdir()
+    paths = [str(alone.source), f"{alone.source}/data"]
+    alone.configure(job={"paths": paths})
+    mounted(alone, "data")
+    alone.do("run")
+    mounted(alone)
+    if way == "excluded":
+        alone.configure(job={"paths": paths[:1], "one_file_system": False})
+        assert alone.do("run")["kind"] == "not_mounted"
+        alone.configure(job={"excludes": paths[1:]})
+    elif way == "out of the paths":
+        alone.configure(job={"paths": paths[:1]})
+    else:
+        (alone.root / "state/run-home.json").unlink()
+    assert (alone.do("run")["kind"], alone.state("run")["mounts"]) == ("ok", ["/"])
+
+
+def test_a_state_of_an_older_version_remembers_no_mounts(alone: Host) -> None:
+    alone.do("run")
+    state = {name: value for name, value in alone.state("run").items() if name != "mounts"}
+    alone.write("state/run-home.json", json.dumps(state))
+    assert (alone.do("run")["kind"], alone.state("run")["mounts"]) == ("ok", ["/"])
+
+
+def test_a_mount_that_goes_away_during_the_run_makes_it_no_success(alone: Host) -> None:
+    (alone.source / "data").mkdir()
+    alone.configure(job={"paths": [str(alone.source), f"{alone.source}/data"]})
+    mounted(alone, "data")
+    first = alone.do("run")
+    unmount = f"case \" $* \" in *' backup '*) printf '{MOUNTS}' > {alone.place.mountinfo};; esac"
+    wrapper = alone.write("restic", f'#!/bin/sh\n{unmount}\nexec {restic()} "$@"\n')
+    wrapper.chmod(0o755)
+    alone.configure(program=str(wrapper))
+    state = alone.do("run")
+    assert state["words"] == f"unmounted during the run, and not whole in its snapshot: {alone.source}/data"
+    assert (state["kind"], state["exit_code"], state["snapshots"]) == ("not_mounted", 1, 2)
+    assert (state["last_success"], state["mounts"]) == (first["last_success"], first["mounts"])
+    assert alone.do("run")["words"].endswith("no snapshot was made")
+
+
 def test_a_file_system_that_is_in_no_job_fails_the_run_and_the_rest_is_kept(alone: Host) -> None:
     alone.write("mountinfo", MOUNTS + f"2 1 8:17 / {alone.source}/data rw - ext4 /dev/sdb1 rw\n")
     state = alone.do("run")
