@@ -147,7 +147,7 @@ LATE = "import socket, time; peer = socket.create_server(('', 9000)).accept()[0]
 def test_a_connection_that_is_older_than_the_firewall_lives_on(target: Machine, laptop: Machine) -> None:
     """The kernel forgets it, which is what it never knew where nothing had asked before."""
     laptop.start(f'python3 -c "{LATE}"')
-    assert soon(lambda: ":2328 " in laptop.must("cat /proc/net/tcp"))
+    assert soon(lambda: laptop.must("ss --no-header --listening --tcp 'sport = :9000'") != "")
     got = target.must(
         f"exec 3<>/dev/tcp/{laptop.host.address}/9000; sleep 1; conntrack --flush >&2; timeout 15 head -c 4 <&3",
         seconds=30,
