@@ -206,14 +206,14 @@ def restore(config: Config, place: Place, args: argparse.Namespace) -> int:
     if args.json:
         say(json.dumps({**plan.told(), "objection": against}))
     else:
-        say(
-            f"snapshot {plan.snapshot[:8]} of {plan.time}: {plan.files} files, {size(plan.bytes)}, of {', '.join(plan.paths)}"
-        )
-        say(f"to {plan.target}")
+        named = restoring.shown(", ".join(plan.paths))
+        say(f"snapshot {plan.snapshot[:8]} of {plan.time}: {plan.files} files, {size(plan.bytes)}, of {named}")
+        say(f"to {restoring.shown(plan.target)}")
         for row in plan.short_of:
             say(f"too little room at {row} (holes and hard links are counted in full)")
         if plan.conflicts:
-            say(f"{plan.conflicts} files are there already and would be replaced: {', '.join(plan.conflicting[:5])}")
+            there = restoring.shown(", ".join(plan.conflicting[:5]))
+            say(f"{plan.conflicts} files are there already and would be replaced: {there}")
     if args.plan:
         return 0
     if against:
@@ -225,7 +225,7 @@ def restore(config: Config, place: Place, args: argparse.Namespace) -> int:
         say("")
     if problem:
         raise ConfigError(f"not all was restored: {problem}")
-    say(f"restored to {plan.target}")
+    say(f"restored to {restoring.shown(plan.target)}")
     return 0
 
 

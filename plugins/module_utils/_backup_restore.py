@@ -34,6 +34,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run 
 
 LATEST = "latest"
 _SHOWN = 20
+_LOST = "\N{REPLACEMENT CHARACTER}"
+_BYTE = re.compile("[\udc80-\udcff]")  # as Python keeps it (surrogateescape)
 _KINDS = {
     stat.S_IFDIR: "dir",
     stat.S_IFREG: "file",
@@ -67,7 +69,18 @@ class Plan:
     def told(self) -> dict[str, t.Any]:
         """What a person wants to know."""
         hidden = ("above", "within")
-        return {key: value for key, value in vars(self).items() if key not in hidden}
+        return {key: _printable(value) for key, value in vars(self).items() if key not in hidden}
+
+
+def shown(path: str) -> str:
+    """A path as restic lists it, and as every stream takes it: U+FFFD stands for each byte that belongs to no letter of UTF-8."""
+    return _BYTE.sub(_LOST, path)
+
+
+def _printable(value: t.Any) -> t.Any:
+    return (
+        [shown(one) for one in value] if isinstance(value, list) else shown(value) if isinstance(value, str) else value
+    )
 
 
 def parse_when(text: str) -> float | None:
@@ -111,37 +124,54 @@ class Lister:
         self.plan = plan
         self.met: set[str] = set()
         self.needs: dict[str, int] = {}  # bytes by the directory that is there already and takes them
+        self._wanted = [shown(path) for path in plan.paths]
         self._takes = {plan.target: _nearest(plan.target)}
+        self._names: dict[str, dict[str, list[str]]] = {}  # what is in a directory, by how restic would show it
 
     def take(self, line: str) -> None:
         if '"node"' not in line:
             return
         node = json.loads(line)
         path = node.get("path", "")
-        over = next((wanted for wanted in self.plan.paths if is_within(path, wanted)), None)
-        if over is not None:
-            self.met.add(over)
-        elif not any(is_within(wanted, path) for wanted in self.plan.paths):
+        over = {wanted for wanted in self._wanted if is_within(path, wanted)}
+        self.met |= over
+        if not over and not any(is_within(wanted, path) for wanted in self._wanted):
             return
         place = os.path.join(self.plan.target, path.lstrip("/"))
-        found = _look(place)
+        there = {one: found for one in self._places(path) for found in [_look(one)] if found}
         takes = self._takes.get(os.path.dirname(place), self._takes[self.plan.target])
-        if found and _KINDS.get(stat.S_IFMT(found.st_mode)) != node.get("type"):
+        other = [one for one, found in there.items() if _KINDS.get(stat.S_IFMT(found.st_mode)) != node.get("type")]
+        if other:
             # restic follows a link, and some versions write into what it leads to.
-            self.plan.in_the_way.append(place)
+            self.plan.in_the_way += other
         elif node.get("type") == "dir":
-            self._takes[place] = place if found and os.path.ismount(place) else takes
-            if found:
-                (self.plan.above if over is None else self.plan.within).append(place)
-        elif over is not None:
+            self._takes[place] = next((one for one in there if os.path.ismount(one)), takes)
+            (self.plan.within if over else self.plan.above).extend(there)
+        elif over:
             self.plan.files += 1
             self.plan.bytes += node.get("size", 0)
             self.needs[takes] = self.needs.get(takes, 0) + node.get("size", 0)
-            if found:
-                self.needs[takes] -= found.st_blocks * 512
+            if there:
+                self.needs[takes] -= min(found.st_blocks for found in there.values()) * 512
                 self.plan.conflicts += 1
-                if len(self.plan.conflicting) < _SHOWN:
-                    self.plan.conflicting.append(place)
+                self.plan.conflicting += [*there][: _SHOWN - len(self.plan.conflicting)]
+
+    def _places(self, path: str) -> list[str]:
+        """Where a path of the list lies. Where it does not tell all bytes of a name, that is each entry whose name looks the same."""
+        if _LOST not in path:
+            return [os.path.join(self.plan.target, path.lstrip("/"))]
+        above, name = os.path.split(path)
+        return [os.path.join(folder, one) for folder in self._places(above) for one in self._looking_like(folder, name)]
+
+    def _looking_like(self, folder: str, name: str) -> list[str]:
+        if _LOST not in name:
+            return [name]
+        if folder not in self._names:
+            self._names[folder] = {}
+            with contextlib.suppress(OSError):  # it is not there yet
+                for one in os.listdir(folder):
+                    self._names[folder].setdefault(shown(one), []).append(one)
+        return self._names[folder].get(name, [])
 
     def short_of(self) -> list[str]:
         """Where there is less room than is needed. Holes are counted in full, and each name of a file as one of its own."""
@@ -183,7 +213,7 @@ def make_plan(job: Job, restic: Restic, when: str, paths: t.Sequence[str], targe
     outcome = judge(done)
     if not outcome.ok:
         raise ConfigError(f"{outcome.words}: {outcome.remedy}")
-    plan.unknown = [path for path in plan.paths if path not in lister.met]
+    plan.unknown = [path for path in plan.paths if shown(path) not in lister.met]
     plan.short_of = lister.short_of()
     return plan
 

@@ -86,9 +86,14 @@ def test_files_come_back_and_never_over_what_is_there_unasked(tmp_path: Path, re
 
 
 @pytest.fixture(params=EACH_RESTIC)
-def backed_up(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
+def each(request: pytest.FixtureRequest) -> str:
+    return str(request.param())
+
+
+@pytest.fixture
+def backed_up(each: str, tmp_path: Path) -> Host:
     """A host with a backup of project/job and other."""
-    host = Host(tmp_path, request.param())
+    host = Host(tmp_path, each)
     host.init()
     (host.source / "project").mkdir()
     (host.source / "project/job").write_text("content")
@@ -159,3 +164,48 @@ def test_too_little_room_is_told_before(backed_up: Host, monkeypatch: pytest.Mon
     assert planned.short_of == [f"{backed_up.root}: up to 12 bytes are needed, 10 are free"]
     assert "too little room" in restoring.objection(planned, overwrite=True)
     assert restoring.objection(planned, overwrite=False, without_room=True) == ""
+
+
+def test_what_is_there_is_seen_where_its_name_is_no_utf_8(tmp_path: Path, each: str) -> None:
+    host = Host(tmp_path, each)
+    host.init()
+    file, folder = (
+        Path(os.fsdecode(os.fsencode(host.source) + name)) for name in (b"/nam\xff\xe2\x82.txt", b"/dir\xff")
+    )
+    file.write_text("old")
+    folder.mkdir()
+    (folder / "x").write_text("old")
+    host.do("run")
+    file.write_text("newer")
+    shutil.move(folder, tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere/x").write_text("newer")
+
+    planned = plan(host)
+    assert (planned.conflicting, planned.conflicts) == ([str(folder / "x"), str(file)], 2)
+    assert planned.in_the_way == [str(folder)]
+    assert restoring.objection(planned, overwrite=True)
+    assert json.dumps(planned.told(), ensure_ascii=False).encode(), "also a stream of UTF-8 alone takes it"
+    planned = plan(host, target=str(tmp_path / "to"))
+    assert (planned.conflicts, planned.in_the_way, planned.unknown) == (0, [], [])
+
+
+def test_a_file_is_named_whose_name_is_no_utf_8(tmp_path: Path, each: str) -> None:
+    host = Host(tmp_path, each)
+    host.init()
+    for name in (b"/nam\xff.txt", b"/nam.txt"):
+        Path(os.fsdecode(os.fsencode(host.source) + name)).write_text("content")
+    host.do("run")
+    planned = plan(host, os.fsdecode(b"nam\xff.txt"), target=str(tmp_path / "to"))
+    assert (planned.files, planned.unknown) == (1, [])
+    assert carry_out(host, planned) == ""
+    assert os.listdir(os.fsencode(f"{tmp_path}/to{host.source}")) == [b"nam\xff.txt"]
+    missing = plan(host, os.fsdecode(b"other\xff"))
+    assert restoring.objection(missing, overwrite=False)
+
+
+def test_a_path_within_another_one_is_found_too(backed_up: Host) -> None:
+    planned = plan(backed_up, "project", "project/job", target=str(backed_up.root / "to"))
+    assert (planned.unknown, planned.files) == ([], 1)
+    assert carry_out(backed_up, planned) == ""
+    assert os.listdir(f"{backed_up.root}/to{backed_up.source}/project") == ["job"]
