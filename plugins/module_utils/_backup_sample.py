@@ -12,6 +12,7 @@ looked at it is not put on the list, so that a difference is always a loss.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -46,7 +47,7 @@ def describe(path: str, content: bool = True) -> Described:
     if stat.S_ISREG(found.st_mode):
         told["size"] = found.st_size
         if content:
-            told["sha256"] = _digest(path)
+            told["sha256"] = _digest(path, found)
     elif stat.S_ISLNK(found.st_mode):
         told["target"] = os.readlink(path)
     elif stat.S_ISBLK(found.st_mode) or stat.S_ISCHR(found.st_mode):
@@ -63,9 +64,16 @@ def _attributes(path: str) -> dict[str, str]:
         return {}
 
 
-def _digest(path: str) -> str:
+def _digest(path: str, seen: os.stat_result) -> str:
+    """Of the very file that was seen: in its place somebody may have put a FIFO, which never ends, or a link to what only root reads.
+
+    :raises OSError: it is another one now.
+    """
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        now = os.fstat(file.fileno())
+        if (now.st_dev, now.st_ino, stat.S_IFMT(now.st_mode)) != (seen.st_dev, seen.st_ino, stat.S_IFREG):
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), path)
         for block in iter(lambda: file.read(1 << 20), b""):
             digest.update(block)
     return digest.hexdigest()

@@ -53,6 +53,44 @@ def test_what_has_changed_since_the_backup_is_not_drawn(files: list[Path]) -> No
     assert set(sampler.files(1 << 20)) == {str(path) for path in files[:3]}
 
 
+@pytest.mark.parametrize("way", ["a FIFO", "a link", "another file", "a link above it"])
+def test_another_file_that_somebody_puts_there_before_it_is_read_counts_as_changed(
+    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """A FIFO would hang the run for ever, and a link have root read something else."""
+    (tmp_path / "theirs").mkdir()
+    path, secret = tmp_path / "theirs/file", tmp_path / "secret"
+    for name in (path, secret / path.name):
+        name.parent.mkdir(exist_ok=True)
+        name.write_text(str(name))
+    attributes = sampling._attributes
+
+    def swapped(name: str) -> dict[str, str]:
+        """What is asked for between the first look at a file and its content."""
+        found = attributes(name)
+        if name == str(path):
+            path.rename(tmp_path / "away")
+            if way == "a FIFO":
+                os.mkfifo(path)
+            elif way == "a link":
+                path.symlink_to(secret / path.name)
+            elif way == "another file":
+                path.write_text("another")
+            else:
+                path.parent.rmdir()
+                path.parent.symlink_to(secret)
+        return found
+
+    monkeypatch.setattr(sampling, "_attributes", swapped)
+    sampler = Sampler(50)
+    for name in (path, files[0]):
+        sampler.take(line(name))
+    before = path.lstat()
+    assert set(sampler.files()) == {str(files[0])}
+    with pytest.raises(OSError, match="Stale file handle|Too many levels"):
+        sampling._digest(str(path), before)
+
+
 def test_what_is_seldom_comes_first_and_large_files_stop_at_the_limit(files: list[Path], tmp_path: Path) -> None:
     os.setxattr(files[0], "user.x", b"1")
     os.link(files[1], tmp_path / "second")
