@@ -77,7 +77,7 @@ def compare(config: Config, place: Place, job: Job, restic: Restic, scratch: str
     known = states.read_json(states.list_of(place, "dumps", job.name)) if job.dumps else {}
     if (job.paths and not drawn.get("files")) or not (drawn or known):
         words = "there is no list of what to compare with: the job has not been backed up yet"
-        return {"kind": states.NOTHING, "words": words}
+        return {"kind": states.NOTHING, "words": drawn.get("problem") or words}
     outcomes, lost = [], [f"{path} is in backup_drill_paths and not in the backup" for path in drawn.get("missing", [])]
     for part in (drill_files(config, restic, drawn, scratch) if drawn else None, drill_dumps(config, restic, known)):
         if part:

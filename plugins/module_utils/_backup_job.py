@@ -221,10 +221,10 @@ def manifest_beside(config: Config, job: Job) -> list[str]:
     return [path] if path and os.path.exists(path) and not inside else []
 
 
-def unread(err: str, sources: t.Collection[str] = ()) -> tuple[list[str], int]:
-    """What restic could not read, and how much was gone when it came to it: that was deleted meanwhile, and is no loss."""
+def unread(err: str, sources: t.Collection[str] = ()) -> tuple[list[str], set[str]]:
+    """What restic could not read, and what was gone when it came to it: that was deleted meanwhile, and is no loss."""
     lost = [line for line in err.splitlines() if re.match(r"error|[^{].* does not exist, skipping", line)]
-    gone = 0
+    gone = set()  # what restic misses when it counts, it may miss once more when it reads
     for told in messages(err):
         if told.get("message_type") != "error":
             continue
@@ -233,7 +233,7 @@ def unread(err: str, sources: t.Collection[str] = ()) -> tuple[list[str], int]:
         words = str(error.get("message") or error.get("Err") or "")
         vanished = error.get("Err") == errno.ENOENT or "no such file or directory" in words
         if vanished and item and item not in sources:
-            gone += 1
+            gone.add(item)
         else:
             lost.append(item or words or "something")
     return lost, gone
@@ -252,8 +252,9 @@ def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
     mounts = read_mounts(place.mountinfo)
     outcome = judge(done)
     told = progress.summary
+    # That a file was gone is for restic 0.19 no reason to end with another status.
+    lost, gone = unread(done.err, job.paths)
     if outcome.kind == PARTIAL:
-        lost, gone = unread(done.err, job.paths)
         if lost:
             outcome = Outcome(PARTIAL, f"{len(lost)} could not be read: {', '.join(lost[:5])}")
         elif gone:
@@ -266,9 +267,13 @@ def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
         bytes_added=told.get("data_added_packed", told.get("data_added", 0)),
         bytes=told.get("total_bytes_processed", 0),
         files=told.get("total_files_processed", 0),
+        vanished=len(gone),
     )
     result.update(count_snapshots(restic, job))
-    sample(config, place, job, restic, str(told["snapshot_id"]))
+    unlisted = sample(config, place, job, restic, str(told["snapshot_id"]))
+    if result["kind"] == OK:
+        vanished = f"{len(gone)} files vanished while they were read" if gone else ""
+        result["words"] = "; ".join(words for words in (vanished, unlisted) if words)
     result.update(problems_of_mounts(config, job, mounted, mounts, outcome))
     if result["kind"] == OK:
         result["mounts"] = mounted
@@ -308,20 +313,25 @@ def count_snapshots(restic: Restic, job: Job) -> Result:
         return {}
 
 
-def sample(config: Config, place: Place, job: Job, restic: Restic, snapshot: str) -> None:
-    """List some files of the snapshot with all that they are."""
+def sample(config: Config, place: Place, job: Job, restic: Restic, snapshot: str) -> str:
+    """List some files of the snapshot with all that they are; return why there is no list. The backup is good without."""
     sampler = Sampler(config.drill_files, config.drill_paths)
-    done = restic.run("ls", "--json", "--no-lock", snapshot, on_line=sampler.take)
-    if judge(done).ok:
+    outcome = judge(restic.run("ls", "--json", "--no-lock", snapshot, on_line=sampler.take))
+    drawn: Result = {"snapshot": snapshot}
+    if outcome.ok:
         own = [path for path in config.drill_paths if any(is_within(path, above) for above in job.paths)]
-        drawn = {
-            "snapshot": snapshot,
-            "total": sampler.total,
-            "files": sampler.files(),
-            "missing": [path for path in own if path not in sampler.met],
-            "changed": [path for path in own if path in sampler.met and path not in sampler.named],
-        }
-        leave(place, states.RUN, job.name, "sample.json", drawn)
+        listed = sampler.files()
+        drawn.update(
+            total=sampler.total,
+            files=listed,
+            missing=[path for path in own if path not in sampler.met],
+            changed=[path for path in own if path in sampler.met and path not in listed],
+        )
+    else:
+        # In the place of the list before: with that the drill would prove an older snapshot.
+        drawn["problem"] = f"the snapshot could not be listed, and a drill has nothing to compare with: {outcome.words}"
+    leave(place, states.RUN, job.name, "sample.json", drawn)
+    return str(drawn.get("problem", ""))
 
 
 def run(config: Config, place: Place, job: Job, restic: Restic) -> Result:
@@ -374,6 +384,8 @@ def finish_run(job: Job, place: Place, result: Result) -> None:
     drawn = left(place, states.RUN, job.name, "sample.json")
     if drawn:
         states.write(states.list_of(place, "sample", job.name), states.dump(drawn), 0o600)
+    if drawn.get("problem"):
+        result["sample"] = drawn["problem"]
     if job.dumps:
         path, names = states.list_of(place, "dumps", job.name), [spec["name"] for spec in job.dumps]
         # Of one that has failed the last good one is still what there is to restore.

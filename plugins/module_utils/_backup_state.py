@@ -216,6 +216,13 @@ _DONE = {
 }
 
 
+# What a good backup may lack beside it, and what to do.
+_BESIDE = {
+    "manifest": "see docs/bare_metal.md; without it only files can be restored",
+    "sample": "run the job once more; where it is told again, check the repository",
+}
+
+
 def oldest_h(config: Config, verb: str, subject: str) -> int:
     """How old the last success may be, in hours; 0 for what has no timer, and may be of any age."""
     if not config.schedule(verb, subject):
@@ -269,18 +276,19 @@ def findings(
         if kind not in (None, OK) and last is not None:
             found["evidence"] += f"; last {_DONE[verb]} {int((now - last) // HOUR_S)} h ago"
         told.append(found)
-        if state.get("manifest"):
-            words = {
-                "evidence": str(state["manifest"]),
-                "remedy": "see docs/bare_metal.md; without it only files can be restored",
-            }
-            told.append({"id": f"backup.manifest.{subject}", "status": "warn", **words})
+        told += [
+            {"id": f"backup.{what}.{subject}", "status": "warn", "evidence": str(state[what]), "remedy": words}
+            for what, words in _BESIDE.items()
+            if state.get(what)
+        ]
     return told
 
 
 def _details(verb: str, state: t.Mapping[str, t.Any]) -> str:
-    if verb == RUN and state.get("snapshots") is not None:
-        return f", {state['snapshots']} snapshots"
+    if verb == RUN:
+        counted = (("snapshots", "snapshots"), ("vanished", "files vanished while they were read"))
+        known = [f", {state[key]} {words}" for key, words in counted if state.get(key)]
+        return "".join(known)
     if verb == DRILL and state.get("files") is not None:
         return f", {state['files']} files and {state.get('dumps', 0)} dumps as they were"
     if verb == CHECK and state.get("part"):

@@ -241,6 +241,39 @@ def test_part_of_it_is_no_success_unless_what_is_missing_was_deleted_meanwhile(t
     assert run_with(error(2, str(wrapped.source)))["kind"] == "partial", "a source is gone, not a file in it"
 
 
+def test_files_that_vanish_are_counted_and_the_run_is_good(host: Host) -> None:
+    """Restic has a directory open while it lists /proc/self/fd, and no longer when it looks at what it has found there."""
+    host.configure(job={"paths": [str(host.source), "/proc/self/fd"]})
+    state = host.do("run")
+    assert (state["kind"], state["vanished"]) == ("ok", 1), state
+    assert state["words"] == "1 files vanished while they were read"
+    assert told(host)["evidence"].endswith(", 1 snapshots, 1 files vanished while they were read")
+
+
+def test_a_snapshot_that_cannot_be_listed_is_told_and_no_older_one_is_proven_in_its_place(alone: Host) -> None:
+    alone.do("run")
+    wrapper = alone.write(
+        "restic", f'#!/bin/sh\ncase " $* " in *\' ls \'*) echo no luck >&2; exit 1;; esac\nexec {restic()} "$@"\n'
+    )
+    wrapper.chmod(0o755)
+    alone.configure(program=str(wrapper))
+    state = alone.do("run")
+    assert (state["kind"], state["exit_code"], state["last_success"]) == ("ok", 0, state["ended"])
+    assert "could not be listed" in state["words"] and state["words"].endswith(": no luck")
+    rows = {
+        row["id"]: row
+        for row in states.findings(alone.config, states.read_states(alone.config, alone.place), time.time())
+    }
+    assert (rows["backup.run.home"]["status"], rows["backup.sample.home"]["status"]) == ("pass", "warn")
+    assert rows["backup.sample.home"]["evidence"] == state["words"]
+    drill = alone.do("drill")
+    assert (drill["kind"], drill["words"]) == ("nothing", state["words"])
+
+    alone.configure(program=restic())
+    assert "sample" not in alone.do("run")
+    assert alone.do("drill")["snapshot"] == alone.state("run")["snapshot"]
+
+
 def test_a_job_that_is_taken_out_while_it_runs_is_told(alone: Host) -> None:
     alone.configure(job={"name": "another"})
     state = finish(alone.config, alone.place, "run", "home", {})
