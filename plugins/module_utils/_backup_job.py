@@ -257,6 +257,8 @@ def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
     if outcome.kind == PARTIAL:
         if lost:
             outcome = Outcome(PARTIAL, f"{len(lost)} could not be read: {', '.join(lost[:5])}")
+        elif done.dropped:
+            outcome = Outcome(PARTIAL, f"{done.dropped} of restic's messages were too many to be kept; {outcome.words}")
         elif gone:
             outcome = Outcome(OK, "")
     result: Result = {"kind": outcome.kind, "words": outcome.words}

@@ -109,6 +109,7 @@ class Done(t.NamedTuple):
     out: str
     err: str
     timed_out: bool = False
+    dropped: int = 0  # lines of stderr that were too many to be kept: what they said is not known
 
 
 def parse_version(text: str) -> tuple[int, ...]:

@@ -208,20 +208,23 @@ class Restic:
         err: list[str] = []
         late: list[bool] = []
 
+        dropped = 0
+
         def keep(line: str) -> None:
+            nonlocal dropped
             err.append(line)
             if len(err) > 2 * _LIMIT:
                 del err[_LIMIT]
+                dropped += 1
 
         def give_up() -> None:
             late.append(True)
             end(child)  # it would wait for a minute to take its lock away from where nobody answers
 
+        stdout, stderr = t.cast("t.IO[bytes]", child.stdout), t.cast("t.IO[bytes]", child.stderr)
         readers = [
-            threading.Thread(target=_read_blocks, args=(child.stdout, on_block), daemon=True)
-            if on_block
-            else threading.Thread(target=_read_lines, args=(child.stdout, on_line or out.append), daemon=True),
-            threading.Thread(target=_read_lines, args=(child.stderr, keep), daemon=True),
+            _Reader(_blocks(stdout), on_block) if on_block else _Reader(_lines(stdout), on_line or out.append),
+            _Reader(_lines(stderr), keep),
         ]
         timer = threading.Timer(timeout_s, give_up)
         if timeout_s:
@@ -243,7 +246,9 @@ class Restic:
             timer.cancel()
         for thread in readers:
             thread.join(_PATIENCE_S)
-        return Done(rc, "\n".join(out), "\n".join(err), bool(late))
+            if thread.problem:
+                raise thread.problem
+        return Done(rc, "\n".join(out), "\n".join(err), bool(late), dropped)
 
 
 def as_user(user: str) -> dict[str, t.Any]:
@@ -276,14 +281,39 @@ def end_group(child: subprocess.Popen[bytes]) -> None:
     child.wait()
 
 
-def _read_lines(stream: t.IO[bytes], take: t.Callable[[str], None]) -> None:
+class _Reader(threading.Thread):
+    """Gives pieces of a stream to who takes them, and reads on to its end when that has failed: restic waits for who does not read."""
+
+    def __init__(self, pieces: t.Iterator[t.Any], take: t.Callable[[t.Any], None]) -> None:
+        super().__init__(daemon=True)
+        self._pieces = pieces
+        self._take = take
+        self.problem: BaseException | None = (
+            None  # raised by who waits for restic's end: in a thread nobody hears of it
+        )
+
+    def run(self) -> None:
+        with self:
+            for piece in self._pieces:
+                self._take(piece)
+        for rest in self._pieces:
+            del rest
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        self.problem = error
+        return True
+
+
+def _lines(stream: t.IO[bytes]) -> t.Iterator[str]:
     for line in stream:
-        take(line.decode("utf-8", errors="surrogateescape").rstrip("\n"))
+        yield line.decode("utf-8", errors="surrogateescape").rstrip("\n")
 
 
-def _read_blocks(stream: t.IO[bytes], take: t.Callable[[bytes], None]) -> None:
-    for block in iter(lambda: stream.read(1 << 20), b""):
-        take(block)
+def _blocks(stream: t.IO[bytes]) -> t.Iterator[bytes]:
+    yield from iter(lambda: stream.read(1 << 20), b"")
 
 
 def probe(restic: Restic, timeout_s: float = 30) -> tuple[Outcome, str]:

@@ -239,6 +239,10 @@ def test_part_of_it_is_no_success_unless_what_is_missing_was_deleted_meanwhile(t
     )
     assert "/etc/shadow" in str(run_with(error(2, "/tmp/deleted") + "\n" + error(13, "/etc/shadow"))["words"])
     assert run_with(error(2, str(wrapped.source)))["kind"] == "partial", "a source is gone, not a file in it"
+    many = "\n".join([error(2, "/tmp/deleted")] * 2600)
+    state = run_with(f"{many}\n{error(13, '/etc/shadow')}\n{many}")
+    assert state["kind"] == "partial", "nobody knows what those said that were not kept"
+    assert "too many to be kept" in str(state["words"])
 
 
 def test_files_that_vanish_are_counted_and_the_run_is_good(host: Host) -> None:

@@ -67,8 +67,21 @@ def test_what_hangs_is_ended_in_time(folder: Path) -> None:
 
 def test_a_flood_of_words_keeps_its_beginning_and_its_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "_LIMIT", 3)
-    err = imitated(folder, "for n in $(seq 100); do echo $n >&2; done").run("x").err
-    assert err.split() == ["1", "2", "3", "98", "99", "100"]
+    done = imitated(folder, "for n in $(seq 100); do echo $n >&2; done").run("x")
+    assert (done.err.split(), done.dropped) == (["1", "2", "3", "98", "99", "100"], 94)
+    assert imitated(folder, "echo 1 >&2").run("x").dropped == 0
+
+
+@pytest.mark.parametrize("how", ["on_line", "on_block"])
+def test_who_fails_at_what_restic_tells_fails_the_run_and_does_not_stop_it(folder: Path, how: str) -> None:
+    restic = imitated(folder, f"seq 1000000; touch {folder}/ended")
+
+    def take(piece: object) -> None:
+        raise ValueError("not what was expected")
+
+    with pytest.raises(ValueError, match="not what was expected"):
+        restic.run("ls", timeout_s=60, **{how: take})  # type: ignore[arg-type]
+    assert (folder / "ended").exists()
 
 
 def test_sftp_asks_nobody_and_trusts_the_given_keys_alone(folder: Path) -> None:
