@@ -138,8 +138,8 @@ def forget(config: Config, job: Job, restic: Restic, now: float) -> Result:
             continue
     result: Result = {"kind": OK, "words": "", "removed": removed, "snapshots": len(found) - removed}
     if gaps:
-        words = f"for longer than `within` of the retention there was no snapshot after {', '.join(gaps)}; none of these was let go"
-        result.update(kind=states.GAP, words=words)
+        told = f"for longer than `within` of the retention there was no snapshot after {', '.join(gaps)}; none of these was let go"
+        result.update(kind=states.GAP, words=told)
     return result
 
 

@@ -177,6 +177,8 @@ def tell(config: Config, verb: str, subject: str, state: t.Mapping[str, t.Any]) 
     if kind != "ok":
         names = (subject, config.jobs[subject].repository) if verb in states.OF_JOBS else ("JOB", subject)
         say(f"  {state.get('words')}\n  To do: {states.remedy(kind, *names)}")
+    elif state.get("words"):
+        say(f"  {state['words']}")
     return int(kind != "ok")
 
 
