@@ -206,7 +206,7 @@ def restore(config: Config, place: Place, args: argparse.Namespace) -> int:
     plan = restoring.make_plan(job, restic, args.when, args.path, args.target)
     against = restoring.objection(plan, args.overwrite, args.without_room)
     if args.json:
-        say(json.dumps({**plan.told(), "objection": against}))
+        say(json.dumps({**plan.told(), "objection": against.words, "about": against.about}))
     else:
         named = restoring.shown(", ".join(plan.paths))
         say(f"snapshot {plan.snapshot[:8]} of {plan.time}: {plan.files} files, {size(plan.bytes)}, of {named}")
@@ -218,8 +218,8 @@ def restore(config: Config, place: Place, args: argparse.Namespace) -> int:
             say(f"{plan.conflicts} files are there already and would be replaced: {there}")
     if args.plan:
         return 0
-    if against:
-        raise ConfigError(against)
+    if against.words:
+        raise ConfigError(against.words)
     restic.rights = RESTORE
     progress = jobs.Progress(lambda told: show(progress_line(told))) if sys.stdout.isatty() else jobs.Progress()
     problem = restoring.carry_out(config, plan, restic, args.overwrite, progress.take)
@@ -227,7 +227,10 @@ def restore(config: Config, place: Place, args: argparse.Namespace) -> int:
         say("")
     if problem:
         raise ConfigError(f"not all was restored: {problem}")
-    say(f"restored to {restoring.shown(plan.target)}")
+    # What may be replaced and is right already is skipped, too.
+    skipped = 0 if args.overwrite else progress.summary.get("files_skipped", 0)
+    kept = f"; {skipped} files were there by then, and stayed as they are" if skipped else ""
+    say(f"restored to {restoring.shown(plan.target)}{kept}")
     return 0
 
 

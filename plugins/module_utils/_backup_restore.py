@@ -34,6 +34,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run 
 
 LATEST = "latest"
 _SHOWN = 20
+_LINKS = 40  # as many as the kernel follows
 _LOST = "\N{REPLACEMENT CHARACTER}"
 _BYTE = re.compile("[\udc80-\udcff]")  # as Python keeps it (surrogateescape)
 _KINDS = {
@@ -56,6 +57,7 @@ class Plan:
     host: str
     target: str
     paths: list[str]
+    through: str = ""  # a link on the way to the target that may lead elsewhere tomorrow
     files: int = 0
     bytes: int = 0
     unknown: list[str] = dataclasses.field(default_factory=list)
@@ -197,6 +199,42 @@ def _nearest(place: str) -> str:
     return place
 
 
+def resolve(target: str) -> tuple[str, str]:
+    """The directory that is really meant, and the first link on the way to it that others than root and the caller can change.
+
+    :raises ConfigError: its links lead round in a circle.
+    """
+    place, changeable = "/", ""
+    left = os.path.join(os.getcwd(), target).split("/")[::-1]
+    links = 0
+    while left:
+        name = left.pop()
+        if name in ("", ".", ".."):
+            place = os.path.dirname(place) if name == ".." else place
+            continue
+        here = os.path.join(place, name)
+        found = _look(here)
+        if not (found and stat.S_ISLNK(found.st_mode)):
+            place = here
+            continue
+        links += 1
+        if links > _LINKS:
+            raise ConfigError(f"the links of {shown(target)} lead to no directory: name another one by `--target`")
+        if not changeable and _others_may_change(found, os.lstat(place)):
+            changeable = here
+        to = os.readlink(here)
+        place = "/" if to.startswith("/") else place
+        left += to.split("/")[::-1]
+    return place, changeable
+
+
+def _others_may_change(link: os.stat_result, folder: os.stat_result) -> bool:
+    """In a directory for all, such as /tmp, nobody but a link's owner may replace it."""
+    trusted = (0, os.geteuid())
+    for_all = folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not folder.st_mode & stat.S_ISVTX
+    return link.st_uid not in trusted or folder.st_uid not in trusted or bool(for_all)
+
+
 def make_plan(job: Job, restic: Restic, when: str, paths: t.Sequence[str], target: str) -> Plan:
     """
     :raises ConfigError: nothing fits what is asked for.
@@ -206,8 +244,8 @@ def make_plan(job: Job, restic: Restic, when: str, paths: t.Sequence[str], targe
         raise ConfigError(f"{outcome.words}: {outcome.remedy}")
     chosen = choose(found, when)
     named = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(chosen.time))
-    plan = Plan(chosen.id, named, chosen.host, target, [os.path.normpath(path) for path in paths] or ["/"])
-    plan.target = os.path.abspath(target)
+    resolved, through = resolve(target)
+    plan = Plan(chosen.id, named, chosen.host, resolved, [os.path.normpath(path) for path in paths] or ["/"], through)
     lister = Lister(plan)
     done = restic.run("ls", "--json", "--no-lock", chosen.id, on_line=lister.take)
     outcome = judge(done)
@@ -232,19 +270,34 @@ def dump_of(job: Job, restic: Restic, name: str, when: str) -> keeping.Snapshot:
     return choose([row for row in found if f"{DUMP}{name}" in row.tags], when)
 
 
-def objection(plan: Plan, overwrite: bool, without_room: bool = False) -> str:
+class Objection(t.NamedTuple):
+    """Why a restore is not done: which wish it is about (`paths`, `target`, `overwrite`, `without_room`), and in words."""
+
+    about: str = ""
+    words: str = ""
+
+
+def objection(plan: Plan, overwrite: bool, without_room: bool = False) -> Objection:
     """Why it is not done, empty when it is."""
     if plan.unknown:
-        return f"the snapshot has nothing at {', '.join(plan.unknown)}: look at `rigwright-backup restic REPOSITORY ls {plan.snapshot[:8]}`"
+        missing = shown(", ".join(plan.unknown))
+        words = f"the snapshot has nothing at {missing}: look at `rigwright-backup restic REPOSITORY ls {plan.snapshot[:8]}`"
+        return Objection("paths", words)
+    if plan.through:
+        words = f"others than root and you may say where the link {shown(plan.through)} leads: name the directory that you mean"
+        return Objection("target", f"{words}, if it is {shown(plan.target)}")
     if plan.in_the_way:
-        shown = ", ".join(plan.in_the_way[:5])
-        return f"{shown}: there is something of another kind there now, such as a link: restore to another place, or take it away"
+        named = shown(", ".join(plan.in_the_way[:5]))
+        words = f"{named}: there is something of another kind there now, such as a link: restore to another place, or take it away"
+        return Objection("target", words)
     if plan.conflicts and not overwrite:
-        shown = ", ".join(plan.conflicting[:5])
-        return f"{plan.conflicts} files are there already, such as {shown}: restore to another place, or allow to overwrite them"
+        named = shown(", ".join(plan.conflicting[:5]))
+        words = f"{plan.conflicts} files are there already, such as {named}: restore to another place, or allow to overwrite them"
+        return Objection("overwrite", words)
     if plan.short_of and not without_room:
-        return f"there is too little room at {'; '.join(plan.short_of)}: restore to another place, or go on without it"
-    return ""
+        words = f"there is too little room at {shown('; '.join(plan.short_of))}: restore to another place, or go on without it"
+        return Objection("without_room", words)
+    return Objection()
 
 
 def carry_out(

@@ -113,6 +113,24 @@ def test_a_dump_comes_back_as_it_was_told(host: Host, capfdbinary: pytest.Captur
     assert b"say where to" in capfdbinary.readouterr().err
 
 
+def test_what_restic_did_not_replace_is_not_told_as_restored(
+    host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host.init()
+    host.do("run")
+
+    def carry_out(*arguments: Any) -> str:
+        arguments[-1]('{"message_type":"summary","total_files":2,"files_restored":1,"files_skipped":1}')
+        return ""
+
+    monkeypatch.setattr(program.restoring, "carry_out", carry_out)
+    words = ["restore", "home", "--target", str(host.root / "to")]
+    assert program.main(words, host.place) == 0
+    assert capsys.readouterr().out.endswith("; 1 files were there by then, and stayed as they are\n")
+    assert program.main([*words, "--overwrite"], host.place) == 0
+    assert capsys.readouterr().out.endswith(f"restored to {host.root}/to\n"), "what is right already is skipped, too"
+
+
 def test_a_restore_that_is_ended_takes_restic_with_it(host: Host, tmp_path: Path) -> None:
     host.init()
     (host.source / "large").write_bytes(os.urandom(8 << 20))

@@ -66,7 +66,7 @@ def test_files_come_back_and_never_over_what_is_there_unasked(tmp_path: Path, re
         str(tmp_path / "to"),
     )
     assert (plan.files, plan.conflicts, plan.unknown) == (2, 0, [])
-    assert restoring.objection(plan, overwrite=False) == ""
+    assert restoring.objection(plan, overwrite=False).words == ""
     assert restoring.carry_out(host.config, plan, opened, overwrite=False) == ""
     back = Path(f"{tmp_path}/to{host.source}")
     assert sorted(path.name for path in back.iterdir()) == ["deep", "odd\nname [x] *?\\ é"]
@@ -75,13 +75,13 @@ def test_files_come_back_and_never_over_what_is_there_unasked(tmp_path: Path, re
     (host.source / "plain").write_text("newer")
     plan = restoring.make_plan(job, opened, "latest", [str(host.source / "plain")], "/")
     assert plan.conflicting == [str(host.source / "plain")]
-    assert "1 files are there already" in restoring.objection(plan, overwrite=False)
-    assert restoring.objection(plan, overwrite=True) == ""
+    assert "1 files are there already" in restoring.objection(plan, overwrite=False).words
+    assert restoring.objection(plan, overwrite=True).words == ""
     assert restoring.carry_out(host.config, plan, opened, overwrite=True) == ""
     assert (host.source / "plain").stat().st_size == 200_000
 
     plan = restoring.make_plan(job, opened, "latest", ["/no/such"], "/")
-    assert "nothing at /no/such" in restoring.objection(plan, overwrite=True)
+    assert "nothing at /no/such" in restoring.objection(plan, overwrite=True).words
     assert json.dumps(plan.told())
 
 
@@ -125,7 +125,7 @@ def test_directories_that_are_there_stay_as_they_are(backed_up: Host) -> None:
         os.utime(folder, (5, 5))
     before = [is_like(folder) for folder in (backed_up.source, backed_up.source / "project")]
     planned = plan(backed_up, "project")
-    assert restoring.objection(planned, overwrite=False) == ""
+    assert restoring.objection(planned, overwrite=False).words == ""
     assert carry_out(backed_up, planned) == ""
     assert (backed_up.source / "project/job").read_text() == "content"
     assert [is_like(folder) for folder in (backed_up.source, backed_up.source / "project")] == before
@@ -143,7 +143,7 @@ def test_a_link_in_the_place_of_a_directory_is_never_followed(backed_up: Host) -
     (backed_up.source / "project").symlink_to(elsewhere)
     planned = plan(backed_up, "project/job")
     assert planned.in_the_way == [str(backed_up.source / "project")]
-    assert "restore to another place" in restoring.objection(planned, overwrite=True)
+    assert "restore to another place" in restoring.objection(planned, overwrite=True).words
 
 
 def test_what_is_of_another_kind_now_is_never_replaced(backed_up: Host) -> None:
@@ -154,7 +154,7 @@ def test_what_is_of_another_kind_now_is_never_replaced(backed_up: Host) -> None:
     for name in ("project", "other"):
         planned = plan(backed_up, name)
         assert planned.in_the_way == [str(backed_up.source / name)]
-        assert restoring.objection(planned, overwrite=True)
+        assert restoring.objection(planned, overwrite=True).words
 
 
 def test_too_little_room_is_told_before(backed_up: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,8 +162,8 @@ def test_too_little_room_is_told_before(backed_up: Host, monkeypatch: pytest.Mon
     monkeypatch.setattr(restoring.shutil, "disk_usage", lambda _place: shutil._ntuple_diskusage(100, 90, 10))
     planned = plan(backed_up, target=str(backed_up.root / "to"))
     assert planned.short_of == [f"{backed_up.root}: up to 12 bytes are needed, 10 are free"]
-    assert "too little room" in restoring.objection(planned, overwrite=True)
-    assert restoring.objection(planned, overwrite=False, without_room=True) == ""
+    assert "too little room" in restoring.objection(planned, overwrite=True).words
+    assert restoring.objection(planned, overwrite=False, without_room=True).words == ""
 
 
 def test_what_is_there_is_seen_where_its_name_is_no_utf_8(tmp_path: Path, each: str) -> None:
@@ -184,7 +184,7 @@ def test_what_is_there_is_seen_where_its_name_is_no_utf_8(tmp_path: Path, each: 
     planned = plan(host)
     assert (planned.conflicting, planned.conflicts) == ([str(folder / "x"), str(file)], 2)
     assert planned.in_the_way == [str(folder)]
-    assert restoring.objection(planned, overwrite=True)
+    assert restoring.objection(planned, overwrite=True).words
     assert json.dumps(planned.told(), ensure_ascii=False).encode(), "also a stream of UTF-8 alone takes it"
     planned = plan(host, target=str(tmp_path / "to"))
     assert (planned.conflicts, planned.in_the_way, planned.unknown) == (0, [], [])
@@ -201,7 +201,7 @@ def test_a_file_is_named_whose_name_is_no_utf_8(tmp_path: Path, each: str) -> No
     assert carry_out(host, planned) == ""
     assert os.listdir(os.fsencode(f"{tmp_path}/to{host.source}")) == [b"nam\xff.txt"]
     missing = plan(host, os.fsdecode(b"other\xff"))
-    assert restoring.objection(missing, overwrite=False)
+    assert restoring.objection(missing, overwrite=False).words
 
 
 def test_a_path_within_another_one_is_found_too(backed_up: Host) -> None:
@@ -209,3 +209,43 @@ def test_a_path_within_another_one_is_found_too(backed_up: Host) -> None:
     assert (planned.unknown, planned.files) == ([], 1)
     assert carry_out(backed_up, planned) == ""
     assert os.listdir(f"{backed_up.root}/to{backed_up.source}/project") == ["job"]
+
+
+def test_the_plan_names_where_a_link_leads_to(backed_up: Host) -> None:
+    (backed_up.root / "real").mkdir()
+    (backed_up.root / "link").symlink_to("real")
+    planned = plan(backed_up, "other", target=str(backed_up.root / "link/./new/../to"))
+    assert (planned.target, planned.through) == (str(backed_up.root / "real/to"), "")
+    (backed_up.root / "round").symlink_to("round")
+    with pytest.raises(ConfigError, match="lead to no directory"):
+        plan(backed_up, "other", target=str(backed_up.root / "round"))
+
+
+@pytest.mark.parametrize(
+    ("owner", "folders", "mode", "trusted"),
+    [
+        (0, 0, 0o755, True),
+        (0, 0, 0o1777, True),
+        (1234, 0, 0o1777, False),
+        (1234, 0, 0o755, False),
+        (0, 1234, 0o755, False),
+        (0, 0, 0o775, False),
+        (0, 0, 0o757, False),
+    ],
+)
+def test_a_link_that_others_can_change_is_never_followed_to_the_target(
+    tmp_path: Path, owner: int, folders: int, mode: int, trusted: bool
+) -> None:
+    folder, first = tmp_path / "home", tmp_path / "first"
+    folder.mkdir()
+    (folder / "dst").symlink_to("/etc")
+    first.symlink_to(folder / "dst")
+    os.chown(folder / "dst", owner, owner, follow_symlinks=False)
+    os.chown(folder, folders, folders)
+    folder.chmod(mode)
+    place, through = restoring.resolve(str(first / "ssl"))
+    assert (place, through) == (os.path.realpath("/etc/ssl"), "" if trusted else str(folder / "dst"))
+    planned = restoring.Plan("aa11", "", "ws", place, ["/"], through)
+    against = restoring.objection(planned, overwrite=True)
+    assert against.about == ("" if trusted else "target")
+    assert trusted or f"if it is {place}" in against.words
