@@ -288,9 +288,8 @@ class _Reader(threading.Thread):
         super().__init__(daemon=True)
         self._pieces = pieces
         self._take = take
-        self.problem: BaseException | None = (
-            None  # raised by who waits for restic's end: in a thread nobody hears of it
-        )
+        # Raised by who waits for restic's end: in a thread nobody hears of it.
+        self.problem: BaseException | None = None
 
     def run(self) -> None:
         with self:
