@@ -17,11 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.lab import ROOT, Refusal
-from harness.progress import step
+from harness.progress import say, step
 
 FIRMWARE = Path("/usr/share/OVMF/OVMF_CODE_4M.fd"), Path("/usr/share/OVMF/OVMF_VARS_4M.fd")
 # A quarter of a minute on two idle processors without KVM; on busy ones many times that.
 BOOT_S = 900
+# qemu's emulation now and then lets one processor run into an instruction that the kernel, on another one, is just changing. A machine
+# that cannot find its disks or its init panics with other words, and is not tried again.
+PANIC = "Kernel panic - not syncing: Fatal exception"
+ATTEMPTS = 3
 
 
 def missing() -> list[str]:
@@ -98,6 +102,7 @@ class Machine:
         firmware = self.place / "firmware"
         if self.boot == "uefi" and not firmware.exists():
             shutil.copy(FIRMWARE[1], firmware)
+        self.serial.unlink(missing_ok=True)  # what is read there is of this start
         with (self.place / f"{self.name}.log").open("wb") as log:
             self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
@@ -136,11 +141,24 @@ class Machine:
         """Run a script there, by bash. It is read as a whole first: a command in it may read what comes in, too."""
         return self.ssh(f'bash -c "$(cat)" {shlex.join([path.name, *arguments])}', path.read_text())
 
+    def boot_up(self) -> None:
+        """Start it and wait for a login; again where the emulated kernel has stumbled."""
+        for left in reversed(range(ATTEMPTS)):
+            self.start()
+            try:
+                self.wait()
+                break
+            except Refusal:
+                self.stop()
+                if PANIC not in self.console() or not left:
+                    raise
+                say(f"the kernel of {self.name} has stumbled over the emulation: it is started again")
+
     def wait(self) -> None:
         """Until one can log in, by ssh and at the console."""
         deadline = time.monotonic() + BOOT_S
         while time.monotonic() < deadline:
-            if self.process is None or self.process.poll() is not None:
+            if self.process is None or self.process.poll() is not None or "end Kernel panic" in self.console():
                 break
             with contextlib.suppress(subprocess.TimeoutExpired):
                 # Who knocks earlier keeps a slow machine from starting.
@@ -148,7 +166,7 @@ class Machine:
                     return
             time.sleep(0.5)
         raise Refusal(
-            f"{self.name} did not come to a login within {BOOT_S} s; its console ends so:\n{self.console()[-3000:]}"
+            f"{self.name} did not come to a login ({BOOT_S} s at the most); its console ends so:\n{self.console()[-3000:]}"
         )
 
     def console(self) -> str:
@@ -164,10 +182,9 @@ class Machine:
 
 @contextlib.contextmanager
 def running(machine: Machine) -> Iterator[Machine]:
-    machine.start()
     try:
         with step(f"boot the machine {machine.name} to a login"):
-            machine.wait()
+            machine.boot_up()
         yield machine
     finally:
         machine.stop()
