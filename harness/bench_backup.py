@@ -9,14 +9,12 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import tempfile
 import time
-from pathlib import Path
 from typing import NamedTuple
 
-from harness import engine, lab, playbook, restic_releases, sandbox
+from harness import applying, engine, lab, restic_releases, sandbox
 from harness.clients import Machine
-from harness.lab import ROOT, Refusal
+from harness.lab import Refusal
 from harness.progress import say, step
 
 HOST = "debian13"
@@ -63,9 +61,6 @@ class Rate(NamedTuple):
 def apply_role() -> None:
     """Have the role back the directory up, with the release that is measured."""
     variables = {
-        "apply_role": "backup",
-        "apply_hosts": HOST,
-        **lab.looked_up("molecule"),
         "backup_version": restic_releases.RESTIC,
         "backup_releases": {
             "restic": {
@@ -76,17 +71,9 @@ def apply_role() -> None:
         "backup_repositories": [{"name": "bench", "url": f"{PLACE}/role", "password": PASSWORD}],
         "backup_jobs": [{"name": "bench", "paths": [f"{PLACE}/source"], "schedule": ""}],
     }
-    with tempfile.TemporaryDirectory() as folder:
-        extra = Path(folder, "variables.json")
-        extra.write_text(json.dumps(variables))
-        inventory = lab.read("molecule").inventory
-        rc, output = playbook.run(
-            ["molecule/shared/apply.yml", "--inventory", str(inventory), "--extra-vars", f"@{extra}"],
-            ROOT,
-            os.environ | {"RIGWRIGHT_REPORT_PATH": str(Path(folder, "report.json"))},
-        )
-    if rc != 0:
-        raise Refusal(f"The role backup failed:\n{output[-2000:]}")
+    done = applying.apply_role("backup", HOST, variables)
+    if done.rc != 0:
+        raise Refusal(f"The role backup failed:\n{done.output[-2000:]}")
 
 
 def measure(host: Machine, way: dict[str, str]) -> Rate:

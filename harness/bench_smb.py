@@ -5,18 +5,15 @@ All in one run on one host, each client after the other, from and to a file syst
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import statistics
-import tempfile
 import time
-from pathlib import Path
 from typing import NamedTuple
 
-from harness import engine, lab, playbook, sandbox
+from harness import applying, engine, lab, sandbox
 from harness.clients import Machine
-from harness.lab import ROOT, Refusal
+from harness.lab import Refusal
 from harness.progress import say, step
 
 HOST = "debian13"
@@ -60,25 +57,14 @@ class Rate(NamedTuple):
 def apply_role(encrypt: str) -> None:
     """Have the role serve the directory on the host."""
     variables = {
-        "apply_role": "samba",
-        "apply_hosts": HOST,
-        **lab.looked_up("molecule"),
         "samba_networks": [],
         "samba_encrypt": encrypt,
         "samba_users": [{"name": "owner", "password": PASSWORD}],
         "samba_shares": [{"name": "bench", "path": RAM, "read_only": False, "mount": "none"}],
     }
-    with tempfile.TemporaryDirectory() as folder:
-        extra = Path(folder, "variables.json")
-        extra.write_text(json.dumps(variables))
-        inventory = lab.read("molecule").inventory
-        rc, output = playbook.run(
-            ["molecule/shared/apply.yml", "--inventory", str(inventory), "--extra-vars", f"@{extra}"],
-            ROOT,
-            os.environ | {"RIGWRIGHT_REPORT_PATH": str(Path(folder, "report.json"))},
-        )
-    if rc != 0:
-        raise Refusal(f"The role samba failed:\n{output[-2000:]}")
+    done = applying.apply_role("samba", HOST, variables)
+    if done.rc != 0:
+        raise Refusal(f"The role samba failed:\n{done.output[-2000:]}")
 
 
 def serve_by_hand(host: Machine) -> None:

@@ -9,19 +9,16 @@ def test_a_short_token_is_refused(apply, unchanged):
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 import testinfra
 from testinfra.host import Host as TestinfraHost
 
-from harness import depot, engine, fingerprint, lab, playbook
+from harness import applying, depot, engine, fingerprint, lab
 from harness.clients import Machine
 from tests.contract.role_contract import PROOFS
 from tests.slow import leave_out_slow
@@ -116,23 +113,8 @@ def apply(scenario: str) -> Callable[..., Result]:
         *options: str,
         check: bool = False,
     ) -> Result:
-        # A folder of its own: only this user can look into it, and it goes at once.
-        with tempfile.TemporaryDirectory() as folder:
-            extra, report = Path(folder, "variables.json"), Path(folder, "report.json")
-            asked = {"apply_role": role, "apply_hosts": hosts, **lab.looked_up("molecule"), **(variables or {})}
-            extra.write_text(json.dumps(asked))
-            rc, output = playbook.run(
-                [
-                    *("molecule/shared/apply.yml", "--inventory", str(LAB.inventory), "--extra-vars", f"@{extra}"),
-                    *options,
-                    *(["--check"] if check else []),
-                ],
-                lab.ROOT,
-                os.environ | {"RIGWRIGHT_REPORT_PATH": str(report)},
-            )
-            # A playbook that cannot be read ends before there is anything to report.
-            accounts = json.loads(report.read_text())["hosts"] if report.exists() else {}
-        return Result(rc, output, accounts)
+        words = [*options, *(["--check"] if check else [])]
+        return Result(*applying.apply_role(role, hosts, variables or {}, *words))
 
     return run
 
