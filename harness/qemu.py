@@ -158,11 +158,12 @@ class Machine:
         """Until one can log in, by ssh and at the console."""
         deadline = time.monotonic() + BOOT_S
         while time.monotonic() < deadline:
-            if self.process is None or self.process.poll() is not None or "end Kernel panic" in self.console():
+            console = self.console()
+            if self.process is None or self.process.poll() is not None or "end Kernel panic" in console:
                 break
             with contextlib.suppress(subprocess.TimeoutExpired):
                 # Who knocks earlier keeps a slow machine from starting.
-                if "login: " in self.console() and self.ssh("echo here", must_work=False, seconds=60) == "here\n":
+                if "login: " in console and self.ssh("echo here", must_work=False, seconds=60) == "here\n":
                     return
             time.sleep(0.5)
         raise Refusal(
