@@ -33,7 +33,9 @@ class Consoles(Machine):
 
 
 def machine(place: Path, *says: str) -> Consoles:
-    return Consoles("machine", "bios", place, place / "key", [], says=says)
+    one = Consoles("machine", "bios", place, place / "key", [])
+    one.says = says
+    return one
 
 
 def test_a_kernel_that_stumbles_over_the_emulation_is_started_again(tmp_path: Path) -> None:
