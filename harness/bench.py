@@ -13,12 +13,13 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness import bench_backup, bench_dataset_cache, bench_smb, demo, engine, lab, sandbox
+from harness import bench_backup, bench_dataset_cache, bench_smb, demo
 from harness.clients import Machine
-from harness.lab import ROOT, Lab, Refusal
+from harness.lab import ROOT, Refusal
 from harness.progress import say, step
 
 
@@ -30,10 +31,8 @@ class Cost(NamedTuple):
     hosts: float
 
 
-def host_seconds(wanted: Lab) -> float:
-    """Processor time that the hosts of a lab have used since they were started."""
-    client = engine.connect()
-    machines = [Machine(client, host) for host in wanted.hosts]
+def host_seconds(machines: Collection[Machine]) -> float:
+    """Processor time that hosts have used since they were started."""
     stats: list[Any] = [machine.container.stats(stream=False) for machine in machines]
     nanoseconds: list[int] = [one["cpu_stats"]["cpu_usage"]["total_usage"] for one in stats]
     return sum(nanoseconds) / 1e9
@@ -44,10 +43,10 @@ def controller_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def run_site(wanted: Lab) -> Cost:
+def run_site(machines: Collection[Machine]) -> Cost:
     """Run site.yml once. Raises Refusal when it fails or changes something."""
     program, *arguments = demo.site_command()
-    hosts, controller, start = host_seconds(wanted), controller_seconds(), time.monotonic()
+    hosts, controller, start = host_seconds(machines), controller_seconds(), time.monotonic()
     done = subprocess.run(
         [Path(sys.executable).with_name(program), *arguments],
         cwd=ROOT,
@@ -55,7 +54,7 @@ def run_site(wanted: Lab) -> Cost:
         stdout=subprocess.DEVNULL,
         check=False,
     )
-    cost = Cost(time.monotonic() - start, controller_seconds() - controller, host_seconds(wanted) - hosts)
+    cost = Cost(time.monotonic() - start, controller_seconds() - controller, host_seconds(machines) - hosts)
     stats = {name: host["stats"] for name, host in json.loads(demo.REPORT.read_text())["hosts"].items()}
     if done.returncode != 0 or any(stat["changed"] for stat in stats.values()):
         raise Refusal(f"The site was to change nothing: exit status {done.returncode}, {stats}")
@@ -76,17 +75,15 @@ def main(args: argparse.Namespace) -> int:
         return bench_backup.main(args.runs)
     if args.dataset_cache:
         return bench_dataset_cache.main(args)
-    wanted = lab.read("demo")
-    sandbox.up(wanted)
-    demo.make_variables(Machine(engine.connect(), wanted.host("laptop")).public_key())
+    machines = demo.hosts().values()
     demo.provision()
     costs = []
     for number in range(args.runs):
         with step(f"run {number + 1} of {args.runs}, in which nothing has to change"):
-            costs.append(run_site(wanted))
+            costs.append(run_site(machines))
     median = Cost(*(statistics.median(column) for column in zip(*costs, strict=True)))
     load = os.getloadavg()[0]
-    say(f"site.yml, {len(wanted.hosts)} hosts, nothing to change, median of {args.runs} (load {load:.1f}):")
+    say(f"site.yml, {len(machines)} hosts, nothing to change, median of {args.runs} (load {load:.1f}):")
     print(f"    wall {median.wall:.1f} s, controller {median.controller:.1f} CPU-s, hosts {median.hosts:.1f} CPU-s")
     for name, host in json.loads(demo.REPORT.read_text())["hosts"].items():
         runs = {role: one["module_runs"] for role, one in host["roles"].items() if one["module_runs"]}

@@ -46,13 +46,19 @@ def password() -> str:
     return str(json.loads(VARIABLES.read_text())["demo_password"])
 
 
-def furnish(workstation: Machine, laptop: Machine) -> None:
-    """Give the hosts what the owner of such machines has already: a disk, a window manager and a password; a client for shares."""
+def hosts() -> dict[str, Machine]:
+    """Start the hosts, with what the owner of such machines has already: a disk, a window manager and a password; a client for shares."""
+    wanted = lab.read("demo")
+    sandbox.up(wanted)
+    machines = {host.name: Machine(engine.connect(), host) for host in wanted.hosts}
+    workstation, laptop = machines["workstation"], machines["laptop"]
+    make_variables(laptop.public_key())
     with step("workstation: an empty disk, a window manager, a password; laptop: smbclient"):
         imitated_disks.prepare(workstation)
         account = shlex.quote(f"owner:{password()}")
         workstation.must(f"chpasswd <<< {account}; test -e /usr/bin/openbox || {INSTALL} openbox xterm", seconds=300)
         laptop.must(f"test -e /usr/bin/smbclient || {INSTALL} smbclient", seconds=300)
+    return machines
 
 
 def site_command() -> list[str]:
@@ -136,15 +142,11 @@ LOOK_AROUND = f"""
 
 def up() -> None:
     start = time.monotonic()
-    wanted = lab.read("demo")
-    sandbox.up(wanted)
-    workstation, laptop = (Machine(engine.connect(), wanted.host(name)) for name in ("workstation", "laptop"))
-    make_variables(laptop.public_key())
-    furnish(workstation, laptop)
+    machines = hosts()
     provision()
-    log_in(laptop)
-    put_file(laptop)
-    restore_file(workstation)
+    log_in(machines["laptop"])
+    put_file(machines["laptop"])
+    restore_file(machines["workstation"])
     say(f"findings, in the report above: {count_findings()}")
     say(f"the demo works: {time.monotonic() - start:.0f} s")
     print(LOOK_AROUND, flush=True)

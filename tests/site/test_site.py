@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from harness import demo, engine, lab, sandbox
+from harness import demo, lab, sandbox
 from harness.clients import Entry, Machine
 from harness.lab import ROOT
 
@@ -40,13 +40,8 @@ class Run:
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Callable[[str], Machine]]:
     """Fresh hosts of the demo; they are removed in the end."""
-    wanted = lab.read("demo")
     demo.down(with_images=False)
-    sandbox.up(wanted)
-    machines = {host.name: Machine(engine.connect(), host) for host in wanted.hosts}
-    demo.make_variables(machines["laptop"].public_key())
-    demo.furnish(machines["workstation"], machines["laptop"])
-    yield machines.__getitem__
+    yield demo.hosts().__getitem__
     demo.down(with_images=False)
 
 
