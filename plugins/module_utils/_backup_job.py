@@ -44,6 +44,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._mounts impo
     read_fstab,
     read_mounts,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic import OK, PARTIAL, Outcome, judge, messages
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import PATH, Restic
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
@@ -57,7 +58,7 @@ def folder(place: Place, verb: str, subject: str) -> str:
 
 
 def leave(place: Place, verb: str, subject: str, name: str, data: t.Any) -> None:
-    states.write(os.path.join(folder(place, verb, subject), name), states.dump(data), 0o640)
+    replace_file(os.path.join(folder(place, verb, subject), name), states.dump(data), 0o640)
 
 
 def left(place: Place, verb: str, subject: str, name: str) -> dict[str, t.Any]:
@@ -99,10 +100,7 @@ def tell_in(path: str) -> t.Callable[[t.Mapping[str, t.Any]], None]:
 
     def tell(told: t.Mapping[str, t.Any]) -> None:
         with contextlib.suppress(OSError):
-            unfinished = f"{path}.part"
-            with open(unfinished, "w", encoding="utf-8") as file:
-                json.dump({key: told[key] for key in known if key in told}, file)
-            os.replace(unfinished, path)
+            replace_file(path, json.dumps({key: told[key] for key in known if key in told}))
 
     return tell
 
@@ -385,11 +383,11 @@ def finish_run(job: Job, place: Place, result: Result) -> None:
     os.makedirs(place.state, exist_ok=True)
     drawn = left(place, states.RUN, job.name, "sample.json")
     if drawn:
-        states.write(states.list_of(place, "sample", job.name), states.dump(drawn), 0o600)
+        replace_file(states.list_of(place, "sample", job.name), states.dump(drawn), 0o600)
     if drawn.get("problem"):
         result["sample"] = drawn["problem"]
     if job.dumps:
         path, names = states.list_of(place, "dumps", job.name), [spec["name"] for spec in job.dumps]
         # Of one that has failed the last good one is still what there is to restore.
         known = {**states.read_json(path), **{name: row for name, row in told.items() if row["kind"] == OK}}
-        states.write(path, states.dump({name: row for name, row in known.items() if name in names}), 0o600)
+        replace_file(path, states.dump({name: row for name, row in known.items() if name in names}), 0o600)

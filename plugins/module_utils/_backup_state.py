@@ -12,14 +12,13 @@ has ended in whatever way; the unit's own user cannot.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
-import tempfile
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import Config, Place
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic import OK, REMEDIES
 
 RUN, FORGET, PRUNE, CHECK, DRILL = "run", "forget", "prune", "check", "drill"
@@ -61,22 +60,6 @@ MAX_AGE_H = {RUN: 36, FORGET: 24 * 15, PRUNE: 24 * 45, CHECK: 24 * 15, DRILL: 24
 def remedy(kind: str, job: str = "JOB", repository: str = "REPOSITORY") -> str:
     words = OWN_REMEDIES.get(kind) or REMEDIES.get(kind) or REMEDIES["failed"]
     return words.replace("JOB", job).replace("REPOSITORY", repository)
-
-
-def write(path: str, text: str, mode: int = 0o644) -> None:
-    """Replace a file in one step: who reads it meanwhile has the old one whole. The directory may be somebody else's."""
-    handle, unfinished = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=os.path.dirname(path))
-    try:
-        with open(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(unfinished, mode)
-        os.replace(unfinished, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(unfinished)
-        raise
 
 
 def read_json(path: str) -> dict[str, t.Any]:
@@ -151,9 +134,9 @@ def save(
         fcntl.flock(lock, fcntl.LOCK_EX)
         path = path_of(place, verb, subject)
         state = merge(read_json(path), result, ended)
-        write(path, dump(state))
+        replace_file(path, dump(state))
         if config.textfile_directory:
-            write(os.path.join(config.textfile_directory, TEXTFILE), metrics(read_states(config, place)))
+            replace_file(os.path.join(config.textfile_directory, TEXTFILE), metrics(read_states(config, place)))
     return state
 
 

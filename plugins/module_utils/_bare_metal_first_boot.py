@@ -12,7 +12,6 @@ The answer lies in /var/lib/rigwright/first_boot.json and in the journal, and th
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -20,6 +19,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest as document
 from ansible_collections.rigwright.workstation.plugins.module_utils import _mounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 Facts = dict[str, t.Any]
@@ -90,8 +90,6 @@ def main(root: str = "/") -> int:
     tree = Tree(root)
     expected = json.loads(tree.text(EXPECTED))
     faults = judge(expected, look(tree))
-    with open(f"{tree.at(FOUND)}.new", "w", encoding="utf-8") as file:
-        json.dump({"passed": not faults, "faults": faults}, file, indent=1)
-    os.replace(f"{tree.at(FOUND)}.new", tree.at(FOUND))
+    replace_file(tree.at(FOUND), json.dumps({"passed": not faults, "faults": faults}, indent=1))
     sys.stdout.write("".join(f"{line}\n" for line in faults or ["this machine is what it was"]))
     return 1 if faults else 0

@@ -20,6 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _bare
 from ansible_collections.rigwright.workstation.plugins.module_utils import _boot_program
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_backup import Backup, Failed, tell
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_steps import ROOT, WORK
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 
 Facts = dict[str, t.Any]
 Run = t.Callable[..., tuple[int, str, str]]
@@ -52,9 +53,7 @@ def read_state(name: str, path: str = STATE) -> Facts:
 
 def write_state(state: Facts, path: str = STATE) -> None:
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    with open(f"{path}.new", "w", encoding="utf-8") as file:
-        json.dump(state, file)
-    os.replace(f"{path}.new", path)
+    replace_file(path, json.dumps(state), 0o600)
 
 
 @contextlib.contextmanager
@@ -166,11 +165,8 @@ class Live:
         after = files.EDITS[step["kind"]](before, step["references"], step["absent"])
         if after == before:
             return
-        mode = os.stat(path).st_mode & 0o7777
-        with open(f"{path}.rigwright", "w", encoding="utf-8", errors="surrogateescape") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(after)
-        os.replace(f"{path}.rigwright", path)
+        info = os.stat(path)
+        replace_file(path, after, info.st_mode & 0o7777, (info.st_uid, info.st_gid))
 
     def do_restore(self, step: Facts) -> None:
         if self.backup is None:

@@ -21,6 +21,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils import _conda_plan as conda
 from ansible_collections.rigwright.workstation.plugins.module_utils import _rattler, _uv, _writable
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda_plan import CondaError
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file, replace_link
 
 RECEIPT = ".json"
 LOCK = ".lock"
@@ -201,10 +202,7 @@ class Store:
     def write_receipt(self, name: str, number: int, receipt: conda.Receipt) -> None:
         path = self.place(name, f"{number}{RECEIPT}")
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        staged = os.path.join(os.path.dirname(path), f".{number}{RECEIPT}")
-        with open(staged, "w", encoding="utf-8") as file:
-            json.dump(receipt.to_json(), file, indent=1, sort_keys=True)
-        os.replace(staged, path)
+        replace_file(path, json.dumps(receipt.to_json(), indent=1, sort_keys=True))
 
     def read_beside(self, name: str, number: int) -> dict[str, str]:
         """The files beside a prefix by their endings, with their SHA-256."""
@@ -266,11 +264,7 @@ class Store:
         """Point the link elsewhere in one step."""
         path = self.link(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        staged = os.path.join(os.path.dirname(path), f".{name}.rigwright")
-        if os.path.lexists(staged):
-            os.unlink(staged)
-        os.symlink(os.path.join("..", "generations", name, str(number)), staged)
-        os.replace(staged, path)
+        replace_link(path, os.path.join("..", "generations", name, str(number)))
 
     def unlink(self, name: str) -> None:
         os.unlink(self.link(name))

@@ -25,6 +25,8 @@ import stat
 import time
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file, sync_directory
+
 STORE = "/var/lib/rigwright/config_files"
 LOCK = "/run/rigwright/config_files.lock"
 LOCK_SECONDS = 60
@@ -284,13 +286,13 @@ class Store:
     def keep_original(self, path: str, original: State) -> None:
         os.makedirs(os.path.join(self.path, "originals"), mode=0o700, exist_ok=True)
         if original.content is not None:
-            write_durably(self._blob(path), original.content)
+            write(self._blob(path), original.content)
 
     def keep_edited(self, path: str, found: State) -> str:
         """Save a file that a person edited and that is about to be given back; returns where."""
         kept = os.path.join(self.path, "edited", _flat(path))
         os.makedirs(os.path.dirname(kept), mode=0o700, exist_ok=True)
-        write_durably(kept, found.content or b"")
+        write(kept, found.content or b"")
         return kept
 
     def save(self, records: t.Mapping[str, Record], transaction: str) -> None:
@@ -307,7 +309,7 @@ class Store:
             }
             for path, record in records.items()
         }
-        write_durably(self.manifest, json.dumps({"transaction": transaction, "paths": paths}, indent=1).encode())
+        write(self.manifest, json.dumps({"transaction": transaction, "paths": paths}, indent=1).encode())
 
     def forget(self) -> None:
         """Remove the store of a set that manages nothing any more; what a person edited stays."""
@@ -406,7 +408,7 @@ class Transaction:
                 if step.before.kind == "file":
                     _link(step.path, old_name(step.path))
                 if step.after.kind == "file":
-                    write_durably(new_name(step.path), step.after.content or b"", step.after)
+                    write(new_name(step.path), step.after.content or b"", step.after)
                     if step.mtime_ns:
                         os.utime(new_name(step.path), ns=(step.mtime_ns, step.mtime_ns))
         self._note(staged=True)
@@ -414,7 +416,7 @@ class Transaction:
     def _note(self, staged: bool) -> None:
         """Write the journal. Until everything is staged, a recovery knows that no wanted path was touched."""
         journal = {"transaction": self.id, "staged": staged, "steps": [_journal_entry(step) for step in self.steps]}
-        write_durably(self.store.journal, json.dumps(journal).encode())
+        write(self.store.journal, json.dumps(journal).encode())
 
     def commit(self) -> None:
         """Put the staged files in place: one rename each.
@@ -428,8 +430,8 @@ class Transaction:
                 os.unlink(step.path)
             elif step.after.kind == "directory" and step not in self.made:
                 _set_owner_and_mode(step.path, step.after)
-        for directory in {os.path.dirname(step.path) for step in self.steps}:
-            _sync_directory(directory)
+        for directory in filter(os.path.isdir, {os.path.dirname(step.path) for step in self.steps}):
+            sync_directory(directory)
 
     def rollback(self) -> None:
         """Everything as it was before ``stage``."""
@@ -481,23 +483,10 @@ def _link(path: str, name: str) -> None:
         os.chown(name, found.st_uid, found.st_gid)
 
 
-def write_durably(path: str, content: bytes, state: State | None = None) -> None:
-    """Write a file atomically and to the disk, readable by root alone unless a state names its owner and mode."""
-    temporary = path + ".part"
-    _remove(temporary)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            if state is not None:
-                _set_owner_and_mode(temporary, state)
-            os.fsync(file.fileno())
-        os.rename(temporary, path)
-        _sync_directory(os.path.dirname(path))
-    except BaseException:
-        _remove(temporary)
-        raise
+def write(path: str, content: bytes, state: State = MISSING) -> None:
+    """Write a file of which a state names owner and mode; it is root's alone unless it does."""
+    owner = (-1 if state.uid is None else state.uid, -1 if state.gid is None else state.gid)
+    replace_file(path, content, 0o600 if state.mode is None else state.mode, owner)
 
 
 def _set_owner_and_mode(path: str, state: State) -> None:
@@ -505,15 +494,6 @@ def _set_owner_and_mode(path: str, state: State) -> None:
     os.chown(path, -1 if state.uid is None else state.uid, -1 if state.gid is None else state.gid)
     if state.mode is not None:
         os.chmod(path, state.mode)
-
-
-def _sync_directory(path: str) -> None:
-    if os.path.isdir(path):
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _remove(path: str) -> None:

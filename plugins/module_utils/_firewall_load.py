@@ -28,6 +28,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _firewall_ssh as ssh
 from ansible_collections.rigwright.workstation.plugins.module_utils import _firewall_table as table
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 # The private module that firewall_load puts in place as a program; it has to import it, so that Ansible sends it along.
@@ -62,14 +63,9 @@ def flat(tree: Tree, text: str) -> str:
 
 
 def write(tree: Tree, path: str, content: bytes, mode: int = 0o600) -> None:
-    """A reader sees the old content or the new one."""
     place = tree.at(path)
     os.makedirs(os.path.dirname(place), exist_ok=True)
-    with open(f"{place}.new", "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(f"{place}.new", place)
+    replace_file(place, content, mode)
 
 
 def remove(tree: Tree, path: str) -> None:

@@ -11,7 +11,6 @@ It ends well whatever it finds; what it found is in the files. It fails when it 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
@@ -22,6 +21,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health_look as looking
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health_report as report
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import Refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 SETTINGS = "/etc/rigwright/gpu_health.json"
@@ -47,22 +47,6 @@ def run(command: t.Sequence[str]) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def write(path: str, text: str) -> None:
-    """Replace a file in one step: who reads it meanwhile has the old one whole. Everybody may read it."""
-    unfinished = f"{path}.{os.getpid()}.part"
-    try:
-        with open(unfinished, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(unfinished, 0o644)
-        os.replace(unfinished, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(unfinished)
-        raise
-
-
 def check(settings: t.Mapping[str, t.Any], tree: Tree, now: float) -> dict[str, t.Any]:
     """Look, and write what was found.
 
@@ -78,10 +62,10 @@ def check(settings: t.Mapping[str, t.Any], tree: Tree, now: float) -> dict[str, 
         (looking.REPORT, json.dumps(told, indent=1, sort_keys=True) + "\n"),
         (looking.STATE, json.dumps(state, indent=1, sort_keys=True) + "\n"),
     ):
-        write(tree.at(path), text)
+        replace_file(tree.at(path), text)
     directory = settings.get("textfile_directory")
     if directory:
-        write(tree.at(f"{directory}/{TEXTFILE}"), report.metrics(result))
+        replace_file(tree.at(f"{directory}/{TEXTFILE}"), report.metrics(result))
     return told
 
 

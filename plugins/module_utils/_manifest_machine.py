@@ -29,6 +29,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import (
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest as document
 from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest_storage as storage
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 Facts = dict[str, t.Any]
@@ -258,17 +259,7 @@ def read(path: str) -> Facts | None:
 def write(path: str, manifest: Facts) -> None:
     """At once and for root alone: who reads it meanwhile has the old one or the new one."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".manifest-")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(manifest, file, indent=1, sort_keys=True)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    replace_file(path, json.dumps(manifest, indent=1, sort_keys=True) + "\n", 0o600)
 
 
 def keep(machine: Machine, path: str, check: bool = False) -> tuple[Facts, list[str], str]:

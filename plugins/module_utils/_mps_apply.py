@@ -30,6 +30,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._mps_control
     cuda_error,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._mps_plan import STARTED, Daemon
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 
 PID_FILE = "nvidia-cuda-mps-control.pid"
 SETTLE_S = 20
@@ -364,19 +365,13 @@ def quit_and_wait(control: Control, pid: int, host: Host) -> None:
         time.sleep(POLL_S)
 
 
-@contextlib.contextmanager
-def readable() -> t.Iterator[None]:
-    """What is made within is for all users to read, whatever the mask of who runs this."""
+def make_directory(path: str, user: str) -> None:
+    """For its user alone, or for all to read, whatever the mask of who runs this."""
     before = os.umask(0o022)
     try:
-        yield
+        os.makedirs(path, exist_ok=True)
     finally:
         os.umask(before)
-
-
-def make_directory(path: str, user: str) -> None:
-    with readable():
-        os.makedirs(path, exist_ok=True)
     if user and os.geteuid() == 0:
         entry = pwd.getpwnam(user)
         os.chmod(path, 0o700)
@@ -390,11 +385,8 @@ def write(path: str, text: str | None) -> None:
         with contextlib.suppress(OSError):
             os.rmdir(os.path.dirname(path))
         return
-    with readable():
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(f"{path}.new", "w", encoding="utf-8") as file:
-            file.write(text)
-    os.replace(f"{path}.new", path)
+    make_directory(os.path.dirname(path), "")
+    replace_file(path, text)
 
 
 # --- Prove ---

@@ -28,6 +28,7 @@ import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_host as gpu
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 # A directory of its own: config_files keeps /var/lib/rigwright for itself.
@@ -230,8 +231,8 @@ def preferences_parts(tree: Tree, change: Change) -> t.Iterator[str]:
         os.chmod(parts, 0o755)  # noqa: S103 - preferences are no secret
         for name in tree.names(PREFERENCES):
             if f"{PREFERENCES}/{name}" not in pins and name != OWN_PREFERENCES:
-                _write(os.path.join(parts, name), tree.text(f"{PREFERENCES}/{name}"))
-        _write(os.path.join(parts, OWN_PREFERENCES), change.preferences)
+                replace_file(os.path.join(parts, name), tree.text(f"{PREFERENCES}/{name}"))
+        replace_file(os.path.join(parts, OWN_PREFERENCES), change.preferences)
         yield parts
 
 
@@ -603,7 +604,7 @@ class Host:
 
     def save(self) -> None:
         os.makedirs(self.tree.at(HOME), mode=0o755, exist_ok=True)
-        _write(self.tree.at(RECORD), json.dumps(dataclasses.asdict(self.record), indent=1) + "\n")
+        replace_file(self.tree.at(RECORD), json.dumps(dataclasses.asdict(self.record), indent=1) + "\n")
 
     # --- keeping packages ---
 
@@ -636,7 +637,7 @@ class Host:
                     _copy(self.tree.at(place), root + path)
             control = os.path.join(root, "DEBIAN")
             os.mkdir(control, 0o755)
-            _write(os.path.join(control, "control"), control_of(self._must(["dpkg-query", "--status", name])))
+            replace_file(os.path.join(control, "control"), control_of(self._must(["dpkg-query", "--status", name])))
             for script in self._must(["dpkg-query", "--control-list", name]).split():
                 if script != "md5sums":
                     path = self._must(["dpkg-query", "--control-path", name, script]).strip()
@@ -758,7 +759,7 @@ def _drop_missing_conffiles(root: str) -> None:
     named = tree.text("/DEBIAN/conffiles").splitlines()
     if named:
         there = [line for line in named if tree.exists(line.split()[-1])]
-        _write(f"{root}/DEBIAN/conffiles", "".join(f"{line}\n" for line in there))
+        replace_file(f"{root}/DEBIAN/conffiles", "".join(f"{line}\n" for line in there))
 
 
 def _copy_state(source: str, target: str) -> None:
@@ -767,16 +768,6 @@ def _copy_state(source: str, target: str) -> None:
     state = os.lstat(source) if is_link else os.stat(source)
     os.chown(target, state.st_uid, state.st_gid, follow_symlinks=False)
     shutil.copystat(source, target, follow_symlinks=not is_link)
-
-
-def _write(path: str, text: str) -> None:
-    """Replace a file in one step."""
-    unfinished = f"{path}.part"
-    with open(unfinished, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(unfinished, path)
 
 
 def main() -> int:

@@ -19,6 +19,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_fstab as fstab
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_look as look
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage_plan import Given, Plan, Work
 
 HOME = "/var/lib/rigwright_storage"
@@ -75,7 +76,7 @@ class Host:
             self.record[key] = given
         if self.record:
             os.makedirs(HOME, mode=0o755, exist_ok=True)
-            replace(RECORD, json.dumps(self.record, indent=1, sort_keys=True) + "\n", 0o600)
+            replace_file(RECORD, json.dumps(self.record, indent=1, sort_keys=True) + "\n", 0o600)
         elif os.path.exists(RECORD):
             os.unlink(RECORD)
             os.rmdir(HOME)
@@ -197,17 +198,17 @@ class Host:
         if text == look.text_of(look.FSTAB):
             return
         path = os.path.realpath(look.FSTAB)
-        staged = f"{path}.rigwright"
-        replace(staged, text, 0o644)
-        before, after = (self.run(["findmnt", "--verify", "--tab-file", one]) for one in (path, staged))
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="surrogateescape") as trial:
+            trial.write(text)
+            trial.flush()
+            before, after = (self.run(["findmnt", "--verify", "--tab-file", one]) for one in (path, trial.name))
         if after[0] != 0 and before[0] == 0:
-            os.unlink(staged)
             raise Failed(f"findmnt does not accept the new {look.FSTAB}: {(after[1] + after[2]).strip()}")
         if os.path.exists(path):
             info = os.stat(path)
-            os.chown(staged, info.st_uid, info.st_gid)
-            os.chmod(staged, info.st_mode & 0o7777)
-        os.replace(staged, path)
+            replace_file(path, text, info.st_mode & 0o7777, (info.st_uid, info.st_gid))
+        else:
+            replace_file(path, text)
         if os.path.isdir("/run/systemd/system"):
             self.must(["systemctl", "daemon-reload"])
 
@@ -243,14 +244,3 @@ class Host:
                 self.note(work.key, {**work.given, "mount": work.entry.mount})
         self.write_fstab(plan.fstab)
         return waiting
-
-
-def replace(path: str, text: str, mode: int) -> None:
-    """Write a file as a whole: a run that is killed leaves the old one."""
-    handle, staged = tempfile.mkstemp(dir=os.path.dirname(path), prefix=f".{os.path.basename(path)}.")
-    with open(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.chmod(staged, mode)
-    os.replace(staged, path)

@@ -12,6 +12,8 @@ import builtins
 import contextlib
 import os
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
+
 _LINK_LIMIT = 40
 
 
@@ -74,9 +76,4 @@ class Tree:
                     os.rmdir(folder)
             return
         os.makedirs(folder, exist_ok=True)
-        with open(f"{place}.new", "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(f"{place}.new", 0o644)
-        os.replace(f"{place}.new", place)
+        replace_file(place, content)

@@ -125,7 +125,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup_addr
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import ConfigError, read_version
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_known import RECORD, Known, findings
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_open import Opener, OpenError, asked
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_state import dump, read_json, write
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_state import dump, read_json
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 
 # Memory, which nobody else reads, and which is gone after a boot whatever happens.
 SCRATCH = "/run"
@@ -157,7 +158,7 @@ def would_change(params: t.Mapping[str, t.Any], record: Record) -> bool:
 
 def remember(path: str, record: Record) -> None:
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-    write(path, dump(record), 0o600)
+    replace_file(path, dump(record), 0o600)
 
 
 def leave(number: int, _frame: t.Any) -> t.NoReturn:

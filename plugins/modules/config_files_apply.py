@@ -81,7 +81,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._config_file
     Transaction,
     Wanted,
     new_name,
-    write_durably,
+    write,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._writable import is_roots
 
@@ -207,7 +207,7 @@ class ConfigFiles:
             if step.validate and shutil.which(shlex.split(step.validate)[0]):
                 with tempfile.TemporaryDirectory(prefix="rigwright.") as directory:
                     name = os.path.join(directory, os.path.basename(step.path))
-                    write_durably(name, step.after.content or b"")
+                    write(name, step.after.content or b"")
                     self._validate(step, name)
 
     def _validate(self, step: Step, name: str) -> None:

@@ -111,6 +111,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt_sources
     SOURCES_PARTS,
     parse,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 
 ROOT = "/"
 PACKAGE = "cuda-keyring"
@@ -192,7 +193,7 @@ class Repository:
     def _remember(self, record: Record | None) -> None:
         self.record = record
         if record is not None:
-            write(f"{MEMORY}/{RECORD}", json.dumps(record._asdict()) + "\n")
+            replace_file(at(f"{MEMORY}/{RECORD}"), json.dumps(record._asdict()) + "\n")
         elif os.path.exists(at(f"{MEMORY}/{RECORD}")):
             os.unlink(at(f"{MEMORY}/{RECORD}"))
 
@@ -212,7 +213,7 @@ class Repository:
                 self._remember(Record(package or current.package is None, {**earlier, **this}))
             if current.package is None:
                 self._install()
-            write(self.path, wanted.source or "")
+            replace_file(at(self.path), wanted.source or "")
             self._check_sources(ROOT.rstrip("/"))
             self._ask()
         except Failed:
@@ -221,7 +222,7 @@ class Repository:
             self._remember(before)
             self._tidy()
             raise
-        write(f"{MEMORY}/{self.params['user']}", "")
+        replace_file(at(f"{MEMORY}/{self.params['user']}"), "")
 
     def end_use(self) -> None:
         if self.record and not self._others():
@@ -295,7 +296,7 @@ class Repository:
             rc, out, err = self._run(["dpkg", "--purge", PACKAGE])
         for path, text in sources.items():
             if text is not None:
-                write(path, text)
+                replace_file(at(path), text)
             elif os.path.exists(at(path)):
                 os.unlink(at(path))
         if rc != 0:
@@ -389,14 +390,6 @@ def read(path: str) -> str | None:
             return file.read()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
-
-
-def write(path: str, text: str) -> None:
-    """Replace a file in one step."""
-    staged = at(f"{path}.rigwright-new")
-    with open(staged, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(staged, at(path))
 
 
 def describe(state: State) -> dict[str, t.Any]:

@@ -94,6 +94,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._cudnn_wheel
     unpack,
     wanted_links,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_link
 
 ROOT = "/"
 WORK = f"{BASE}/.work"
@@ -224,7 +225,8 @@ def apply(module: AnsibleModule, wheels: t.Sequence[Wheel], current: State) -> S
     # First what the others lead to; away they go the other way round.
     for path, target in sorted(wanted.links.items(), key=by_depth):
         if current.links.get(path) != target:
-            switch(at(path), target)
+            os.makedirs(os.path.dirname(at(path)), mode=0o755, exist_ok=True)
+            replace_link(at(path), target)
     for path, _target in sorted(current.links.items(), key=by_depth, reverse=True):
         if path not in wanted.links:
             os.unlink(at(path))
@@ -248,16 +250,6 @@ def by_depth(row: tuple[str, str]) -> tuple[bool, str]:
 def remove_when_empty(path: str) -> None:
     if os.path.isdir(path) and not os.path.islink(path) and not os.listdir(path):
         os.rmdir(path)
-
-
-def switch(path: str, target: str) -> None:
-    """Point a link elsewhere in one step."""
-    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-    staged = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.rigwright")
-    if os.path.lexists(staged):
-        os.unlink(staged)
-    os.symlink(target, staged)
-    os.replace(staged, path)
 
 
 def describe(state: State) -> dict[str, t.Any]:

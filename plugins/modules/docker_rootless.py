@@ -77,6 +77,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _docker_rootless as rootless
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._units import parse_show, parse_time
 
@@ -127,9 +128,7 @@ def write_record(tree: Tree, record: rootless.Record) -> None:
             os.unlink(path)
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(f"{path}.new", "w", encoding="utf-8") as file:
-        json.dump(record, file, indent=1, sort_keys=True)
-    os.replace(f"{path}.new", path)
+    replace_file(path, json.dumps(record, indent=1, sort_keys=True))
 
 
 def main() -> None:

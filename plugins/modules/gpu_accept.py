@@ -219,6 +219,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_process
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_state import read_card
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Card, Nvml, respawn_where_needed
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 
 SEED = 6
 USUAL = {"warm_up_s": 30.0, "window_s": 10.0}
@@ -318,10 +319,7 @@ class Accept:
 
     def write_baseline(self, baseline: accept.Facts) -> None:
         os.makedirs(self.params["directory"], mode=0o755, exist_ok=True)
-        path = self.path(baseline["uuid"])
-        with open(f"{path}.new", "w", encoding="utf-8") as file:
-            file.write(text_of(baseline))
-        os.replace(f"{path}.new", path)
+        replace_file(self.path(baseline["uuid"]), text_of(baseline))
 
 
 def text_of(baseline: accept.Facts | None) -> str:

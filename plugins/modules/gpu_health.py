@@ -188,7 +188,6 @@ since:
 """
 
 import json
-import os
 import time
 import typing as t
 
@@ -198,6 +197,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_health_report import name_of
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import respawn_where_possible
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import Refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._xid_data import VERDICTS
 
@@ -226,11 +226,8 @@ ARGUMENTS: dict[str, t.Any] = {
 
 
 def write_state(module: AnsibleModule, path: str, state: dict[str, t.Any]) -> None:
-    staged = f"{path}.{os.getpid()}.part"
     try:
-        with open(staged, "w", encoding="utf-8") as file:
-            json.dump(state, file, indent=1, sort_keys=True)
-        os.replace(staged, path)
+        replace_file(path, json.dumps(state, indent=1, sort_keys=True))
     except OSError as error:
         module.fail_json(msg=f"`remember`: {path} cannot be written: {error}. Make its directory, or set `state_file`.")
 

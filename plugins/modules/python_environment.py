@@ -78,6 +78,7 @@ import sys
 import urllib.parse
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file, replace_link
 
 # Written into an environment when it is complete.
 RECEIPT = ".rigwright"
@@ -107,9 +108,7 @@ def write_names(path: str, names: set[str]) -> None:
     if not names:
         os.unlink(path)
         return
-    with open(f"{path}.rigwright", "w", encoding="utf-8") as file:
-        file.write("".join(f"{name}\n" for name in sorted(names)))
-    os.replace(f"{path}.rigwright", path)
+    replace_file(path, "".join(f"{name}\n" for name in sorted(names)))
 
 
 def make(module: AnsibleModule, directory: str, requirements: str) -> None:
@@ -153,15 +152,6 @@ def _words(text: str) -> str:
     return " ".join(text.split()).rstrip(".")
 
 
-def switch(path: str, directory: str) -> None:
-    """Point the link elsewhere in one step."""
-    staged = f"{path}.rigwright"
-    if os.path.lexists(staged):
-        os.unlink(staged)
-    os.symlink(os.path.basename(directory), staged)
-    os.replace(staged, path)
-
-
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
@@ -196,7 +186,7 @@ def main() -> None:
             if names != known:
                 write_names(names_path, names)
             if wanted and current != wanted:
-                switch(path, wanted)
+                replace_link(path, os.path.basename(wanted))
             elif not wanted and current:
                 os.unlink(path)
             for directory in surplus:

@@ -169,6 +169,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._release imp
     unpack_program,
     wanted_links,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file, replace_link
 
 # Answers that a later attempt may change, among those that say the request itself is wrong (RFC 9110, section 15.5).
 _RETRIED_ANSWERS = (408, 429)
@@ -274,7 +275,7 @@ class Release:
                 os.unlink(self.record)
             for path, target in wanted.links.items():
                 if current.links.get(path) != target:
-                    _switch(path, target)
+                    replace_link(path, target)
             for version in current.archives.keys() - wanted.archives.keys():
                 self._discard(version)
         finally:
@@ -347,10 +348,7 @@ class Release:
             os.rename(directory, os.path.join(self.work, f"discarded-{version}"))
 
     def _write_json(self, path: str, data: t.Any) -> None:
-        staged = os.path.join(self.work, "json")
-        with open(staged, "w", encoding="utf-8") as file:
-            json.dump(data, file, indent=1, sort_keys=True)
-        os.replace(staged, path)
+        replace_file(path, json.dumps(data, indent=1, sort_keys=True), work=self.work)
 
     def _remove_empty_directories(self) -> None:
         for directory in (self.records, self.base):
@@ -375,15 +373,6 @@ def _read_json(path: str) -> t.Any:
 def _read_record(path: str) -> Record:
     content = _read_json(path)
     return Record(**content) if content else NOTHING
-
-
-def _switch(path: str, target: str) -> None:
-    """Point a link elsewhere in one step."""
-    staged = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.rigwright")
-    if os.path.lexists(staged):
-        os.unlink(staged)
-    os.symlink(target, staged)
-    os.replace(staged, path)
 
 
 def describe(state: State) -> dict[str, t.Any]:

@@ -297,7 +297,21 @@ class Crash(BaseException):
     """Power cut: nothing that would tidy up gets to run."""
 
 
-CALLS = ["rename", "link", "unlink", "mkdir", "chown", "chmod", "fsync", "open", "makedirs", "rmdir", "utime"]
+CALLS = [
+    "rename",
+    "replace",
+    "link",
+    "unlink",
+    "mkdir",
+    "chown",
+    "fchown",
+    "chmod",
+    "fchmod",
+    "fsync",
+    "open",
+    "makedirs",
+]
+CALLS += ["rmdir", "utime"]
 
 
 def breaking_at(monkeypatch, number: int, error: BaseException) -> list[str]:
@@ -406,7 +420,7 @@ def test_what_a_person_repaired_after_a_crash_is_kept_beside_the_file_that_comes
 def test_what_a_person_made_after_a_crash_before_anything_was_in_place_stays(host, monkeypatch):
     transaction = host.begin({"4": NEW})
     with monkeypatch.context() as patch:
-        patch.setattr(_config_files, "write_durably", _crash_at(".rigwright.4"))
+        patch.setattr(_config_files, "write", _crash_at(".rigwright.4"))
         with pytest.raises(Crash):
             transaction.stage()
     host.write("4", "by hand\n")
@@ -416,7 +430,7 @@ def test_what_a_person_made_after_a_crash_before_anything_was_in_place_stays(hos
 
 
 def _crash_at(words: str):
-    real = _config_files.write_durably
+    real = _config_files.write
 
     def write(path, *args):
         if words in path:

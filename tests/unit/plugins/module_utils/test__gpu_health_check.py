@@ -62,20 +62,6 @@ def test_a_directory_that_is_not_there_fails_and_the_look_is_kept(tree: Tree) ->
     assert json.loads(tree.text(looking.REPORT))["verdict"] == "PASS"
 
 
-def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "report.json"
-    path.write_text("old")
-
-    def full(*_arguments: Any) -> None:
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr(program.os, "fsync", full)
-    with pytest.raises(OSError, match="no space left"):
-        program.write(str(path), "new")
-    assert [place.name for place in tmp_path.iterdir()] == ["report.json"]
-    assert path.read_text() == "old"
-
-
 @pytest.mark.parametrize("settings", [{"window": "yesterday"}, {"limits": {"rows": 1}}])
 def test_settings_that_are_none_are_refused_before_anything_is_written(tree: Tree, settings: dict[str, Any]) -> None:
     with pytest.raises(Refusal):

@@ -1,0 +1,65 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""Files and links that are replaced in one step: who reads one meanwhile, or after a power cut, has the old one or the new one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+
+
+def replace_file(
+    path: str, content: str | bytes, mode: int = 0o644, owner: tuple[int, int] | None = None, work: str | None = None
+) -> None:
+    """Put a file in place whose directory is there. Its mode is exact, whatever the umask; others may write in the directory.
+
+    :param content: a text is written as UTF-8, with the bytes that Python's names of files have as surrogates.
+    :param owner: uid and gid, -1 for what stays that of this process.
+    :param work: a directory of the same file system where what is unfinished lies, rather than hidden beside the file: for who
+        clears it of what killed runs have left.
+    :raises OSError: it cannot be written; the old file is there as it was.
+    """
+    # A name that nobody else has: two that write the same file at once do not write into each other's.
+    handle, unfinished = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=work or os.path.dirname(path))
+    try:
+        with open(handle, "wb") as file:
+            file.write(content.encode("utf-8", errors="surrogateescape") if isinstance(content, str) else content)
+            file.flush()
+            # The owner first: chown clears the set-id bits of a mode.
+            if owner is not None:
+                os.fchown(handle, *owner)
+            os.fchmod(handle, mode)
+            os.fsync(handle)
+        os.replace(unfinished, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(unfinished)
+        raise
+    sync_directory(os.path.dirname(path))
+
+
+def replace_link(path: str, target: str) -> None:
+    """Point a link elsewhere; its directory is there. What a killed run has left beside it is used up.
+
+    :raises OSError: it cannot be made, or there is a directory; what was there is as it was.
+    """
+    unfinished = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.rigwright")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(unfinished)
+    os.symlink(target, unfinished)
+    os.replace(unfinished, path)
+    sync_directory(os.path.dirname(path))
+
+
+def sync_directory(path: str) -> None:
+    """Have the names in a directory on the disk."""
+    descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
