@@ -37,6 +37,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup_conf
     Place,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_excludes import excluded
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_keep import snapshots
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_sample import Sampler
 from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import (
     Mount,
@@ -269,7 +270,9 @@ def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
         files=told.get("total_files_processed", 0),
         vanished=len(gone),
     )
-    result.update(count_snapshots(restic, job))
+    listed, rows = snapshots(restic, "--host", job.host, "--tag", f"{job.tag},{FILES}")
+    if listed.ok:
+        result["snapshots"] = len(rows)
     unlisted = sample(config, place, job, restic, str(told["snapshot_id"]))
     if result["kind"] == OK:
         vanished = f"{len(gone)} files vanished while they were read" if gone else ""
@@ -301,16 +304,6 @@ def problems_of_mounts(
     if out:
         return {"kind": states.UNCOVERED, "words": f"in no job, and excluded by none: {', '.join(out)}"}
     return {}
-
-
-def count_snapshots(restic: Restic, job: Job) -> Result:
-    done = restic.run(
-        "snapshots", "--json", "--no-lock", "--host", job.host, "--tag", f"{job.tag},{FILES}", timeout_s=300
-    )
-    try:
-        return {"snapshots": len(json.loads(done.out) or [])}
-    except ValueError:
-        return {}
 
 
 def sample(config: Config, place: Place, job: Job, restic: Restic, snapshot: str) -> str:

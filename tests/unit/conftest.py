@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,14 @@ CommandOutcome = tuple[int, str, str]
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     leave_out_slow(items)
+
+
+@pytest.fixture
+def open_path() -> Iterator[Path]:
+    """A temporary directory that other users reach as well. Each pytest that starts closes the one that all have theirs in."""
+    with tempfile.TemporaryDirectory(prefix="rigwright-") as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
 
 
 @pytest.fixture

@@ -24,12 +24,10 @@ ASK = 'echo "$HOME $USER $LOGNAME ${CREDENTIALS_DIRECTORY:-none} $RIGWRIGHT_BACK
 
 
 @pytest.mark.parametrize(("user", "home"), [("", "/root root root"), ("daemon", "/usr/sbin daemon daemon")])
-def test_hooks_and_dumps_have_the_home_of_their_user_and_no_secret(tmp_path: Path, user: str, home: str) -> None:
-    told = tmp_path / "told"
+def test_hooks_and_dumps_have_the_home_of_their_user_and_no_secret(open_path: Path, user: str, home: str) -> None:
+    told = open_path / "told"
     told.touch()
     told.chmod(0o666)
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
     problem = commands.run_hook({"command": ["sh", "-c", f"{ASK} > {told}"], "user": user}, "home", {})
     assert problem == ""
     assert told.read_text() == f"{home} none home\n"

@@ -23,13 +23,15 @@ OLD, NEW, NEXT = "correct horse battery", "another long password", "and then a t
 Make = Callable[..., Opener]
 
 
+@pytest.fixture
+def tmp_path(open_path: Path) -> Path:
+    """Restic runs as another user."""
+    return open_path
+
+
 @pytest.fixture(params=EACH_RESTIC)
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     """An opener of the repository `disk` with a password; whoever has the lowest rights owns it."""
-    tmp_path.chmod(0o755)
-    for parent in tmp_path.parents:
-        if str(parent).startswith("/tmp/"):
-            parent.chmod(0o755)
     (tmp_path / "secrets").mkdir(mode=0o700)
     (tmp_path / "scratch").mkdir(mode=0o700)
     program = request.param()
