@@ -246,12 +246,15 @@ def test_part_of_it_is_no_success_unless_what_is_missing_was_deleted_meanwhile(t
 
 
 def test_files_that_vanish_are_counted_and_the_run_is_good(host: Host) -> None:
-    """Restic has a directory open while it lists /proc/self/fd, and no longer when it looks at what it has found there."""
+    """Restic has a directory open while it lists /proc/self/fd, and no longer when it looks at what it has found there.
+
+    A file that another of its threads writes just then may vanish as well.
+    """
     host.configure(job={"paths": [str(host.source), "/proc/self/fd"]})
     state = host.do("run")
-    assert (state["kind"], state["vanished"]) == ("ok", 1), state
-    assert state["words"] == "1 files vanished while they were read"
-    assert told(host)["evidence"].endswith(", 1 snapshots, 1 files vanished while they were read")
+    assert state["kind"] == "ok" and state["vanished"] >= 1, state
+    assert state["words"] == f"{state['vanished']} files vanished while they were read"
+    assert told(host)["evidence"].endswith(f", 1 snapshots, {state['words']}")
 
 
 def test_a_snapshot_that_cannot_be_listed_is_told_and_no_older_one_is_proven_in_its_place(alone: Host) -> None:
