@@ -14,8 +14,10 @@ author: The Rigwright engineers (@rigwright)
 description:
   - Asks the interface of C(frpc) what the server said of each proxy.
   - Opens a connection to each visitor's port, as its user would. C(frpc) accepts it in any case and closes it again when the other
-    client does not offer the service, has another secret, or its service does not answer. A connection that stays open, or on
-    which the service speaks, has reached the other end.
+    client does not offer the service, has another secret, or its service does not answer. A connection on which the service
+    speaks, or that stays open, has reached the other end.
+  - Some services speak first (SSH); of one that has said nothing for two seconds it is asked, on connections of their own, whether it
+    speaks HTTP, RDP or SMB.
   - Where something fails, the reason is looked for in the journal of the unit.
 extends_documentation_fragment:
   - rigwright.workstation.attributes
@@ -56,7 +58,7 @@ options:
     default: 10
   silence:
     description:
-      - Seconds after which an open connection counts as one to the other end, though nobody spoke.
+      - Seconds after which an open connection counts as one to the other end, though nobody spoke, not even when asked.
       - The default is longer than the ten seconds that C(frpc) gives the server to answer, and the server the other client.
     type: float
     default: 12
@@ -92,10 +94,13 @@ visitors:
 """
 
 import base64
+import contextlib
 import http.client
 import json
 import re
+import selectors
 import socket
+import struct
 import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
@@ -103,6 +108,17 @@ from concurrent.futures import ThreadPoolExecutor
 from ansible.module_utils.basic import AnsibleModule
 
 PAUSE = 0.5
+# Who speaks first does so by then, also through a slow tunnel: sshd would count a question as a failed login.
+PATIENCE = 2
+# MS-SMB2 2.2.1.2 and 2.2.3 behind the length that 2.1 asks for: the dialects of a client that knows 2.0.2 alone.
+_SMB = b"\xfeSMB" + struct.pack("<H6xHH48x", 64, 0, 1) + struct.pack("<HHH2x4x16x8xH", 36, 1, 1, 0x0202)
+# What makes a service answer that waits for its client.
+QUESTIONS = (
+    b"HEAD / HTTP/1.0\r\n\r\n",
+    # MS-RDPBCGR 2.2.1.1: X.224 Connection Request, with a request for TLS or CredSSP.
+    bytes.fromhex("030000130ee000000000000100080003000000"),
+    struct.pack(">I", len(_SMB)) + _SMB,
+)
 # client/proxy/proxy_wrapper.go: the phases of a proxy that may still come up.
 UNDECIDED = ("new", "wait start")
 
@@ -155,16 +171,40 @@ def reach(place: str, timeout: float, silence: float) -> str:
 
 
 def knock(place: str, silence: float) -> str:
-    """Empty text when a connection stays open, or something is said on it."""
+    """Empty text when somebody speaks, unasked or asked, or when a connection on which nothing is asked stays open."""
     address, _colon, port = place.rpartition(":")
-    try:
-        with socket.create_connection((address, int(port)), timeout=5) as connection:
-            connection.settimeout(silence)
-            return "" if connection.recv(1) else "the connection is closed at once"
-    except socket.timeout:
-        return ""
-    except OSError as error:
-        return error.strerror or str(error)
+    with contextlib.ExitStack() as stack, selectors.DefaultSelector() as selector:
+
+        def connect(question: bytes) -> None:
+            connection = stack.enter_context(socket.create_connection((address, int(port)), timeout=5))
+            connection.sendall(question)
+            selector.register(connection, selectors.EVENT_READ, question)
+
+        try:
+            connect(b"")
+            somebody = listen(selector, min(PATIENCE, silence))
+            if somebody is None:
+                for question in QUESTIONS:
+                    connect(question)
+                somebody = listen(selector, silence - PATIENCE)
+        except OSError as error:
+            return error.strerror or str(error)
+    return "the connection is closed at once" if somebody is False else ""
+
+
+def listen(selector: selectors.BaseSelector, seconds: float) -> bool | None:
+    """True when somebody speaks, False when the connection on which nothing was asked is closed, None when neither is by then."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        for key, _events in selector.select(left):
+            spoken = b""
+            with contextlib.suppress(OSError):
+                spoken = t.cast("socket.socket", key.fileobj).recv(1)
+            if spoken or not key.data:
+                return bool(spoken)
+            # Not what it speaks.
+            selector.unregister(key.fileobj)
+    return None
 
 
 def complaint(journal: str, visitor: str) -> str:

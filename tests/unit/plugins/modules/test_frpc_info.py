@@ -7,6 +7,7 @@ import base64
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -123,6 +124,35 @@ def test_a_visitor_reaches_a_service_that_speaks_and_one_that_waits(info, frpc, 
     open_ends: list[socket.socket] = []
     doors = {"speaks": door(lambda peer: peer.sendall(b"SSH-2.0-x\r\n")), "waits": door(open_ends.append)}
     assert info(frpc({}), visitors=doors)["visitors"] == {"speaks": "", "waits": ""}
+
+
+@pytest.mark.parametrize("words", [b"HEAD / HTTP/", b"\x03\x00\x00\x13\x0e\xe0", b"\x00\x00\x00\x66\xfeSMB"])
+def test_who_waits_for_its_client_is_asked_and_closes_on_other_questions(info, frpc, door, monkeypatch, words):
+    monkeypatch.setattr(frpc_info, "PATIENCE", 0.2)
+    quiet: list[socket.socket] = []
+
+    def answer(peer: socket.socket) -> None:
+        """Not before it is asked; the first connection hears no question."""
+        if not quiet:
+            quiet.append(peer)
+            return
+        with peer:
+            asked = peer.recv(200)
+            if asked.startswith(words):
+                peer.sendall(b"what it says")
+
+    begun = time.monotonic()
+    assert info(frpc({}), visitors={"tower-web": door(answer)}, silence=60)["visitors"] == {"tower-web": ""}
+    assert time.monotonic() - begun < 30, "nobody waited for the silence to end"
+
+
+def test_a_server_that_closes_while_questions_wait_did_not_reach_it(info, frpc, door, monkeypatch):
+    """The other client's machine has lost its power: the server waits ten seconds for it, and closes."""
+    monkeypatch.setattr(frpc_info, "PATIENCE", 0.1)
+    doors = {"tower-rdp": door(lambda peer: threading.Timer(0.5, peer.close).start())}
+    assert info(frpc({}), LOGGED_IN, visitors=doors, silence=60)["visitors"] == {
+        "tower-rdp": "the connection is closed at once"
+    }
 
 
 def test_a_visitor_whose_connection_is_closed_at_once_did_not_reach_it(info, frpc, door):
