@@ -183,7 +183,7 @@ def knock(place: str, silence: float) -> str:
         try:
             connect(b"")
             somebody = listen(selector, min(PATIENCE, silence))
-            if somebody is None:
+            if somebody is None and silence > PATIENCE:
                 for question in QUESTIONS:
                     connect(question)
                 somebody = listen(selector, silence - PATIENCE)

@@ -297,21 +297,8 @@ class Crash(BaseException):
     """Power cut: nothing that would tidy up gets to run."""
 
 
-CALLS = [
-    "rename",
-    "replace",
-    "link",
-    "unlink",
-    "mkdir",
-    "chown",
-    "fchown",
-    "chmod",
-    "fchmod",
-    "fsync",
-    "open",
-    "makedirs",
-]
-CALLS += ["rmdir", "utime"]
+CALLS = ["rename", "replace", "link", "unlink", "chown", "fchown", "chmod", "fchmod", "fsync", "open", "utime"]
+CALLS += ["mkdir", "makedirs", "rmdir"]
 
 
 def breaking_at(monkeypatch, number: int, error: BaseException) -> list[str]:

@@ -188,6 +188,7 @@ def test_an_fstab_that_findmnt_does_not_accept_is_not_put_in_place(machine: Mach
     with pytest.raises(apply.Failed, match="parse error"):
         machine.apply(machine.plan())
     assert (machine.root / "fstab").read_text() == before
+    assert [name for name in os.listdir(machine.root) if "fstab" in name] == ["fstab"]
 
 
 def test_other_options_are_put_in_force_once(machine: Machine) -> None:
