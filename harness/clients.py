@@ -24,8 +24,10 @@ from docker.utils.socket import frames_iter
 from harness.lab import Host, Refusal
 
 # Docker gives what a program has said two seconds to arrive once the program has ended, and drops the rest: on a busy machine all of it.
-# So the shell says where it ends, and stays until it is told that this was heard.
+# So the shell says where it ends, and stays until it is told that this was heard. It begins when it is told to: docker-py reads docker's
+# answer through a buffer, gives the socket below it, and loses what has come with the answer.
 UNTIL_HEARD = (
+    "read -r -t 60 || exit 125; "
     'timeout "$1" bash -c "$2" < /dev/null; rc=$?; printf %s "$3"; printf %s "$3" >&2; read -r -t 60; exit $rc'
 )
 LAST = 4096  # bytes in which the mark of the end is looked for
@@ -79,15 +81,19 @@ class Machine:
         words = ["bash", "-c", UNTIL_HEARD, "run", f"{seconds}", command, mark.decode()]
         started = api.exec_create(self.container.id, words, stdin=True, user=user)["Id"]
         connection = api.exec_start(started, socket=True)
-        told = {1: bytearray(), 2: bytearray()}
+        connection._sock.sendall(b"\n")
+        told, heard = {1: bytearray(), 2: bytearray()}, False
         for stream, words_of_stream in frames_iter(connection, tty=False):  # type: ignore[no-untyped-call]
             told[stream] += words_of_stream
-            if all(mark in text[-LAST:] for text in told.values()):
+            heard = all(mark in text[-LAST:] for text in told.values())
+            if heard:
                 connection._sock.sendall(b"\n")
                 break
         while (ended := api.exec_inspect(started))["Running"]:
             time.sleep(0.01)
         connection._response.close()
+        if not heard and ended["ExitCode"] == 0:
+            raise AssertionError(f"{self.host.name}: docker has lost what `{command}` said")
         stdout, stderr = (bytes(text).replace(mark, b"").decode(errors="replace") for text in told.values())
         return Done(ended["ExitCode"], stdout, stderr)
 

@@ -109,12 +109,7 @@ def start(config: Config, place: Place, verb: str, subject: str) -> int:
     path = os.path.join(jobs.folder(place, verb, subject), "progress.json")
     seen = ""
     try:
-        while call("systemctl", "show", "--property=ActiveState", "--value", unit)[1] in (
-            "activating",
-            "active",
-            "deactivating",
-            "reloading",
-        ):
+        while at_work(unit):
             line = progress_line(states.read_json(path))
             if line != seen and sys.stdout.isatty():
                 show(line)
@@ -130,6 +125,12 @@ def start(config: Config, place: Place, verb: str, subject: str) -> int:
         say(f"{unit} has left no result: look at `journalctl -u {unit}`")
         return 1
     return tell(config, verb, subject, state)
+
+
+def at_work(unit: str) -> bool:
+    """A unit runs, or waits for another before it does: it is inactive then, with a job."""
+    shown = call("systemctl", "show", "--property=ActiveState,Job", "--value", unit)[1].split()
+    return any(word not in ("inactive", "failed") for word in shown)
 
 
 def show(line: str) -> None:

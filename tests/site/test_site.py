@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import Any
 import pytest
 
 from harness import demo, lab, sandbox
-from harness.clients import Entry, Machine
+from harness.clients import Done, Entry, Machine
 from harness.lab import ROOT
 
 # At most so many module runs a role and host when nothing has to change (the issue that founded the collection).
@@ -128,6 +130,18 @@ def test_the_newest_controller_finds_nothing_to_change(site):
 
 def test_the_laptop_logs_in_to_the_workstation_through_the_gateway(machine):
     demo.log_in(machine("laptop"))
+
+
+def test_what_a_program_says_at_once_reaches_a_slow_client(machine, monkeypatch):
+    answer = http.client.HTTPConnection.getresponse
+
+    def late(self: http.client.HTTPConnection) -> http.client.HTTPResponse:
+        time.sleep(0.5)
+        return answer(self)
+
+    monkeypatch.setattr(http.client.HTTPConnection, "getresponse", late)
+    done = machine("laptop").run("echo words; echo errors >&2; exit 3")
+    assert done == Done(3, "words\n", "errors\n")
 
 
 def test_a_file_goes_to_the_share_through_the_gateway_and_back(machine):

@@ -62,6 +62,28 @@ def test_a_run_by_hand_starts_the_unit_and_says_how_it_ended(
     assert "source_missing" in said and "missing: /no/such" in said and "To do: bring it back" in said
 
 
+def test_a_unit_that_waits_for_another_is_waited_for(
+    host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host.init()
+    (host.source / "file").write_text("x")
+    # As `systemctl show` says it while a unit of After= still starts, and then while this one does.
+    shown = iter(["inactive\n133", "activating\n133", "deactivating\n133", "inactive"])
+
+    def call(*command: str) -> tuple[int, str]:
+        if command[1] == "start":
+            return 0, ""
+        said = next(shown)
+        if said.startswith("deactivating"):
+            host.do("run")
+        return 0, said
+
+    monkeypatch.setattr(program, "call", call)
+    monkeypatch.setattr(program.time, "sleep", lambda _seconds: None)
+    assert program.main(["run", "home"], host.place) == 0
+    assert "run home: ok, snapshot " in capsys.readouterr().out
+
+
 def test_what_does_not_exist_is_said_in_one_line(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     assert program.main(["run", "hom"], host.place) == 1
     assert capsys.readouterr().err == "rigwright-backup: there is no job 'hom': name one of home\n"
