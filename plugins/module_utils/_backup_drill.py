@@ -75,11 +75,18 @@ def compare(config: Config, place: Place, job: Job, restic: Restic, scratch: str
     """
     drawn = states.read_json(states.list_of(place, "sample", job.name)) if job.paths else {}
     known = states.read_json(states.list_of(place, "dumps", job.name)) if job.dumps else {}
-    if (job.paths and not drawn.get("files")) or not (drawn or known):
-        words = "there is no list of what to compare with: the job has not been backed up yet"
-        return {"kind": states.NOTHING, "words": drawn.get("problem") or words}
-    outcomes, lost = [], [f"{path} is in backup_drill_paths and not in the backup" for path in drawn.get("missing", [])]
-    for part in (drill_files(config, restic, drawn, scratch) if drawn else None, drill_dumps(config, restic, known)):
+    lacking = ""
+    if "files" not in drawn and (job.paths or not known):
+        lacking = drawn.get("problem") or "there is no list of what to compare with: the job has not been backed up yet"
+    elif job.paths and not drawn["files"]:
+        lacking = "no file of the last backup could be compared: each is too large, or changed while it was backed up"
+    lost = [f"{path} is in backup_drill_paths and not in the backup" for path in drawn.get("missing", [])]
+    lost += [f"{path} is in backup_drill_paths and a directory: name files" for path in drawn.get("directories", [])]
+    outcomes = []
+    for part in (
+        drill_files(config, restic, drawn, scratch) if drawn.get("files") else None,
+        drill_dumps(config, restic, known),
+    ):
         if part:
             outcomes.append(part[0])
             lost += part[1]
@@ -104,6 +111,8 @@ def compare(config: Config, place: Place, job: Job, restic: Restic, scratch: str
         }
     if not outcome.ok:
         result.update(kind=DAMAGED if outcome.kind == "failed" else outcome.kind, words=outcome.words)
+    elif lacking:
+        result.update(kind=states.NOTHING, words=lacking)
     elif drawn.get("changed"):
         result["words"] = f"not compared, since they changed during the backup: {', '.join(drawn['changed'])}"
     return result

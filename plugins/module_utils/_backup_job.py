@@ -318,7 +318,8 @@ def sample(config: Config, place: Place, job: Job, restic: Restic, snapshot: str
         drawn.update(
             total=sampler.total,
             files=listed,
-            missing=[path for path in own if path not in sampler.met],
+            missing=[path for path in own if path not in sampler.met | sampler.directories],
+            directories=[path for path in own if path in sampler.directories],
             changed=[path for path in own if path in sampler.met and path not in listed],
         )
     else:

@@ -40,8 +40,8 @@ def parse_snapshots(text: str) -> list[Snapshot]:
     """
     :raises ValueError: it is not what restic tells.
     """
-    return sorted(
-        (
+    try:
+        found = [
             Snapshot(
                 row["id"],
                 nanoseconds(row["time"]) / 1e9,
@@ -50,9 +50,10 @@ def parse_snapshots(text: str) -> list[Snapshot]:
                 tuple(row.get("paths") or ()),
             )
             for row in json.loads(text or "null") or []
-        ),
-        key=lambda row: row.time,
-    )
+        ]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"restic tells snapshots in another way: {error!r}") from error
+    return sorted(found, key=lambda row: row.time)
 
 
 def snapshots(restic: Restic, *filters: str) -> tuple[Outcome, list[Snapshot]]:

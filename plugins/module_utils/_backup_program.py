@@ -373,6 +373,9 @@ def main(arguments: t.Sequence[str] | None = None, place: Place | None = None) -
     with contextlib.suppress(BrokenPipeError):
         try:
             return act(args, place or Place())
+        except KeyboardInterrupt:
+            sys.stderr.write(f"\nrigwright-backup: {args.command} was ended, and is not whole\n")
+            return 130
         except PermissionError as error:
             sys.stderr.write(f"rigwright-backup: {error}: run it as root\n")
         except (ConfigError, OSError) as error:

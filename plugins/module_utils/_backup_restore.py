@@ -86,17 +86,19 @@ def _printable(value: t.Any) -> t.Any:
 
 
 def parse_when(text: str) -> float | None:
-    """The moment that is meant, the end of a day that is given without a time; None when it is no time, such as the id of a snapshot."""
-    for form, length_s in (("%Y-%m-%d", 86399), ("%Y-%m-%d %H:%M", 59), ("%Y-%m-%d %H:%M:%S", 0)):
+    """The end of the day, minute or second that is meant; None when it is no time, such as the id of a snapshot."""
+    for form, last in (("%Y-%m-%d", (23, 59, 59)), ("%Y-%m-%d %H:%M", (59,)), ("%Y-%m-%d %H:%M:%S", ())):
         try:
-            return time.mktime(time.strptime(text.replace("T", " "), form)) + length_s
+            fields = time.strptime(text.replace("T", " "), form)
         except ValueError:
             continue
+        # A day has 23 or 25 hours where clocks change, and snapshots are told without the fractions of their seconds.
+        return time.mktime((*fields[: 6 - len(last)], *last, *fields[6:])) + 1
     return None
 
 
 def choose(found: t.Sequence[keeping.Snapshot], when: str) -> keeping.Snapshot:
-    """The last snapshot at or before a moment, or the one with an id.
+    """The last snapshot of a day, minute or second or before it, or the one with an id.
 
     :raises ConfigError: there is none.
     """
@@ -104,9 +106,9 @@ def choose(found: t.Sequence[keeping.Snapshot], when: str) -> keeping.Snapshot:
         raise ConfigError("the job has no snapshot: look at `rigwright-backup snapshots JOB`")
     if when == LATEST:
         return found[-1]
-    moment = parse_when(when)
-    if moment is not None:
-        before = [row for row in found if row.time <= moment]
+    end = parse_when(when)
+    if end is not None:
+        before = [row for row in found if row.time < end]
         if before:
             return before[-1]
         first = time.strftime("%Y-%m-%d %H:%M", time.localtime(found[0].time))

@@ -26,6 +26,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._restic impo
 ALWAYS = ("/etc/passwd", "/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/fstab", "/etc/machine-id")
 LARGEST = 256 << 20  # bytes of a file that is drawn by lot
 LIMIT = 1 << 30  # bytes of all that are drawn
+# What is seldom comes first; of large files one alone, where there is nothing else.
+_KINDS = ("attributes", "links", "other", "sparse", "plain", "large")
 _SPECIAL = 20  # how many files of each kind that is seldom: with attributes, with hard links, sparse, neither file nor directory
 
 Described = dict[str, t.Any]
@@ -121,10 +123,11 @@ class Sampler:
     def __init__(self, wanted: int, always: t.Iterable[str] = (), seed: int | None = None) -> None:
         self.wanted = wanted
         self.always = {*ALWAYS, *always}
-        self.drawn: dict[str, list[str]] = {kind: [] for kind in ("plain", "attributes", "links", "sparse", "other")}
+        self.drawn: dict[str, list[str]] = {kind: [] for kind in _KINDS}
         self.seen = dict.fromkeys(self.drawn, 0)
         self.named: list[str] = []
         self.met: set[str] = set()  # of those that are always on the list
+        self.directories: set[str] = set()  # of those, too: whoever restored one would restore all below it
         self.linked: dict[tuple[int, int], list[str]] = {}
         self.total = 0
         self._random = random.Random(seed)  # noqa: S311 - a lot, no secret
@@ -135,7 +138,8 @@ class Sampler:
             return
         node = json.loads(line)
         path = node.get("path", "")
-        if node.get("type") == "dir" and path not in self.always:
+        if node.get("type") == "dir":
+            self.directories |= {path} & self.always
             return
         self.total += 1
         if path in self.always:
@@ -157,7 +161,7 @@ class Sampler:
         if found.st_nlink > 1:
             return "links"
         if found.st_size > LARGEST:
-            return ""
+            return "large"
         try:
             if os.listxattr(path, follow_symlinks=False):
                 return "attributes"
@@ -187,13 +191,10 @@ class Sampler:
         """The list: what each drawn file is. `links` names the others that are the same file."""
         found: dict[str, Described] = {}
         left = limit_bytes
-        names = [
-            *self.named,
-            *(path for kind in ("attributes", "links", "other", "sparse", "plain") for path in self.drawn[kind]),
-        ]
+        names = [*self.named, *(path for kind in _KINDS for path in self.drawn[kind])]
         same = {paths[0]: paths for paths in self.linked.values() if len(paths) > 1}
         for path in names:
-            if len(found) >= self.wanted + len(self.named):
+            if len(found) >= self.wanted + len(self.named) or (found and path in self.drawn["large"]):
                 break
             try:
                 before = os.lstat(path)

@@ -49,7 +49,7 @@ OWN_REMEDIES = {
     CLOCK: "set the clock, and remove snapshots from the future: `rigwright-backup restic REPOSITORY forget ID`",
     GAP: "see whether the clock was wrong; if they may go: `rigwright-backup restic REPOSITORY forget ID`, or keep some by `daily: 7` too",
     LOST: "restore these files by hand and look; check the repository: `rigwright-backup check REPOSITORY`",
-    NOTHING: "run the job once: `rigwright-backup run JOB`",
+    NOTHING: "run the job once: `rigwright-backup run JOB`; where it has run, name files of it in backup_drill_paths",
 }
 
 HOUR_S = 3600

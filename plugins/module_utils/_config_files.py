@@ -25,7 +25,11 @@ import stat
 import time
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file, sync_directory
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import (
+    clear_unfinished,
+    replace_file,
+    sync_directory,
+)
 
 STORE = "/var/lib/rigwright/config_files"
 LOCK = "/run/rigwright/config_files.lock"
@@ -316,6 +320,7 @@ class Store:
         for name in ("manifest.json", "originals"):
             _remove(os.path.join(self.path, name))
         with contextlib.suppress(OSError):
+            clear_unfinished(self.path)
             for path in (self.path, self.root, os.path.dirname(self.root)):
                 os.rmdir(path)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
 
 
@@ -22,7 +23,7 @@ def replace_file(
     :param owner: uid and gid, -1 for what stays that of this process.
     :param work: a directory of the same file system where what is unfinished lies, rather than hidden beside the file: for who
         clears it of what killed runs have left.
-    :raises OSError: it cannot be written; the old file is there as it was.
+    :raises OSError: it cannot be written, and the old file is there as it was; or the new one is there, and a power cut may undo it.
     """
     # A name that nobody else has: two that write the same file at once do not write into each other's.
     handle, unfinished = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=work or os.path.dirname(path))
@@ -52,8 +53,24 @@ def replace_link(path: str, target: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(unfinished)
     os.symlink(target, unfinished)
-    os.replace(unfinished, path)
+    try:
+        os.replace(unfinished, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(unfinished)
+        raise
     sync_directory(os.path.dirname(path))
+
+
+def clear_unfinished(directory: str) -> None:
+    """Take away what killed runs of `replace_file` have left in a directory that nobody else writes in.
+
+    :raises OSError: it does not go.
+    """
+    for name in os.listdir(directory) if os.path.isdir(directory) else ():
+        # As tempfile names them.
+        if re.fullmatch(r"\..+\.[a-z0-9_]{8}", name):
+            os.unlink(os.path.join(directory, name))
 
 
 def sync_directory(path: str) -> None:

@@ -222,10 +222,11 @@ class Restic:
             end(child)  # it would wait for a minute to take its lock away from where nobody answers
 
         stdout, stderr = t.cast("t.IO[bytes]", child.stdout), t.cast("t.IO[bytes]", child.stderr)
-        readers = [
-            _Reader(_blocks(stdout), on_block) if on_block else _Reader(_lines(stdout), on_line or out.append),
-            _Reader(_lines(stderr), keep),
-        ]
+        # What restic has said is taken whole, however slow its taker is. Its ssh may hold stderr open after restic's end.
+        readers = {
+            _Reader(_blocks(stdout), on_block) if on_block else _Reader(_lines(stdout), on_line or out.append): None,
+            _Reader(_lines(stderr), keep): _PATIENCE_S,
+        }
         timer = threading.Timer(timeout_s, give_up)
         if timeout_s:
             timer.start()
@@ -244,8 +245,8 @@ class Restic:
             raise
         finally:
             timer.cancel()
-        for thread in readers:
-            thread.join(_PATIENCE_S)
+        for thread, patience_s in readers.items():
+            thread.join(patience_s)
             if thread.problem:
                 raise thread.problem
         return Done(rc, "\n".join(out), "\n".join(err), bool(late), dropped)

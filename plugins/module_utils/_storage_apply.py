@@ -19,7 +19,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_fstab as fstab
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_look as look
-from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import clear_unfinished, replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage_plan import Given, Plan, Work
 
 HOME = "/var/lib/rigwright_storage"
@@ -79,6 +79,7 @@ class Host:
             replace_file(RECORD, json.dumps(self.record, indent=1, sort_keys=True) + "\n", 0o600)
         elif os.path.exists(RECORD):
             os.unlink(RECORD)
+            clear_unfinished(HOME)
             os.rmdir(HOME)
 
     # --- Disks ---

@@ -111,7 +111,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt_sources
     SOURCES_PARTS,
     parse,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import clear_unfinished, replace_file
 
 ROOT = "/"
 PACKAGE = "cuda-keyring"
@@ -199,7 +199,8 @@ class Repository:
 
     def _others(self) -> list[str]:
         names = os.listdir(at(MEMORY)) if os.path.isdir(at(MEMORY)) else []
-        return [name for name in names if name not in (RECORD, self.params["user"])]
+        # What is hidden is what a killed run left unfinished.
+        return [name for name in names if name not in (RECORD, self.params["user"]) and not name.startswith(".")]
 
     def set_up(self, current: State, wanted: State) -> None:
         os.makedirs(at(MEMORY), mode=0o755, exist_ok=True)
@@ -233,6 +234,7 @@ class Repository:
         self._tidy()
 
     def _tidy(self) -> None:
+        clear_unfinished(at(MEMORY))
         if os.path.isdir(at(MEMORY)) and not os.listdir(at(MEMORY)):
             os.rmdir(at(MEMORY))
 

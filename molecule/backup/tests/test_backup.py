@@ -246,18 +246,25 @@ def test_a_clock_that_was_wrong_lets_no_snapshot_go(targets: list[Machine], back
 
 
 @pytest.fixture
-def slow(targets: list[Machine]) -> Iterator[Callable[[int], None]]:
-    """Have the runs of `home` take a while, and wait until they are at work; each ends itself after so many seconds."""
+def slow(targets: list[Machine], gateway: Machine) -> Iterator[Callable[[int], None]]:
+    """Have the runs of `home` take a while, and wait until they have their locks; each ends itself after so many seconds."""
+
+    def locks(target: Machine) -> set[str]:
+        return set(gateway.must(f"ls /srv/backup/{target.host.name}/locks").split())
 
     def begin(limit_s: int) -> None:
         def start(target: Machine) -> None:
-            target.must("cp -p /etc/rigwright/backup.json /root/; head -c 8M /dev/urandom > /home/owner/large")
+            before = locks(target)
+            target.must("cp -p /etc/rigwright/backup.json /root/; head -c 16M /dev/urandom > /home/owner/large")
             target.must(
                 f'sed -i \'s/"limit_upload_kib": 0/"limit_upload_kib": 1500/; s/"timeout_s": 0/"timeout_s": {limit_s}/\' '
                 "/etc/rigwright/backup.json; touch -r /root/backup.json /etc/rigwright/backup.json; rm -f /run/cleaned; "
                 "systemctl start --no-block rigwright-backup-run-home.service"
             )
-            target.must("until pgrep -x restic > /dev/null; do sleep 0.1; done; sleep 2")
+            patience = time.monotonic() + 60
+            while not locks(target) - before:
+                assert time.monotonic() < patience, target.must("systemctl status rigwright-backup-run-home || true")
+                time.sleep(0.1)
 
         side_by_side(targets, start)
 
@@ -289,7 +296,7 @@ def test_a_server_that_is_killed_in_the_middle_and_comes_back_costs_nothing(
 def test_a_network_that_is_cut_in_the_middle_is_told_and_the_next_run_goes_through(
     targets: list[Machine], gateway: Machine, slow: Callable[[int], None], backed_up: BackedUp
 ) -> None:
-    slow(12)
+    slow(20)
     try:
         gateway.must("ip link set eth0 down")
         side_by_side(targets, wait_for_the_end)
@@ -319,7 +326,7 @@ def test_a_server_without_room_is_told_as_such(
         "mount --bind /root/full /srv/backup"
     )
     try:
-        slow(12)
+        slow(20)
         side_by_side(targets, wait_for_the_end)
         for target in targets:
             assert state(target, "run", "home")["kind"] == "full"

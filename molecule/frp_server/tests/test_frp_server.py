@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tarfile
 
 import pytest
@@ -24,16 +25,22 @@ def client(laptop):
 
 @pytest.fixture
 def connect(client, target):
-    """Start frpc with a configuration and return its words after it gave up, or after three seconds."""
+    """Start frpc with a configuration and return its words after it gave up, or a second after it said what is awaited."""
 
-    def start(text: str = "", *, token: str = TOKEN, ca: str | None = None) -> str:
+    def start(
+        text: str = "", *, token: str = TOKEN, ca: str | None = None, awaited: str = "login to server success"
+    ) -> str:
         trusted = target.must("cat /etc/frps/pki/ca.crt") if ca is None else ca
         client.put({"/root/ca.crt": Entry(trusted.encode())})
         base = f'serverAddr = "{target.host.address}"\nserverPort = 7000\nauth.token = "{token}"\n'
         tls = 'transport.tls.trustedCaFile = "/root/ca.crt"\n' if "tls" not in text else ""
         client.put({"/root/frpc.toml": Entry((base + tls + text).encode())})
-        done = client.run("timeout 3 frpc -c /root/frpc.toml 2>&1")
-        return done.stdout
+        script = (
+            "timeout 30 frpc -c /root/frpc.toml > /root/words 2>&1 & "
+            f"while kill -0 $! 2>&-; do grep -q {shlex.quote(awaited)} /root/words && sleep 1 && kill $!; sleep 0.1; done; "
+            "cat /root/words"
+        )
+        return client.must(script)
 
     return start
 
@@ -63,12 +70,15 @@ def test_a_client_that_trusts_another_ca_refuses_the_server(connect, client):
 
 
 def test_a_port_outside_the_range_is_refused(connect):
-    assert "port not allowed" in connect(proxy(6011))
+    assert "port not allowed" in connect(proxy(6011), awaited="port not allowed")
 
 
 def test_a_public_port_is_opened_on_loopback_only(connect, target):
-    target.start("for i in $(seq 60); do ss -Hltn sport = :6005 >> /run/6005; sleep 0.1; done")
-    assert "start proxy success" in connect(proxy(6005))
+    target.start("until test -e /run/enough; do ss -Hltn sport = :6005 >> /run/6005; sleep 0.1; done; rm /run/enough")
+    try:
+        assert "start proxy success" in connect(proxy(6005), awaited="start proxy success")
+    finally:
+        target.must("touch /run/enough; while test -e /run/enough; do sleep 0.1; done")
     assert {line.split()[3] for line in target.must("cat /run/6005; rm /run/6005").splitlines()} == {"127.0.0.1:6005"}
 
 

@@ -73,6 +73,37 @@ def test_a_file_that_is_to_be_drilled_and_is_not_in_the_backup_fails_the_drill(t
     )
 
 
+def test_a_directory_that_is_to_be_drilled_is_refused_since_all_below_would_be_restored(tmp_path: Path) -> None:
+    host = Host(tmp_path, restic())
+    host.init()
+    (host.source / "below").mkdir()
+    (host.source / "below/there").write_text("x")
+    host.configure(drill_paths=[str(host.source / "below")], drill_files=1)
+    host.do("run")
+    told = host.do("drill")
+    assert (told["kind"], told["lost"]) == (
+        "lost",
+        [f"{host.source}/below is in backup_drill_paths and a directory: name files"],
+    )
+
+
+def test_without_a_file_to_compare_nothing_is_proven_and_dumps_are_read_all_the_same(tmp_path: Path) -> None:
+    host = Host(tmp_path, restic())
+    host.init()
+    (host.source / "empty").mkdir()
+    host.configure(job={"dumps": [{"name": "wiki", "command": ["echo", "all of it"]}]})
+    host.do("run")
+    told = host.do("drill")
+    assert (told["kind"], told["files"], told["dumps"]) == ("nothing", 0, 1)
+    assert "no file of the last backup could be compared" in told["words"]
+
+    path = tmp_path / "state/dumps-home.json"
+    known = json.loads(path.read_text())
+    known["wiki"]["sha256"] = "0" * 64
+    path.write_text(json.dumps(known))
+    assert host.do("drill")["lost"] == ["the dump wiki has another content"]
+
+
 def test_what_a_drill_that_was_killed_has_left_is_not_taken_for_what_the_repository_has(tmp_path: Path) -> None:
     host = Host(tmp_path, restic())
     host.init()

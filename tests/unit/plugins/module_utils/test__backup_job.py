@@ -287,6 +287,12 @@ def test_a_job_that_is_taken_out_while_it_runs_is_told(alone: Host) -> None:
     assert state["kind"] == "failed" and "its hooks of the end" in state["words"]
 
 
+def until_locked(locks: Path, restic_at_work: subprocess.Popen[bytes]) -> None:
+    while not list(locks.iterdir()):
+        assert restic_at_work.poll() is None, "it ended, and was not seen at work"
+        time.sleep(0.01)
+
+
 def test_a_dump_waits_for_a_repository_that_is_locked(alone: Host) -> None:
     alone.do("run")
     for number in range(30):
@@ -294,9 +300,9 @@ def test_a_dump_waits_for_a_repository_that_is_locked(alone: Host) -> None:
     alone.do("run")
     locks = alone.root / "repository/locks"
     check = subprocess.Popen([*alone.open().command("check", "--read-data")], env=alone.open().environment())
-    while not list(locks.iterdir()):
-        time.sleep(0.01)
+    until_locked(locks, check)
     check.send_signal(signal.SIGSTOP)
+    assert list(locks.iterdir()), "it is to be waited for"
     wake = threading.Timer(3, check.send_signal, [signal.SIGCONT])
     wake.start()
     alone.configure(retry_lock_s=60, job={"paths": [], "dumps": [{"name": "wiki", "command": ["echo", "one"]}]})
@@ -411,8 +417,7 @@ def test_a_lock_that_a_killed_run_left_does_not_stop_the_next(host: Host) -> Non
         [*host.open().command("backup", "--limit-upload", "100", str(host.source))], env=host.open().environment()
     )
     locks = host.root / "repository/locks"
-    while not list(locks.iterdir()):
-        time.sleep(0.1)
+    until_locked(locks, killed)
     killed.kill()
     killed.wait()
     assert list(locks.iterdir())
@@ -431,8 +436,7 @@ def test_a_lock_of_somebody_who_lives_is_waited_for_and_told(host: Host) -> None
     living = subprocess.Popen(
         [*host.open().command("backup", "--limit-upload", "100", str(host.source))], env=host.open().environment()
     )
-    while not list((host.root / "repository/locks").iterdir()):
-        time.sleep(0.1)
+    until_locked(host.root / "repository/locks", living)
     state = host.do("prune")
     living.kill()
     living.wait()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_keep as keeping
 
 from tests.unit.backup_hosts import Host, restic
@@ -49,3 +50,11 @@ def test_a_clock_that_ran_ahead_lets_no_snapshot_go(tmp_path: Path) -> None:
     told = host.do("forget")
     assert (told["kind"], told["removed"], len(host.snapshots())) == ("gap", 0, 3)
     assert "2 of part:files up to" in told["words"]
+
+
+@pytest.mark.parametrize(
+    "text", ["{", '[{"short_id": "x"}]', '{"message_type": "x"}', '[["x"]]', '[{"id": "x", "time": 3}]']
+)
+def test_snapshots_that_are_told_in_another_way_are_one_kind_of_error(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - json's own words among them
+        keeping.parse_snapshots(text)

@@ -153,6 +153,17 @@ def test_what_restic_did_not_replace_is_not_told_as_restored(
     assert capsys.readouterr().out.endswith(f"restored to {host.root}/to\n"), "what is right already is skipped, too"
 
 
+def test_a_restore_that_is_interrupted_says_so_in_one_line(
+    host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(program.restoring, "make_plan", interrupted)
+    assert program.main(["restore", "home", "--target", "/"], host.place) == 130
+    assert capsys.readouterr().err == "\nrigwright-backup: restore was ended, and is not whole\n"
+
+
 def test_a_restore_that_is_ended_takes_restic_with_it(host: Host, tmp_path: Path) -> None:
     host.init()
     (host.source / "large").write_bytes(os.urandom(8 << 20))

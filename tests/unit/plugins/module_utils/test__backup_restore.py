@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -38,6 +38,34 @@ SNAPSHOTS = [at("2026-11-01 02:00", "aa11"), at("2026-11-02 02:00", "aa22"), at(
 )
 def test_the_snapshot_is_the_last_one_by_then(when: str, identity: str) -> None:
     assert restoring.choose(SNAPSHOTS, when).id == identity
+
+
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("berlin")
+@pytest.mark.parametrize(
+    ("taken", "fraction", "when"),
+    [
+        # As the plan and `snapshots` show it, without the fraction.
+        ("2026-11-02 02:00:05", 0.9, "2026-11-02 02:00:05"),
+        ("2026-11-02 02:00:59", 0.9, "2026-11-02 02:00"),
+        # Days of 25 and of 23 hours.
+        ("2026-10-25 23:59:59", 0.9, "2026-10-25"),
+        ("2026-03-29 23:59:59", 0.9, "2026-03-29"),
+    ],
+)
+def test_the_end_of_what_is_named_belongs_to_it(taken: str, fraction: float, when: str) -> None:
+    seconds = time.mktime(time.strptime(taken, "%Y-%m-%d %H:%M:%S"))
+    within = Snapshot("aa11", seconds + fraction, "ws", (), ())
+    after = Snapshot("bb22", seconds + 1, "ws", (), ())
+    assert restoring.choose([within, after], when) == within
 
 
 @pytest.mark.parametrize(

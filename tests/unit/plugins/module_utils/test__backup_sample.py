@@ -134,3 +134,28 @@ def test_everything_that_a_restore_can_lose_is_told(files: list[Path], tmp_path:
         f"{files[4]} has another group: 6, not 0",
         f"{files[5]} is not there (No such file or directory)",
     ]
+
+
+def test_of_large_files_alone_one_is_drawn_that_fits(
+    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "LARGEST", 100)
+    images = [tmp_path / f"image {size}" for size in (200, 300, 2000)]
+    for image in images:
+        image.write_bytes(b"x" * int(image.name.split()[1]))
+
+    def drawn(*paths: Path) -> set[str]:
+        sampler = Sampler(5)
+        for path in paths:
+            sampler.take(line(path))
+        return set(sampler.files(1000))
+
+    assert drawn(*images[::-1]) == {str(images[1])}
+    assert drawn(images[0], files[0]) == {str(files[0])}
+    assert drawn(images[2]) == set()
+
+
+def test_a_directory_is_never_drawn(tmp_path: Path) -> None:
+    sampler = Sampler(5, [str(tmp_path)])
+    sampler.take(line(tmp_path, type="dir", size=0))
+    assert (sampler.directories, sampler.met, sampler.files()) == ({str(tmp_path)}, set(), {})

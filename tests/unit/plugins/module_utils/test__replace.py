@@ -7,7 +7,11 @@ import threading
 from pathlib import Path
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file, replace_link
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import (
+    clear_unfinished,
+    replace_file,
+    replace_link,
+)
 
 
 def beside(path: Path) -> list[str]:
@@ -127,4 +131,19 @@ def test_a_directory_is_no_link(path: Path) -> None:
     path.mkdir()
     with pytest.raises(IsADirectoryError):
         replace_link(str(path), "new")
-    assert path.is_dir()
+    assert path.is_dir() and beside(path) == ["file"]
+
+
+def test_what_killed_runs_have_left_is_cleared_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = [".hidden", ".hidden.file", "file", "file.12345678"]
+    for name in kept:
+        (tmp_path / name).touch()
+    with monkeypatch.context() as killed:
+        killed.setattr(os, "replace", lambda *_names: None)
+        replace_file(str(tmp_path / "state.json"), "half")
+    assert len(os.listdir(tmp_path)) == 5
+    clear_unfinished(str(tmp_path))
+    assert sorted(os.listdir(tmp_path)) == kept
+    clear_unfinished(str(tmp_path / "no such"))

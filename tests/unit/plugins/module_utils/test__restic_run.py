@@ -84,6 +84,21 @@ def test_who_fails_at_what_restic_tells_fails_the_run_and_does_not_stop_it(folde
     assert (folder / "ended").exists()
 
 
+@pytest.mark.parametrize("version", [(0, 14), (0, 18)])
+def test_all_that_restic_has_said_is_taken_however_slowly(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, version: tuple[int, ...]
+) -> None:
+    monkeypatch.setattr(running, "_PATIENCE_S", 0.01)
+    taken = []
+
+    def take(line: str) -> None:
+        time.sleep(0.02)
+        taken.append(line)
+
+    imitated(folder, "seq 30", version).run("ls", on_line=take)
+    assert taken == [f"{number}" for number in range(1, 31)]
+
+
 def test_sftp_asks_nobody_and_trusts_the_given_keys_alone(folder: Path) -> None:
     (folder / "nas.address").write_text("sftp://me@nas:2222//backup\n")
     words = Repository("nas", str(folder), ssh=True).ssh_command()

@@ -148,14 +148,14 @@ def test_nothing_to_do_needs_neither_the_channel_nor_py_rattler(host, monkeypatc
     assert not host.ask("plotter", PYTHON)["changed"]
 
 
-def test_ten_unchanged_environments_take_less_than_a_second(host):
+def test_ten_unchanged_environments_take_less_than_a_second_of_processor(host):
     many = [Package(f"part{number}", "1.0", noarch="generic", files={f"share/{number}": ""}) for number in range(100)]
     host.add(*many)
     environments = [{"name": f"e{n}", "packages": [package.name for package in many]} for n in range(10)]
     assert host.run(*environments)["changed"]
-    begin = time.monotonic()
+    begin = time.process_time()
     assert not host.run(*environments)["changed"]
-    assert time.monotonic() - begin < 1
+    assert time.process_time() - begin < 1
 
 
 def test_check_mode_tells_the_packages_and_writes_nothing(host):
