@@ -287,8 +287,13 @@ def test_a_job_that_is_taken_out_while_it_runs_is_told(alone: Host) -> None:
     assert state["kind"] == "failed" and "its hooks of the end" in state["words"]
 
 
+def whole_locks(locks: Path) -> list[Path]:
+    """Those that are written whole: until then the name of a lock, which is its SHA-256, has something behind it."""
+    return [path for path in locks.iterdir() if len(path.name) == 64]
+
+
 def until_locked(locks: Path, restic_at_work: subprocess.Popen[bytes]) -> None:
-    while not list(locks.iterdir()):
+    while not whole_locks(locks):
         assert restic_at_work.poll() is None, "it ended, and was not seen at work"
         time.sleep(0.01)
 
@@ -302,7 +307,7 @@ def test_a_dump_waits_for_a_repository_that_is_locked(alone: Host) -> None:
     check = subprocess.Popen([*alone.open().command("check", "--read-data")], env=alone.open().environment())
     until_locked(locks, check)
     check.send_signal(signal.SIGSTOP)
-    assert list(locks.iterdir()), "it is to be waited for"
+    assert whole_locks(locks), "it is to be waited for"
     wake = threading.Timer(3, check.send_signal, [signal.SIGCONT])
     wake.start()
     alone.configure(retry_lock_s=60, job={"paths": [], "dumps": [{"name": "wiki", "command": ["echo", "one"]}]})
