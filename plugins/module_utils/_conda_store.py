@@ -21,7 +21,11 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils import _conda_plan as conda
 from ansible_collections.rigwright.workstation.plugins.module_utils import _rattler, _uv, _writable
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda_plan import CondaError
-from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file, replace_link
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import (
+    clear_unfinished,
+    replace_file,
+    replace_link,
+)
 
 RECEIPT = ".json"
 LOCK = ".lock"
@@ -284,10 +288,7 @@ class Store:
 
     def tidy(self, name: str) -> None:
         """Leave no empty directories behind."""
-        for entry in _names(self.place(name)):
-            # What write_receipt was about when it was killed.
-            if entry.startswith("."):
-                os.unlink(self.place(name, entry))
+        clear_unfinished(self.place(name))
         for path in (self.place(name), os.path.dirname(self.place(name)), os.path.dirname(self.link(name))):
             if os.path.isdir(path) and not os.listdir(path):
                 os.rmdir(path)

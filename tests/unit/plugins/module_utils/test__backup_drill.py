@@ -60,30 +60,22 @@ def test_dumps_are_read_and_compared_too(tmp_path: Path) -> None:
     assert (told["kind"], told["lost"]) == ("lost", ["the dump wiki has another content"])
 
 
-def test_a_file_that_is_to_be_drilled_and_is_not_in_the_backup_fails_the_drill(tmp_path: Path) -> None:
+def test_what_is_to_be_drilled_and_is_no_file_of_the_backup_fails_the_drill(tmp_path: Path) -> None:
     host = Host(tmp_path, restic())
     host.init()
     (host.source / "there").write_text("x")
-    host.configure(drill_paths=[str(host.source / "there"), str(host.source / "gone"), "/another/job"])
+    # All below a directory would be restored.
+    (host.source / "directory").mkdir()
+    (host.source / "directory/below").write_text("x")
+    host.configure(drill_paths=[*(str(host.source / name) for name in ("there", "gone", "directory")), "/another/job"])
     host.do("run")
     told = host.do("drill")
     assert (told["kind"], told["lost"]) == (
         "lost",
-        [f"{host.source}/gone is in backup_drill_paths and not in the backup"],
-    )
-
-
-def test_a_directory_that_is_to_be_drilled_is_refused_since_all_below_would_be_restored(tmp_path: Path) -> None:
-    host = Host(tmp_path, restic())
-    host.init()
-    (host.source / "below").mkdir()
-    (host.source / "below/there").write_text("x")
-    host.configure(drill_paths=[str(host.source / "below")], drill_files=1)
-    host.do("run")
-    told = host.do("drill")
-    assert (told["kind"], told["lost"]) == (
-        "lost",
-        [f"{host.source}/below is in backup_drill_paths and a directory: name files"],
+        [
+            f"{host.source}/gone is in backup_drill_paths and not in the backup",
+            f"{host.source}/directory is in backup_drill_paths and a directory: name files",
+        ],
     )
 
 
