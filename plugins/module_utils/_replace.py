@@ -73,6 +73,31 @@ def clear_unfinished(directory: str) -> None:
             os.unlink(os.path.join(directory, name))
 
 
+def sync_tree(path: str) -> None:
+    """Sync a file, or a directory with everything below it, before a record points to it. Links are not followed."""
+    if os.path.islink(path):
+        return
+    if not os.path.isdir(path):
+        sync_file(path)
+        return
+    for parent, _directories, files in os.walk(path):
+        for name in files:
+            entry = os.path.join(parent, name)
+            if os.path.isfile(entry) and not os.path.islink(entry):
+                sync_file(entry)
+        sync_directory(parent)
+    sync_directory(os.path.dirname(path))
+
+
+def sync_file(path: str) -> None:
+    """Sync the content of a file."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def sync_directory(path: str) -> None:
     """Have the names in a directory on the disk."""
     descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY)

@@ -21,6 +21,8 @@ import stat
 import struct
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._directories import directory
+
 RECORD = "/var/lib/rigwright_samba/directories.json"
 ACL = "system.posix_acl_default"
 
@@ -118,33 +120,18 @@ def plan(found: t.Mapping[str, State], wanted: t.Mapping[str, Wanted], record: t
     return Plan(states, kept)
 
 
-@contextlib.contextmanager
-def opened(path: str) -> t.Iterator[int]:
-    """The directory itself, by way of no link: a user who may write above it could have one lead to /etc, to be given that.
-
-    :raises OSError: it is not there, or a link has taken its place or that of a directory above it.
-    """
-    *above, last = ["/", *filter(None, path.split("/"))]
-    with contextlib.ExitStack() as stack:
-        here = None
-        for name, rights in (*((name, os.O_PATH) for name in above), (last, os.O_RDONLY)):
-            here = os.open(name, rights | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
-            stack.callback(os.close, here)
-        yield t.cast(int, here)
-
-
 def read(path: str, mount: str) -> State | None:
     """The state of a directory, None where it is not there, or its disk is not."""
     if mount and not os.path.ismount(mount):
         return None
     with contextlib.ExitStack() as stack:
         try:
-            directory = stack.enter_context(opened(path))
+            handle = stack.enter_context(directory(path))
         except OSError:
             return None
-        info = os.fstat(directory)
+        info = os.fstat(handle)
         try:
-            acl = os.getxattr(directory, ACL)
+            acl = os.getxattr(handle, ACL)
         except OSError as error:
             # None there, or none possible.
             if error.errno not in (errno.ENODATA, errno.ENOTSUP):
@@ -155,16 +142,16 @@ def read(path: str, mount: str) -> State | None:
 
 def write(path: str, before: State, after: State) -> None:
     """:raises OSError: the file system has no ACLs, is read-only, the directory is gone, ..."""
-    with opened(path) as directory:
+    with directory(path) as handle:
         if (before.uid, before.gid) != (after.uid, after.gid):
-            os.chown(directory, after.uid, after.gid)
+            os.chown(handle, after.uid, after.gid)
         # After the owner: a change of it takes the bit away that hands the group down.
-        os.chmod(directory, after.mode)
+        os.chmod(handle, after.mode)
         if before.acl != after.acl:
             if after.acl:
-                os.setxattr(directory, ACL, after.acl)
+                os.setxattr(handle, ACL, after.acl)
             else:
-                os.removexattr(directory, ACL)
+                os.removexattr(handle, ACL)
 
 
 def load(data: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, Original]:

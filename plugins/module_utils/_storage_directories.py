@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import errno
 import fcntl
 import os
 import re
@@ -18,6 +17,7 @@ import struct
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_acl as acl
+from ansible_collections.rigwright.workstation.plugins.module_utils._directories import open_directory
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage_request import (
     Directory,
     Entry,
@@ -26,15 +26,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._storage_req
     refusal,
 )
 
-_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # FS_IOC_FSGETXATTR and its struct fsxattr: flags, two sizes, the project, another size, padding.
 _GET_PROJECT = 0x801C581F
 _FSXATTR = struct.Struct("=IIIII8x")
 FIRST_PROJECT = 1000
-
-
-class Linked(Exception):
-    """A part of the path is a link, or no directory."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,32 +44,10 @@ class State:
     limit: int = 0
 
 
-def opened(path: str, make: bool = False) -> int:
-    """The directory as a file descriptor; its parents are made as well, as root's.
-
-    :raises FileNotFoundError: it is not there, and was not to be made.
-    """
-    handle = os.open("/", _FLAGS)
-    for name in path.strip("/").split("/"):
-        if make:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(name, 0o755, dir_fd=handle)
-        try:
-            following = os.open(name, _FLAGS, dir_fd=handle)
-        except OSError as error:
-            if error.errno in (errno.ELOOP, errno.ENOTDIR):
-                raise Linked(path) from None
-            raise
-        finally:
-            os.close(handle)
-        handle = following
-    return handle
-
-
 def read(path: str) -> State | None:
     """The state of a directory, without the limit; None where it is not there."""
     try:
-        handle = opened(path)
+        handle = open_directory(path)
     except FileNotFoundError:
         return None
     try:
@@ -90,7 +63,7 @@ def read(path: str) -> State | None:
 
 def write(path: str, wanted: State) -> None:
     """Owner, mode and list; the project is a matter for xfs_quota, which goes through the whole tree."""
-    handle = opened(path, make=True)
+    handle = open_directory(path, make=True)
     try:
         info = os.fstat(handle)
         if (info.st_uid, info.st_gid) != (wanted.uid, wanted.gid):

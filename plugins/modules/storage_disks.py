@@ -250,6 +250,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _stor
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_findings as findings
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_fstab as fstab
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_look as look
+from ansible_collections.rigwright.workstation.plugins.module_utils._directories import UnsafePath
 from ansible_collections.rigwright.workstation.plugins.module_utils._disk_facts import find
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage_plan import Facts, Given, Plan, plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage_request import (
@@ -366,7 +367,7 @@ class Storage:
             entry = mount_of(directory.path, self.entries)
             try:
                 found = directories.read(directory.path) if entry and entry.mount in mounted else None
-            except directories.Linked:
+            except UnsafePath:
                 self.linked.append(directory.path)
                 continue
             if found and entry and found.project:

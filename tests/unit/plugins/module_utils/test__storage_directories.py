@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_acl as acl
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_directories as directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._directories import UnsafePath
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage_directories import State
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage_request import Directory, read_entries
 
@@ -33,7 +34,7 @@ def test_no_link_is_followed_wherever_it_stands(tmp_path: Path, where: str) -> N
     (tmp_path / "file").touch()
     before = (tmp_path / "real/x").stat()
     for call in (directories.read, lambda path: directories.write(path, mine(0o777))):
-        with pytest.raises(directories.Linked):
+        with pytest.raises(UnsafePath):
             call(f"{tmp_path}/{where}")
     assert (tmp_path / "real/x").stat() == before
 
