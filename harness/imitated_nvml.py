@@ -57,7 +57,17 @@ DEPRECATED NOT_READY GPU_NOT_FOUND INVALID_STATE RESET_TYPE_NOT_SUPPORTED
 """
 RESULTS = {name: code for code, name in enumerate(NAMES.split())} | {"UNKNOWN": 999}
 # Facts that no model has from the beginning.
-OTHERS = {"power.cap", "unprivileged", "topology", "numa_node", "irq", "lost"}
+OTHERS = {
+    "power.cap",
+    "unprivileged",
+    "topology",
+    "numa_node",
+    "irq",
+    "lost",
+    "fabric.clique",
+    "fabric.health",
+    "fabric.summary",
+}
 
 
 # --- The library and the models ---

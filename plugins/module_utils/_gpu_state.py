@@ -13,6 +13,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_ceilings as ceilings
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_counters as counters
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_fabric as fabric
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_mode_record as record
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_processes as processes
 from ansible_collections.rigwright.workstation.plugins.module_utils import _pci as pci
@@ -115,6 +116,7 @@ def read_card(nvml: Nvml | None, card: Card, tree: Tree | None = None) -> Facts:
         "compute": _compute(reader, identity["compute_capability"], identity["brand"], max_mhz["sm"]),
         "pcie": _pcie(reader),
         "nvlink": _nvlink(reader),
+        "fabric": fabric.read(reader),
         "modes": modes,
         "mig_devices": _mig_devices(reader) if first_of(modes["mig"], "current") else [],
         "power": _power(reader),

@@ -140,6 +140,13 @@ gpus:
     nvlink:
       description: Count of links, active ones, their version, and each link's state, speed and other end. Null for a card without them.
       type: dict
+    fabric:
+      description:
+        - How far the fabric manager is with the GPU on a machine with NVSwitch; null for a GPU without a fabric, and before Hopper.
+        - C(state) is V(not_started), V(in_progress) or V(completed), C(status) the fabric manager's result as NVML names it.
+          C(health) and C(summary) say what is degraded, null where the driver does not tell. CUDA starts on completed ones only.
+      type: dict
+      sample: {state: completed, status: SUCCESS, clique: 0, summary: healthy}
     modes:
       description:
         - C(persistence), C(compute_mode) (V(default), V(exclusive_process), V(prohibited)), C(accounting) and C(display_active).
