@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from harness import bare_metal
+from harness import bare_metal, selection
 from harness.stage import OUTPUT, ROOT, Log, Outcome, Stage, StageFailed, Tally, tally_of_junit
 
 COLLECTION = "rigwright.workstation"
@@ -90,7 +90,8 @@ def choose(
     if gpu:
         return [stage for stage in stages if stage.name == "gpu"]
     if role:
-        tests = Stage("unit", f"the tests that name {role}", pytest("tests/unit", "tests/contract", "-k", role))
+        chosen = map(str, selection.unit_tests_of(role))
+        tests = Stage("unit", f"the tests of all code that {role} reaches", pytest(*chosen, "tests/contract"))
         return [tests, *(stage for stage in stages if stage.name == f"molecule:{role}")]
     return [stage for stage in stages if stage.by_default and (stage.fast or not fast)]
 
