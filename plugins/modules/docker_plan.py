@@ -231,7 +231,7 @@ repository:
   type: dict
   sample: {}
 key:
-  description: The content of its key file, if that holds the right keys.
+  description: The keys of its key file as one armor block, if it holds the right keys and nothing else.
   returned: success
   type: str
   sample: ""
@@ -323,7 +323,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker_opti
     dump,
     parse_options,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._openpgp import Invalid, fingerprints
+from ansible_collections.rigwright.workstation.plugins.module_utils._openpgp import Invalid, armored, parse_keys
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._units import parse_show, parse_time
 
@@ -547,13 +547,13 @@ def read_host(
 
 
 def read_key(wanted: t.Sequence[str]) -> str:
-    """The key file, if it holds these keys and no others."""
-    content = Tree(ROOT).bytes(docker.KEY)
+    """The keys of the key file, written anew, if it holds these and nothing else."""
     try:
-        right = sorted(fingerprints(content)) == sorted(one.replace(" ", "").upper() for one in wanted)
+        keys = parse_keys(Tree(ROOT).bytes(docker.KEY))
     except Invalid:
         return ""
-    return content.decode("ascii", errors="replace") if right else ""
+    right = sorted(keys.fingerprints) == sorted(one.replace(" ", "").upper() for one in wanted)
+    return armored(keys.packets) if right else ""
 
 
 def package_files_due(plan: docker.Plan, key: str) -> bool:

@@ -157,7 +157,7 @@ package_files_due:
   returned: success
   type: bool
 key:
-  description: The content of the repository's key file, if that holds the right keys.
+  description: The keys of the repository's key file as one armor block, if it holds the right keys and nothing else.
   returned: success
   type: str
   sample: ""
@@ -223,7 +223,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker_plan
     describe_containers,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_host import read_driver
-from ansible_collections.rigwright.workstation.plugins.module_utils._openpgp import Invalid, fingerprints
+from ansible_collections.rigwright.workstation.plugins.module_utils._openpgp import Invalid, armored, parse_keys
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 ROOT = "/"
@@ -343,13 +343,13 @@ def read_host(module: AnsibleModule) -> toolkit.Host:
 
 
 def read_key(wanted: t.Sequence[str]) -> str:
-    """The key file, if it holds these keys and no others."""
-    content = Tree(ROOT).bytes(toolkit.KEY)
+    """The keys of the key file, written anew, if it holds these and nothing else."""
     try:
-        right = sorted(fingerprints(content)) == sorted(one.replace(" ", "").upper() for one in wanted)
+        keys = parse_keys(Tree(ROOT).bytes(toolkit.KEY))
     except Invalid:
         return ""
-    return content.decode("ascii", errors="replace") if right else ""
+    right = sorted(keys.fingerprints) == sorted(one.replace(" ", "").upper() for one in wanted)
+    return armored(keys.packets) if right else ""
 
 
 def package_files_due(plan: toolkit.Plan, key: str) -> bool:
@@ -360,6 +360,7 @@ def package_files_due(plan: toolkit.Plan, key: str) -> bool:
     files = {path for path, record in package_records(tree).items() if record.written}
     return (
         not key
+        or tree.text(toolkit.KEY) != key
         or files != {*wanted, toolkit.KEY}
         or any(tree.text(path) != content for path, content in wanted.items())
         or any(tree.exists(path) for path in gone)

@@ -10,7 +10,9 @@ DOCUMENTATION = r"""
 module: repository_key
 short_description: Fetch the key of a package repository and check its full fingerprint
 description:
-  - Downloads a file of OpenPGP public keys and returns it, for M(rigwright.workstation.config_files), which puts it in place.
+  - Downloads a file of OpenPGP public keys and returns them, for M(rigwright.workstation.config_files), which puts them in place.
+  - The downloaded text is never returned. The keys are read from it and written anew as one armor block, since apt reads every armor
+    block of a file, whatever its title.
   - The file is refused unless it holds exactly the keys of O(fingerprints). apt trusts every key in a file that C(Signed-By) names.
   - Needs no gpg. Changes nothing itself.
 version_added: 0.1.0
@@ -28,7 +30,7 @@ attributes:
 options:
   url:
     description:
-      - Address of the key file, armored.
+      - Address of the key file, armored or not.
     type: str
     required: true
   fingerprints:
@@ -56,7 +58,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 content:
-  description: The key file.
+  description: The keys as one armor block, the same for the same keys.
   returned: success
   type: str
   sample: "-----BEGIN PGP PUBLIC KEY BLOCK-----..."
@@ -68,7 +70,7 @@ import urllib.error
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
-from ansible_collections.rigwright.workstation.plugins.module_utils._openpgp import Invalid, fingerprints
+from ansible_collections.rigwright.workstation.plugins.module_utils._openpgp import Invalid, armored, parse_keys
 
 TRIES = 3
 PAUSE = 2
@@ -113,15 +115,15 @@ def main() -> None:
             msg=f"The key {url} could not be downloaded: {error}. Nothing was changed. Try again, or use a mirror."
         )
     try:
-        found = sorted(fingerprints(content))
-        text = content.decode("ascii")
-    except (Invalid, UnicodeDecodeError) as error:
+        keys = parse_keys(content)
+    except Invalid as error:
         module.fail_json(msg=f"{url} is not the key of the repository: {error}. Nothing was changed.")
+    found = sorted(keys.fingerprints)
     if found != wanted:
         module.fail_json(
             msg=f"{url} is not the key that was expected: it holds {', '.join(found)}, and not {', '.join(wanted)}. Nothing was changed."
         )
-    module.exit_json(changed=False, content=text)
+    module.exit_json(changed=False, content=armored(keys.packets))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _dock
 from ansible_collections.rigwright.workstation.plugins.module_utils import _docker_plan as docker
 from ansible_collections.rigwright.workstation.plugins.modules import docker_plan
 
+from tests.unit.plugins.module_utils.test__openpgp import FINGERPRINT, KEY, SMUGGLED
+
 Run = Callable[..., dict[str, Any]]
 
 PACKAGES = {"docker.io": ["docker.io"], "docker-ce": ["docker-ce"]}
@@ -214,6 +216,23 @@ def test_a_source_of_the_host_stays_in_use(planned: Run, host: Host) -> None:
         "/etc/apt/sources.list.d/docker.list", f"deb [signed-by=/etc/apt/keyrings/docker.asc] {url}/ trixie stable\n"
     )
     assert planned(edition="docker-ce", repository=repository)["repository"] == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "key"),
+    [
+        (KEY, KEY),
+        (KEY.replace(b"\n\n", b"\nComment: theirs\n\n"), KEY),
+        (SMUGGLED["a message before"], b""),
+        (b"", b""),
+    ],
+    ids=["as the role writes it", "as it was downloaded", "another key beside it", "none"],
+)
+def test_the_key_file_holds_the_key_and_nothing_else(planned: Run, host: Host, content: bytes, key: bytes) -> None:
+    repository = {"url": "https://repo.example/debian", "key_url": "x", "suite": "trixie", "architecture": "amd64"}
+    host.write(docker.KEY, content.decode())
+    result = planned(edition="docker-ce", repository={**repository, "fingerprints": [FINGERPRINT]})
+    assert result["key"] == key.decode()
 
 
 def test_a_directory_that_is_not_there_yet_is_judged_by_what_it_will_lie_on(

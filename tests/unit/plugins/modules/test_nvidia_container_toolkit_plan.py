@@ -17,6 +17,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _cont
 from ansible_collections.rigwright.workstation.plugins.module_utils import _docker_api
 from ansible_collections.rigwright.workstation.plugins.modules import nvidia_container_toolkit_plan as plan_module
 
+from tests.unit.plugins.module_utils.test__openpgp import FINGERPRINT, KEY, SMUGGLED
+
 Run = Callable[..., dict[str, Any]]
 
 SPEC = """---
@@ -186,6 +188,15 @@ def test_a_repository_that_cannot_be_asked_is_left_to_apt(
 def test_files_before_the_packages_are_due_until_all_are_there(planned: Run, host: Host) -> None:
     result = planned()
     assert (result["package_files_due"], result["key"]) == (True, "")
+
+
+@pytest.mark.parametrize("name", SMUGGLED)
+def test_a_key_file_with_another_key_is_fetched_anew(planned: Run, host: Host, name: str) -> None:
+    repository = {**REPOSITORY, "fingerprints": [FINGERPRINT]}
+    host.write(toolkit.KEY, KEY.decode())
+    assert planned(repository=repository)["key"] == KEY.decode()
+    host.write(toolkit.KEY, SMUGGLED[name].decode())
+    assert planned(repository=repository)["key"] == ""
 
 
 def test_a_damaged_record_ends_the_run(planned: Run, host: Host, run_module: Run) -> None:

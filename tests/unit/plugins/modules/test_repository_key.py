@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.modules import repository_key
 
-from tests.unit.plugins.module_utils.test__openpgp import DOCKER, FINGERPRINT, KEY
+from tests.unit.plugins.module_utils.test__openpgp import DOCKER, FINGERPRINT, KEY, SMUGGLED
 
 Run = Callable[..., dict[str, Any]]
 ANOTHER = f"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n{DOCKER}-----END PGP PUBLIC KEY BLOCK-----\n".encode()
@@ -36,11 +36,20 @@ def test_the_right_key_is_returned(fetch: Run, wanted: str) -> None:
     assert fetch(KEY, wanted)["content"] == KEY.decode()
 
 
+def test_what_is_returned_is_written_anew(fetch: Run) -> None:
+    assert fetch(KEY.replace(b"\n\n", b"\nComment: theirs\n\n"), FINGERPRINT)["content"] == KEY.decode()
+
+
+@pytest.mark.parametrize("content", SMUGGLED.values(), ids=SMUGGLED)
+def test_a_key_beside_the_right_one_is_refused(fetch: Run, content: bytes) -> None:
+    assert "Nothing was changed" in fetch(content, FINGERPRINT)["msg"]
+
+
 @pytest.mark.parametrize(
     ("content", "wanted", "words"),
     [
         (ANOTHER, FINGERPRINT, "is not the key that was expected: it holds 9DC858229FC7DD38854AE2D88D81803C0EBFCD88"),
-        (KEY + ANOTHER, FINGERPRINT, "is not the key that was expected"),
+        (KEY + ANOTHER, FINGERPRINT, "a line that does not belong there"),
         (b"<html>404</html>", FINGERPRINT, "it is no OpenPGP key"),
         (None, FINGERPRINT, "could not be downloaded"),
         (KEY, FINGERPRINT[-16:], "must hold full fingerprints"),
