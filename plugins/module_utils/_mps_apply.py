@@ -18,6 +18,7 @@ import sys
 import time
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils import _directories as directories
 from ansible_collections.rigwright.workstation.plugins.module_utils import _mps_files as files
 from ansible_collections.rigwright.workstation.plugins.module_utils import _mps_probe as probe
 from ansible_collections.rigwright.workstation.plugins.module_utils import _mps_steps as steps_
@@ -33,6 +34,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._mps_plan im
 from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 
 PID_FILE = "nvidia-cuda-mps-control.pid"
+PARTITIONS, START_LOG = "partitions", "start.log"
+IN_THE_WAY = "remove it, or choose another pipe_root or log_root, which only root can write to"
 SETTLE_S = 20
 POLL_S = 0.2
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*[KMGT]i?B?")
@@ -83,7 +86,7 @@ class Host:
 
 def files_of(daemon: Daemon, host: Host) -> dict[str, str]:
     """The files of a daemon that is to run."""
-    made = {host.script(daemon.name): files.script(daemon, host.program)}
+    made = {host.script(daemon.name): files.script(daemon, host.program, host.manager)}
     if daemon.protocol == 3:
         uid = user_id(daemon.user) if daemon.user else None
         made[host.configuration(daemon.name)] = files.configuration(daemon, uid)
@@ -104,6 +107,21 @@ def read_text(path: str) -> str | None:
         with open(path, encoding="utf-8") as file:
             return file.read()
     except FileNotFoundError:
+        return None
+
+
+def folder_of(path: str) -> str:
+    """A daemon's directory: links above it are the operator's, and it may be none itself, since its user can write to it."""
+    parent, name = os.path.split(path.rstrip("/"))
+    return os.path.join(os.path.realpath(parent), name)
+
+
+def read_below(folder: str, name: str) -> str | None:
+    """A file in a directory of a daemon's user. None where there is none, or what the user put there is no file to be read."""
+    try:
+        with directories.directory(folder_of(folder)) as handle:
+            return directories.read_file(name, dir_fd=handle).decode(errors="replace")
+    except OSError:
         return None
 
 
@@ -218,7 +236,7 @@ def is_limit(told: str) -> bool:
 
 def find_pid(pipe: str, proc: str) -> int | None:
     """The process of the control daemon that has this pipe directory."""
-    named = read_pid(f"{pipe}/{PID_FILE}")
+    named = read_pid(pipe)
     if named and read_process(named, proc):
         return named
     # One that is just starting, or of a driver that leaves no such file.
@@ -229,8 +247,8 @@ def find_pid(pipe: str, proc: str) -> int | None:
     return None
 
 
-def read_pid(path: str) -> int | None:
-    text = (read_text(path) or "").strip()
+def read_pid(pipe: str) -> int | None:
+    text = (read_below(pipe, PID_FILE) or "").strip()
     return int(text) if text.isdecimal() and int(text) > 0 else None
 
 
@@ -301,15 +319,17 @@ def start(daemon: Daemon, host: Host) -> None:
         return
     for path in (daemon.pipe, daemon.log):
         make_directory(path, daemon.user)
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(f"{daemon.pipe}/partitions")
-    start_log = f"{daemon.log}/start.log"
+    with contextlib.suppress(FileNotFoundError), directories.directory(folder_of(daemon.pipe)) as handle:
+        os.unlink(PARTITIONS, dir_fd=handle)
+    start_log = f"{daemon.log}/{START_LOG}"
     words = [host.program, *files.arguments(daemon, False, host.configuration(daemon.name))]
     # Its words go to a file: a daemon that keeps a pipe of its starter open would hold that up for good.
     line = ["/bin/sh", "-c", 'exec "$@" >"$0" 2>&1 </dev/null', start_log, *words]
     status, _out, _err = host.run_as(daemon.user)(line, files.environment(daemon, host.manager), "")
     if status != 0:
-        raise MpsError(REFUSED, f"the daemon did not start: {(read_text(start_log) or '').strip() or status}")
+        raise MpsError(
+            REFUSED, f"the daemon did not start: {(read_below(daemon.log, START_LOG) or '').strip() or status}"
+        )
     try:
         push(daemon, host)
     except MpsError:
@@ -366,16 +386,26 @@ def quit_and_wait(control: Control, pid: int, host: Host) -> None:
 
 
 def make_directory(path: str, user: str) -> None:
-    """For its user alone, or for all to read, whatever the mask of who runs this."""
+    """For its user alone, or for all to read, whatever the mask of who runs this.
+
+    :raises MpsError: somebody else's directory, or a link, is in its place.
+    """
     before = os.umask(0o022)
     try:
-        os.makedirs(path, exist_ok=True)
+        handle = directories.open_directory(folder_of(path), make=True)
+    except directories.UnsafePath as error:
+        raise MpsError(REFUSED, str(error), IN_THE_WAY) from error
     finally:
         os.umask(before)
-    if user and os.geteuid() == 0:
-        entry = pwd.getpwnam(user)
-        os.chmod(path, 0o700)
-        os.chown(path, entry.pw_uid, entry.pw_gid)
+    try:
+        if user and os.geteuid() == 0:
+            entry, owner = pwd.getpwnam(user), os.fstat(handle).st_uid
+            if owner not in (0, entry.pw_uid):
+                raise MpsError(REFUSED, f"{path} belongs to uid {owner}", IN_THE_WAY)
+            os.fchmod(handle, 0o700)
+            os.fchown(handle, entry.pw_uid, entry.pw_gid)
+    finally:
+        os.close(handle)
 
 
 def write(path: str, text: str | None) -> None:
@@ -394,7 +424,7 @@ def write(path: str, text: str | None) -> None:
 
 def partitions_of(daemon: Daemon) -> dict[str, str]:
     """The ids by which clients choose a partition, as the script has noted them."""
-    rows = [line.partition(" ") for line in (read_text(f"{daemon.pipe}/partitions") or "").splitlines()]
+    rows = [line.partition(" ") for line in (read_below(daemon.pipe, PARTITIONS) or "").splitlines()]
     return {name: id_ for name, _space, id_ in rows}
 
 

@@ -214,13 +214,13 @@ partition() {{
 tries=0
 until told_by '{hello}' >/dev/null 2>&1; do
     tries=$((tries + 1))
-    [ "$tries" -le 100 ] || fail "no answer at ${pipe}; look at control.log in ${log}"
+    [ "$tries" -le 100 ] || fail "no answer at ${pipe}; look at {look}"
     sleep 0.1
 done
 {pushes}"""
 
 
-def script(daemon: Daemon, program: str) -> str:
+def script(daemon: Daemon, program: str, manager: str = DIRECT) -> str:
     limit = f"timeout --signal=KILL {ANSWER_S}"
     lines = [f"push '{one.set}' '{one.get}' '{'|'.join(one.answers)}'" for one in queries(daemon)]
     if daemon.protocol == 2:
@@ -235,7 +235,7 @@ def script(daemon: Daemon, program: str) -> str:
         control=control,
         hello=hello,
         pipe=PIPE,
-        log=LOG,
+        look=f"journalctl -u {unit_name(daemon.name)}" if manager == SYSTEMD else f"control.log in ${LOG}",
         pushes="".join(f"{line}\n" for line in lines),
     )
 

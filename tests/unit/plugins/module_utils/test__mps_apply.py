@@ -6,11 +6,12 @@ from __future__ import annotations
 import os
 import pwd
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _mps_apply as mps
+from ansible_collections.rigwright.workstation.plugins.module_utils._mps_control import MpsError
 from ansible_collections.rigwright.workstation.plugins.module_utils._mps_plan import Daemon
 from ansible_collections.rigwright.workstation.plugins.module_utils._mps_steps import Live
 
@@ -36,8 +37,46 @@ def test_another_program_that_got_its_number_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "0", "-1"])
 def test_a_half_written_pid_file_names_nobody(tmp_path: Path, text: str) -> None:
-    (tmp_path / "pid").write_text(text)
-    assert mps.read_pid(f"{tmp_path}/pid") is None
+    (tmp_path / mps.PID_FILE).write_text(text)
+    assert mps.read_pid(str(tmp_path)) is None
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    path = tmp_path / "secret"
+    path.write_text("4711")
+    return path
+
+
+@pytest.mark.parametrize("name", [mps.PID_FILE, mps.PARTITIONS, mps.START_LOG])
+@pytest.mark.parametrize("put", [os.mkfifo, lambda path: path.symlink_to("../secret"), Path.mkdir])
+def test_what_a_user_puts_into_a_daemons_directory_neither_blocks_nor_leads_elsewhere(
+    tmp_path: Path, secret: Path, name: str, put: Callable[[Path], None]
+) -> None:
+    (tmp_path / "pipe").mkdir()
+    put(tmp_path / "pipe" / name)
+    assert mps.read_below(f"{tmp_path}/pipe", name) is None
+
+
+def test_a_pid_file_of_another_kind_names_nobody(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / mps.PID_FILE)
+    assert mps.find_pid(str(tmp_path), str(process(tmp_path / "proc", ["sleep"]))) is None
+
+
+def test_a_link_in_place_of_a_daemons_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir(mode=0o755)
+    (tmp_path / "pipe").symlink_to("elsewhere")
+    with pytest.raises(MpsError, match="remove it"):
+        mps.make_directory(f"{tmp_path}/pipe", pwd.getpwuid(os.getuid()).pw_name)
+    assert (tmp_path / "elsewhere").stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
+def test_a_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "pipe").mkdir()
+    os.chown(tmp_path / "pipe", 1234, 1234)
+    with pytest.raises(MpsError, match="belongs to uid 1234"):
+        mps.make_directory(f"{tmp_path}/pipe", "nobody")
 
 
 def test_a_file_is_written_whole_and_taken_back(tmp_path: Path) -> None:

@@ -166,3 +166,12 @@ def test_a_daemon_that_tells_another_limit_than_was_set_fails_the_script(case: s
         ["/bin/sh", script], capture_output=True, text=True, check=False, env={"PATH": "/usr/bin:/bin"}
     )
     assert (done.returncode, words in done.stderr) == (status, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("manager", "place"),
+    [(files.SYSTEMD, "look at journalctl -u nvidia-mps@team.service"), (files.DIRECT, "look at control.log in $CUDA")],
+)
+def test_a_daemon_that_does_not_answer_points_to_where_it_writes(manager: str, place: str) -> None:
+    """Driver 580 writes nothing to control.log with -f."""
+    assert place in files.script(TEAM, PROGRAM, manager)
