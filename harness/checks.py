@@ -142,7 +142,7 @@ def shellcheck(log: Log) -> Tally:
 
 
 def plugin_names(kind: str) -> list[str]:
-    """Return the full names of the collection's plugins of a kind: `module`, `callback`, `filter` or `role`."""
+    """Return the full names of the collection's plugins of a kind: `module`, `callback`, `filter`, `lookup` or `role`."""
     if kind == "role":
         found = sorted(path.name for path in ROOT.glob("roles/*") if path.is_dir())
     else:
@@ -153,7 +153,7 @@ def plugin_names(kind: str) -> list[str]:
 def documentation(log: Log, cwd: Path = ROOT, env: Mapping[str, str] | None = None) -> Tally:
     """Hold every plugin and role to its page. The exit status alone says nothing: ansible-doc leaves out what it cannot find."""
     tally, missing = Tally(), []
-    for kind in ("module", "callback", "filter", "role"):
+    for kind in ("module", "callback", "filter", "lookup", "role"):
         names = plugin_names(kind)
         if names:
             output = log.run("ansible-doc", "--type", kind, *names, cwd=cwd, env=env, must_pass=False).output

@@ -15,12 +15,12 @@ CHECKOUT = Path(__file__).parents[3]
 REFUSED = "frp_client_server_host: is one, which has failed earlier in this run"
 GPU_ROLES = ("nvidia_driver", "cuda", "cudnn", "gpu_health", "nvidia_container_toolkit")
 # Roles that run where one of their variables is set, with such a variable.
-DECLARED = {
-    "storage": "storage_directories",
-    "samba": "samba_shares",
-    "xrdp": "remote_desktop_backend",
-    "firewall": "firewall_allow",
-    "backup": "backup_jobs",
+DECLARED: dict[str, dict[str, Any]] = {
+    "storage": {"storage_directories": []},
+    "samba": {"samba_shares": []},
+    "xrdp": {"remote_desktop_backend": "xrdp"},
+    "firewall": {"firewall_allow": []},
+    "backup": {"backup_jobs": []},
 }
 EVERYWHERE = ("mirrors", "ssh", "frp_server", "frp_client", "docker", "conda", "smoke_test")
 HOSTS = ("one", "two", "tower")
@@ -66,6 +66,8 @@ def site(run_plays, tmp_path):
         )
     for role in (*EVERYWHERE, "gpu_sharing", *DECLARED, *GPU_ROLES):
         files[f"{role}/tasks/verify.yml"] = f"- ansible.builtin.debug: {{msg: 'proof of {role}'}}\n"
+    for role in DECLARED:
+        files[f"{role}/meta/argument_specs.yml"] = None
     for name, text in files.items():
         file = collection / "roles" / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -154,11 +156,16 @@ def test_gpus_are_shared_where_that_is_declared(site, declared):
 
 @pytest.mark.parametrize("declared", [(), ("storage", "samba"), ("xrdp", "firewall", "backup")], ids=" and ".join)
 def test_roles_that_are_declared_run_where_they_are(site, declared):
-    words = site("-e", json.dumps({DECLARED[role]: "set" for role in declared}))
+    words = site("-e", json.dumps({name: value for role in declared for name, value in DECLARED[role].items()}))
     assert {role for role in DECLARED if f"{role} for tower" in words} == set(declared)
     assert {role for role in DECLARED if f"proof of {role}" in words} == set(declared)
     # Gateways have a firewall and backups too, and nothing else of these.
     assert {role for role in DECLARED if f"{role} for one" in words} == {"firewall", "backup"} & set(declared)
+
+
+def test_a_name_that_no_role_has_asks_for_no_role(site):
+    words = site("-e", '{"samba_shraes": [1], "storage_x": 1, "remote_desktop_backnd": "", "backup_now_jobs": "home"}')
+    assert not [role for role in DECLARED if f"{role} for tower" in words]
 
 
 def test_without_docker_no_gpu_is_given_to_containers(site):

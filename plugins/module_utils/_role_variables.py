@@ -1,0 +1,63 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This is private to the collection: it may change without notice.
+"""Which variables the roles have, and which names look like one and are none. Works on the controller."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from ansible.module_utils.common.yaml import yaml_load
+
+# Prefixes of variables that do not begin with the name of their role.
+OTHER_PREFIXES = {"remote_desktop": "xrdp", "workstation": "common"}
+# Variables of playbooks that begin with the name of a role.
+OF_PLAYBOOKS = ("backup_now_hosts", "backup_now_jobs")
+CHOICES = ("refuse", "warn", "ignore")
+
+
+@cache
+def declared(roles: Path, role: str) -> frozenset[str]:
+    """Return the variables in the argument specs of a role."""
+    file = roles / role / "meta/argument_specs.yml"
+    if not file.is_file():
+        return frozenset()
+    specs = yaml_load(file.read_text(encoding="utf-8"))["argument_specs"]
+    return frozenset(name for spec in specs.values() for name in spec.get("options", {}))
+
+
+def _owners(roles: Path, name: str) -> list[str]:
+    """Return the roles whose prefix *name* has, that with the longest first."""
+    owners = {**OTHER_PREFIXES, **{path.name: path.name for path in roles.iterdir()}}
+    prefixes = sorted((prefix for prefix in owners if name.startswith(f"{prefix}_")), key=len, reverse=True)
+    return [owners[prefix] for prefix in prefixes]
+
+
+def unknown(roles: Path, names: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Return `{name: (role, nearest variable or "")}` of those names that begin like a variable of a role, and are none."""
+    found = {}
+    for name in sorted(names):
+        owners = _owners(roles, name)
+        known = sorted({*OF_PLAYBOOKS, *(variable for role in owners for variable in declared(roles, role))})
+        if owners and name not in known:
+            found[name] = (owners[0], next(iter(difflib.get_close_matches(name, known, n=1)), ""))
+    return found
+
+
+def requirements(roles: Path, names: Iterable[str]) -> list[dict[str, object]]:
+    """Return a requirement that is not met for each unknown name."""
+    return [
+        {
+            "ok": False,
+            "variable": name,
+            "problem": f"is no variable of the role {role}",
+            "remedy": (f"write {nearest}" if nearest else f"see roles/{role}/defaults/main.yml")
+            + ", or set workstation_unknown_variables to warn or ignore",
+        }
+        for name, (role, nearest) in unknown(roles, names).items()
+    ]

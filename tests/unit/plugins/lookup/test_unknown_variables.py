@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import json
+
+import pytest
+
+LOOK = [
+    {"ansible.builtin.include_role": {"name": "rigwright.workstation.common", "tasks_from": "look_at_host"}},
+]
+ROLE = [{"ansible.builtin.include_role": {"name": "rigwright.workstation.ssh"}}]
+MISSPELLED = {"ssh_pasword": True, "samba_shraes": [1], "workstation_gpus": False, "note": "a"}
+
+
+@pytest.mark.parametrize("tasks", [LOOK, ROLE], ids=["a playbook", "a role"])
+def test_misspelled_variables_are_refused_before_any_module_runs(run_tasks, tasks):
+    run = run_tasks(tasks, "-e", json.dumps(MISSPELLED))
+    assert run.rc == 2
+    words = " ".join(run.output.split())
+    assert "ssh_pasword: is no variable of the role ssh; write ssh_passwords, or set" in words
+    assert "samba_shraes: is no variable of the role samba; write samba_shares, or set" in words
+    assert "workstation_gpus: is no variable of the role common; write workstation_gpu, or set" in words
+    assert "note:" not in words
+    runs = [role["module_runs"] for role in run.report["hosts"]["localhost"]["roles"].values()]
+    assert sum(runs) == 0
+
+
+def asked(setting, run_tasks):
+    tasks = [{"rigwright.workstation.require": {"that": "{{ query('rigwright.workstation.unknown_variables') }}"}}] * 2
+    variables = {"samba_shraes": [1]} | ({"workstation_unknown_variables": setting} if setting else {})
+    run = run_tasks(tasks, "-e", json.dumps(variables))
+    return run.rc, " ".join(run.output.split())
+
+
+@pytest.mark.parametrize(
+    ("setting", "rc", "told"),
+    [
+        (None, 2, "samba_shraes: is no variable of the role samba; write samba_shares, or set"),
+        ("refuse", 2, "samba_shraes: is no variable"),
+        ("warn", 0, "[WARNING]: samba_shraes is no variable of the role samba: write samba_shares, or set"),
+        ("ignore", 0, ""),
+    ],
+)
+def test_setting(run_tasks, setting, rc, told):
+    ended, words = asked(setting, run_tasks)
+    assert ended == rc
+    assert told in words
+    assert ("samba_shraes" in words) is bool(told)
+    assert words.count("[WARNING]: samba_shraes") == (setting == "warn")
+
+
+def test_setting_is_one_of_its_choices(run_tasks):
+    ended, words = asked("wran", run_tasks)
+    assert ended == 2
+    assert "wran" in words
