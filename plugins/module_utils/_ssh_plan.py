@@ -12,17 +12,28 @@ Pure: the module ssh_plan reads the host and hands in what it saw.
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
-import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh_request import (
+    VARIABLES,
+    Fault,
+    Params,
+    extra_lines,
+    fault,
+    parse_address,
+    yes_no,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._sshd_config import (
     MAIN_CONFIG,
+    REPEATED,
     Config,
+    Line,
     Override,
     endpoints,
     expected,
     parse_config,
+    says,
+    words,
 )
 
 DROP_IN = "/etc/ssh/sshd_config.d/00-rigwright.conf"
@@ -32,34 +43,6 @@ UNIT_FILES = "/etc/systemd/system"
 
 # What sshd calls all addresses, by its AddressFamily.
 EVERYWHERE = {"any": ("0.0.0.0", "::"), "inet": ("0.0.0.0",), "inet6": ("::",)}  # noqa: S104 - to recognise, not to bind
-
-# The role's variable behind each setting; those without one are what every other setting rests on.
-VARIABLES = {
-    "allowagentforwarding": "ssh_allow_agent_forwarding",
-    "allowgroups": "ssh_allow_groups",
-    "allowtcpforwarding": "ssh_allow_tcp_forwarding",
-    "authorizedkeysfile": "ssh_authorized_keys",
-    "clientalivecountmax": "ssh_client_alive_count_max",
-    "clientaliveinterval": "ssh_client_alive_interval",
-    "kbdinteractiveauthentication": "ssh_passwords",
-    # sshd tells both in one.
-    "listenaddress": "ssh_ports or ssh_listen_addresses",
-    "loglevel": "ssh_log_level",
-    "maxauthtries": "ssh_max_auth_tries",
-    "passwordauthentication": "ssh_passwords",
-    "permitrootlogin": "ssh_permit_root_login",
-    "port": "ssh_ports",
-    "x11forwarding": "ssh_x11_forwarding",
-}
-# Not for `ssh_extra_options`: the role writes them itself, or they would begin another file or block within its own.
-OWN = frozenset(VARIABLES) | {"pubkeyauthentication", "permitemptypasswords", "include", "match"}
-
-# jail.conf(5), "TIME ABBREVIATION FORMAT", without the long names of the units.
-FAIL2BAN_TIME = re.compile(r"-1|[0-9]+([smhdwy]|mo)?( [0-9]+([smhdwy]|mo))*")
-USER_NAME = re.compile(r"[a-z_][a-z0-9_.-]*")
-
-Params = t.Mapping[str, t.Any]
-Fault = dict[str, t.Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +68,7 @@ class Seen:
     ``connection`` is the ssh connection by which Ansible came, None when it came otherwise. ``banners`` has the answer of each
     wanted port that was asked, empty for none. ``foreign`` are listeners of any sshd, but for those of the units. ``key_files``
     is what the host's own files say of AuthorizedKeysFile; on ``missing_addresses`` nothing can listen, though it is asked for.
+    ``overridden`` are the lines of other drop-ins that are not in force because of the role's own.
     """
 
     service: Service
@@ -104,6 +88,7 @@ class Seen:
     missing_addresses: t.Sequence[str] = ()
     banners: t.Mapping[int, str] = dataclasses.field(default_factory=dict)
     foreign: t.Sequence[t.Mapping[str, t.Any]] = ()
+    overridden: t.Sequence[Line] = ()
 
     @property
     def peer(self) -> str:
@@ -170,7 +155,7 @@ def decide(params: Params, seen: Seen) -> Decision:
         *_password_settings(params, refused),
         *(f"AllowGroups {group['name']}" for group in params["allow_groups"]),
     )
-    return Decision(ports, refused, settings, tuple(_extra_lines(params["extra_options"])))
+    return Decision(ports, refused, settings, tuple(extra_lines(params["extra_options"])))
 
 
 def single_settings(params: Params, key_files: t.Sequence[str]) -> dict[str, str]:
@@ -183,8 +168,8 @@ def single_settings(params: Params, key_files: t.Sequence[str]) -> dict[str, str
         "PermitEmptyPasswords": "no",
         # sshd_config(5) has two words for it, and `sshd -T` says this one.
         "AllowTcpForwarding": "yes" if params["allow_tcp_forwarding"] == "all" else params["allow_tcp_forwarding"],
-        "AllowAgentForwarding": _yes_no(params["allow_agent_forwarding"]),
-        "X11Forwarding": _yes_no(params["x11_forwarding"]),
+        "AllowAgentForwarding": yes_no(params["allow_agent_forwarding"]),
+        "X11Forwarding": yes_no(params["x11_forwarding"]),
         "MaxAuthTries": str(params["max_auth_tries"]),
         "ClientAliveInterval": str(params["client_alive_interval"]),
         "ClientAliveCountMax": str(params["client_alive_count_max"]),
@@ -199,16 +184,6 @@ def _password_settings(params: Params, refused: bool) -> tuple[str, ...]:
     if params["passwords"] == "allowed":
         return "PasswordAuthentication yes", "KbdInteractiveAuthentication no"
     return ()
-
-
-def _extra_lines(options: t.Mapping[str, t.Any]) -> t.Iterator[str]:
-    for name, value in options.items():
-        for one in value if isinstance(value, list) else [value]:
-            yield f"{name} {_yes_no(one) if isinstance(one, bool) else one}"
-
-
-def _yes_no(value: bool) -> str:
-    return "yes" if value else "no"
 
 
 def assumed(decision: Decision, config: Config) -> dict[str, t.Any]:
@@ -234,9 +209,32 @@ def wanted_values(decision: Decision, service: Service, config: Config) -> dict[
     return wanted if service.socket_active else {**wanted, "listenaddress": endpoints(addresses, ports)}
 
 
+def overridden(decision: Decision, lines: t.Iterable[Line], overrides: t.Iterable[Override]) -> list[Line]:
+    """The lines of other drop-ins that the role's own file keeps from being in force.
+
+    Of a setting with one value, only the first line counted before. The distribution's main file is not named.
+    """
+    ours = {keyword: values for keyword, values in expected(decision.drop_in).items() if keyword not in REPEATED}
+    stronger = {override.keyword for override in overrides}
+    found: dict[str, Line] = {}
+    for line in lines:
+        if line.path != DROP_IN and line.match in ("", "all"):
+            found.setdefault(line.keyword, line)
+    return [
+        line
+        for keyword, line in found.items()
+        if line.path != MAIN_CONFIG
+        and keyword in ours
+        and keyword not in stronger
+        and not says(line.value, ours[keyword])
+        # The words of AuthorizedKeysFile are kept beside those of the role.
+        and not {*words(line.value.lower())} <= {*words(" ".join(ours[keyword]))}
+    ]
+
+
 def listen_streams(params: Params, ports: Ports) -> list[str]:
     """ListenStream of systemd.socket(5): a port alone, or addresses with each of the ports."""
-    addresses = [address for address in params["listen_addresses"] if _address(address)]
+    addresses = [address for address in params["listen_addresses"] if parse_address(address)]
     return sorted(endpoints(addresses, ports.open)) or [str(port) for port in ports.open]
 
 
@@ -285,66 +283,10 @@ def _keys_suffice(seen: Seen) -> bool:
     return bool(_key_admins(seen)) and seen.peer in ("", *seen.key_users)
 
 
-def _fault(variable: str, problem: str, remedy: str) -> Fault:
-    return {"ok": False, "variable": variable, "problem": problem, "remedy": remedy}
-
-
-def input_faults(params: Params) -> t.Iterator[Fault]:
-    """What is wrong with the request by itself, as the action ``require`` takes it."""
-    users = [entry["user"] for entry in params["authorized_keys"]]
-    extra = {name.lower() for name in params["extra_options"]}
-    lines = list(_extra_lines(params["extra_options"]))
-    if not params["ports"] or not all(1 <= port <= 65535 for port in params["ports"]):
-        yield _fault(
-            "ssh_ports",
-            f"must hold ports from 1 to 65535, and is {params['ports']}",
-            "list at least one port, for example [22]",
-        )
-    if not all(_address(address) for address in params["listen_addresses"]):
-        yield _fault(
-            "ssh_listen_addresses", "must hold IP addresses", "write an address such as 192.0.2.10 or 2001:db8::10"
-        )
-    for name in ("bantime", "findtime"):
-        if not FAIL2BAN_TIME.fullmatch(params[f"fail2ban_{name}"]):
-            yield _fault(
-                f"ssh_fail2ban_{name}",
-                "is not a time that fail2ban reads",
-                "write it as 600, 10m, 1h or 1d 12h; -1 is for good",
-            )
-    if len(set(users)) < len(users):
-        yield _fault("ssh_authorized_keys", "names a user twice", "put all keys of a user into one entry")
-    if not all(USER_NAME.fullmatch(user) for user in users):
-        yield _fault(
-            "ssh_authorized_keys",
-            "holds something that is no user name",
-            "use lower-case letters, digits, dots, dashes and underscores",
-        )
-    if extra & OWN:
-        yield _fault(
-            "ssh_extra_options",
-            f"sets {', '.join(sorted(extra & OWN))}, which the role sets itself or which ends its file",
-            "use the role's own variable, or a later file in /etc/ssh/sshd_config.d for Match blocks",
-        )
-    if not all(re.fullmatch("[a-z0-9]+", name) for name in extra) or any("\n" in line for line in lines):
-        yield _fault(
-            "ssh_extra_options",
-            "holds a name that is no word, or a value of several lines",
-            "give one option of sshd_config(5) an entry",
-        )
-
-
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """An IP address without its scope, None for anything else."""
-    try:
-        return ipaddress.ip_address(text.partition("%")[0])
-    except ValueError:
-        return None
-
-
 def _listens_on(addresses: t.Sequence[str], address: str) -> bool:
     """Whether a sshd that listens on some addresses is reached by another; ``::`` is all of IPv6 and nothing of IPv4."""
-    one = _address(address)
-    found = [other for other in map(_address, addresses) if other]
+    one = parse_address(address)
+    found = [other for other in map(parse_address, addresses) if other]
     return any(other == one or (one and other.is_unspecified and other.version == one.version) for other in found)
 
 
@@ -371,28 +313,28 @@ def _port_faults(params: Params, seen: Seen, ports: Ports) -> t.Iterator[Fault]:
         and entry["port"] not in seen.service.ports_in_use
     }
     if taken:
-        yield _fault(
+        yield fault(
             "ssh_ports",
             f"names a port on which another program listens: {', '.join(sorted(taken))}",
             "choose a free port, or stop that program",
         )
     silent = [str(port) for port in ports.wanted if not seen.banners.get(port)]
     if params["proof"] != "none" and silent:
-        yield _fault(
+        yield fault(
             "ssh_ports",
             f"names a port on which no ssh server answers ({', '.join(silent)})",
             "look at `journalctl -u ssh`"
             + (f"; {', '.join(map(str, ports.surplus))} stays open until then" if ports.surplus else ""),
         )
     elif params["proof"] == "all" and ports.surplus:
-        yield _fault(
+        yield fault(
             "ssh_ports",
             f"leaves out {', '.join(map(str, ports.surplus))}, where sshd listens all the same",
             "see who makes it do so: `systemctl cat ssh.socket ssh.service`, `ss -Hltnp`",
         )
-    missing = [address for address in seen.missing_addresses if _address(address)]
+    missing = [address for address in seen.missing_addresses if parse_address(address)]
     if missing:
-        yield _fault(
+        yield fault(
             "ssh_listen_addresses",
             f"names what is no address of this host: {', '.join(missing)}",
             "see `ip address`",
@@ -400,7 +342,7 @@ def _port_faults(params: Params, seen: Seen, ports: Ports) -> t.Iterator[Fault]:
     if seen.connection and params["listen_addresses"]:
         address = seen.connection["address"]
         if not _listens_on(params["listen_addresses"], address):
-            yield _fault(
+            yield fault(
                 "ssh_listen_addresses",
                 f"leaves out {address}, by which Ansible is connected",
                 "add it, or connect by another address; 0.0.0.0 is all of IPv4, and :: all of IPv6",
@@ -409,7 +351,7 @@ def _port_faults(params: Params, seen: Seen, ports: Ports) -> t.Iterator[Fault]:
 
 def _lockout_faults(params: Params, seen: Seen, decision: Decision) -> t.Iterator[Fault]:
     if seen.invalid_keys:
-        yield _fault(
+        yield fault(
             "ssh_authorized_keys",
             f"holds what sshd would not accept ({'; '.join(seen.invalid_keys)})",
             "paste the whole line of the .pub file, `ssh-keygen -t ed25519` makes one",
@@ -417,22 +359,22 @@ def _lockout_faults(params: Params, seen: Seen, decision: Decision) -> t.Iterato
     admins = {*seen.admins}
     then = _entering(params, seen, decision)
     if params["passwords"] == "refused" and not _key_admins(seen):
-        yield _fault(
+        yield fault(
             "ssh_passwords",
             f"is refused, but nobody who can become root would have a key that sshd accepts{_because(seen.key_problems)}",
-            "add a key to ssh_authorized_keys, or leave ssh_passwords at auto",
+            "add a key to ssh_authorized_keys, or leave ssh_passwords at auto; sudo needs a password of the user, or NOPASSWD",
         )
     restriction = "ssh_allow_groups" if params["allow_groups"] else ""
     if seen.peer and seen.peer not in then:
         problems = [problem for problem in seen.key_problems if problem.startswith(f"{seen.peer}: ")]
-        yield _fault(
+        yield fault(
             "ssh_permit_root_login" if seen.peer == "root" else restriction or "ssh_passwords",
             f"would lock out {seen.peer}, as whom Ansible is connected{_because(problems)}",
             f"connect as one of those who keep their access ({', '.join(sorted(then)) or 'nobody'}),"
             f" or give {seen.peer} a key and the right to log in",
         )
     if {*seen.now} & admins and not then & admins:
-        yield _fault(
+        yield fault(
             restriction or "ssh_permit_root_login",
             f"would leave nobody who can log in and become root; now {', '.join(sorted({*seen.now} & admins))} can",
             "add a key of somebody who may use sudo to ssh_authorized_keys, or set ssh_permit_root_login: prohibit-password",
@@ -452,13 +394,13 @@ def _entering(params: Params, seen: Seen, decision: Decision) -> set[str]:
 def _config_faults(overrides: t.Sequence[Override], refusal: str) -> t.Iterator[Fault]:
     if refusal:
         ours = DROP_IN in refusal
-        yield _fault(
+        yield fault(
             "ssh_extra_options" if ours else MAIN_CONFIG,
             f"would be refused by sshd: {refusal}",
             "see sshd_config(5)" if ours else "mend it until `sshd -t` is silent",
         )
     for override in overrides:
-        yield _fault(
+        yield fault(
             VARIABLES.get(override.keyword, MAIN_CONFIG),
             f"would not be in force: {override}",
             "take that out of the file" + (" or Match block" if override.connections else "") + ", or ask for it here",
@@ -472,6 +414,7 @@ def findings(params: Params, seen: Seen, decision: Decision, overrides: t.Sequen
         _port_finding(params, seen, decision.ports),
         _key_finding(seen),
         _access_finding(params, seen, decision),
+        _overridden_finding(seen),
     ]
     if params["proof"] != "all":
         return found
@@ -516,7 +459,7 @@ def _password_finding(params: Params, seen: Seen, decision: Decision) -> dict[st
         "id": "ssh.passwords",
         "status": "pass" if proven else "warn",
         "evidence": evidence,
-        "remedy": "add a key to ssh_authorized_keys and run again",
+        "remedy": "add a key to ssh_authorized_keys and run again; sudo needs a password of the user, or NOPASSWD",
     }
 
 
@@ -570,4 +513,16 @@ def _access_finding(params: Params, seen: Seen, decision: Decision) -> dict[str,
         if lost
         else "whoever could log in still can",
         "remedy": "if they should, give them keys by ssh_authorized_keys, or put them in a group of ssh_allow_groups",
+    }
+
+
+def _overridden_finding(seen: Seen) -> dict[str, str]:
+    return {
+        "id": "ssh.overridden",
+        "status": "warn" if seen.overridden else "pass",
+        "evidence": f"not in force because of {DROP_IN}: "
+        + ", ".join(f"{line.keyword} {line.value} ({line})" for line in seen.overridden)
+        if seen.overridden
+        else f"{DROP_IN} overrides no other drop-in",
+        "remedy": "take these lines out, or ask for the same by the variables of the role",
     }

@@ -282,11 +282,19 @@ def _is_program(path: str, host: Host) -> bool:
     return stat.S_ISREG(mode) and bool(mode & 0o111)
 
 
-def grants_root(listing: str) -> bool:
-    """Whether the output of ``sudo -l -U USER`` (in the C locale) allows every command as root."""
-    return (
-        re.search(r"^\s+\((?:ALL|root)(?:\s*:\s*[^)]*)?\)\s+(?:[A-Z_]+:\s*)*ALL\s*$", listing, re.MULTILINE) is not None
-    )
+def grants_root(listing: str, *, password: bool) -> bool:
+    """Whether the output of ``sudo -l -U USER`` (in the C locale) allows every command as root.
+
+    :param password: whether the user has a password. Without one, only a rule that asks for none counts.
+    """
+    rules = re.findall(r"^\s+\((?:ALL|root)(?:\s*:\s*[^)]*)?\)\s+((?:[A-Z_]+:\s*)*)ALL\s*$", listing, re.MULTILINE)
+    # sudoers(5): with these options sudo asks for no password, or for that of another user.
+    options = set(re.findall(r"!?\b[a-z]+", listing.partition("may run the following")[0]))
+    answered = password and not options & {"rootpw", "runaspw", "targetpw"}
+    asked = {"NOPASSWD": False, "PASSWD": True}
+    default = "!authenticate" not in options
+    tags = (re.findall("[A-Z_]+", rule) for rule in rules)
+    return any(answered or not next((asked[tag] for tag in found if tag in asked), default) for found in tags)
 
 
 def listen_port(value: str) -> int | None:

@@ -330,12 +330,12 @@ def _to_blame(keyword: str, wanted: frozenset[str], lines: t.Sequence[Line], *, 
         for line in lines
         if line.keyword in keywords
         and (line.match in ("", "all") if everybody else line.match != "")
-        and not all(_says(value, wanted) for value in (words(line.value) if keyword in REPEATED else [line.value]))
+        and not all(says(value, wanted) for value in (words(line.value) if keyword in REPEATED else [line.value]))
     ]
     return others[:1] if everybody and keyword not in REPEATED else others
 
 
-def _says(value: str, wanted: frozenset[str]) -> bool:
+def says(value: str, wanted: frozenset[str]) -> bool:
     """Whether a value is one of those wanted; of an endpoint, address or port will do."""
     value = value.lower().replace("prohibit-password", "without-password")
     return any(value in (one, *one.rsplit(":", 1), one.rsplit(":", 1)[0].strip("[]")) for one in wanted)

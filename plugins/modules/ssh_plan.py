@@ -134,6 +134,15 @@ options:
     description: A time that is to be one for fail2ban.
     type: str
     default: 10m
+  fail2ban_maxretry:
+    description: Failures after which fail2ban bans, at least 1.
+    type: int
+    default: 5
+  fail2ban_ignoreip:
+    description: Addresses, networks and host names that fail2ban never bans.
+    type: list
+    elements: str
+    default: []
 notes:
   - Run it as root. Keys and password hashes are read, but none is returned, except the keys of O(authorized_keys).
   - Not seen are keys from C(AuthorizedKeysCommand) and certificates. A user who has only those counts as one without a key.
@@ -243,6 +252,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _ssh_plan as ssh_plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._listeners import read_listeners
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh_request import input_faults
 from ansible_collections.rigwright.workstation.plugins.module_utils._sshd import (
     Access,
     Account,
@@ -340,14 +350,14 @@ def invalid_keys(keys: t.Mapping[str, t.Sequence[str]], config: Config, today: i
 
 
 def can_sudo(module: AnsibleModule, account: Account) -> bool:
-    """Whether a user is root, or sudo lets him do everything as root."""
+    """Whether a user is root, or can do everything as root by sudo."""
     if account.uid == 0:
         return True
     sudo = module.get_bin_path("sudo")
     if sudo is None:
         return False
     _rc, out, _err = module.run_command([sudo, "-n", "-l", "-U", account.name], environ_update={"LC_ALL": "C"})
-    return grants_root(out)
+    return grants_root(out, password=has_password(account))
 
 
 def ancestors() -> t.Iterator[tuple[int, dict[str, str]]]:
@@ -502,7 +512,7 @@ class Planner:
     def run(self) -> dict[str, t.Any]:
         config = self._config()
         seen = self._look(config)
-        faults = list(ssh_plan.input_faults(self.params))
+        faults = list(input_faults(self.params))
         # Who gets in hangs on the configuration to come, and on who gets in whether that refuses passwords: nothing else of it.
         draft = ssh_plan.decide(self.params, seen)
         # What is wrong by itself is not tried: sshd would only say so again.
@@ -518,6 +528,7 @@ class Planner:
             more, refused = self._try(files, others if known else [everybody, *others])
             found = [*tried, *more] if known else more
         wrong = self._overrides(seen, decision, found, files)
+        seen = dataclasses.replace(seen, overridden=ssh_plan.overridden(decision, files.lines, wrong))
         return {
             "installed": self.installed,
             "settings": list(decision.drop_in),
@@ -679,6 +690,8 @@ def main() -> None:
             "extra_options": {"type": "dict", "default": {}},
             "fail2ban_bantime": {"type": "str", "default": "1h"},
             "fail2ban_findtime": {"type": "str", "default": "10m"},
+            "fail2ban_maxretry": {"type": "int", "default": 5},
+            "fail2ban_ignoreip": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )

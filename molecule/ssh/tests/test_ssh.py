@@ -157,6 +157,33 @@ def test_a_guesser_is_banned_and_nobody_else(
     assert login(target, "owner", options=options).rc == 0
 
 
+# Log as sshd does, and stay until the reader of the output has gone: journald reads the name of a process that is there.
+AS_SSHD = """
+import os, signal, sys, syslog
+open("/proc/self/comm", "w").write("sshd")
+syslog.openlog("sshd", syslog.LOG_PID, syslog.LOG_AUTH)
+for _time in range(5):
+    syslog.syslog(f"Failed password for root from {sys.argv[1]} port 9 ssh2")
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+while True:
+    os.write(1, b"done\\n")
+"""
+
+
+def test_a_local_user_cannot_have_an_address_banned(target: Machine) -> None:
+    target.put({"/srv/as_sshd.py": Entry(AS_SSHD.encode())})
+    logged = "runuser -u {} -- python3 /srv/as_sshd.py {} | {{ read -r _line && journalctl --sync; }}"
+
+    target.must(logged.format("guest", "203.0.113.8"))
+    # Read after the user's: as root the same lines count.
+    target.must(logged.format("root", "203.0.113.9"))
+
+    banned = "fail2ban-client status sshd | grep -q 203.0.113.9"
+    target.must(f"for i in $(seq 50); do {banned} && exit; sleep 0.2; done; exit 1")
+    assert "203.0.113.8" not in target.must("fail2ban-client status sshd")
+    target.must("fail2ban-client unban 203.0.113.9; rm /srv/as_sshd.py")
+
+
 def test_without_the_jail_fail2ban_goes_on_or_stops_and_does_not_fail(applied: Apply, targets: list[Machine]) -> None:
     applied({"ssh_fail2ban": False})
 

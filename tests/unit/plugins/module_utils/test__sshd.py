@@ -304,18 +304,24 @@ def test_a_key_is_refused(line, settings, why):
 
 
 @pytest.mark.parametrize(
-    ("rule", "expected"),
+    ("rule", "defaults", "password", "expected"),
     [
-        ("    (ALL : ALL) ALL", True),
-        ("    (ALL) NOPASSWD: ALL", True),
-        ("    (root) NOPASSWD: SETENV: ALL", True),
-        ("    (root) /usr/bin/apt", False),
-        ("    (bob) ALL", False),
-        ("User alice is not allowed to run sudo on ws.", False),
+        ("    (ALL : ALL) ALL", "", True, True),
+        ("    (ALL : ALL) ALL", "", False, False),
+        ("    (ALL) NOPASSWD: ALL", "", False, True),
+        ("    (root) NOPASSWD: SETENV: ALL", "", False, True),
+        ("    (ALL) ALL", "    env_reset, !authenticate", False, True),
+        ("    (ALL) PASSWD: ALL", "    env_reset, !authenticate", False, False),
+        ("    (ALL) ALL", "    env_reset, rootpw", True, False),
+        ("    (ALL) ALL", "    !rootpw, passwd_tries=5", True, True),
+        ("    (root) /usr/bin/apt", "", True, False),
+        ("    (bob) ALL", "", True, False),
+        ("User alice is not allowed to run sudo on ws.", "", True, False),
     ],
 )
-def test_sudo_makes_root_of_those_who_may_do_everything(rule, expected):
-    assert grants_root(f"User alice may run the following commands on ws:\n{rule}\n") is expected
+def test_sudo_makes_root_of_those_who_may_do_everything_and_can_answer(rule, defaults, password, expected):
+    listing = f"Matching Defaults entries for alice on ws:\n{defaults}\n\nUser alice may run the following commands on ws:\n{rule}\n"
+    assert grants_root(listing, password=password) is expected
 
 
 @pytest.mark.parametrize("value", ["0.0.0.0:22 (Stream)", "[::]:22 (Stream)", "22 (Stream)"])

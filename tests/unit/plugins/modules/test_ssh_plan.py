@@ -128,6 +128,18 @@ def test_a_plan_for_a_host_as_it_should_be(plan):
     assert result["changed"] is False
 
 
+def test_an_administrator_whose_sudo_asks_for_a_password_needs_one(plan, monkeypatch):
+    monkeypatch.setattr(ssh_plan, "has_password", lambda _account: False)
+    assert "nobody who can become root" in refused(plan(passwords="refused"))["ssh_passwords"]
+
+
+def test_a_line_of_another_drop_in_that_has_no_effect_is_found(plan, etc):
+    (etc / "sshd_config.d/10-mine.conf").write_text("# mine\nX11Forwarding yes\n")
+    (found,) = [one for one in plan()["findings"] if one["id"] == "ssh.overridden"]
+    assert found["status"] == "warn"
+    assert f"x11forwarding yes ({etc}/sshd_config.d/10-mine.conf:2)" in found["evidence"]
+
+
 def test_only_a_group_of_those_without_keys_is_refused(plan):
     result = plan(allow_groups=[{"name": "remote", "members": ["bob"]}], passwords="refused")
     assert "nobody who can become root would have a key" in refused(result)["ssh_passwords"]
