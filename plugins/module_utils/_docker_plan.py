@@ -72,6 +72,8 @@ EPOCHS = {ARCHIVE: "", DOCKER_CE: "5:"}
 
 # `dockerd --validate`.
 VALIDATE_SINCE = (23,)
+# From here on docker drops what other hosts send directly to a container, or to a port that is published on a loopback address.
+DIRECT_CLOSED_SINCE = (28,)
 
 # File systems that neither overlay2 nor containerd's snapshots work on.
 UNSUITABLE = frozenset({"nfs", "nfs4", "cifs", "smb3", "vfat", "exfat", "ntfs", "ntfs3", "fuseblk", "9p"})
@@ -188,7 +190,8 @@ class Host:
     options as they would be; ``sources`` are the files that already give apt Docker's repository. ``left`` is there where a docker
     is installed and does not run; ``config_kind`` says what lies at daemon.json that is no file; ``available`` are the versions
     that apt knows of the package that is asked for in a version, empty where it was not asked. ``containerd_stored`` counts the layers
-    that lie with containerd: a docker whose images lie in its own data root has none there.
+    that lie with containerd: a docker whose images lie in its own data root has none there. ``firewalled`` says that the role
+    firewall has its rules on the host.
     """
 
     packages: t.Mapping[str, Package]
@@ -213,6 +216,7 @@ class Host:
     config_kind: str = ""
     available: t.Collection[str] = ()
     sources: t.Sequence[str] = ()
+    firewalled: bool = False
 
 
 @dataclasses.dataclass
@@ -708,6 +712,25 @@ def plan_ports(plan: Plan, host: Host, params: Params) -> None:
                 "remedy": "write the address with the port (127.0.0.1:8080:80), or set docker_edition to docker-ce",
             }
         )
+    if version:
+        plan.findings.append(
+            _direct_finding(".".join(map(str, version)), version >= DIRECT_CLOSED_SINCE, host.firewalled)
+        )
+
+
+def _direct_finding(version: str, closed: bool, firewalled: bool) -> dict[str, str]:
+    if closed:
+        evidence = f"docker {version} drops what other hosts send directly to containers"
+    elif firewalled:
+        evidence = "the role firewall drops what other hosts send directly to containers"
+    else:
+        evidence = f"docker {version} lets other hosts of the same network reach ports that are published on 127.0.0.1"
+    return {
+        "id": "docker.direct",
+        "status": "pass" if closed or firewalled else "warn",
+        "evidence": evidence,
+        "remedy": "apply the role firewall (firewall_state: present), or set docker_edition to docker-ce for docker 28 or newer",
+    }
 
 
 def plan_present(host: Host, params: Params) -> Plan:

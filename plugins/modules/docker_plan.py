@@ -323,6 +323,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker_opti
     dump,
     parse_options,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall_table import RULES
 from ansible_collections.rigwright.workstation.plugins.module_utils._openpgp import Invalid, armored, parse_keys
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._units import parse_show, parse_time
@@ -537,6 +538,7 @@ def read_host(
         daemon=daemon,
         left=None if daemon else read_left(tree, packages, config),
         sources=read_sources(tree, params["repository"].get("url") or ""),
+        firewalled=RULES in Store("firewall", tree.at(STORE)).load(),
         brought=None if brought is None else tuple(brought),
         idle=[
             name

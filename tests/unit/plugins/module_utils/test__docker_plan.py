@@ -597,6 +597,19 @@ def test_ports_of_other_networks_than_the_default_are_closed_where_docker_can(
     assert ("docker.ports" not in [finding["id"] for finding in plan.findings]) is closed
 
 
+@pytest.mark.parametrize(
+    ("version", "firewalled", "status"),
+    [("26.1.5+dfsg1", False, "warn"), ("26.1.5+dfsg1", True, "pass"), ("28.0.0", False, "pass"), ("", False, None)],
+)
+def test_ports_on_loopback_are_open_to_neighbours_before_docker_28(
+    version: str, firewalled: bool, status: str | None
+) -> None:
+    packages = {"docker.io": Package(version=version)} if version else {}
+    plan = plan_present(Host(packages=packages, firewalled=firewalled), PARAMS)
+    found = {finding["id"]: finding["status"] for finding in plan.findings}
+    assert found.get("docker.direct") == status
+
+
 @pytest.mark.parametrize(("packages", "validated"), [(DEBIAN12, False), (DEBIAN13, True)])
 def test_dockerd_validates_where_it_can(packages: dict[str, Package], validated: bool) -> None:
     plan = plan_present(Host(packages=packages), PARAMS)

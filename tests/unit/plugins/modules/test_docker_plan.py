@@ -18,6 +18,8 @@ import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _docker_api
 from ansible_collections.rigwright.workstation.plugins.module_utils import _docker_plan as docker
+from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import STORE, Record, State, Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall_table import RULES
 from ansible_collections.rigwright.workstation.plugins.modules import docker_plan
 
 from tests.unit.plugins.module_utils.test__openpgp import FINGERPRINT, KEY, SMUGGLED
@@ -126,6 +128,20 @@ def planned(run_module: Run, host: Host) -> Run:
 
 def variables(result: dict[str, Any]) -> list[str]:
     return [fault["variable"] for fault in result["requirements"]]
+
+
+def direct(result: dict[str, Any]) -> str:
+    (found,) = [finding for finding in result["findings"] if finding["id"] == "docker.direct"]
+    return str(found["status"])
+
+
+def test_the_role_firewall_is_seen_by_what_it_has_put_in_place(planned: Run, host: Host) -> None:
+    host.install("26.1.5+dfsg1")
+    assert direct(planned()) == "warn"
+    store = Store("firewall", f"{host.root}{STORE}")
+    store.keep_original(RULES, State("missing"))
+    store.save({RULES: Record(State("missing"), written="1")}, "first")
+    assert direct(planned()) == "pass"
 
 
 def unit(result: dict[str, Any]) -> dict[str, Any]:
