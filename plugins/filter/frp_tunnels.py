@@ -47,7 +47,10 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: C(proxies) and C(visitors) in frp's own keys.
+  description:
+    - C(proxies) and C(visitors) in frp's own keys.
+    - C(shared) names the services that list C(allow_users) and have the secret that all services share. Every client with the token
+      can call itself by the name of another, so the secret alone keeps clients out.
   type: dict
 """
 
@@ -60,11 +63,17 @@ def frp_tunnels(
     ports: dict[str, int] | None = None,
     secret_key: str = "",
     allow_users: list[str] | None = None,
-) -> dict[str, list[dict[str, Any]]]:
+) -> dict[str, list[Any]]:
     """The proxies and visitors of one client. A service without a port has port 0, which the role refuses."""
+    proxies = [_proxy(service, ports or {}, secret_key, allow_users or ["*"]) for service in services]
     return {
-        "proxies": [_proxy(service, ports or {}, secret_key, allow_users or ["*"]) for service in services],
+        "proxies": proxies,
         "visitors": [_visitor(visitor, secret_key) for visitor in visitors],
+        "shared": [
+            proxy["name"]
+            for proxy in proxies
+            if "*" not in proxy.get("allowUsers", ["*"]) and proxy.get("secretKey") == secret_key
+        ],
     }
 
 
