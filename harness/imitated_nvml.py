@@ -57,17 +57,8 @@ DEPRECATED NOT_READY GPU_NOT_FOUND INVALID_STATE RESET_TYPE_NOT_SUPPORTED
 """
 RESULTS = {name: code for code, name in enumerate(NAMES.split())} | {"UNKNOWN": 999}
 # Facts that no model has from the beginning.
-OTHERS = {
-    "power.cap",
-    "unprivileged",
-    "topology",
-    "numa_node",
-    "irq",
-    "lost",
-    "fabric.clique",
-    "fabric.health",
-    "fabric.summary",
-}
+OTHERS = {"power.cap", "unprivileged", "topology", "numa_node", "irq", "lost", "dead", "absent"}
+OTHERS |= {"fabric.clique", "fabric.health", "fabric.summary"}
 
 
 # --- The library and the models ---
@@ -333,6 +324,10 @@ class Machine:
     def lose(self, gpu: int) -> None:
         """Have a GPU fall off the bus, until a reboot."""
         self.change({f"gpu.{gpu}.lost": "1"})
+
+    def kill(self, gpu: int) -> None:
+        """Have a GPU be dead from the next load of the driver on: NVML does not show it any more."""
+        self.change({f"gpu.{gpu}.dead": "1"})
 
     def unload_driver(self) -> None:
         self.change({"driver.module": None})

@@ -126,6 +126,16 @@ int nvmlDeviceGetSramEccErrorStatus(Device device, Sram *status)
 	return result;
 }
 
+/* `inforom.valid`: 0 is a wrong checksum. */
+int nvmlDeviceValidateInforom(Device device)
+{
+	unsigned valid = 0;
+	int result;
+	ENTER(device, GPU);
+	result = number32(device, "inforom.valid", &valid);
+	return result == SUCCESS && !valid ? CORRUPTED_INFOROM : result;
+}
+
 /* --- Field values: `field.<id>[.<scope>]=<type of the value> <value, or @<another fact of the GPU>>` --- */
 
 typedef struct {

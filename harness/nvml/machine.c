@@ -83,6 +83,8 @@ int rigwright_load_driver(int reboots)
 		move(gpu, "power.limit", "power.default");
 		if (was_lost)
 			set_gpu_fact(gpu, "1", "lost");
+		if (gpu_fact(gpu, "dead")) /* it does not start: the driver leaves it, and NVML does not count it */
+			set_gpu_fact(gpu, "1", "absent");
 	}
 	return SUCCESS;
 }

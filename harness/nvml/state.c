@@ -360,7 +360,7 @@ int visible_gpus(int *numbers)
 	int all = 0, seen = 0;
 
 	for (; all < VISIBLE_MOST && gpu_fact(all, "uuid"); all++)
-		if (may_open(all) != ENOENT)
+		if (!gpu_fact(all, "absent") && may_open(all) != ENOENT)
 			numbers[seen++] = all;
 	return seen;
 }
@@ -514,7 +514,7 @@ Call enter_call(const char *function, const Handle *handle, int needs)
 		return call;
 	if (handle < handles || handle >= handles + handle_count || !(handle->kind & (ANY_DEVICE | GPU_INSTANCE | COMPUTE_INSTANCE)))
 		call.result = INVALID_ARGUMENT;
-	else if (gpu_fact(handle->gpu, "lost"))
+	else if (gpu_fact(handle->gpu, "lost") || gpu_fact(handle->gpu, "absent"))
 		call.result = GPU_IS_LOST;
 	else if (!exists(handle))
 		call.result = handle->kind == GPU ? INVALID_ARGUMENT : NOT_FOUND;

@@ -47,6 +47,23 @@ PCIE_FIELDS = {
 THROTTLE_FIELDS = {"sw_thermal_ns": 269, "hw_thermal_ns": 270, "power_brake_ns": 271}
 # Of all links together; NVML counts them a link where the scope names one.
 NVLINK_FIELDS = {"replays": 161, "recoveries": 162, "crc_errors": 163}
+# NVLink 5 (Blackwell) has others, which NVML adds up over all links where the scope is this.
+NVLINK5_FIELDS = {
+    "malformed_packets": 206,
+    "dropped_packets": 207,
+    "receive_errors": 208,
+    "remote_errors": 209,
+    "general_errors": 210,
+    "integrity_errors": 211,
+    "recovery_failures": 214,
+    "recovery_events": 215,
+    "effective_errors": 219,
+    "symbol_errors": 221,
+}
+_EFFECTIVE_BER = 220
+_ALL_LINKS = 0xFFFFFFFF
+# What NVML packs for no error at all (NVIDIA/DCGM, common/DcgmUtilities.cpp).
+_BER_ZERO = (15, 255)
 _SCOPES = {"volatile": 0, "aggregate": 1}
 _ECC = {"corrected": 0, "uncorrected": 1}
 _RETIRED = {"single_bit": 0, "double_bit": 1}
@@ -77,6 +94,8 @@ def read(reader: Reader) -> Facts:
         "unrepairable_memory": _unrepairable(reader),
         "pcie": of(PCIE_FIELDS),
         "nvlink": of(NVLINK_FIELDS),
+        "nvlink_5": _nvlink_5(reader),
+        "inforom_valid": reader.check("nvmlDeviceValidateInforom", "CORRUPTED_INFOROM"),
         "throttled": of(THROTTLE_FIELDS),
     }
 
@@ -84,12 +103,31 @@ def read(reader: Reader) -> Facts:
 def _remapped_rows(reader: Reader) -> Facts | None:
     """None where rows are not remapped, and inside MIG."""
     rows = reader.ask("nvmlDeviceGetRemappedRows")
+    banks = reader.ask("nvmlDeviceGetRowRemapperHistogram") if rows else None
     return rows and {
         "correctable": rows[0],
         "uncorrectable": rows[1],
         "pending": bool(rows[2]),
         "failure": bool(rows[3]),
+        # How many banks of the memory have so many spare rows.
+        "banks": banks and {name: getattr(banks, name) for name, _kind in banks._fields_},
     }
+
+
+def _nvlink_5(reader: Reader) -> Facts | None:
+    """None for a card with NVLink 4 or older, or without."""
+    values = reader.fields([(number, _ALL_LINKS) for number in (*NVLINK5_FIELDS.values(), _EFFECTIVE_BER)])
+    if all(value is None for value in values):
+        return None
+    return {**dict(zip(NVLINK5_FIELDS, values)), "effective_ber": bit_error_rate(values[-1])}
+
+
+def bit_error_rate(packed: int | None) -> float | None:
+    """As nvml.h packs it: the exponent of ten in bits 0 to 7, the mantissa in bits 8 to 11 (NVML_NVLINK_ERROR_COUNTER_BER_GET)."""
+    if packed is None:
+        return None
+    mantissa, exponent = packed >> 8 & 0xF, packed & 0xFF
+    return 0.0 if (mantissa, exponent) == _BER_ZERO else float(f"{mantissa}e-{exponent}")
 
 
 def _retired_pages(reader: Reader) -> Facts | None:

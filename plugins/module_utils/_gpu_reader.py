@@ -45,6 +45,20 @@ class Reader:
 
         return bool(self._guarded(write))
 
+    def check(self, function: str, failure: str) -> bool | None:
+        """Have the GPU check itself. False where that fails with *failure*, None where the card has no such check."""
+
+        def run(nvml: Nvml) -> bool:
+            try:
+                nvml.call(function, self.card.handle)
+            except NvmlError as error:
+                if error.name != failure:
+                    raise
+                return False
+            return True
+
+        return t.cast("bool | None", self._guarded(run))
+
     def fields(self, wanted: t.Sequence[int | tuple[int, int]]) -> list[t.Any | None]:
         """Fields of NVML by their ids, or (id, scope), with one call."""
         values = self._guarded(lambda nvml: nvml.fields(self.card.handle, wanted)) if wanted else []

@@ -261,7 +261,12 @@ def _modes(reader: Reader) -> Facts:
     return {
         "persistence": flag(reader.ask("nvmlDeviceGetPersistenceMode")),
         "compute_mode": named(compute, COMPUTE_MODES),
-        "ecc": ecc and {"current": bool(ecc[0]), "pending": bool(ecc[1])},
+        "ecc": ecc
+        and {
+            "current": bool(ecc[0]),
+            "pending": bool(ecc[1]),
+            "default": flag(reader.ask("nvmlDeviceGetDefaultEccMode")),
+        },
         "mig": mig
         and {
             "current": bool(mig[0]),

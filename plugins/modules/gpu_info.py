@@ -150,7 +150,7 @@ gpus:
     modes:
       description:
         - C(persistence), C(compute_mode) (V(default), V(exclusive_process), V(prohibited)), C(accounting) and C(display_active).
-        - C(ecc) and C(mig) have C(current) and C(pending), and are null where the card has no such mode.
+        - C(ecc) and C(mig) have C(current) and C(pending), C(ecc) also C(default), and are null where the card has no such mode.
           C(mig.resetless) tells whether MIG is switched without a reset.
       type: dict
     mig_devices:
@@ -181,7 +181,9 @@ gpus:
     counters:
       description:
         - C(recovery_action) is the driver's own advice, such as V(none), V(reset) or V(reboot).
-        - Remapped rows, retired pages, errors of ECC, SRAM, PCIe and NVLink, pending repairs, and nanoseconds of throttling.
+        - Remapped rows with the banks by their spare rows, retired pages, errors of ECC, SRAM, PCIe and NVLink (those of NVLink 5 in
+          C(nvlink_5), null for an older one), pending repairs, and nanoseconds of throttling.
+        - C(inforom_valid) tells whether the checksums of the InfoROM are right.
       type: dict
     processes:
       description:

@@ -132,6 +132,23 @@ def test_a_lost_gpu_answers_nothing_while_the_others_do(machine: Machine, h200: 
     assert nvml.nvmlDeviceGetPowerUsage(h200) > 0
 
 
+def test_a_gpu_that_is_dead_at_the_next_load_of_the_driver_is_not_counted(machine: Machine, h200: Handle) -> None:
+    machine.kill(gpu=0)
+    assert nvml.nvmlDeviceGetCount() == 2
+    machine.reboot()
+    assert nvml.nvmlDeviceGetCount() == 1
+    assert nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(0)) == "NVIDIA GeForce RTX 4090"
+    with refused("GpuIsLost"):
+        nvml.nvmlDeviceGetPowerUsage(h200)
+
+
+def test_an_inforom_with_a_wrong_checksum_is_corrupted(machine: Machine, h200: Handle) -> None:
+    nvml.nvmlDeviceValidateInforom(h200)
+    machine.set(0, inforom__valid=0)
+    with refused("CorruptedInforom"):
+        nvml.nvmlDeviceValidateInforom(h200)
+
+
 def test_an_upgraded_library_does_not_go_with_the_loaded_module_until_a_reboot(machine: Machine) -> None:
     machine.upgrade_library("590.48.01")
     with refused("LibRmVersionMismatch"):

@@ -32,7 +32,31 @@ def test_the_advice_of_the_driver_has_a_name(number: int, name: str) -> None:
 def test_remapped_rows_are_counts_and_two_flags() -> None:
     with imitated_nvml.fake(["H100"]) as machine:
         machine.set(0, remapped__uncorrectable=3, remapped__pending=1)
-        assert read()["remapped_rows"] == {"correctable": 0, "uncorrectable": 3, "pending": True, "failure": False}
+        assert read()["remapped_rows"] == {
+            "correctable": 0,
+            "uncorrectable": 3,
+            "pending": True,
+            "failure": False,
+            "banks": {"max": 2560, "high": 0, "partial": 0, "low": 0, "none": 0},
+        }
+
+
+def test_nvlink_5_has_counters_of_its_own() -> None:
+    with imitated_nvml.fake(["B200", "H200"]) as machine:
+        machine.set(0, nvlink__integrity_errors=7, nvlink__effective_ber=0x30C)
+        found = read()["nvlink_5"]
+        assert (found["integrity_errors"], found["malformed_packets"], found["effective_ber"]) == (7, 0, 3e-12)
+        machine.set(0, nvlink__effective_ber=0xFFF)
+        assert read()["nvlink_5"]["effective_ber"] == 0
+    with imitated_nvml.fake(["H200"]):
+        assert read()["nvlink_5"] is None
+
+
+@pytest.mark.parametrize(("valid", "told"), [(1, True), (0, False), (None, None), ("!TIMEOUT", None)])
+def test_an_inforom_is_valid_or_not_or_cannot_be_checked(valid: Any, told: bool | None) -> None:
+    with imitated_nvml.fake(["H200"]) as machine:
+        machine.set(0, inforom__valid=valid)
+        assert read()["inforom_valid"] is told
 
 
 def test_a_card_before_ampere_retires_pages_and_remaps_no_rows() -> None:
