@@ -397,6 +397,7 @@ def findings(params: Params, seen: Seen) -> list[dict[str, str]]:
         for share in params["shares"]
         if seen.mounts.get(share["path"], "") not in ("", *seen.mounted)
     ]
+    on_disks = [share for share in params["shares"] if seen.mounts.get(share["path"], "")]
     listed = {user["name"].lower() for user in params["users"]}
     others = sorted(
         name for name in seen.accounts if name.lower() not in {*listed, *(one.lower() for one in seen.record)}
@@ -410,18 +411,22 @@ def findings(params: Params, seen: Seen) -> list[dict[str, str]]:
     found = [
         _finding(
             "disks",
-            "warn" if missing else "pass",
+            "warn" if missing else "pass" if on_disks else "skip",
             f"refused until their disk is mounted: {', '.join(missing)}"
             if missing
-            else "every share that lies on a disk has it",
+            else "every share that lies on a disk has it"
+            if on_disks
+            else "no share lies on a disk of its own",
             "mount the disk; `findmnt` and `dmesg` tell where it is",
         ),
         _finding(
             "strangers",
-            "warn" if strangers else "pass",
+            "warn" if strangers else "pass" if seen.accounts else "skip",
             f"Samba knows users who stand not in samba_users: {'; '.join(strangers)}"
             if strangers
-            else "Samba knows the users of samba_users and no others",
+            else "Samba knows the users of samba_users and no others"
+            if seen.accounts
+            else "Samba knows no user",
             "add them to samba_users, or set `state: absent` there",
         ),
     ]

@@ -44,7 +44,7 @@ def of_mounts(plan: Plan, facts: Facts) -> t.Iterator[Finding]:
     there = [f"{work.entry.mount}: {work.entry.fs} UUID={work.given['uuid']} on {work.key}" for work in plan.works]
     yield finding(
         "disks",
-        "fail" if undone else "pass",
+        "fail" if undone else "pass" if there else "skip",
         "not done: " + ", ".join(undone) if undone else "; ".join(there) or "none is asked for",
         AGAIN,
     )
@@ -52,10 +52,12 @@ def of_mounts(plan: Plan, facts: Facts) -> t.Iterator[Finding]:
     unknown = [mount for mount, point in sorted(facts.points.items()) if point.immutable is None]
     yield finding(
         "mount_points",
-        "fail" if open_points else "warn" if unknown else "pass",
+        "fail" if open_points else "warn" if unknown else "pass" if facts.points else "skip",
         f"what is written to {', '.join(open_points or unknown)} while its disk is missing fills the system's disk"
         if open_points or unknown
-        else "nothing can be written to a mount point whose disk is missing",
+        else "nothing can be written to a mount point whose disk is missing"
+        if facts.points
+        else "no mount point is asked for",
         AGAIN
         if open_points
         else "their file system knows no `chattr +i`: look whether the disk is there before writing",
@@ -67,7 +69,7 @@ def of_space(used: t.Mapping[str, tuple[int, int]]) -> Finding:
     shares = {mount: taken / (whole or 1) for mount, (taken, whole) in used.items()}
     worst = max(shares.values(), default=0.0)
     told = ", ".join(f"{mount} {share:.0%} of {size_words(used[mount][1])}" for mount, share in sorted(shares.items()))
-    status = "fail" if worst >= FULL else "warn" if worst >= NEARLY_FULL else "pass"
+    status = "fail" if worst >= FULL else "warn" if worst >= NEARLY_FULL else "pass" if shares else "skip"
     return finding(
         "space",
         status,
@@ -76,11 +78,11 @@ def of_space(used: t.Mapping[str, tuple[int, int]]) -> Finding:
     )
 
 
-def of_directories(undone: t.Sequence[str], quotas: t.Sequence[str]) -> t.Iterator[Finding]:
+def of_directories(undone: t.Sequence[str], quotas: t.Sequence[str], *, asked: bool) -> t.Iterator[Finding]:
     yield finding(
         "directories",
-        "fail" if undone else "pass",
-        f"not as declared: {', '.join(undone)}" if undone else "as declared",
+        "fail" if undone else "pass" if asked else "skip",
+        f"not as declared: {', '.join(undone)}" if undone else "as declared" if asked else "none is asked for",
         AGAIN,
     )
     if quotas:

@@ -17,6 +17,8 @@ description:
   - Records one or more findings about a host. A finding is the outcome of a check, what was seen, and what to do about it.
   - A failed finding does not fail the task. The playbook C(rigwright.workstation.verify) fails at its end when one failed, and
     P(rigwright.workstation.report#callback) shows all of them.
+  - In check mode, nothing passes that nobody has seen. When the role would change something, a V(pass) is recorded as V(skip), with what
+    is expected. A registered result of the role, C(__<role>_...), says whether it would.
   - Works on the controller alone and starts no module on the target.
 extends_documentation_fragment:
   - rigwright.workstation.attributes

@@ -460,7 +460,7 @@ class Storage:
                 info = os.statvfs(work.entry.mount)
                 used[work.entry.mount] = ((info.f_blocks - info.f_bfree) * info.f_frsize, info.f_blocks * info.f_frsize)
         quotas = [f"{directory.path} {directory.quota // 1024} KiB" for directory in self.wanted if directory.quota]
-        told += [findings.of_space(used), *findings.of_directories(self.undone, quotas)]
+        told += [findings.of_space(used), *findings.of_directories(self.undone, quotas, asked=bool(self.wanted))]
         if self.module.params["health"]:
             for work in self.plan.works:
                 rc, out, _err = (

@@ -339,6 +339,16 @@ def verification(role: Role) -> Iterator[str]:
                 yield f"tasks/verify.yml: the finding {finding.get('id')} does not begin with {role.name}."
 
 
+def check_mode_findings(role: Role) -> Iterator[str]:
+    """Check mode passes nothing that a run changes first: `finding` learns of changes by the registered results of the role."""
+    changes = {f"{COLLECTION}.{module}" for module in ("config_files", "systemd_units", "group_members")}
+    recorded = {file for file, tasks in role.tasks.items() if any(f"{COLLECTION}.finding" in task for task in tasks)}
+    for file in sorted(role.tasks) if recorded - {"verify.yml", "remove.yml"} else ():
+        for task in role.tasks[file] if file.startswith("configure") else ():
+            if changes & task.keys() and "register" not in task:
+                yield f"tasks/{file}, {task.get('name')}: is not registered, so findings in check mode do not know of it"
+
+
 def full_names(role: Role) -> Iterator[str]:
     """Modules and roles by their full name."""
     keywords = re.compile(
@@ -390,6 +400,7 @@ CHECKS: list[Callable[[Role], Iterator[str]]] = [
     table_of_contents,
     removal,
     verification,
+    check_mode_findings,
     full_names,
     pages,
     scenario,

@@ -58,6 +58,10 @@ CONFIGURE = """\
     directories:
       - {path: /etc/web}
     files: "{{ __web_files }}"
+  register: __web_written
+
+- name: Record what is left to do
+  rigwright.workstation.finding: {id: web.pending, status: pass, evidence: nothing waits}
 """
 
 VARS = """\
@@ -229,6 +233,7 @@ def test_good_role_passes(role):
         ),
         ("tasks/verify.yml", "tasks_from: prepare", "tasks_from: other", "verification", "does not begin with Prepare"),
         ("tasks/verify.yml", "id: web.", "id: ssh.", "verification", "ssh.answers does not begin with web."),
+        ("tasks/configure.yml", "register: __web_written", "diff: true", "check_mode_findings", "is not registered"),
         ("tasks/main.yml", "ansible.builtin.ping", "ping", "full_names", "ping is no full name"),
         ("tasks/main.yml", "rigwright.workstation.common", "common", "full_names", "role common is no full name"),
     ],

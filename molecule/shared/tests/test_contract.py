@@ -66,13 +66,13 @@ def life(apply: Callable, scenario: str) -> Life:
 @pytest.fixture
 def told_beforehand(
     life: Life, targets: list[Machine], scenario: str, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str], None]:
-    """Bring about a state, and prove that check mode has said what that changed."""
+) -> Callable[[str], Any]:
+    """Bring about a state, prove that check mode has said what that changed, and give the run in check mode."""
     # One plain line of JSON for each result.
     monkeypatch.setenv("ANSIBLE_CALLBACK_RESULT_FORMAT", "json")
     monkeypatch.setenv("ANSIBLE_CALLBACK_FORMAT_PRETTY", "false")
 
-    def prove(state: str) -> None:
+    def prove(state: str) -> Any:
         rehearsal = life.run(state, "-v", check=True)
         real = life.run(state, "-v")
 
@@ -81,6 +81,7 @@ def told_beforehand(
             told, done = (sorted(changes(result.output, target.host.name)) for result in (rehearsal, real))
             assert done
             assert told == [line for line in done if not any(re.search(pattern, line) for pattern in unforeseen)]
+        return rehearsal
 
     return prove
 
@@ -126,6 +127,11 @@ def test_absent_gives_the_host_back(life: Life, targets: list[Machine]) -> None:
 
 
 @pytest.mark.of_states
-def test_check_mode_tells_beforehand_what_the_first_run_changes(life: Life, told_beforehand: Callable) -> None:
+def test_check_mode_tells_what_the_first_run_changes_and_passes_nothing(
+    life: Life, told_beforehand: Callable, targets: list[Machine], scenario: str
+) -> None:
     life.given("absent")
-    told_beforehand("present")
+    checked = told_beforehand("present")
+    for target in targets:
+        found = checked.findings(target.host.name)
+        assert [id_ for id_, status in found.items() if id_.startswith(f"{scenario}.") and status == "pass"] == []

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import json
+
+import pytest
+
 TLS = {"id": "web.tls", "status": "warn", "evidence": "ends in 3 days", "remedy": "renew it"}
 PORT = {"id": "web.port", "status": "fail", "evidence": "closed", "remedy": "open web_port"}
 
@@ -58,3 +62,29 @@ def test_bad_finding_is_refused_with_its_name(run_tasks):
 def test_no_log_keeps_a_finding_out_of_the_report(run_tasks):
     run = run_tasks([{"rigwright.workstation.finding": TLS, "no_log": True}])
     assert (run.rc, recorded(run)) == (0, [])
+
+
+ROLE = """\
+- {ansible.builtin.debug: {msg: a}, register: __web_written, changed_when: "{{ due }}"}
+- rigwright.workstation.finding: {findings: "{{ found }}"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "due", "status"),
+    [(("--check",), True, "skip"), (("--check",), False, "pass"), ((), True, "pass")],
+)
+def test_check_mode_passes_nothing_that_the_role_changes_first(run_tasks, tmp_path, options, due, status):
+    file = tmp_path / "roles/web/tasks/main.yml"
+    file.parent.mkdir(parents=True)
+    file.write_text(ROLE)
+    found = [{**TLS, "status": "pass", "evidence": "good for 90 days"}, {**PORT, "status": "warn"}]
+    tasks = [
+        {"ansible.builtin.include_role": {"name": "web"}},
+        {"rigwright.workstation.finding": {**TLS, "id": "other.tls", "status": "pass"}},
+    ]
+    run = run_tasks(tasks, *options, "-e", json.dumps({"due": due, "found": found}))
+    assert recorded(run) == [("web.tls", status), ("web.port", "warn"), ("other.tls", "pass")]
+    evidence = run.report["hosts"]["localhost"]["findings"][0]["evidence"]
+    assert evidence.endswith("good for 90 days")
+    assert evidence.startswith("check mode: ") is (status == "skip")

@@ -232,6 +232,11 @@ def test_who_was_let_in_by_hand_and_who_left_the_host_is_told() -> None:
     assert said(accounts={"alice": Account("", True)})["samba.strangers"][0] == "pass"
 
 
+def test_nothing_passes_where_there_is_nothing() -> None:
+    assert said()["samba.disks"] == ("skip", "no share lies on a disk of its own")
+    assert said(accounts={})["samba.strangers"] == ("skip", "Samba knows no user")
+
+
 def test_an_older_protocol_is_told() -> None:
     found = plan.findings({**ASKED, "min_protocol": "SMB2_10"}, SEEN)
     assert ("samba.protocol", "warn") in [(one["id"], one["status"]) for one in found]

@@ -11,7 +11,7 @@ def told(plan: Plan, facts: Facts) -> dict[str, str]:
 
 
 def test_disks_as_declared_pass_and_a_line_that_is_missing_fails() -> None:
-    assert told(Plan(), Facts()) == {"storage.disks": "pass", "storage.mount_points": "pass"}
+    assert told(Plan(), Facts()) == {"storage.disks": "skip", "storage.mount_points": "skip"}
     assert told(Plan(fstab="UUID=1 /data ext4"), Facts())["storage.disks"] == "fail"
     assert told(Plan(gone={"A": {"mount": "/old"}}), Facts())["storage.disks"] == "fail"
 
@@ -40,8 +40,15 @@ def test_a_disk_that_is_full_is_told_before_it_is(used: int, status: str) -> Non
 
 
 def test_quotas_are_told_where_there_are_some() -> None:
-    assert [row["id"] for row in findings.of_directories([], [])] == ["storage.directories"]
-    assert [row["status"] for row in findings.of_directories(["/data/x"], ["/data/x 5 KiB"])] == ["fail", "fail"]
+    assert [row["id"] for row in findings.of_directories([], [], asked=True)] == ["storage.directories"]
+    quotas = findings.of_directories(["/data/x"], ["/data/x 5 KiB"], asked=True)
+    assert [row["status"] for row in quotas] == ["fail", "fail"]
+
+
+def test_nothing_passes_where_nothing_is_asked_for() -> None:
+    assert findings.of_space({})["status"] == "skip"
+    assert [row["status"] for row in findings.of_directories([], [], asked=False)] == ["skip"]
+    assert [row["status"] for row in findings.of_directories([], [], asked=True)] == ["pass"]
 
 
 @pytest.mark.parametrize(
