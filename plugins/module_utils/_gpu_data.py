@@ -95,7 +95,7 @@ GENERATIONS: tuple[Generation, ...] = (
 
 
 class Chip(t.NamedTuple):
-    """Chips that share a compute capability and the first driver release that knew them."""
+    """Chips that share a compute capability and the first driver release that knew one of their cards."""
 
     name: str
     generation: str
@@ -126,10 +126,9 @@ CHIPS: tuple[Chip, ...] = (
     Chip("GB202", "Blackwell", "12.0", "570.86.16", False, _OPEN_README + "; " + _COMPUTE),
     Chip("GB203", "Blackwell", "12.0", "570.86.16", False, _OPEN_README + "; " + _COMPUTE),
     Chip("GB205", "Blackwell", "12.0", "570.133.07", False, _OPEN_README + "; " + _COMPUTE),
-    Chip("GB206", "Blackwell", "12.0", "575.51.02", False, _OPEN_README + "; " + _COMPUTE),
-    Chip("GB207", "Blackwell", "12.0", "575.64", False, _OPEN_README + "; " + _COMPUTE),
-    # The README names it from 590.48.01 on, but machines run with releases before: what is listed there is not all that works.
-    Chip("GB20B", "Blackwell", "12.1", "580.126.09", False, "snowflakedb/ArcticTraining#345, nvidia-smi; " + _COMPUTE),
+    Chip("GB206", "Blackwell", "12.0", "570.148.08", False, _OPEN_README + "; " + _COMPUTE),
+    Chip("GB207", "Blackwell", "12.0", "570.158.01", False, _OPEN_README + "; " + _COMPUTE),
+    Chip("GB20B", "Blackwell", "12.1", "580.119.02", False, _OPEN_README + "; " + _COMPUTE),
 )
 
 # A card that none of the ranges below holds is newer than this file: it is planned for as one of the newest generation.
@@ -184,6 +183,27 @@ PCI_RANGES: tuple[PciRange, ...] = (
     PciRange(0x2F04, 0x2F58, "GB205"),
     PciRange(0x3180, 0x31FE, "GB110"),
 )
+
+# Cards that a later release than that of their chip was the first to list. Blackwell alone: only the open modules run it,
+# so that their list is the whole one. Developer betas of Vulkan (570.123, 580.94) are left out.
+LATER_CARDS: dict[str, tuple[int, ...]] = {
+    "570.124.04": (0x2941, 0x2C05),
+    "570.133.07": (0x2BB1, 0x2BB4, 0x2C18, 0x2C19, 0x2C58, 0x2C59),
+    "570.153.02": (0x2BB3, 0x2D18, 0x2D58),
+    "570.158.01": (0x2C38, 0x2C39, 0x2D05, 0x2D19, 0x2D39, 0x2D59, 0x2F38),
+    "570.169": (0x2C31, 0x2C34),
+    "570.172.08": (0x2D98, 0x2DD8),
+    "570.190": (0x2C33, 0x2D30),
+    "570.207": (0x2C79, 0x2D79, 0x2DF9),
+    "575.57.08": (0x2BB5,),
+    "575.64.03": (0x2D83,),
+    "580.76.05": (0x2B8C,),
+    "580.82.07": (0x29BB, 0x2BB9),
+    "580.95.05": (0x2BB2, 0x2BBC),
+    "580.105.08": (0x2C77,),
+    "580.142": (0x2C3A,),
+}
+LATER_CARDS_SOURCE = _OPEN_README
 
 # Cards that have MIG although other cards of their chip have not: RTX PRO 6000, 5000 and 4500 Blackwell.
 MIG_DEVICES = frozenset({0x2BB1, 0x2BB4, 0x2BB5, 0x2BB3, 0x2C31})

@@ -86,6 +86,12 @@ def find_chip(device: int) -> data.Chip:
     return data.UNKNOWN_CHIP
 
 
+def lowest_driver(device: int) -> str:
+    """The first driver release that knows a PCI device id, empty where that is not known."""
+    later = (release for release, devices in data.LATER_CARDS.items() if device in devices)
+    return next(later, find_chip(device).lowest_driver)
+
+
 def has_mig(device: int) -> bool:
     return (find_chip(device).mig or device in data.MIG_DEVICES) and device not in data.NO_MIG_DEVICES
 

@@ -20,12 +20,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_host import (
     Facts,
     branch_of,
-    describe_device,
     driver_version,
+    find_chip,
     is_driver_package,
     is_kernel_metapackage,
     is_on_branch,
     kernel_flavours,
+    lowest_driver,
     origins_now,
     version_key,
 )
@@ -125,15 +126,11 @@ class Cards(t.NamedTuple):
     """What the GPUs of one host have in common."""
 
     generations: tuple[data.Generation, ...]
-    chips: tuple[data.Chip, ...]
+    lowest_driver: str
 
     @property
     def names(self) -> list[str]:
         return [row.name for row in self.generations]
-
-    @property
-    def lowest_driver(self) -> str:
-        return max((chip.lowest_driver for chip in self.chips), key=version_key, default="")
 
     @property
     def lowest_branch(self) -> int:
@@ -162,12 +159,11 @@ def _is_device_id(text: str) -> bool:
 
 
 def cards_of(devices: t.Iterable[int]) -> Cards:
-    described = [describe_device(device) for device in devices]
-    names = {entry["generation"] for entry in described}
-    chips = {entry["chip"] for entry in described}
+    ids = list(devices)
+    names = {find_chip(device).generation for device in ids}
     return Cards(
         tuple(row for row in data.GENERATIONS if row.name in names),
-        tuple(row for row in data.CHIPS if row.name in chips),
+        max(map(lowest_driver, ids), key=version_key, default=""),
     )
 
 

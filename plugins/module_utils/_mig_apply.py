@@ -39,12 +39,20 @@ UNCHANGED = "unchanged"
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What one GPU should be. ``layout``: None leaves the instances as they are; an empty one means none."""
+    """What one GPU should be. ``layout``: None leaves the instances as they are; an empty one means none.
+
+    ``optional``: all GPUs are meant, so that one without MIG is left as it is.
+    """
 
     mode: str = UNCHANGED
     layout: tuple[t.Mapping[str, t.Any], ...] | None = None
     keep: bool = True
     allow_reset: bool = False
+    optional: bool = False
+
+    @property
+    def wants_mig(self) -> bool:
+        return self.mode == ENABLED or bool(self.layout)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +124,7 @@ def _refuse_unfit(state: State, request: Request) -> None:
     if request.mode == DISABLED and request.layout:
         raise Refusal("layout: a GPU with `mode: disabled` has no instances; leave one of them out")
     if state.mode is None:
-        if request.mode == ENABLED or request.layout:
+        if request.wants_mig and not request.optional:
             raise Refusal(
                 f"{state.label} has no MIG: leave it out of `devices`, or share it by MPS or time-slicing (gpu_mps, gpu_mode)"
             )

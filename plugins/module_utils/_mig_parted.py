@@ -10,29 +10,39 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._mig_layout import Layout, parse_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import Refusal
 
 VERSION = "v1"
+_TOP = ("version", "mig-configs")
 _KEYS = ("devices", "device-filter", "mig-enabled", "mig-devices")
+_FILTER = re.compile(r"(0x[0-9a-f]{1,8})(?::(0x[0-9a-f]{1,8}))?", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What a configuration says of one GPU, as the module's own parameters say it."""
+    """What a configuration says of one GPU, as the module's own parameters say it.
+
+    ``optional``: its entry says `all`, and means the GPUs that have MIG.
+    """
 
     mode: str
     layout: tuple[dict[str, t.Any], ...] = ()
+    optional: bool = dataclasses.field(default=False, compare=False)
 
 
-def read(config: t.Mapping[str, t.Any], selected: str, devices: t.Mapping[int, str]) -> dict[int, Request]:
+def read(config: t.Mapping[str, t.Any], selected: str, devices: t.Mapping[int, tuple[int, int]]) -> dict[int, Request]:
     """What is asked of each GPU that the configuration speaks of, by index.
 
-    :param devices: index and PCI device id, as 0x233010de, of every GPU of the host.
+    :param devices: index and PCI ids of every GPU of the host: device and subsystem, each with the vendor in its lower half.
     :raises Refusal: it is none of nvidia-mig-parted's, or says two things of one GPU.
     """
+    unknown = [str(key) for key in config if key not in _TOP]
+    if unknown:
+        raise Refusal(f"mig_parted.config: unknown {', '.join(unknown)}; known are {', '.join(_TOP)}")
     if config.get("version") != VERSION:
         raise Refusal(f"mig_parted.config: version is {config.get('version')!r}; only {VERSION} is known")
     configs = config.get("mig-configs")
@@ -40,25 +50,33 @@ def read(config: t.Mapping[str, t.Any], selected: str, devices: t.Mapping[int, s
         raise Refusal("mig_parted.config: `mig-configs` has to be a mapping of names to lists")
     if selected not in configs:
         raise Refusal(f"mig_parted.selected: there is no {selected!r}; there are {', '.join(sorted(configs))}")
-    if not isinstance(configs[selected], list) or not all(isinstance(spec, dict) for spec in configs[selected]):
-        raise Refusal(f"mig_parted.config: mig-configs.{selected} has to be a list of mappings")
+    requests = {name: _requests(specs, f"mig_parted.config: mig-configs.{name}") for name, specs in configs.items()}
     found: dict[int, Request] = {}
-    for number, spec in enumerate(configs[selected]):
+    for number, (spec, request) in enumerate(zip(configs[selected], requests[selected])):
         where = f"mig_parted.config: mig-configs.{selected}[{number}]"
-        request = _request(spec, where)
         for index in _indices(spec, devices, where):
             if found.setdefault(index, request) != request:
                 raise Refusal(f"{where}: GPU {index} is asked for something else by an entry before: leave one out")
     return found
 
 
+def _requests(specs: t.Any, where: str) -> list[Request]:
+    """Those of a configuration, also of one that is not selected: nvidia-mig-parted reads the whole file."""
+    if not isinstance(specs, list) or not specs or not all(isinstance(spec, dict) for spec in specs):
+        raise Refusal(f"{where} has to be a list of mappings, at least one")
+    return [_request(spec, f"{where}[{number}]") for number, spec in enumerate(specs)]
+
+
 def _request(spec: t.Mapping[str, t.Any], where: str) -> Request:
     unknown = [str(key) for key in spec if key not in _KEYS]
     if unknown:
         raise Refusal(f"{where}: unknown {', '.join(unknown)}; known are {', '.join(_KEYS)}")
-    enabled, instances = spec.get("mig-enabled"), spec.get("mig-devices") or {}
+    enabled, instances = spec.get("mig-enabled"), spec.get("mig-devices")
     if not isinstance(enabled, bool):
         raise Refusal(f"{where}.mig-enabled: has to be true or false")
+    if enabled and instances is None:
+        raise Refusal(f"{where}.mig-devices: is missing with mig-enabled; {{}} means no instances")
+    instances = {} if instances is None else instances
     if not isinstance(instances, dict):
         raise Refusal(f"{where}.mig-devices: has to be a mapping of profiles to counts")
     if not enabled and instances:
@@ -68,7 +86,9 @@ def _request(spec: t.Mapping[str, t.Any], where: str) -> Request:
         if not _is_number(count) or count < 0:
             raise Refusal(f"{where}.mig-devices: {name}: {count!r} is no count")
     layout = tuple({"profile": str(name), "count": count} for name, count in instances.items() if count)
-    return Request("enabled" if enabled else "disabled", layout)
+    if instances and not layout:
+        raise Refusal(f"{where}.mig-devices: all counts are 0; {{}} means no instances")
+    return Request("enabled" if enabled else "disabled", layout, optional=spec.get("devices") == "all")
 
 
 def _is_number(value: object) -> bool:
@@ -76,25 +96,33 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _indices(spec: t.Mapping[str, t.Any], devices: t.Mapping[int, str], where: str) -> list[int]:
-    named = spec.get("devices", "all")
+def _indices(spec: t.Mapping[str, t.Any], devices: t.Mapping[int, tuple[int, int]], where: str) -> list[int]:
+    named = spec.get("devices")
     if named != "all" and not (isinstance(named, list) and all(_is_number(index) for index in named)):
         raise Refusal(f"{where}.devices: has to be `all` or a list of indices")
     unknown = [str(index) for index in named if index not in devices] if named != "all" else []
     if unknown:
         raise Refusal(f"{where}.devices: no GPU {', '.join(unknown)}; there are {', '.join(map(str, devices))}")
     filters = spec.get("device-filter") or []
-    filters = filters if isinstance(filters, list) else [filters]
-    try:
-        # Without quotes 0x233010de is a number already to YAML.
-        ids = {one if _is_number(one) else int(str(one), 16) for one in filters}
-    except ValueError:
-        raise Refusal(f"{where}.device-filter: ids are written as 0x233010de, device before vendor") from None
+    wanted = [_filter(one, where) for one in (filters if isinstance(filters, list) else [filters])]
     return [
         index
-        for index, device in devices.items()
-        if (named == "all" or index in named) and (not ids or int(device, 16) in ids)
+        for index, (device, subsystem) in devices.items()
+        if (named == "all" or index in named)
+        and (not wanted or any(one == device and other in (None, subsystem) for one, other in wanted))
     ]
+
+
+def _filter(text: t.Any, where: str) -> tuple[int, int | None]:
+    """Ids of a device, and of its subsystem where the filter has one."""
+    # Without quotes 0x233010de is a number already to YAML.
+    found = _FILTER.fullmatch(f"0x{text:x}" if _is_number(text) else str(text))
+    if not found:
+        raise Refusal(
+            f"{where}.device-filter: ids are written as 0x233010de, device before vendor,"
+            " or with those of the subsystem as 0x233010de:0x16c110de"
+        )
+    return int(found[1], 16), int(found[2], 16) if found[2] else None
 
 
 def write(

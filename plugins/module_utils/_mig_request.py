@@ -41,6 +41,7 @@ def resolve(cards: t.Sequence[Card], params: t.Mapping[str, t.Any]) -> Requests:
     warnings += [f"devices: {device} is not there; at boot nothing is brought back for it" for device in forgotten]
     left = [device for device in devices if device not in forgotten]
     chosen = _chosen(cards, left, warnings) if left or not forgotten else []
+    every = devices == [ALL]
     common = {"keep": params["keep_instances"], "allow_reset": params["allow_reset"] == "gpu"}
     found: list[tuple[Card, Request]] = []
     if params["mig_parted"]:
@@ -50,10 +51,11 @@ def resolve(cards: t.Sequence[Card], params: t.Mapping[str, t.Any]) -> Requests:
         for card in chosen:
             if card.index in asked:
                 one = asked[card.index]
-                found.append((card, Request(one.mode, one.layout if one.mode == "enabled" else None, **common)))
+                wanted = one.layout if one.mode == "enabled" else None
+                found.append((card, Request(one.mode, wanted, optional=every and one.optional, **common)))
     else:
         layout = None if params["layout"] is None else tuple(params["layout"])
-        found = [(card, Request(params["mode"], layout, **common)) for card in chosen]
+        found = [(card, Request(params["mode"], layout, optional=every, **common)) for card in chosen]
     for card, _request in found:
         if card.problem:
             raise NvmlError(card.problem.code, f"{card.problem.function} of GPU {card.index}")
@@ -72,8 +74,8 @@ def _gone(cards: t.Sequence[Card], devices: t.Sequence[str]) -> list[str]:
     return [device for device in devices if _UUID.fullmatch(device) and device not in there]
 
 
-def _ids(cards: t.Sequence[Card]) -> dict[int, str]:
-    return {card.index: f"0x{card.pci_ids[0]:08x}" if card.pci_ids else "0x0" for card in cards}
+def _ids(cards: t.Sequence[Card]) -> dict[int, tuple[int, int]]:
+    return {card.index: card.pci_ids or (0, 0) for card in cards}
 
 
 def _chosen(cards: t.Sequence[Card], devices: t.Sequence[str], warnings: list[str]) -> list[Card]:

@@ -157,6 +157,8 @@ def _judge(nvml: Nvml, requests: Requests, params: t.Mapping[str, t.Any], tree: 
                 refused.append(f"{card.index} ({state.label}): {refusal}")
         if refused:
             raise Refusal("; ".join(f"GPU {text}" for text in refused))
+        if judged and all(one.plan.request.wants_mig and one.plan.state.mode is None for one in judged):
+            raise Refusal("devices: no GPU here has MIG; share it by MPS or time-slicing (gpu_mps, gpu_mode)")
         blocked = [one for one in judged if one.busy]
         if not blocked or params["when_busy"] == "skip":
             return judged
@@ -257,7 +259,7 @@ def _declaration(
         stays_off = request.mode == UNCHANGED and state.mode != ENABLED and request.layout is not None
         if params["persist"] == "none" or request.mode == DISABLED or stays_off:
             changes[state.uuid] = None
-        elif request.mode == ENABLED or request.layout is not None:
+        elif state.mode and (request.mode == ENABLED or request.layout is not None):
             # Hopper and later have lost the mode by then.
             declared = dataclasses.replace(request, mode=ENABLED)
             changes[state.uuid] = parameters(state.uuid, declared, params)

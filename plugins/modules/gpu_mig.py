@@ -40,6 +40,7 @@ options:
   devices:
     description:
       - GPUs by UUID or by PCI address, or V(all). An index is taken with a warning, since a change of hardware gives it to another GPU.
+      - With V(all), cards without MIG are left as they are, as long as one has it. One that is named is refused.
       - It is required, except with O(mig_parted), whose configuration says it.
     type: list
     elements: str
@@ -80,7 +81,10 @@ options:
     type: dict
     suboptions:
       config:
-        description: Its content, with C(version) and C(mig-configs).
+        description:
+          - Its content, with C(version) and C(mig-configs). What nvidia-mig-parted refuses is refused.
+          - C(mig-enabled) without instances is C(mig-devices) with an empty mapping. C(device-filter) may name the subsystem as well,
+            as C(0x233010DE:0x16C110DE). With C(devices) V(all), cards without MIG are left as they are.
         type: dict
         required: true
       selected:

@@ -70,6 +70,14 @@ def render() -> str:
                 for row in data.CHIPS
             ),
         )
+        + f"\nCards that a later driver was the first to list ({data.LATER_CARDS_SOURCE}):\n\n"
+        + table(
+            ("first driver", "PCI ids"),
+            (
+                (release, ", ".join(f"{device:04x}" for device in devices))
+                for release, devices in data.LATER_CARDS.items()
+            ),
+        )
         + f"\nMIG also: {', '.join(f'{device:04x}' for device in sorted(data.MIG_DEVICES))} ({data.MIG_DEVICES_SOURCE})."
         + f" Not: {', '.join(f'{device:04x}' for device in sorted(data.NO_MIG_DEVICES))} ({data.NO_MIG_DEVICES_SOURCE}).\n",
         "Driver branches": table(

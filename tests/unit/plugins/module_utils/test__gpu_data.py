@@ -17,6 +17,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_host im
     find_chip,
     has_mig,
     is_driver_package,
+    lowest_driver,
     version_key,
 )
 
@@ -99,6 +100,30 @@ def test_an_unknown_card_counts_as_new(device: int) -> None:
 )
 def test_mig(device: int, mig: bool) -> None:
     assert has_mig(device) is mig
+
+
+@pytest.mark.parametrize(
+    ("device", "release"),
+    [
+        pytest.param(0x2D04, "570.148.08", id="RTX 5060 Ti"),
+        pytest.param(0x2DB9, "570.158.01", id="RTX PRO 500 Laptop"),
+        pytest.param(0x2B8C, "580.76.05", id="RTX 5090 D V2"),
+        pytest.param(0x2BB2, "580.95.05", id="RTX PRO 6000D"),
+        pytest.param(0x2BB9, "580.82.07", id="RTX 6000D"),
+        pytest.param(0x2C3A, "580.142", id="RTX PRO 4500 Server"),
+        pytest.param(0x2E12, "580.119.02", id="GB10"),
+        pytest.param(0x2B85, "570.86.16", id="RTX 5090"),
+        pytest.param(0x3000, "", id="unknown"),
+    ],
+)
+def test_first_driver_of_a_card(device: int, release: str) -> None:
+    assert lowest_driver(device) == release
+
+
+def test_later_cards_are_known_and_later_than_their_chip() -> None:
+    for release, devices in data.LATER_CARDS.items():
+        for device in devices:
+            assert version_key(release) > version_key(find_chip(device).lowest_driver)
 
 
 def test_ranges_are_sorted_and_apart() -> None:

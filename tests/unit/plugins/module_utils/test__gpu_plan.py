@@ -12,7 +12,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_host import (
     branch_of,
     describe_device,
-    find_chip,
+    lowest_driver,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_plan import (
     Plan,
@@ -38,6 +38,7 @@ CARDS = {
     "H100": "2330",
     "B300": "3182",
     "RTX 5090": "2b85",
+    "RTX 5050": "2d83",
     "RTX 5060 Ti": "2d04",
     "GB10": "2e12",
     "unknown": "3000",
@@ -476,10 +477,10 @@ def test_nothing_is_held_when_nothing_is_locked() -> None:
             id="too new for Maxwell",
         ),
         pytest.param(
-            make_host(cards=("RTX 5060 Ti",)),
+            make_host(cards=("RTX 5050",)),
             {"branch": "570"},
             "nvidia_driver_branch",
-            "known from driver 575.51.02 on",
+            "known from driver 575.64.03 on",
             "580",
             id="too old for it",
         ),
@@ -713,7 +714,7 @@ def test_a_plan_is_within_what_the_gpus_and_the_branch_support(host: dict[str, A
         generation = next(row for row in data.GENERATIONS if row.name == gpu["generation"])
         assert plan.modules in generation.modules
         assert plan.branch <= (generation.highest_branch or plan.branch)
-        assert plan.branch >= int(find_chip(int(gpu["device_id"], 16)).lowest_driver.partition(".")[0] or 0)
+        assert plan.branch >= int(lowest_driver(int(gpu["device_id"], 16)).partition(".")[0] or 0)
     if any(gpu["generation"] == "Blackwell" for gpu in host["gpus"]):
         assert not [name for name in plan.install if "dkms" in name and "open" not in name]
 
@@ -751,6 +752,10 @@ def test_a_plan_that_is_carried_out_leaves_nothing_to_do(host: dict[str, Any], r
             first.source,
             False,
         )
+
+
+def test_a_branch_that_a_later_release_of_fits_the_card_is_not_refused() -> None:
+    assert plan_driver(make_host(cards=("RTX 5060 Ti",)), {"branch": "570"}).branch == 570
 
 
 @settings(max_examples=50)

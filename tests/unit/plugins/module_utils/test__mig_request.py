@@ -76,6 +76,22 @@ def test_mig_parted_speaks_of_gpus_by_index_and_devices_narrows_them() -> None:
         resolve(CARDS, asked | {"mode": "disabled"})
 
 
+@pytest.mark.parametrize(
+    ("devices", "spec_devices", "optional"),
+    [(None, "all", True), (["all"], "all", True), (None, [0, 1], False), (["GPU-a"], "all", False)],
+)
+def test_only_all_leaves_cards_without_mig_out(devices: Any, spec_devices: Any, optional: bool) -> None:
+    spec = {"devices": spec_devices, "mig-enabled": True, "mig-devices": {}}
+    config = {"config": {"version": "v1", "mig-configs": {"x": [spec]}}, "selected": "x"}
+    asked = PARAMS | {"mode": "unchanged", "mig_parted": config, "devices": devices}
+    assert {request.optional for _card, request in resolve(CARDS[:2], asked).cards} == {optional}
+
+
+@pytest.mark.parametrize(("devices", "optional"), [(["all"], True), (["GPU-a"], False)])
+def test_the_same_holds_without_a_configuration(devices: list[str], optional: bool) -> None:
+    assert resolve(CARDS[:1], PARAMS | {"devices": devices}).cards[0][1].optional is optional
+
+
 def test_what_is_declared_for_boot_leads_to_the_same_request() -> None:
     request = Request("enabled", ({"profile": "1g.10gb", "count": 2},), keep=False, allow_reset=True)
     declared = parameters("GPU-b", request, PARAMS | {"allow_reset": "gpu"})

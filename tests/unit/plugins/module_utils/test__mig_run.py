@@ -114,7 +114,7 @@ def test_each_gpu_may_be_asked_for_something_else_in_one_run(machine: Machine, t
 
 
 def test_gpus_that_are_left_out_by_mig_parted_need_nothing(machine: Machine, tmp_path: Path) -> None:
-    spec = {"devices": [1], "mig-enabled": True}
+    spec = {"devices": [1], "mig-enabled": True, "mig-devices": {}}
     config = {"config": {"version": "v1", "mig-configs": {"x": [spec]}}, "selected": "x"}
     result = run(tmp_path, devices=None, mode="unchanged", layout=None, mig_parted=config)
     assert [row["index"] for row in result["gpus"]] == [1]

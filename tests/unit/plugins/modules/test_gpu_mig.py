@@ -160,15 +160,28 @@ def test_what_cannot_be_is_refused_by_name_before_anything_is_written(
 
 def test_every_gpu_that_is_refused_is_named_and_none_is_touched(mig: Run) -> None:
     with fake(["H200", "RTX 4090", "T4"]) as machine:
-        result = mig(mode="enabled")
+        result = mig(mode="enabled", devices=["0", "1", "2"])
         assert "GPU 1 (NVIDIA GeForce RTX 4090 0000:42:00.0): " in result["msg"] and "GPU 2 (" in result["msg"]
         assert machine.writes == 0
 
 
 def test_mig_on_a_geforce_is_refused(mig: Run) -> None:
     with fake(["RTX 4090"]):
-        assert "has no MIG: leave it out of `devices`" in mig(mode="enabled")["msg"]
+        assert "has no MIG: leave it out of `devices`" in mig(mode="enabled", devices=["0"])["msg"]
+        assert "no GPU here has MIG" in mig(mode="enabled")["msg"]
         assert not mig(mode="disabled")["changed"]
+
+
+@pytest.mark.parametrize("how", ["devices", "mig_parted"])
+def test_all_means_the_cards_that_have_mig(mig: Run, host: Host, how: str) -> None:
+    with fake(["RTX 4090", "H200"]) as machine:
+        asked = (
+            {"mode": "enabled", "layout": LAYOUT} if how == "devices" else parted(**{"mig-devices": {"7g.141gb": 1}})
+        )
+        first = mig(**asked)
+        assert [bool(row["changes"]) for row in first["gpus"]] == [False, True]
+        assert machine.gpus[0].uuid not in (host.root / DECLARED).read_text()
+        assert not mig(**asked)["changed"]
 
 
 def test_an_exclusive_compute_mode_is_refused_with_mig(mig: Run, h200: Machine) -> None:
@@ -438,7 +451,10 @@ def test_a_specification_that_cannot_be_written_is_a_warning(mig: Run, host: Hos
 
 
 def parted(**spec: Any) -> dict[str, Any]:
-    config = {"version": "v1", "mig-configs": {"ours": [{"devices": "all", "mig-enabled": True, **spec}]}}
+    config = {
+        "version": "v1",
+        "mig-configs": {"ours": [{"devices": "all", "mig-enabled": True, "mig-devices": {}, **spec}]},
+    }
     return {"devices": None, "mig_parted": {"config": config, "selected": "ours"}}
 
 
