@@ -9,10 +9,13 @@ from __future__ import annotations
 import json
 import re
 import typing as t
+from pathlib import Path
 
 from ansible.errors import AnsibleActionFail
+from ansible.module_utils.common.yaml import yaml_load
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import lookup_loader
+from ansible_collections.rigwright.workstation.plugins.module_utils._check_mode import changes
 from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import FILE, SET
 from ansible_collections.rigwright.workstation.plugins.module_utils._formats import WRITERS, format_of
 
@@ -31,6 +34,14 @@ FILES = {
 
 # Shorter words of a secret file (numbers, switches) stay readable in the error of a check.
 SECRET_FROM = 8
+
+
+def _version() -> str:
+    """Return the version of this collection, installed or in a checkout."""
+    root = Path(__file__).parents[2]
+    if (root / "MANIFEST.json").is_file():
+        return str(json.loads((root / "MANIFEST.json").read_text(encoding="utf-8"))["collection_info"]["version"])
+    return str(yaml_load((root / "galaxy.yml").read_text(encoding="utf-8"))["version"])
 
 
 def _words(item: dict[str, t.Any], text: str) -> list[str]:
@@ -74,9 +85,16 @@ class ActionModule(ActionBase):
         for item in request["files"]:
             for source in (*SOURCES, "format"):
                 item.pop(source, None)
+        payload = {
+            "files": contents,
+            "secrets": sorted(set(secrets)),
+            # In check mode: whether an earlier task would change something, and may bring directories.
+            "changes_before": self._task.check_mode and changes(task_vars or {}),
+            "version": _version() if self._task.diff else "",
+        }
         return self._execute_module(
             module_name="rigwright.workstation.config_files_apply",
-            module_args={**request, "contents": json.dumps({"files": contents, "secrets": sorted(set(secrets))})},
+            module_args={**request, "contents": json.dumps(payload)},
             task_vars=task_vars,
         )
 

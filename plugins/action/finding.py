@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.rigwright.workstation.plugins.module_utils._check_mode import changes
 from ansible_collections.rigwright.workstation.plugins.module_utils._finding import KEYS, merge, not_seen, parse
 from ansible_collections.rigwright.workstation.plugins.module_utils._report import short_role
 
@@ -45,7 +45,8 @@ class ActionModule(ActionBase):
             recorded = [parse(finding) for finding in findings]
         except ValueError as error:
             raise AnsibleActionFail(str(error)) from error
-        if self._task.check_mode and self._role_changes(task_vars or {}):
+        role = self._task._role
+        if self._task.check_mode and role and changes(task_vars or {}, short_role(role.get_name())):
             recorded = [not_seen(finding) for finding in recorded]
         known = (task_vars or {}).get("ansible_facts", {}).get("rigwright_findings", [])
         return {
@@ -53,12 +54,3 @@ class ActionModule(ActionBase):
             "findings": recorded,
             "ansible_facts": {"rigwright_findings": merge(known, recorded)},
         }
-
-    def _role_changes(self, task_vars: Mapping[str, Any]) -> bool:
-        """Return whether a registered result of the role says that its task would change something."""
-        role = self._task._role
-        return role is not None and any(
-            isinstance(value, Mapping) and value.get("changed") is True
-            for name, value in task_vars.items()
-            if name.startswith(f"__{short_role(role.get_name())}_")
-        )

@@ -30,11 +30,14 @@ attributes:
     support: full
     details:
       - Validators run on a private copy when they are installed.
-      - A file in a directory that is not there is announced with a warning, since a package of an earlier task may bring it.
+      - A file in a directory that is not there is refused, unless an earlier task of the run would change something and may so bring it.
+        A registered result of a role, C(__<role>_...), says that it would.
   diff_mode:
     support: full
     details:
       - The content of secret files never shows.
+      - A program (a file outside of C(/etc) that ends in C(.py) or begins with C(#!)) shows as name, version of the collection, number of
+        lines and SHA-256.
 options:
   files:
     description: The files, the whole list. One that an earlier run placed and that is not listed any more is given back.

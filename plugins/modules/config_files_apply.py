@@ -100,6 +100,8 @@ class ConfigFiles:
         payload = json.loads(self.params["contents"])
         self.contents = payload["files"]
         self.secrets = payload["secrets"]
+        self.changes_before = module.check_mode and payload.get("changes_before", False)
+        self.version = payload.get("version", "")
         self.wanted = self._wanted() if self.params["state"] == "present" else []
         self.recovered = False
 
@@ -169,15 +171,10 @@ class ConfigFiles:
         if open_to_others:
             raise Refused(f"others than root may write in {', '.join(open_to_others)}, and could put a link in the way")
         lost = sorted(path for path in parents - made if not os.path.isdir(path))
-        if lost:
-            self._refuse_lost(f"no such directory: {', '.join(lost)} (list it under directories)")
+        # Check mode does not know which directories a package of an earlier task brings.
+        if lost and not self.changes_before:
+            raise Refused(f"no such directory: {', '.join(lost)} (list it under directories)")
         return transaction
-
-    def _refuse_lost(self, complaint: str) -> None:
-        """Check mode cannot know which directories a package of an earlier task would have brought."""
-        if not self.module.check_mode:
-            raise Refused(complaint)
-        self.module.warn(f"{complaint}. The run is refused unless an earlier task makes it")
 
     def _apply(self, transaction: Transaction) -> None:
         # A hang-up or a termination takes the files back too, instead of leaving that to the next run.
@@ -241,7 +238,7 @@ class ConfigFiles:
             "changed_paths": [step.path for step in steps],
             "removed_paths": [step.path for step in steps if step.after.kind == "missing"],
             "recovered": self.recovered,
-            "diff": [_diff(step) for step in steps],
+            "diff": [_diff(step, self.version) for step in steps],
         }
 
 
@@ -260,22 +257,33 @@ def _interrupt(number: int, _frame: object) -> t.NoReturn:
     raise CheckFailed(f"ended by signal {number}")
 
 
-def _diff(step: Step) -> dict[str, str]:
+def _diff(step: Step, version: str) -> dict[str, str]:
     before, after = _described(step.before), _described(step.after)
     same = step.before.digest == step.after.digest
     return {
         "before_header": f"{step.path} ({before})",
         "after_header": f"{step.path} ({after})",
         # Where only mode or owner differ, they are the diff.
-        "before": f"{before}\n" if same else _shown(step.before, step.secret, "the content before"),
-        "after": f"{after}\n" if same else _shown(step.after, step.secret, "the content after"),
+        "before": f"{before}\n" if same else _shown(step, step.before, "the content before"),
+        "after": f"{after}\n" if same else _shown(step, step.after, "the content after", version),
     }
 
 
-def _shown(state: State, secret: bool, what: str) -> str:
+def _shown(step: Step, state: State, what: str, version: str = "") -> str:
     if state.content is None:
         return ""
-    return f"({what} is secret)\n" if secret else state.content.decode(errors="replace")
+    if step.secret:
+        return f"({what} is secret)\n"
+    text = state.content.decode(errors="replace")
+    if not _is_program(step.path, text):
+        return text
+    of = f" of rigwright.workstation {version}" if version else ""
+    return f"program {os.path.basename(step.path)}{of}, {len(text.splitlines())} lines, sha256 {state.digest}\n"
+
+
+def _is_program(path: str, text: str) -> bool:
+    """Whether a person would rather not read it all: code outside of /etc, where scripts are configuration."""
+    return not path.startswith("/etc/") and (path.endswith(".py") or text.startswith("#!"))
 
 
 def _described(state: State) -> str:

@@ -339,14 +339,16 @@ def verification(role: Role) -> Iterator[str]:
                 yield f"tasks/verify.yml: the finding {finding.get('id')} does not begin with {role.name}."
 
 
-def check_mode_findings(role: Role) -> Iterator[str]:
-    """Check mode passes nothing that a run changes first: `finding` learns of changes by the registered results of the role."""
+def registered_changes(role: Role) -> Iterator[str]:
+    """In check mode `finding` and `config_files` learn by the registered results of a role what a run changes before them."""
     changes = {f"{COLLECTION}.{module}" for module in ("config_files", "systemd_units", "group_members")}
     recorded = {file for file, tasks in role.tasks.items() if any(f"{COLLECTION}.finding" in task for task in tasks)}
-    for file in sorted(role.tasks) if recorded - {"verify.yml", "remove.yml"} else ():
-        for task in role.tasks[file] if file.startswith("configure") else ():
-            if changes & task.keys() and "register" not in task:
-                yield f"tasks/{file}, {task.get('name')}: is not registered, so findings in check mode do not know of it"
+    for file, tasks in role.tasks.items():
+        of_findings = changes if file.startswith("configure") and recorded - {"verify.yml", "remove.yml"} else set()
+        for task in tasks if file != "remove.yml" else ():
+            brings = "ansible.builtin.apt" in task and task["ansible.builtin.apt"].get("state") != "absent"
+            if (brings or of_findings & task.keys()) and "register" not in task:
+                yield f"tasks/{file}, {task.get('name')}: is not registered, so check mode does not know of it later"
 
 
 def full_names(role: Role) -> Iterator[str]:
@@ -400,7 +402,7 @@ CHECKS: list[Callable[[Role], Iterator[str]]] = [
     table_of_contents,
     removal,
     verification,
-    check_mode_findings,
+    registered_changes,
     full_names,
     pages,
     scenario,

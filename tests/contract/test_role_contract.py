@@ -233,7 +233,7 @@ def test_good_role_passes(role):
         ),
         ("tasks/verify.yml", "tasks_from: prepare", "tasks_from: other", "verification", "does not begin with Prepare"),
         ("tasks/verify.yml", "id: web.", "id: ssh.", "verification", "ssh.answers does not begin with web."),
-        ("tasks/configure.yml", "register: __web_written", "diff: true", "check_mode_findings", "is not registered"),
+        ("tasks/configure.yml", "register: __web_written", "diff: true", "registered_changes", "is not registered"),
         ("tasks/main.yml", "ansible.builtin.ping", "ping", "full_names", "ping is no full name"),
         ("tasks/main.yml", "rigwright.workstation.common", "common", "full_names", "role common is no full name"),
     ],

@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
+
+CHECKOUT = Path(__file__).parents[4]
 
 
 @pytest.mark.parametrize("what", ["files", "directories"])
@@ -17,3 +22,21 @@ def test_a_released_file_has_its_content_rendered(run_tasks, tmp_path):
     entry = {"path": str(tmp_path / "new"), "content": "theirs\n", "state": "released"}
     done = run_tasks([{"rigwright.workstation.config_files": {"name": "test", "files": [entry]}}], "--check", "--diff")
     assert done.rc == 0 and "+theirs" in done.output
+
+
+@pytest.mark.parametrize(("due", "rc"), [(True, 0), (False, 2)])
+def test_check_mode_expects_directories_of_tasks_that_change_something(run_tasks, tmp_path, due, rc):
+    install = {"ansible.builtin.debug": {"msg": "fail2ban"}, "changed_when": due, "register": "__ssh_installed"}
+    files = [{"path": str(tmp_path / "jail.d/ssh.local"), "content": ""}]
+    done = run_tasks([install, {"rigwright.workstation.config_files": {"name": "test", "files": files}}], "--check")
+    assert done.rc == rc, done.output
+    assert ("no such directory" in done.output) is (rc != 0)
+    assert "[WARNING]" not in done.output
+
+
+def test_the_diff_of_a_program_names_the_version(run_tasks, tmp_path):
+    files = [{"path": str(tmp_path / "_tool.py"), "content": "import os\n"}]
+    done = run_tasks([{"rigwright.workstation.config_files": {"name": "test", "files": files}}], "--check", "--diff")
+    version = yaml.safe_load((CHECKOUT / "galaxy.yml").read_text())["version"]
+    assert f"+program _tool.py of rigwright.workstation {version}, 1 lines, sha256 " in done.output
+    assert "import os" not in done.output

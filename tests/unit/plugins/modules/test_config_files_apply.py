@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import os
 import signal
@@ -24,8 +25,8 @@ from ansible_collections.rigwright.workstation.plugins.modules import config_fil
 SECRET = "correct-horse-battery-staple"
 
 
-def payload(files: dict[str, str]) -> str:
-    return json.dumps({"files": files, "secrets": [SECRET]})
+def payload(files: dict[str, str], **more: object) -> str:
+    return json.dumps({"files": files, "secrets": [SECRET], **more})
 
 
 @pytest.fixture
@@ -38,10 +39,10 @@ def etc(tmp_path):
 def apply(run_module, monkeypatch, tmp_path):
     monkeypatch.setattr(config_files_apply, "Store", functools.partial(Store, root=str(tmp_path / "store")))
 
-    def run(contents: dict[Path, str], files: list[dict] | None = None, **params):
+    def run(contents: dict[Path, str], files: list[dict] | None = None, told: dict | None = None, **params):
         extra = {item["path"]: item for item in files or []}
         listed = [{"path": str(path), **extra.pop(str(path), {})} for path in contents] + list(extra.values())
-        texts = payload({str(path): text for path, text in contents.items()})
+        texts = payload({str(path): text for path, text in contents.items()}, **(told or {}))
         return run_module(config_files_apply, name="test", files=listed, contents=texts, **params)
 
     return run
@@ -158,10 +159,32 @@ def test_check_mode_validates_with_the_programs_that_are_there(apply, etc):
 
 def test_check_mode_accepts_what_an_earlier_task_would_have_made(apply, etc):
     files = [{"path": str(etc / "new/a"), "owner": "nobody-yet"}]
-    result = apply({etc / "new/a": "x\n"}, files, check=True)
-    assert result["changed"] and f"no such directory: {etc / 'new'}" in result["warnings"][0]
+    result = apply({etc / "new/a": "x\n"}, files, {"changes_before": True}, check=True)
+    assert result["changed"] and result["warnings"] == []
+    refused = apply({etc / "new/a": "x\n"}, files, {"changes_before": False}, check=True)
+    assert f"no such directory: {etc / 'new'}" in refused["msg"]
+    refused = apply({etc / "new/a": "x\n"}, [{"path": str(etc / "new/a")}], {"changes_before": True})
+    assert f"no such directory: {etc / 'new'}" in refused["msg"]
     assert apply({etc / "new/a": "x\n"}, directories=[{"path": str(etc / "new")}], check=True)["warnings"] == []
     assert "there is no owner nobody-yet" in apply({etc / "new/a": "x\n"}, files)["msg"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"), [("lib/_tool.py", "import os\n" * 40), ("tool", "#!/bin/sh\n" + "true\n" * 39)]
+)
+def test_a_program_is_summed_up_in_the_diff(apply, tmp_path, path, text):
+    file = tmp_path / path
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("#!/bin/sh\n")
+    (diff,) = apply({file: text}, told={"version": "0.2.0"})["diff"]
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    assert diff["after"] == f"program {file.name} of rigwright.workstation 0.2.0, 40 lines, sha256 {digest}\n"
+    assert diff["before"].startswith(f"program {file.name}, 1 lines, sha256 ")
+
+
+def test_a_script_in_etc_is_configuration():
+    assert not config_files_apply._is_program("/etc/xrdp/startwm.sh", "#!/bin/sh\n")
+    assert config_files_apply._is_program("/usr/local/sbin/tool", "#!/bin/sh\n")
 
 
 @pytest.mark.parametrize(
