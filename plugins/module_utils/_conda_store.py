@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import glob
 import hashlib
 import json
@@ -79,21 +78,6 @@ class Store:
 
     def cache(self, what: str) -> str:
         return os.path.join(self.root, "cache", what)
-
-    @contextlib.contextmanager
-    def locked(self, make: bool) -> t.Iterator[None]:
-        """One run at a time. The lock, on the directory itself, is gone when the process is, however it ended."""
-        if make:
-            os.makedirs(self.root, exist_ok=True)
-        if not os.path.isdir(self.root):
-            yield
-            return
-        directory = os.open(self.root, os.O_RDONLY)
-        try:
-            fcntl.flock(directory, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(directory)
 
     # Reading
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -25,6 +24,7 @@ import stat
 import time
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._lock import Busy, host_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._replace import (
     clear_unfinished,
     replace_file,
@@ -32,7 +32,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._replace imp
 )
 
 STORE = "/var/lib/rigwright/config_files"
-LOCK = "/run/rigwright/config_files.lock"
+LOCK = "config_files"
 LOCK_SECONDS = 60
 
 # The arguments that the action and its module have in common.
@@ -237,19 +237,11 @@ class Store:
 
         :raises Refused: another run held the lock for ``LOCK_SECONDS``.
         """
-        os.makedirs(os.path.dirname(LOCK), mode=0o755, exist_ok=True)
-        # Readable by root alone: whoever can open it can hold it.
-        with open(os.open(LOCK, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600), "w", encoding="ascii") as lock:
-            for left in range(LOCK_SECONDS * 10, -1, -1):
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if left == 0:
-                        raise Refused(
-                            f"another run has been changing files here for {LOCK_SECONDS} s: wait for it, or end it"
-                        ) from None
-                    time.sleep(0.1)
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(host_lock(LOCK, LOCK_SECONDS))
+            except Busy as error:
+                raise Refused(str(error)) from None
             yield
 
     def load(self) -> dict[str, Record]:

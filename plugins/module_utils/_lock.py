@@ -15,6 +15,9 @@ import os
 import time
 import typing as t
 
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
 DIRECTORY = "/run/rigwright"
 WAIT_SECONDS = 600
 
@@ -24,12 +27,13 @@ class Busy(Exception):
 
 
 @contextlib.contextmanager
-def host_lock(name: str, wait: float = WAIT_SECONDS) -> t.Iterator[None]:
+def host_lock(name: str, wait: float | None = None) -> t.Iterator[None]:
     """Hold the lock *name* of this host: one name for each record, so that a long download delays no other module.
 
-    :param wait: seconds to wait for another run.
+    :param wait: seconds to wait for another run, ``WAIT_SECONDS`` unless given.
     :raises Busy: another run held the lock for all that time.
     """
+    wait = WAIT_SECONDS if wait is None else wait
     os.makedirs(DIRECTORY, mode=0o755, exist_ok=True)
     path = os.path.join(DIRECTORY, f"{name}.lock")
     # Readable by root alone: a user who can open the file can hold its lock.
@@ -47,3 +51,18 @@ def host_lock(name: str, wait: float = WAIT_SECONDS) -> t.Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+@contextlib.contextmanager
+def module_lock(module: AnsibleModule, name: str, wait: float | None = None) -> t.Iterator[None]:
+    """Hold the lock *name* while a module reads, plans and changes; check mode changes nothing and waits for nobody.
+
+    Take it after a respawn: the process that started the module anew waits for it.
+    """
+    with contextlib.ExitStack() as held:
+        if not module.check_mode:
+            try:
+                held.enter_context(host_lock(name, wait))
+            except Busy as error:
+                module.fail_json(msg=f"{error}. Nothing was changed.")
+        yield

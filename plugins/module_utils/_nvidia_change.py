@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -28,7 +29,12 @@ import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_host as gpu
-from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._lock import Busy, host_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import (
+    replace_file,
+    sync_directory,
+    sync_file,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 # A directory of its own: config_files keeps /var/lib/rigwright for itself.
@@ -48,7 +54,7 @@ DKMS = "dkms"
 # Seconds: another apt may be at work; a module that udev loads may take a while.
 LOCK_TIMEOUT = 300
 DPKG_LOCKS = "/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock"
-WORK_LOCK = "/run/rigwright/nvidia_driver.lock"
+LOCK, LOCK_WAIT = "nvidia_driver", 3600
 LOAD_TIMEOUT = 20
 
 CONFIGURE = ("dpkg", "--force-confdef", "--force-confold")
@@ -120,11 +126,13 @@ class Record:
 
     *baseline* are packages as they were before the role changed them first, *brought* those that were not there.
     The baseline has all that apt changed along; what is given back of it are the driver's own packages.
+    *kept* has size and SHA-256 of the files in ``KEPT``, by name.
     """
 
     baseline: dict[str, Entry] = dataclasses.field(default_factory=dict)
     brought: list[str] = dataclasses.field(default_factory=list)
     held: list[str] = dataclasses.field(default_factory=list)
+    kept: dict[str, list[t.Any]] = dataclasses.field(default_factory=dict)
     change: Change | None = None
     failure: Failure | None = None
 
@@ -245,15 +253,18 @@ def simulate(run: Run, tree: Tree, change: Change) -> Simulation:
 
 
 @contextlib.contextmanager
-def alone(root: str = "/") -> t.Iterator[None]:
+def alone() -> t.Iterator[None]:
     """Wait until nobody else changes the driver: after a reboot a run of the role meets the host's own unit.
 
     Whoever is at work ends, if only after the minutes that DKMS takes; the lock of somebody who was killed is gone.
+
+    :raises Stuck: another run does not end.
     """
-    path = Tree(root).at(WORK_LOCK)
-    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-    with open(path, "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(host_lock(LOCK, LOCK_WAIT))
+        except Busy as error:
+            raise Stuck(str(error)) from None
         yield
 
 
@@ -429,7 +440,7 @@ class Host:
             now = self.packages()
             different = [name for name, entry in before.items() if not _same(now.get(name), entry)]
             # dpkg installs nothing at all of a list that has a file which is not there.
-            debs = {name: path for name in different if os.path.exists(path := self._kept(name, before[name]))}
+            debs = {name: path for name in different if self._is_kept(path := self._kept(name, before[name]))}
             # Only the driver's own go first, so that flavours and branches do not meet; others are replaced in place.
             old = [dpkg_name(name, now[name]) for name in debs if name in now and is_driver(name)]
             away = [dpkg_name(name, now[name]) for name in new if name in now]
@@ -568,9 +579,10 @@ class Host:
 
     def _settled(self) -> None:
         """The new driver is proven: what it replaced is needed no more, but for what `absent` gives back."""
-        self.record.change = None
-        self.save()
         wanted = {file_name(name, entry) for name, entry in self.record.replaced.items()}
+        self.record.change = None
+        self.record.kept = {name: told for name, told in self.record.kept.items() if name in wanted}
+        self.save()
         for name in self.tree.names(KEPT):
             path = self.tree.at(f"{KEPT}/{name}")
             if os.path.isdir(path):
@@ -604,6 +616,9 @@ class Host:
 
     def save(self) -> None:
         os.makedirs(self.tree.at(HOME), mode=0o755, exist_ok=True)
+        if self.tree.exists(KEPT):
+            # Earlier versions let everybody read the packages, with what only root may read of them.
+            os.chmod(self.tree.at(KEPT), 0o700)
         replace_file(self.tree.at(RECORD), json.dumps(dataclasses.asdict(self.record), indent=1) + "\n")
 
     # --- keeping packages ---
@@ -611,18 +626,33 @@ class Host:
     def _kept(self, name: str, entry: Entry) -> str:
         return self.tree.at(f"{KEPT}/{file_name(name, entry)}")
 
+    def _is_kept(self, path: str) -> bool:
+        """Whether a kept package is as it was written. Of those that an earlier version kept, only their size is known to be none."""
+        name = os.path.basename(path)
+        told = self.record.kept.get(name)
+        if not os.path.isfile(path) or os.path.islink(path):
+            return False
+        return _told_of(path) == told if told else os.path.getsize(path) > 0
+
     def _keep(self, entries: t.Mapping[str, Entry]) -> None:
-        os.makedirs(self.tree.at(KEPT), mode=0o755, exist_ok=True)
+        os.makedirs(self.tree.at(KEPT), exist_ok=True)
+        os.chmod(self.tree.at(KEPT), 0o700)
         for name, entry in entries.items():
             kept, cached = self._kept(name, entry), self.tree.at(f"{ARCHIVES}/{file_name(name, entry)}")
-            if os.path.exists(kept):
+            if self._is_kept(kept):
                 continue
             unfinished = f"{kept}.part"
-            if os.path.exists(cached):
+            # A power cut may have left a part of what apt downloaded.
+            if os.path.exists(cached) and self.run(["dpkg-deb", "--info", cached])[0] == 0:
                 shutil.copyfile(cached, unfinished)
             else:
                 self._repack(dpkg_name(name, entry), unfinished)
+            os.chmod(unfinished, 0o600)
+            # The record that names it comes later, and may not outlive it.
+            sync_file(unfinished)
             os.replace(unfinished, kept)
+            self.record.kept[os.path.basename(kept)] = _told_of(kept)
+        sync_directory(self.tree.at(KEPT))
 
     def _repack(self, name: str, target: str) -> None:
         """Make a package of what is installed: no source may have that version any more."""
@@ -723,6 +753,15 @@ def _locked(path: str) -> t.Iterator[None]:
                     raise Stuck(f"another dpkg is at work since {LOCK_TIMEOUT} s") from error
                 time.sleep(1)
         yield
+
+
+def _told_of(path: str) -> list[t.Any]:
+    """Size and SHA-256 of a file."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+        return [file.tell(), digest.hexdigest()]
 
 
 def _same(now: Entry | None, before: Entry) -> bool:

@@ -139,10 +139,16 @@ def _is_program(path: str) -> bool:
 
 def sha256(path: str) -> str:
     """The SHA-256 of a file, in hexadecimal digits."""
-    digest = hashlib.sha256()
     with open(path, "rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
+        return sha256_of(file)
+
+
+def sha256_of(file: t.IO[bytes]) -> str:
+    """The SHA-256 of an open file from its beginning, in hexadecimal digits."""
+    digest = hashlib.sha256()
+    file.seek(0)
+    for block in iter(lambda: file.read(1 << 20), b""):
+        digest.update(block)
     return digest.hexdigest()
 
 
@@ -181,8 +187,8 @@ def select_members(members: t.Iterable[tarfile.TarInfo], strip: int) -> dict[str
     return selected
 
 
-def unpack(archive: str, directory: str, strip: int) -> dict[str, str]:
-    """Unpack a tar archive into a new directory and return the digest of each file.
+def unpack(archive: t.IO[bytes], directory: str, strip: int) -> dict[str, str]:
+    """Unpack an open tar archive into a new directory and return the digest of each file.
 
     Everything belongs to the user who runs this. Modes are 0755 for directories and programs, 0644 for other files.
 
@@ -192,7 +198,8 @@ def unpack(archive: str, directory: str, strip: int) -> dict[str, str]:
     os.mkdir(directory)
     os.chmod(directory, 0o755)  # noqa: S103 - programs for all users
     try:
-        with tarfile.open(archive) as tar:
+        archive.seek(0)
+        with tarfile.open(fileobj=archive) as tar:
             for path, member in select_members(tar, strip).items():
                 place = os.path.join(directory, path)
                 os.makedirs(place if member.isdir() else os.path.dirname(place), mode=0o755, exist_ok=True)
@@ -212,14 +219,15 @@ def is_program(url: str) -> str:
     return name[: -len(".bz2")] if name.endswith(".bz2") and not name.endswith(".tar.bz2") else ""
 
 
-def unpack_program(compressed: str, directory: str, name: str) -> dict[str, str]:
-    """Unpack a single program, as ``restic_0.19.1_linux_amd64.bz2``, into a new directory and return its digest.
+def unpack_program(compressed: t.IO[bytes], directory: str, name: str) -> dict[str, str]:
+    """Unpack a single program from an open file, as ``restic_0.19.1_linux_amd64.bz2``, into a new directory and return its digest.
 
     :raises ReleaseError: it is damaged; the directory may then hold a part of it.
     """
     os.mkdir(directory)
     os.chmod(directory, 0o755)  # noqa: S103 - programs for all users
     place = os.path.join(directory, name)
+    compressed.seek(0)
     try:
         with bz2.open(compressed) as content, open(place, "xb") as file:
             shutil.copyfileobj(content, file, 1 << 20)

@@ -230,6 +230,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_
 from ansible_collections.rigwright.workstation.plugins.module_utils import _rattler, _uv
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda_plan import CondaError
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda_store import Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 ENVIRONMENT: dict[str, dict[str, t.Any]] = {
@@ -316,7 +317,9 @@ def run(module: AnsibleModule) -> None:
     if not _rattler.is_there():
         # Before anything is locked: who starts again waits for the one that started it.
         respawn_where_needed(module, store)
-    with store.locked(make=any_present and not module.check_mode):
+    with module_lock(module, "conda_environment", wait=3600):
+        if any_present and not module.check_mode:
+            os.makedirs(store.root, exist_ok=True)
         request = read_request(params, store)
         environments = {row.name: store.read(row) for row in request}
         conda.check(store.foreign, request, environments)

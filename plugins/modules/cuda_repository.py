@@ -111,6 +111,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt_sources
     SOURCES_PARTS,
     parse,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._replace import clear_unfinished, replace_file
 
 ROOT = "/"
@@ -415,6 +416,11 @@ def main() -> None:
         supports_check_mode=True,
     )
     os.umask(0o022)
+    with module_lock(module, "cuda_repository"):
+        run(module)
+
+
+def run(module: AnsibleModule) -> None:
     repository = Repository(module)
     current = repository.read()
     if module.params["state"] == "present":

@@ -94,6 +94,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._cudnn_wheel
     unpack,
     wanted_links,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_link
 
 ROOT = "/"
@@ -275,6 +276,11 @@ def main() -> None:
         supports_check_mode=True,
     )
     os.umask(0o022)
+    with module_lock(module, "cudnn_wheels"):
+        run(module)
+
+
+def run(module: AnsibleModule) -> None:
     wheels = [Wheel(row["cuda"], row["version"], tuple(row["sha256"])) for row in module.params["wheels"]]
     current = read_state()
     strange = [wheel.version for wheel in wheels if not VERSION.fullmatch(wheel.version)]

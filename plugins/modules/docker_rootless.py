@@ -77,6 +77,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _docker_rootless as rootless
+from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._units import parse_show, parse_time
@@ -140,6 +141,11 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    with module_lock(module, "docker_rootless"):
+        run(module)
+
+
+def run(module: AnsibleModule) -> None:
     tree = Tree(ROOT)
     try:
         record = read_record(tree)

@@ -72,6 +72,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _boot_program
 from ansible_collections.rigwright.workstation.plugins.module_utils import _firewall_load as load
 from ansible_collections.rigwright.workstation.plugins.module_utils import _firewall_table as table
+from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 ROOT = "/"
@@ -104,6 +105,11 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    with module_lock(module, "firewall_load"):
+        run(module)
+
+
+def run(module: AnsibleModule) -> None:
     state = module.params["state"]
     loader = load.Loader(functools.partial(module.run_command, path_prefix=load.PROGRAMS), Tree(ROOT))
     changed = state == "loaded" or (state == "absent" and is_there(module, loader))

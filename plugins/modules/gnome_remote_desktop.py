@@ -121,6 +121,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gnome_remote_desktop as remote
 from ansible_collections.rigwright.workstation.plugins.module_utils import _grdctl
 from ansible_collections.rigwright.workstation.plugins.module_utils._grdctl import Grdctl, GrdctlError
+from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
 
 NONE = remote.Settings(enabled=False)
 
@@ -195,6 +196,11 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    with module_lock(module, "gnome_remote_desktop"):
+        run(module)
+
+
+def run(module: AnsibleModule) -> None:
     wanted = remote.Settings(**{field.name: module.params[field.name] for field in dataclasses.fields(remote.Settings)})
     absent = module.params["state"] == "absent"
     faults = [] if absent else remote.find_faults(wanted)

@@ -187,6 +187,7 @@ since:
   type: float
 """
 
+import contextlib
 import json
 import time
 import typing as t
@@ -195,6 +196,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health as health
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health_look as looking
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_health_report import name_of
+from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import respawn_where_possible
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
@@ -252,9 +254,11 @@ def main() -> None:
         limits = looking.limits_of(module.params["limits"])
     except Refusal as error:
         module.fail_json(msg=str(error))
-    result, state = looking.look(looking.Host(run, time.time(), tree), window, limits, tree.text(path))
-    if module.params["remember"] and not module.check_mode:
-        write_state(module, tree.at(path), state)
+    remembers = module.params["remember"] and not module.check_mode
+    with module_lock(module, "gpu_health") if remembers else contextlib.nullcontext():
+        result, state = looking.look(looking.Host(run, time.time(), tree), window, limits, tree.text(path))
+        if remembers:
+            write_state(module, tree.at(path), state)
     least = module.params["fail_on"]
     if least != NONE and health.rank(result["verdict"]) >= health.rank(least):
         grave = [

@@ -270,6 +270,7 @@ now:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _mig_boot, _mig_run
+from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Nvml, respawn_where_needed
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
 
@@ -312,7 +313,7 @@ def main() -> None:
     )
     respawn_where_needed(module)
     try:
-        with Nvml() as nvml:
+        with Nvml() as nvml, module_lock(module, "gpu_mig"):
             result = _mig_run.run(module, nvml, module.params, _mig_boot.PROGRAM, ROOT)
     except _mig_run.Stopped as stopped:
         module.fail_json(msg=str(stopped), **stopped.result)

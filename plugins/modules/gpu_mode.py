@@ -216,6 +216,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_re
     Request,
     requests_of,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
@@ -242,7 +243,7 @@ def main() -> None:
         _nvml.respawn_where_needed(module)
         nvml = _nvml.Nvml()
     try:
-        with nvml:
+        with nvml, module_lock(module, "gpu_mode"):
             run(module, nvml)
     except Refusal as error:
         module.fail_json(msg=f"{error}. Nothing was changed.")

@@ -322,6 +322,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _mps_
 from ansible_collections.rigwright.workstation.plugins.module_utils import _mps_devices
 from ansible_collections.rigwright.workstation.plugins.module_utils import _mps_files as files
 from ansible_collections.rigwright.workstation.plugins.module_utils import _mps_hard as hard
+from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._mps_control import PROGRAM, MpsError
 from ansible_collections.rigwright.workstation.plugins.module_utils._mps_plan import STARTED, Daemon, Wanted, wanted
 from ansible_collections.rigwright.workstation.plugins.module_utils._mps_steps import Live, Steps, decide
@@ -528,7 +529,7 @@ def main() -> None:
     respawn_where_needed(module)
     host = read_host(module)
     try:
-        with Nvml() as nvml:
+        with module_lock(module, "gpu_mps"), Nvml() as nvml:
             run(module, nvml, host)
     except (NvmlError, MpsError) as error:
         module.fail_json(msg=str(error), error=error.name, next_step=error.next_step)

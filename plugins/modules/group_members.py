@@ -97,6 +97,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._groups impo
     named_users,
     plan,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
 
 
 def read_members(name: str) -> Members:
@@ -141,6 +142,11 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    with module_lock(module, "group_members"):
+        run(module)
+
+
+def run(module: AnsibleModule) -> None:
     groups = module.params["groups"]
     faults = find_faults(groups)
     unknown = [user for user in named_users(groups) if not is_user(user)]

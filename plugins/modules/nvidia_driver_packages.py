@@ -135,13 +135,13 @@ def main() -> None:
         rc, out, err = module.run_command(list(command), environ_update=change.ENVIRONMENT)
         return rc, out, err
 
-    with contextlib.nullcontext() if module.check_mode else change.alone(ROOT):
-        try:
+    try:
+        with contextlib.nullcontext() if module.check_mode else change.alone():
             host = change.Host(run, ROOT)
             before = dataclasses.asdict(host.record)
             taken_back = "" if module.check_mode else carry_out(host, module.params)
-        except (change.Failed, change.Stuck, OSError) as error:
-            module.fail_json(msg=f"{error}.".replace("..", "."))
+    except (change.Failed, change.Stuck, OSError) as error:
+        module.fail_json(msg=f"{error}.".replace("..", "."))
     shown = module.params["shown"]
     module.exit_json(
         # A key that waits for a person at the console leaves nothing to settle.

@@ -78,6 +78,7 @@ import sys
 import urllib.parse
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file, replace_link
 
 # Written into an environment when it is complete.
@@ -144,8 +145,7 @@ def make(module: AnsibleModule, directory: str, requirements: str) -> None:
         )
     # A power cut may not leave a receipt of files that never reached the disk.
     os.sync()
-    with open(os.path.join(directory, RECEIPT), "w", encoding="utf-8") as file:
-        file.write(requirements)
+    replace_file(os.path.join(directory, RECEIPT), requirements)
 
 
 def _words(text: str) -> str:
@@ -165,6 +165,11 @@ def main() -> None:
         supports_check_mode=True,
     )
     os.umask(0o022)
+    with module_lock(module, "python_environment"):
+        run(module)
+
+
+def run(module: AnsibleModule) -> None:
     path, requirements = module.params["path"], module.params["requirements"]
     target = os.readlink(path) if os.path.islink(path) else ""
     current = os.path.join(os.path.dirname(path), target) if target else ""

@@ -151,6 +151,7 @@ import urllib.error
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
+from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._release import (
     DAMAGED,
     NOTHING,
@@ -164,12 +165,17 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._release imp
     is_program,
     plan_absent,
     plan_present,
-    sha256,
+    sha256_of,
     unpack,
     unpack_program,
     wanted_links,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file, replace_link
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import (
+    replace_file,
+    replace_link,
+    sync_directory,
+    sync_tree,
+)
 
 # Answers that a later attempt may change, among those that say the request itself is wrong (RFC 9110, section 15.5).
 _RETRIED_ANSWERS = (408, 429)
@@ -263,7 +269,8 @@ class Release:
         links go before the versions they lead to, and a version is on record before a link leads to it.
         """
         shutil.rmtree(self.work, ignore_errors=True)
-        os.makedirs(self.work)
+        os.makedirs(self.records, exist_ok=True)
+        os.mkdir(self.work, 0o700)
         try:
             if self.version in wanted.archives and current.archives.get(self.version) != wanted.archives[self.version]:
                 self._install()
@@ -283,10 +290,20 @@ class Release:
             self._remove_empty_directories()
 
     def _install(self) -> None:
-        archive, tree = os.path.join(self.work, "archive"), os.path.join(self.work, "tree")
-        self._download(archive)
+        tree = os.path.join(self.work, "tree")
+        # One open file from the download to the unpacking: what was checked is what is unpacked, whatever lies at its path.
+        with open(os.path.join(self.work, "archive"), "x+b") as archive:
+            self._download(archive)
+            self._check_and_unpack(archive, tree)
+        # A power cut may not leave a record of files that never reached the disk.
+        sync_tree(tree)
+        self._discard(self.version)
+        os.rename(tree, os.path.join(self.base, self.version))
+        sync_directory(self.base)
+
+    def _check_and_unpack(self, archive: t.IO[bytes], tree: str) -> None:
         url, checksum = self.params["url"], self.params["checksum"].lower()
-        found = f"sha256:{sha256(archive)}"
+        found = f"sha256:{sha256_of(archive)}"
         if found != checksum:
             raise ReleaseError(
                 f"{url} is not the archive that was asked for: its checksum is {found}, and `checksum` is {checksum}. Nothing was unpacked."
@@ -306,17 +323,17 @@ class Release:
                 f"{url} has no program {', '.join(missing)}. Set `programs` to programs among what it has: {', '.join(sorted(files)[:20])}."
             )
         self._write_json(os.path.join(tree, RECEIPT), {"archive": checksum, "url": url, "files": files})
-        self._discard(self.version)
-        os.rename(tree, os.path.join(self.base, self.version))
 
-    def _download(self, path: str) -> None:
+    def _download(self, file: t.IO[bytes]) -> None:
         url = self.params["url"]
         reason: Exception | None = None
         for attempt in range(self.params["retries"] + 1):
             if attempt:
                 time.sleep(2 ** (attempt - 1))
             try:
-                with self._open_url() as response, open(path, "wb") as file:
+                file.seek(0)
+                file.truncate()
+                with self._open_url() as response:
                     shutil.copyfileobj(response, file, 1 << 20)
                     length = response.headers.get("Content-Length")
                     if length is not None and file.tell() != int(length):
@@ -408,13 +425,15 @@ def main() -> None:
     os.umask(0o022)
     try:
         release = Release(module.params)
-        current, others = release.read()
-        if module.params["state"] == "present":
-            release.check_ways(current)
-        wanted = release.plan(current, others)
-        changed = wanted != current
-        if changed and not module.check_mode:
-            release.apply(current, wanted)
+        # One of the other names downloads at the same time.
+        with module_lock(module, f"release_archive.{module.params['name']}"):
+            current, others = release.read()
+            if module.params["state"] == "present":
+                release.check_ways(current)
+            wanted = release.plan(current, others)
+            changed = wanted != current
+            if changed and not module.check_mode:
+                release.apply(current, wanted)
     except ReleaseError as error:
         module.fail_json(msg=str(error))
     except OSError as error:

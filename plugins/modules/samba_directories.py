@@ -81,6 +81,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _samba_directories as directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 RECORD = directories.RECORD
@@ -117,6 +118,11 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    with module_lock(module, "samba_directories"):
+        run(module)
+
+
+def run(module: AnsibleModule) -> None:
     try:
         record = read_record()
     except (KeyError, TypeError, ValueError) as error:

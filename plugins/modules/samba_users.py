@@ -92,6 +92,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _samba_users as users
+from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 PDBEDIT = "/usr/bin/pdbedit"
@@ -212,6 +213,11 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    with module_lock(module, "samba_users"):
+        run(module)
+
+
+def run(module: AnsibleModule) -> None:
     wrong = list(users.faults(module.params["users"], uids_of(user["name"] for user in module.params["users"])))
     if wrong:
         module.fail_json(

@@ -133,6 +133,7 @@ import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._units import (
     PROPERTIES,
     Status,
@@ -321,7 +322,8 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    module.exit_json(**Units(module).run())
+    with module_lock(module, "systemd_units"):
+        module.exit_json(**Units(module).run())
 
 
 if __name__ == "__main__":

@@ -165,6 +165,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._certificate
     find_reasons,
     parse_certificate,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import sync_directory, sync_file
 
 
 class Pair(t.NamedTuple):
@@ -301,9 +303,11 @@ class Authority:
             for path in new:
                 place = os.path.join(self.directory, os.path.basename(path))
                 _set_attributes(path, self.wanted_attributes()[place])
+                sync_file(path)
             # A key goes before its certificate: a key alone is no CA that anybody could trust yet.
             for path in new:
                 os.replace(path, os.path.join(self.directory, os.path.basename(path)))
+            sync_directory(self.directory)
             for path, attributes in self.wanted_attributes().items():
                 if _attributes(path) != attributes:
                     _set_attributes(path, attributes)
@@ -498,6 +502,11 @@ def main() -> None:
         required_if=[("state", "present", ("names",))],
         supports_check_mode=True,
     )
+    with module_lock(module, "tls_certificate"):
+        run(module)
+
+
+def run(module: AnsibleModule) -> None:
     authority = Authority(module)
     try:
         if module.params["state"] == "absent":

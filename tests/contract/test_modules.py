@@ -18,6 +18,16 @@ PYTHON = sorted((CHECKOUT / "plugins").rglob("*.py"))
 UTILS = sorted((CHECKOUT / "plugins/module_utils").glob("*.py"))
 # What has to be installed for a part of a module's work, and the one file that uses it: design.md, section 7.
 LIBRARIES = {"_nvml.py": "pynvml", "_rattler.py": "rattler"}
+# How a module holds a lock of the host: module_utils/_lock.py, and what is made of it.
+LOCKS = ("module_lock", "host_lock", "alone", "locked")
+# What changes a host without a lock, and why two runs at once do no harm.
+WITHOUT_LOCK = {
+    "backup_repository": "still to be done",
+    "storage_disks": "still to be done",
+    "gpu_accept": "writes the measurement of one card in one step, from nothing that it has read before",
+    "machine_manifest": "writes one file in one step, of what the host is",
+    "nvidia_driver_key": "hands one key to mokutil, which keeps the record",
+}
 OURS = "ansible_collections.rigwright.workstation.plugins.module_utils."
 
 
@@ -115,6 +125,27 @@ def check_mode(text: str) -> Iterator[str]:
             yield "supports_check_mode is not True"
 
 
+def calls(tree: ast.AST, *names: str) -> list[ast.Call]:
+    """The calls of functions and methods of these names."""
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in names
+    ]
+
+
+def lock(text: str) -> Iterator[str]:
+    """A module that changes a host lets no other run of it change the same records meanwhile."""
+    tree = ast.parse(text)
+    told = [
+        {word.arg: ast.unparse(word.value) for word in call.keywords}.get("changed")
+        for call in calls(tree, "exit_json")
+    ]
+    is_reader = all(value == "False" for value in told) and not calls(tree, "replace_file", "replace_link")
+    if not is_reader and not calls(tree, *LOCKS):
+        yield "changes a host, and takes no lock"
+
+
 @pytest.mark.parametrize("path", PYTHON, ids=lambda path: str(path.relative_to(CHECKOUT / "plugins")))
 def test_plugin(path):
     text = path.read_text()
@@ -130,6 +161,7 @@ def test_runs_on_the_oldest_target(path):
 def test_module(path):
     text = path.read_text()
     assert [*documentation(text, path.stem), *check_mode(text)] == []
+    assert list(lock(text)) == [] or path.stem in WITHOUT_LOCK
     # A file without main() is the documentation of an action plugin.
     assert "def main(" in text or (CHECKOUT / "plugins/action" / path.name).exists()
 
@@ -169,6 +201,10 @@ RETURN = ""
         (python_3_9, "if x: ...", "match x:\n  case 1: ..."),
         (check_mode, "AnsibleModule({}, supports_check_mode=True)", "AnsibleModule({})"),
         (check_mode, "AnsibleModule({}, supports_check_mode=True)", "AnsibleModule({}, supports_check_mode=False)"),
+        (lock, "with module_lock(m, 'x'): m.exit_json(changed=a)", "m.exit_json(changed=a)"),
+        (lock, "m.exit_json(changed=False)", "m.exit_json(**result)"),
+        (lock, "m.exit_json(changed=False)", "replace_file(a, b)\nm.exit_json(changed=False)"),
+        (lock, "with held.locked(): m.exit_json(changed=a)", "m.exit_json(changed=False)\nm.exit_json(changed=True)"),
         (lambda text: documentation(text, "x"), DOCUMENTED, ""),
         (lambda text: documentation(text, "x"), DOCUMENTED, DOCUMENTED.replace("module: x", "module: y")),
         (lambda text: documentation(text, "x"), DOCUMENTED, DOCUMENTED.replace("diff_mode", "diff")),

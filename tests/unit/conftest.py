@@ -20,6 +20,7 @@ import pytest
 import yaml
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.testing import patch_module_args
+from ansible_collections.rigwright.workstation.plugins.module_utils import _lock
 
 from tests.slow import leave_out_slow
 
@@ -51,13 +52,15 @@ def open_path() -> Iterator[Path]:
 
 @pytest.fixture
 def run_module(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., dict[str, Any]]]:
     """Have run(module, check=False, commands=None, **params), which gives the result of the module's main().
 
     *commands* maps command lines to (rc, out, err), as a terminal would show them: a module may run these and no others.
     Without it, commands really run.
     """
+    # Nothing of a test waits for what another one locks, or needs the rights to /run.
+    monkeypatch.setattr(_lock, "DIRECTORY", str(tmp_path_factory.mktemp("locks")))
 
     def run(
         module: ModuleType, check: bool = False, commands: Mapping[str, CommandOutcome] | None = None, **params: Any

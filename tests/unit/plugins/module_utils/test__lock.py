@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _lock
-from ansible_collections.rigwright.workstation.plugins.module_utils._lock import Busy, host_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._lock import Busy, host_lock, module_lock
 
 
 @pytest.fixture(autouse=True)
@@ -51,3 +53,28 @@ def test_a_link_in_place_of_the_lock_is_refused(place: Path, tmp_path: Path) -> 
     with pytest.raises(OSError, match="symbolic link"), host_lock("x"):
         pass
     assert not (tmp_path / "elsewhere").exists()
+
+
+def module(check: bool = False) -> Any:
+    def fail(msg: str) -> None:
+        raise SystemExit(msg)
+
+    return SimpleNamespace(check_mode=check, fail_json=fail)
+
+
+def test_a_module_fails_with_one_message_while_another_run_is_at_work() -> None:
+    refused = pytest.raises(SystemExit, match=r"another run .*x\.lock.*Nothing was changed")
+    with host_lock("x"), refused, module_lock(module(), "x", wait=0):
+        pytest.fail("two at once")
+    with module_lock(module(), "x", wait=0):
+        pass
+
+
+def test_check_mode_waits_for_nobody() -> None:
+    with host_lock("x"), module_lock(module(check=True), "x", wait=0):
+        pass
+
+
+def test_what_a_module_raises_is_not_taken_for_a_lock() -> None:
+    with pytest.raises(Busy, match="its own"), module_lock(module(), "x"):
+        raise Busy("its own")

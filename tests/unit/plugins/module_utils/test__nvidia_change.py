@@ -10,12 +10,12 @@ import shutil
 import stat
 import subprocess
 import sys
-import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils import _lock
 from ansible_collections.rigwright.workstation.plugins.module_utils import _nvidia_change as nvidia
 
 KERNEL = "6.12.117+deb13-amd64"
@@ -59,7 +59,7 @@ class Machine:
         """Have a package, and its file as apt's cache has it."""
         self.packages[name] = version
         bare, _colon, architecture = name.partition(":")
-        self.write(f"/var/cache/apt/archives/{bare}_{version}_{architecture or 'amd64'}.deb", "")
+        self.write(f"/var/cache/apt/archives/{bare}_{version}_{architecture or 'amd64'}.deb", "deb")
         self.save()
 
     def save(self) -> None:
@@ -202,6 +202,8 @@ class Machine:
 
     def dpkg_deb(self, words: list[str]) -> tuple[int, str, str]:
         """Look at the package's tree, which is gone afterwards."""
+        if words[0] == "--info":
+            return (0, "", "") if Path(words[1]).read_text() == "deb" else (2, "", "dpkg-deb: error: no archive")
         root = Path(words[-2])
         self.made = {
             f"/{path.relative_to(root)}": str(path.readlink())
@@ -210,7 +212,7 @@ class Machine:
             for path in root.rglob("*")
         }
         self.made["conffiles"] = (root / "DEBIAN/conffiles").read_text()
-        Path(words[-1]).touch()
+        Path(words[-1]).write_text("deb")
         return 0, "", ""
 
     def apt_mark(self, words: list[str]) -> tuple[int, str, str]:
@@ -736,12 +738,60 @@ def test_what_dpkg_cannot_finish_is_named(with_old: Machine) -> None:
         host(with_old).complete(["libnvidia-ml1", "bash"], replaced=True)
 
 
-def test_a_package_that_was_not_kept_keeps_no_other_from_coming_back(with_old: Machine) -> None:
+def kept(machine: Machine, name: str) -> Path:
+    return machine.root / nvidia.KEPT.lstrip("/") / f"{name}_{OLD}-1_amd64.deb"
+
+
+def cut_off(machine: Machine, path: Path) -> None:
+    path.write_text("")
+
+
+def exchange(machine: Machine, path: Path) -> None:
+    path.write_text("bad")
+
+
+def link(machine: Machine, path: Path) -> None:
+    path.rename(machine.root / "elsewhere")
+    path.symlink_to(machine.root / "elsewhere")
+
+
+def test_kept_packages_are_for_root_alone(with_old: Machine) -> None:
+    with_old.dies_after = 0
+    with pytest.raises(KeyboardInterrupt):
+        host(with_old).change(change())
+    (file,) = {kept(with_old, name) for name in ("libcuda1",)}
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (file, file.parent)] == [0o600, 0o700]
+
+
+@pytest.mark.parametrize("damage", [cut_off, exchange, link])
+def test_a_damaged_package_is_kept_anew(with_old: Machine, damage: Callable[[Machine, Path], None]) -> None:
+    at_work = host(with_old)
+    at_work._keep({"libcuda1": at_work.packages()["libcuda1"]})
+    damage(with_old, kept(with_old, "libcuda1"))
+    at_work._keep({"libcuda1": at_work.packages()["libcuda1"]})
+    assert kept(with_old, "libcuda1").read_text() == "deb"
+    assert not kept(with_old, "libcuda1").is_symlink()
+
+
+def test_a_download_that_was_cut_off_is_not_kept(uncached: Machine) -> None:
+    uncached.write(f"/var/cache/apt/archives/libcuda1_{OLD}-1_amd64.deb", "")
+    host(uncached).change(change())
+    assert "conffiles" in uncached.made
+
+
+def unlink(machine: Machine, path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize("damage", [unlink, cut_off, exchange, link])
+def test_a_package_that_was_not_kept_keeps_no_other_from_coming_back(
+    with_old: Machine, damage: Callable[[Machine, Path], None]
+) -> None:
     before = dict(with_old.packages)
     with_old.dies_after = len(PARTS) - 1
     with pytest.raises(KeyboardInterrupt):
         host(with_old).change(change())
-    (with_old.root / nvidia.KEPT.lstrip("/") / f"libnvidia-ml1_{OLD}-1_amd64.deb").unlink()
+    damage(with_old, kept(with_old, "libnvidia-ml1"))
 
     lost = f"libnvidia-ml1 could not be put back; .*, but for libnvidia-ml1 {OLD}-1: install that"
     with pytest.raises(nvidia.Stuck, match=lost):
@@ -850,18 +900,10 @@ def test_a_log_without_an_error_is_a_log(with_old: Machine) -> None:
     assert (found.at, found.evidence) == ("build", "its log names no error")
 
 
-def test_only_one_changes_the_driver_at_a_time(tmp_path: Path) -> None:
-    first_is_in, second_is_in = threading.Event(), threading.Event()
-
-    def second() -> None:
-        first_is_in.wait(10)
-        with nvidia.alone(str(tmp_path)):
-            second_is_in.set()
-
-    other = threading.Thread(target=second)
-    other.start()
-    with nvidia.alone(str(tmp_path)):
-        first_is_in.set()
-        assert not second_is_in.wait(0.5)
-    assert second_is_in.wait(10)
-    other.join()
+def test_only_one_changes_the_driver_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_lock, "DIRECTORY", str(tmp_path))
+    monkeypatch.setattr(nvidia, "LOCK_WAIT", 0)
+    with nvidia.alone(), pytest.raises(nvidia.Stuck, match="another run"), nvidia.alone():
+        pass
+    with nvidia.alone():
+        pass

@@ -36,6 +36,20 @@ def snapshot() -> Callable[[Path], dict[str, tuple[int, Any]]]:
 
 
 @pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], bool]:
+    """Tell whether a file or directory was synced, under whichever name it had then."""
+    inodes: set[int] = set()
+    sync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        inodes.add(os.fstat(descriptor).st_ino)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    return lambda path: path.stat().st_ino in inodes
+
+
+@pytest.fixture
 def run_killed() -> Callable[..., bool]:
     """End the process of a module before its nth change of a directory.
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils import _lock
 from ansible_collections.rigwright.workstation.plugins.modules import release_archive
 
 Run = Callable[..., dict[str, Any]]
@@ -100,6 +101,37 @@ def host(tmp_path: Path, run_module: Run) -> Host:
 
 
 # Installing
+
+
+def test_what_was_checked_is_unpacked(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = host.opt / "frp/.rigwright/work"
+    digest_of = release_archive.sha256_of
+
+    def exchanged(file: Any) -> str:
+        found = digest_of(file)
+        assert work.stat().st_mode & 0o777 == 0o700
+        shutil.copy(host.published / "frp_0.71.0.tar.gz", work / "other")
+        (work / "other").replace(work / "archive")
+        return found
+
+    monkeypatch.setattr(release_archive, "sha256_of", exchanged)
+    host.install("0.70.1")
+    assert host.says() == "frps 0.70.1"
+
+
+def test_what_a_record_names_is_on_the_disk(host: Host, synced: Callable[[Path], bool]) -> None:
+    host.install("0.70.1")
+    release = host.opt / "frp"
+    assert [path for path in (release, release / "0.70.1", *release.rglob("*")) if not synced(path)] == []
+
+
+def test_a_second_run_waits_for_the_first(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_lock, "WAIT_SECONDS", 0)
+    with _lock.host_lock("release_archive.frp"):
+        assert "another run" in host.install("0.70.1")["msg"]
+        assert host.install("0.70.1", check=True)["changed"]
+    assert names(host.opt) == []
+    assert host.install("0.70.1")["changed"]
 
 
 def test_an_archive_is_installed_and_linked(host: Host) -> None:

@@ -60,6 +60,11 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return travel
 
 
+def test_files_are_on_the_disk(keep: Run, pki: Path, synced: Callable[[Path], bool]) -> None:
+    keep()
+    assert [path for path in (pki, *pki.iterdir()) if not synced(path)] == []
+
+
 def shake_hands(pki: Path, name: str, ca: str) -> str:
     """Connect as a client that trusts the CA alone and expects this name; the error, or nothing."""
     serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
