@@ -18,6 +18,15 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _fire
 from ansible_collections.rigwright.workstation.plugins.module_utils import _firewall_table as table
 
 SSH_UNITS = ("ssh.service", "sshd.service")
+# What a plain host of the distribution listens on for its own network segment: local names (LLMNR and multicast DNS).
+OWN_SERVICES = frozenset(
+    (
+        ("tcp", 5355, "systemd-resolved.service"),
+        ("udp", 5355, "systemd-resolved.service"),
+        ("udp", 5353, "systemd-resolved.service"),
+        ("udp", 5353, "avahi-daemon.service"),
+    )
+)
 CHAIN = re.compile(r"\s*chain (\w+) \{")
 PORTS = re.compile(r"\b(tcp|udp) dport (\{[^}]*\}|[\d-]+)(?=.*\b(?:accept|jump)\b)")
 
@@ -59,9 +68,7 @@ def must_load(host: Host) -> bool:
 def requirements(request: table.Request, host: Host) -> list[dict[str, t.Any]]:
     """For M(rigwright.workstation.require): those that are not met."""
     wrong = table.problems(request)
-    if wrong:
-        return [_unmet(name, f"is not right: {what}", "correct it") for name, what in wrong.items()]
-    found = []
+    found = [_unmet(name, f"is not right: {what}", "correct it") for name, what in wrong]
     if host.no_kernel:
         problem = f"cannot be had: nft says {host.no_kernel}"
         found.append(
@@ -76,7 +83,8 @@ def requirements(request: table.Request, host: Host) -> list[dict[str, t.Any]]:
         problem = f"would let everybody in who comes by {', '.join(host.outside)}"
         remedy = "name the bridges of containers one by one, without the star"
         found.append(_unmet("firewall_bridges", problem, remedy))
-    return found + _lockouts(request, host)
+    # Who would be locked out depends on networks and ports that are right.
+    return found if wrong else found + _lockouts(request, host)
 
 
 def _lockouts(request: table.Request, host: Host) -> list[dict[str, t.Any]]:
@@ -106,13 +114,16 @@ def findings(host: Host) -> list[dict[str, t.Any]]:
     closed = [
         row for row in host.listeners if _is_for_others(row, host) and not _covers(opened[row["protocol"]], row["port"])
     ]
-    names = sorted({f"{row['protocol']} {row['port']} ({row['process'] or 'unknown'})" for row in closed}, key=_by_port)
+    names = _listed(row for row in closed if not _is_own(row))
+    own = _listed(row for row in closed if _is_own(row))
     silent = _silent(host)
     return [
         _finding(
             "undeclared",
             not names,
-            f"listens, and nobody outside reaches it: {', '.join(names)}" if names else "what listens is declared",
+            f"listens, and nobody outside reaches it: {', '.join(names)}"
+            if names
+            else "what listens is declared" + (f", or the distribution's own: {', '.join(own)}" if own else ""),
             "declare it in firewall_allow, a container's port in firewall_containers, or have it listen on loopback",
         ),
         _finding(
@@ -182,6 +193,15 @@ def _is_for_others(row: t.Mapping[str, t.Any], host: Host) -> bool:
     low, high = host.passing_ports
     passing = row["protocol"] == "udp" and low <= row["port"] <= high
     return not passing and not _is_loopback(row["address"]) and row["address"] not in host.own_addresses
+
+
+def _is_own(row: t.Mapping[str, t.Any]) -> bool:
+    return (row["protocol"], row["port"], row["unit"]) in OWN_SERVICES
+
+
+def _listed(rows: t.Iterable[t.Mapping[str, t.Any]]) -> list[str]:
+    found = {f"{row['protocol']} {row['port']} ({row['process'] or 'unknown'})" for row in rows}
+    return sorted(found, key=_by_port)
 
 
 def _is_loopback(address: str) -> bool:

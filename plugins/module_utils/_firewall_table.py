@@ -48,21 +48,40 @@ class Request(t.NamedTuple):
     log: bool = False
 
 
-def problems(request: Request) -> dict[str, str]:
-    """What is wrong, by the variable."""
-    found = {}
-    for variable, check in (
-        ("firewall_ssh_networks", lambda: rules.parse_networks(request.ssh_networks)),
-        ("firewall_ssh_ports", lambda: [rules.parse_port(port) for port in request.ssh_ports]),
-        ("firewall_allow", lambda: [_row(row, "firewall_allow") for row in request.allow]),
-        ("firewall_containers", lambda: [_row(row, "firewall_containers") for row in request.containers]),
-        ("firewall_bridges", lambda: [_interface(name) for name in request.bridges]),
-    ):
+def problems(request: Request) -> list[tuple[str, str]]:
+    """Everything that is wrong: the variable, with the number of its row where it has rows, and the problem."""
+    return [
+        *_wrong("firewall_ssh_networks", request.ssh_networks, rules.parse_network),
+        *_wrong("firewall_ssh_ports", request.ssh_ports, rules.parse_port),
+        *_wrong_rows("firewall_allow", request.allow),
+        *_wrong_rows("firewall_containers", request.containers),
+        *_wrong("firewall_bridges", request.bridges, _interface),
+    ]
+
+
+def _wrong(variable: str, entries: t.Iterable[t.Any], check: t.Callable[[t.Any], t.Any]) -> t.Iterator[tuple[str, str]]:
+    for entry in entries:
         try:
-            check()
+            check(entry)
         except ValueError as error:
-            found[variable] = str(error)
-    return found
+            yield variable, str(error)
+
+
+def _wrong_rows(variable: str, rows: t.Sequence[Row]) -> t.Iterator[tuple[str, str]]:
+    for number, row in enumerate(rows):
+        where = f"{variable}[{number}]"
+        found = list(_wrong(where, [row], _keys))
+        if not found:
+            networks = row["networks"]
+            several = isinstance(networks, (list, tuple))
+            found += (
+                _wrong(where, networks, rules.parse_network)
+                if several
+                else _wrong(where, [networks], rules.parse_networks)
+            )
+            found += _wrong(where, [row], row_ports)
+            found += _wrong(where, [row.get("comment") or variable], rules.checked_service)
+        yield from found
 
 
 def text(request: Request, older: bool = True) -> str:
@@ -159,11 +178,15 @@ def row_ports(row: Row) -> dict[str, list[rules.Range]]:
     return rules.parse_ports([{"port": row["port"], "protocol": row.get("protocol") or "tcp"}])
 
 
-def _row(row: Row, variable: str) -> list[str]:
-    """The rules of a row of firewall_allow or firewall_containers."""
+def _keys(row: Row) -> None:
     unknown = set(row) - {"port", "protocol", "networks", "comment"}
     if unknown or "port" not in row or "networks" not in row:
         raise ValueError(f"{dict(row)!r} must have port and networks, and may have protocol and comment")
+
+
+def _row(row: Row, variable: str) -> list[str]:
+    """The rules of a row of firewall_allow or firewall_containers."""
+    _keys(row)
     ports = row_ports(row)
     service = rules.checked_service(row.get("comment") or variable)
     return rules.rules(ports, rules.parse_networks(row["networks"]), service)

@@ -429,6 +429,7 @@ def findings(params: Params, seen: Seen) -> list[dict[str, str]]:
             else "Samba knows no user",
             "add them to samba_users, or set `state: absent` there",
         ),
+        _read_only_finding(params),
     ]
     if params["min_protocol"] in PROTOCOLS[:-1]:
         found.append(
@@ -440,6 +441,27 @@ def findings(params: Params, seen: Seen) -> list[dict[str, str]]:
             )
         )
     return found
+
+
+def _read_only_finding(params: Params) -> dict[str, str]:
+    """Which shares nobody can write to, and of these the ones whose directory is set up for several to write there."""
+    closed = [share for share in params["shares"] if share["read_only"] and not share["write_list"]]
+    contrary = [share for share in closed if share["default_acl"] or _group_writes(share["mode"])]
+    if contrary:
+        evidence = "nobody can write over the network, although the rights of the directory say that a group may"
+    else:
+        evidence = "read-only for everybody" if closed else "each share has somebody who can write to it"
+    names = ", ".join(share["name"] for share in contrary or closed)
+    return _finding(
+        "read_only",
+        "warn" if contrary else "pass" if params["shares"] else "skip",
+        f"{evidence}: {names}" if names else evidence if params["shares"] else "no share is declared",
+        "set `read_only: false`, or name those who may write in `write_list`",
+    )
+
+
+def _group_writes(mode: t.Any) -> bool:
+    return isinstance(mode, str) and bool(MODE.fullmatch(mode)) and bool(int(mode, 8) & 0o020)
 
 
 def _finding(name: str, status: str, evidence: str, remedy: str) -> dict[str, str]:

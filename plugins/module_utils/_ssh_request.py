@@ -12,6 +12,8 @@ import ipaddress
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils import _fail2ban
+
 # The role's variable behind each setting; those without one are what every other setting rests on.
 VARIABLES = {
     "allowagentforwarding": "ssh_allow_agent_forwarding",
@@ -33,14 +35,11 @@ VARIABLES = {
 # Not for `ssh_extra_options`: the role writes them itself, or they would begin another file or block within its own.
 OWN = frozenset(VARIABLES) | {"pubkeyauthentication", "permitemptypasswords", "include", "match"}
 
-# jail.conf(5), "TIME ABBREVIATION FORMAT", without the long names of the units.
-FAIL2BAN_TIME = re.compile(r"-1|[0-9]+([smhdwy]|mo)?( [0-9]+([smhdwy]|mo))*")
 USER_NAME = re.compile(r"[a-z_][a-z0-9_.-]*")
 # A directory service may have capitals; a blank would be two names to sshd.
 MEMBER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\$?")
-HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*")
 # The least that each number may be.
-LEAST = {"max_auth_tries": 1, "client_alive_interval": 0, "client_alive_count_max": 0, "fail2ban_maxretry": 1}
+LEAST = {"max_auth_tries": 1, "client_alive_interval": 0, "client_alive_count_max": 0}
 
 Params = t.Mapping[str, t.Any]
 Fault = dict[str, t.Any]
@@ -69,26 +68,9 @@ def input_faults(params: Params) -> t.Iterator[Fault]:
     for name, least in LEAST.items():
         if params[name] < least:
             yield fault(f"ssh_{name}", f"is {params[name]}", f"set it to {least} or more")
-    yield from _fail2ban_faults(params)
+    yield from _fail2ban.faults("ssh", params)
     yield from _name_faults(params)
     yield from _option_faults(params["extra_options"])
-
-
-def _fail2ban_faults(params: Params) -> t.Iterator[Fault]:
-    for name in ("bantime", "findtime"):
-        if not FAIL2BAN_TIME.fullmatch(params[f"fail2ban_{name}"]):
-            yield fault(
-                f"ssh_fail2ban_{name}",
-                f"is {params[f'fail2ban_{name}']!r}, which is not a time that fail2ban reads",
-                "write it as 600, 10m, 1h or 1d 12h; -1 is for good",
-            )
-    odd = [one for one in params["fail2ban_ignoreip"] if not (_network(one) or HOST_NAME.fullmatch(one))]
-    if odd:
-        yield fault(
-            "ssh_fail2ban_ignoreip",
-            f"has {_named(odd)}, which is no address, network or host name",
-            "write an address such as 192.0.2.10 or a network such as 192.0.2.0/24",
-        )
 
 
 def _name_faults(params: Params) -> t.Iterator[Fault]:
@@ -139,14 +121,6 @@ def _option_faults(options: t.Mapping[str, t.Any]) -> t.Iterator[Fault]:
 
 def _named(values: t.Iterable[str]) -> str:
     return ", ".join(map(repr, values))
-
-
-def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-    """A network, an address among them; None for anything else."""
-    try:
-        return ipaddress.ip_network(text, strict=False)
-    except ValueError:
-        return None
 
 
 def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

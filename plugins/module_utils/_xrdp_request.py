@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils import _fail2ban
 from ansible_collections.rigwright.workstation.plugins.module_utils import _xrdp_ini as ini
 from ansible_collections.rigwright.workstation.plugins.module_utils._certificate import (
     CertificateError,
     alternative_name,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._firewall_rules import parse_networks
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall_rules import parse_network
 
 Params = t.Mapping[str, t.Any]
 Fault = dict[str, t.Any]
@@ -83,6 +84,7 @@ def faults(params: Params) -> list[Fault]:
         *_number_faults(params),
         *_certificate_faults(params),
         *_environment_faults(params),
+        *_fail2ban.faults("xrdp", params),
         *(found for name in OWN for found in _override_faults(name, params[name.replace("xrdp_", "", 1)])),
     ]
 
@@ -90,12 +92,15 @@ def faults(params: Params) -> list[Fault]:
 def _network_faults(params: Params) -> t.Iterator[Fault]:
     if params["port"] == SESMAN_PORT:
         yield fault("xrdp_port", f"is {SESMAN_PORT}, on which xrdp-sesman listens", "choose another, 3389 is RDP's own")
-    try:
-        parse_networks(params["networks"])
-    except ValueError as error:
-        yield fault(
-            "xrdp_networks", f"is wrong: {error}", "list networks such as 192.168.1.0/24, or none for this host alone"
-        )
+    for network in params["networks"]:
+        try:
+            parse_network(network)
+        except ValueError as error:
+            yield fault(
+                "xrdp_networks",
+                f"is wrong: {error}",
+                "list networks such as 192.168.1.0/24, or none for this host alone",
+            )
 
 
 def _name_faults(params: Params) -> t.Iterator[Fault]:
@@ -137,13 +142,13 @@ def _certificate_faults(params: Params) -> t.Iterator[Fault]:
                 "is no path that xrdp can read",
                 "name an absolute path without # ; and spaces at its ends",
             )
-    try:
-        for name in params["tls_names"]:
+    for name in params["tls_names"]:
+        try:
             alternative_name(name)
-    except CertificateError as error:
-        yield fault(
-            "xrdp_tls_names", str(error).partition(". Set")[0], "list the host names and addresses that clients use"
-        )
+        except CertificateError as error:
+            yield fault(
+                "xrdp_tls_names", str(error).partition(". Set")[0], "list the host names and addresses that clients use"
+            )
     if not params["tls_names"]:
         yield fault("xrdp_tls_names", "is empty", "list the host names and addresses that clients use")
 

@@ -175,6 +175,23 @@ options:
     description: Whether sessions may be ended.
     type: bool
     default: false
+  fail2ban_bantime:
+    description: A time that is to be one for fail2ban.
+    type: str
+    default: 1h
+  fail2ban_findtime:
+    description: A time that is to be one for fail2ban.
+    type: str
+    default: 10m
+  fail2ban_maxretry:
+    description: Failures after which fail2ban bans, at least 1.
+    type: int
+    default: 5
+  fail2ban_ignoreip:
+    description: Addresses, networks and host names that fail2ban never bans.
+    type: list
+    elements: str
+    default: []
 notes:
   - Run it as root. Whether users have a password is read, the hashes are not returned.
 seealso:
@@ -706,6 +723,10 @@ def main() -> None:
             "ini_overrides": table,
             "sesman_overrides": table,
             "allow_disruption": no,
+            "fail2ban_bantime": {"type": "str", "default": "1h"},
+            "fail2ban_findtime": {"type": "str", "default": "10m"},
+            "fail2ban_maxretry": {"type": "int", "default": 5},
+            "fail2ban_ignoreip": texts_,
         },
         supports_check_mode=True,
     )

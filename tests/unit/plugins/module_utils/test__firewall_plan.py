@@ -177,6 +177,16 @@ def test_what_listens_and_is_not_declared_is_named():
     )
 
 
+def test_local_names_of_the_distribution_need_no_declaration():
+    resolved = {"process": "systemd-resolve", "unit": "systemd-resolved.service"}
+    rows = [listener(5355, **resolved), listener(5355, "udp", **resolved)]
+    found = {row["id"]: row for row in findings(dataclasses.replace(WELL, listeners=rows))}["firewall.undeclared"]
+    assert found["status"] == "pass"
+    assert found["evidence"].endswith("the distribution's own: tcp 5355 (systemd-resolve), udp 5355 (systemd-resolve)")
+    # By its unit, and not by the name that a program gives itself.
+    assert "undeclared" in told(listeners=[listener(5355, process="systemd-resolve", unit="user@1000.service")])
+
+
 def test_what_is_declared_and_does_not_listen_is_named_but_for_ranges():
     rows = [{"port": port, "networks": LAN} for port in (445, 8000, "6000-6010")]
     assert told(text=text(Request(allow=rows)), listeners=[listener(8000)]) == {

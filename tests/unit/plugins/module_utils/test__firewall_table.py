@@ -128,10 +128,28 @@ def test_ports_of_sshd():
     ],
 )
 def test_what_is_wrong_is_said_by_the_variable(asked, variable, words):
-    found = problems(Request(**asked))
-    assert list(found) == [variable]
-    assert words in found[variable]
+    ((where, problem),) = problems(Request(**asked))
+    assert where.partition("[")[0] == variable
+    assert words in problem
+
+
+def test_every_wrong_entry_is_told_with_its_row():
+    rows = [
+        {"port": 80, "networks": LAN},
+        {"port": 0, "networks": ["office", "192.168.1.7/24"]},
+        {"port": 80, "networks": "10.0.0.0/8"},
+    ]
+    found = problems(Request(ssh_networks=["home", "work"], allow=rows, bridges=["*"]))
+    assert [where for where, _problem in found] == [
+        "firewall_ssh_networks",
+        "firewall_ssh_networks",
+        "firewall_allow[1]",
+        "firewall_allow[1]",
+        "firewall_allow[1]",
+        "firewall_allow[2]",
+        "firewall_bridges",
+    ]
 
 
 def test_nothing_is_wrong_with_what_is_right():
-    assert problems(Request(allow=[{"port": 80, "networks": [], "protocol": None, "comment": None}])) == {}
+    assert problems(Request(allow=[{"port": 80, "networks": [], "protocol": None, "comment": None}])) == []

@@ -237,6 +237,22 @@ def test_nothing_passes_where_there_is_nothing() -> None:
     assert said(accounts={})["samba.strangers"] == ("skip", "Samba knows no user")
 
 
+@pytest.mark.parametrize(
+    ("share", "status", "evidence"),
+    [
+        ({"mode": "2775"}, "warn", "although the rights of the directory say that a group may: data"),
+        ({"default_acl": True}, "warn", "nobody can write over the network"),
+        ({"mode": "2775", "read_only": False}, "pass", "each share has somebody who can write to it"),
+        ({"mode": "2775", "write_list": ["alice"]}, "pass", "each share has somebody who can write to it"),
+        ({"mode": "0755"}, "pass", "read-only for everybody: data"),
+    ],
+)
+def test_a_share_that_nobody_can_write_to_is_told(share: dict[str, Any], status: str, evidence: str) -> None:
+    found = plan.findings({**ASKED, "shares": [{**DATA, **share}]}, SEEN)
+    (row,) = [one for one in found if one["id"] == "samba.read_only"]
+    assert (row["status"], evidence in row["evidence"]) == (status, True)
+
+
 def test_an_older_protocol_is_told() -> None:
     found = plan.findings({**ASKED, "min_protocol": "SMB2_10"}, SEEN)
     assert ("samba.protocol", "warn") in [(one["id"], one["status"]) for one in found]

@@ -34,13 +34,9 @@ def refused(**asked: Any) -> dict[str, str]:
         ({"ports": []}, "ssh_ports", "has none"),
         ({"ports": [0, 22, 70000]}, "ssh_ports", "has 0, 70000"),
         ({"listen_addresses": ["::1", "lab"]}, "ssh_listen_addresses", "has 'lab'"),
-        ({"fail2ban_bantime": "soon"}, "ssh_fail2ban_bantime", "'soon', which is not a time"),
-        ({"fail2ban_findtime": "10 minutes"}, "ssh_fail2ban_findtime", "'10 minutes', which is not a time"),
         ({"authorized_keys": [{"user": "a", "keys": []}] * 2}, "ssh_authorized_keys", "more than one entry for a"),
         ({"allow_groups": [{"name": "a b", "members": []}]}, "ssh_allow_groups", "'a b', which is no group name"),
         ({"allow_groups": [{"name": "a", "members": ["b c"]}]}, "ssh_allow_groups", "'b c', which is no user name"),
-        ({"fail2ban_ignoreip": ["192.0.2.0/33"]}, "ssh_fail2ban_ignoreip", "'192.0.2.0/33'"),
-        ({"fail2ban_maxretry": 0}, "ssh_fail2ban_maxretry", "is 0"),
         ({"max_auth_tries": 0}, "ssh_max_auth_tries", "is 0"),
         ({"client_alive_interval": -1}, "ssh_client_alive_interval", "is -1"),
         ({"extra_options": {"Port": 23}}, "ssh_extra_options", "sets port"),
@@ -56,7 +52,3 @@ def test_a_wrong_entry_is_refused_and_named(asked: dict[str, Any], variable: str
 def test_all_wrong_entries_are_refused_at_once() -> None:
     asked = {"ports": [0], "listen_addresses": ["lab"], "fail2ban_bantime": "soon", "extra_options": {"Port": 23}}
     assert {*refused(**asked)} == {"ssh_ports", "ssh_listen_addresses", "ssh_fail2ban_bantime", "ssh_extra_options"}
-
-
-def test_addresses_networks_and_host_names_are_never_banned() -> None:
-    assert refused(fail2ban_ignoreip=["192.0.2.9", "192.0.2.0/24", "2001:db8::/32", "laptop.example.org"]) == {}

@@ -60,6 +60,10 @@ REQUEST: dict[str, Any] = {
     "sound": True,
     "session_env": {},
     "ini_overrides": {},
+    "fail2ban_bantime": "1h",
+    "fail2ban_findtime": "10m",
+    "fail2ban_maxretry": 5,
+    "fail2ban_ignoreip": [],
     "sesman_overrides": {},
     "allow_disruption": False,
 }

@@ -25,6 +25,10 @@ REQUEST: dict[str, Any] = {
     "idle_timeout": 0,
     "session_env": {"LANG": "de_DE.UTF-8"},
     "ini_overrides": {"Globals": {"max_bpp": "24"}},
+    "fail2ban_bantime": "1h",
+    "fail2ban_findtime": "10m",
+    "fail2ban_maxretry": 5,
+    "fail2ban_ignoreip": [],
     "sesman_overrides": {"Xorg": {"param": ["Xorg", "-nolisten"]}},
 }
 
@@ -84,3 +88,11 @@ def test_the_variable_to_use_instead_is_named():
     found = faults({**REQUEST, "ini_overrides": {"Globals": {"port": "3390"}}})
     assert found[0]["remedy"] == "use xrdp_port and xrdp_networks"
     assert all(name == name.lower() for sections in OWN.values() for options in sections.values() for name in options)
+
+
+def test_every_wrong_entry_is_named_at_once():
+    change = {"networks": ["office", "192.168.1.7/24"], "tls_names": ["a b", "c d"], "fail2ban_bantime": "soon"}
+    found = [f"{fault['variable']} {fault['problem']}" for fault in faults({**REQUEST, **change})]
+    assert len(found) == 5
+    for entry in ("'office'", "'192.168.1.7/24'", "a b", "c d", "'soon'"):
+        assert any(entry in one for one in found), entry
