@@ -318,8 +318,12 @@ class Machine:
         gi, ci = instance or (NO_INSTANCE, NO_INSTANCE)
         self.change({f"gpu.{gpu}.process.{pid}": f"{kind} {used} {gi} {ci} {name}"})
 
+    def use_process(self, gpu: int, pid: int, *percent: int) -> None:
+        """Have a process be busy: percent of SMs, memory, encoder and decoder."""
+        self.change({f"gpu.{gpu}.use.{pid}": written([1, *percent])})
+
     def end_process(self, gpu: int, pid: int) -> None:
-        self.change({f"gpu.{gpu}.process.{pid}": None})
+        self.change({f"gpu.{gpu}.process.{pid}": None, f"gpu.{gpu}.use.{pid}": None})
 
     def lose(self, gpu: int) -> None:
         """Have a GPU fall off the bus, until a reboot."""

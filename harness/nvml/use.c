@@ -116,6 +116,35 @@ PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3, "mps", Process)
 PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2, "mps", Process)
 PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses, "mps", Process1)
 
+/* `use.<pid>=<time> <sm> <memory> <encoder> <decoder>`: what the driver has sampled of a process; without any, NOT_FOUND. */
+typedef struct { unsigned pid; u64 time; unsigned sm, memory, encoder, decoder; } Sample;
+int nvmlDeviceGetProcessUtilization(Device device, Sample *samples, unsigned *count, u64 since)
+{
+	const char *rest, *value;
+	unsigned room, found = 0;
+	int position = 0;
+	ENTER(device, GPU);
+	if (!count)
+		return INVALID_ARGUMENT;
+	if (number_or(device->gpu, 0, "mig.mode"))
+		return NOT_SUPPORTED;
+	room = samples ? *count : 0;
+	while (next_fact(device->gpu, "use.", &position, &rest, &value)) {
+		Sample one = {.pid = (unsigned)parse(&rest), .time = parse(&value)};
+		one.sm = (unsigned)parse(&value);
+		one.memory = (unsigned)parse(&value);
+		one.encoder = (unsigned)parse(&value);
+		one.decoder = (unsigned)parse(&value);
+		if (one.time <= since)
+			continue;
+		if (found < room)
+			samples[found] = one;
+		found++;
+	}
+	*count = found;
+	return !found ? NOT_FOUND : found > room ? INSUFFICIENT_SIZE : SUCCESS;
+}
+
 /* Limits by control group: `limit.<path>=<soft> <hard>`. From driver 615 on; before, the library has no such function. */
 typedef struct { const char *group; u64 soft, hard; } Limits;
 typedef struct { const char *group; u64 soft, hard, used; } LimitsTold;

@@ -16,8 +16,8 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_host as gpu_host
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_processes as processes
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_details import read_card
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_reader import named
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_state import read_card
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Card, Nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree

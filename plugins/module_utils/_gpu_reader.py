@@ -36,14 +36,18 @@ class Reader:
         """The same of a part of the GPU, such as a MIG instance."""
         return None if handle is None else self._guarded(lambda nvml: nvml.ask(function, handle, *arguments))
 
-    def fill(self, function: str, structure: ctypes.Structure) -> bool:
-        """Have the driver's library write into a structure. False where it did not."""
+    def call(self, function: str, *arguments: t.Any) -> bool:
+        """A function of the driver's library itself. False where it failed."""
 
-        def write(nvml: Nvml) -> bool:
-            nvml.call_library(function, self.card.handle, ctypes.byref(structure))
+        def ask(nvml: Nvml) -> bool:
+            nvml.call_library(function, self.card.handle, *arguments)
             return True
 
-        return bool(self._guarded(write))
+        return bool(self._guarded(ask))
+
+    def fill(self, function: str, structure: ctypes.Structure) -> bool:
+        """Have the driver's library write into a structure. False where it did not."""
+        return self.call(function, ctypes.byref(structure))
 
     def check(self, function: str, failure: str) -> bool | None:
         """Have the GPU check itself. False where that fails with *failure*, None where the card has no such check."""

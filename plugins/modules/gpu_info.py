@@ -126,6 +126,7 @@ gpus:
       description:
         - Bytes in total, reserved, used and free; used ones are told without reserved ones where C(reserved_bytes) is not null.
         - Also the highest clock, the width of the bus, and the bandwidth that follows from both.
+        - C(bar1) has the bytes of the window through which the host and other devices reach the memory.
       type: dict
     compute:
       description: >-
@@ -135,10 +136,12 @@ gpus:
     pcie:
       description: >-
         Generation and width; C(gpu_max_generation) is the card's own, C(max_generation) that of card and slot. Current ones are lower
-        while the card is idle, which is no fault.
+        while the card is idle, which is no fault. C(sent_kb_s) and C(received_kb_s) are the traffic of the last 20 ms.
       type: dict
     nvlink:
-      description: Count of links, active ones, their version, and each link's state, speed and other end. Null for a card without them.
+      description: >-
+        Count of links, active ones, their version, and each link's state, speed and other end. C(sent_kib) and C(received_kib) are the
+        data of all links since the driver was loaded. Null for a card without links.
       type: dict
     fabric:
       description:
@@ -158,13 +161,16 @@ gpus:
       type: list
       elements: dict
     power:
-      description: Draw and limits in watts. C(limit_w) is what was set, C(enforced_limit_w) what holds.
+      description: >-
+        Draw and limits in watts. C(limit_w) is what was set, C(enforced_limit_w) what holds. C(energy_j) are joules since the driver was
+        loaded.
       type: dict
     clocks:
       description: >-
         Current and highest clocks, the performance state, and the reasons why clocks are not higher, such as V(idle), V(sw_power_cap),
         V(sw_thermal) or V(power_brake). NVML does not tell locked clocks; C(locked_mhz) is what M(rigwright.workstation.gpu_mode) has
-        locked since the driver was loaded, and null where that is nothing.
+        locked since the driver was loaded, and null where that is nothing. C(application_mhz) are the clocks of programs that compute, and
+        C(default_application_mhz) what they are if nobody sets them.
       type: dict
     temperature:
       description: >-
@@ -176,7 +182,8 @@ gpus:
       type: list
       elements: int
     utilization:
-      description: Share of the time in which GPU and memory were busy. Null within MIG.
+      description: >-
+        Share of the time in which GPU, memory, encoder, decoder, and the engines for JPEG and optical flow were busy. Null within MIG.
       type: dict
     counters:
       description:
@@ -184,11 +191,13 @@ gpus:
         - Remapped rows with the banks by their spare rows, retired pages, errors of ECC, SRAM, PCIe and NVLink (those of NVLink 5 in
           C(nvlink_5), null for an older one), pending repairs, and nanoseconds of throttling.
         - C(inforom_valid) tells whether the checksums of the InfoROM are right.
+        - C(ecc_locations) are the errors by where they were, C(sram) those of SRAM by kind and source.
       type: dict
     processes:
       description:
         - Who uses the GPU. C(kind) is V(compute), V(graphics), V(mps_server) or V(mps_client).
         - C(user) and C(command) are null for a process that is not to be seen from here.
+        - C(sm_percent), C(memory_percent), C(encoder_percent) and C(decoder_percent) are its share of the latest sample, null without one.
       type: list
       elements: dict
     sharing:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import subprocess
 from collections.abc import Callable
+from xml.etree import ElementTree
 
 import pytest
 
@@ -20,3 +21,12 @@ def nvidia_smi() -> Callable[..., list[dict[str, str]]]:
         return [dict(zip(fields, row, strict=True)) for row in csv.reader(lines, skipinitialspace=True)]
 
     return ask
+
+
+@pytest.fixture(scope="session")
+def nvidia_smi_xml() -> dict[str, ElementTree.Element]:
+    """Everything that nvidia-smi says of each GPU, by UUID."""
+    done = subprocess.run(["nvidia-smi", "-q", "-x"], capture_output=True, text=True, check=True)
+    # NVIDIA's own program wrote it.
+    found = ElementTree.fromstring(done.stdout).findall("gpu")  # noqa: S314
+    return {gpu.findtext("uuid") or "": gpu for gpu in found}

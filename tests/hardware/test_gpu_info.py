@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -37,6 +41,61 @@ SAME: list[tuple[str, str, Callable[[str], Any]]] = [
     ("pcie.link.gen.max", "pcie.max_generation", int),
     ("pcie.link.width.max", "pcie.max_width", int),
     ("retired_pages.pending", "counters.retired_pages.pending", lambda word: word == "Yes"),
+]
+
+ECC, ROWS = "ecc_errors", "remapped_rows/row_remapper_histogram"
+
+
+def number(text: str) -> int:
+    """Without its unit."""
+    return int(text.split()[0])
+
+
+# The same from `nvidia-smi -q -x`, on an idle card. A driver that writes nothing of it is one that has nothing of it.
+IN_XML: list[tuple[str, str, Callable[[Any], Any]]] = [
+    *(
+        (f"utilization/{name}_util", f"utilization.{name}_percent", int)
+        for name in ("encoder", "decoder", "jpeg", "ofa")
+    ),
+    *(
+        (f"bar1_memory_usage/{name}", f"memory.bar1.{name}_bytes", lambda value: value // MIB)
+        for name in ("total", "used")
+    ),
+    ("applications_clocks/graphics_clock", "clocks.application_mhz.graphics", int),
+    ("applications_clocks/mem_clock", "clocks.application_mhz.memory", int),
+    ("default_applications_clocks/graphics_clock", "clocks.default_application_mhz.graphics", int),
+    ("default_applications_clocks/mem_clock", "clocks.default_application_mhz.memory", int),
+    *(
+        (f"{ROWS}/row_remapper_histogram_{name}", f"counters.remapped_rows.banks.{name}", int)
+        for name in ("max", "high", "partial", "low", "none")
+    ),
+    *(
+        (
+            f"clocks_event_reasons_counters/clocks_event_reasons_counters_{theirs}",
+            f"counters.throttled.{ours}_ns",
+            lambda value: value // 1000,
+        )
+        for theirs, ours in (
+            ("sync_boost", "sync_boost"),
+            ("hw_therm_slowdown", "hw_thermal"),
+            ("hw_power_brake", "power_brake"),
+        )
+    ),
+    *(
+        (f"{ECC}/{scope}/{theirs}", f"counters.{ours}", int)
+        for scope in ("volatile", "aggregate")
+        for theirs, ours in (
+            ("sram_correctable", f"sram.{scope}_corrected"),
+            ("sram_uncorrectable_parity", f"sram.{scope}_parity"),
+            ("sram_uncorrectable_secded", f"sram.{scope}_secded"),
+            ("dram_correctable", f"ecc_locations.{scope}.dram.corrected"),
+            ("dram_uncorrectable", f"ecc_locations.{scope}.dram.uncorrected"),
+        )
+    ),
+    *(
+        (f"{ECC}/aggregate_uncorrectable_sram_sources/sram_{name}", f"counters.sram.sources.{name}", int)
+        for name in ("l2", "sm", "microcontroller", "pcie", "other")
+    ),
 ]
 
 
@@ -80,6 +139,63 @@ def test_the_memory_adds_up_and_is_nvidia_smis(
         assert -(-memory["reserved_bytes"] // MIB) == int(row["memory.reserved"])
         parts = memory["reserved_bytes"] + memory["used_bytes"] + memory["free_bytes"]
         assert parts == memory["total_bytes"]
+
+
+@pytest.mark.parametrize(("place", "path", "read"), IN_XML, ids=[path for _place, path, _read in IN_XML])
+def test_details_are_those_of_nvidia_smi(
+    info: dict[str, Any],
+    nvidia_smi_xml: dict[str, ElementTree.Element],
+    place: str,
+    path: str,
+    read: Callable[[Any], Any],
+) -> None:
+    for gpu in info["gpus"]:
+        words = nvidia_smi_xml[gpu["uuid"]].findtext(place)
+        ours = value(gpu, path)
+        print(f"{path}: {ours}; nvidia-smi: {words}")
+        theirs = None if words is None or words in NOTHING else number(words)
+        assert (None if ours is None else read(ours)) == theirs
+
+
+def test_what_moves_is_told_and_grows(info: dict[str, Any], nvidia_smi_xml: dict[str, ElementTree.Element]) -> None:
+    later = {gpu["uuid"]: gpu for gpu in module.told("gpu_info")["gpus"]}
+    for gpu in info["gpus"]:
+        told = (gpu["power"]["energy_j"], gpu["pcie"]["sent_kb_s"], gpu["counters"]["throttled"]["sw_power_cap_ns"])
+        print(f"energy_j, sent_kb_s, sw_power_cap_ns: {told}")
+        if gpu["power"]["energy_j"] is not None:
+            assert later[gpu["uuid"]]["power"]["energy_j"] > gpu["power"]["energy_j"]
+        traffic = nvidia_smi_xml[gpu["uuid"]].findtext("pci/tx_util")
+        assert (gpu["pcie"]["sent_kb_s"] is None) == (traffic in {None, *NOTHING})
+
+
+BUSY = """
+import sys, torch
+one = torch.randn(4096, 4096, device="cuda")
+print("ready", flush=True)
+while True:
+    one = torch.tanh(one @ one)
+    torch.cuda.synchronize()
+"""
+
+
+def test_a_busy_process_has_its_share(tmp_path: Path) -> None:
+    python = os.environ.get("RIGWRIGHT_TORCH_PYTHON", sys.executable)
+    with subprocess.Popen([python, "-c", BUSY], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "ready\n"
+            found: list[dict[str, Any]] = []
+            limit = time.monotonic() + 30
+            # The driver samples processes about once a second.
+            while not any(row["sm_percent"] for row in found) and time.monotonic() < limit:
+                found = [row for gpu in module.told("gpu_info")["gpus"] for row in gpu["processes"] or []]
+        finally:
+            process.kill()
+    print(found)
+    pmon = subprocess.run(["nvidia-smi", "pmon", "-c", "1"], capture_output=True, text=True, check=False).stdout
+    print(pmon)
+    if not found or all(row["sm_percent"] is None for row in found):
+        pytest.skip(f"the driver tells no use by process here: {found}")
+    assert max(row["sm_percent"] or 0 for row in found) > 50
 
 
 def test_nothing_is_in_the_way(info: dict[str, Any]) -> None:
