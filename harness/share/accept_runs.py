@@ -41,7 +41,7 @@ BESIDE_S = 0.1
 def request_for(seconds: float, repeats: int, dtypes: list[str]) -> Facts:
     """Windows as long as the time allows."""
     windows = repeats * WINDOWS
-    tests = len(dtypes) + 3
+    tests = len(dtypes) + runner.BESIDE
     each = (seconds - START_S - WARM_UP_S) / (windows * tests) / 1.25 - BESIDE_S
     if each < 0.2:
         raise SystemExit(
@@ -53,13 +53,15 @@ def request_for(seconds: float, repeats: int, dtypes: list[str]) -> Facts:
         "windows": windows,
         "burn_in_s": 0.0,
         "dtypes": dtypes,
+        # The memory is filled by the module, once.
+        "memory_share": 0,
         "seed": 6,
     }
 
 
 def split(events: list[Facts], repeats: int) -> list[list[Facts]]:
     """The events of each repeat: its windows, and what was told once for all."""
-    common = [event for event in events if event["event"] in ("started", "checksum")]
+    common = [event for event in events if event["event"] in ("started", "checksum", "skipped")]
     seen: dict[str, int] = {}
     found: list[list[Facts]] = [list(common) for _repeat in range(repeats)]
     for event in events:
@@ -99,7 +101,7 @@ def measure(nvml: Nvml, card: Card, wanted: argparse.Namespace) -> Facts:
     request = request_for(wanted.seconds, wanted.repeats, accept.dtypes_of(before))
     print(f"{card.name}: {wanted.repeats} repeats of {WINDOWS} windows of {request['window_s']} s", flush=True)
     begun = time.monotonic()
-    outcome = runner.measure(nvml, card, wanted.python, request)
+    (outcome,) = runner.measure(nvml, [(card, request)], wanted.python)
     after = {**read_card(nvml, card), "driver": nvml.driver_version()}
     failure = accept.failure(outcome, wanted.python)
     found: Facts = {

@@ -30,8 +30,8 @@ NOT_MEASURED = "not_measured"
 VERDICTS = (PASSED, SLOWER, POWER, COOLING, HARDWARE, NOT_MEASURED)
 
 # Products reach 73 % (GB200) to 87 % (A100) of the peak at the nominal clock (Bekman, ml-engineering, table "maximum achievable matmul
-# FLOPS"), and more of the peak at the clock that was really there. fp32 is measured and not judged by its ceiling: nobody has published
-# what healthy cards reach, and on GA10x and Ada half of its units are shared with integers.
+# FLOPS"), and more of the peak at the clock that was really there. The others are measured and not judged by their ceilings: nobody has
+# published what healthy cards reach. On GA10x and Ada half of the units for fp32 are shared with integers.
 PRODUCT_FLOOR = 0.72
 JUDGED_PRODUCTS = ("matmul_bf16", "matmul_fp16")
 # Copies reach 90 % of clock x bus on an H100 and 89 % on an H200 (measured).
@@ -44,12 +44,15 @@ IMPLAUSIBLE = 1.03
 HELD_BACK = 0.05
 # Relative to double precision: bf16 rounds to 2^-9 of a number, so a right product is well under 1e-2.
 ERROR_LIMIT = 0.02
+# fp8 has 3 bits behind the point, and cuBLAS adds its products with 14.
+ERROR_LIMITS = {"matmul_fp8": 0.1}
 # GB/s of one lane and direction, after coding: PCI-SIG's 2.5, 5 (8b/10b), 8, 16, 32 (128b/130b) and 64 GT/s.
 LANE_GB_S = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 
 THERMAL = frozenset({"hw_thermal", "sw_thermal"})
 BRAKE = frozenset({"power_brake"})
 
+LOOK = "look at what it says, at gpu_health and at the kernel's log"
 NEXT_STEPS = {
     HARDWARE: "have the card looked at: run gpu_health for its history, reseat it, and replace it if that does not help",
     COOLING: "clean filters and fans, look at the airflow and at the air that comes in, then measure again",
@@ -59,10 +62,13 @@ NEXT_STEPS = {
 
 
 def dtypes_of(card: Facts) -> list[str]:
-    """What the card's tensor cores multiply, the usual one first, and fp32."""
+    """What the card multiplies, the usual one first. The seed gives products of one order: new ones come last."""
     capability, brand = card["compute_capability"] or "", card["brand"] or ""
-    known = [dtype for dtype in ("bf16", "fp16") if ceilings.operations(capability, brand, dtype, card["name"] or "")]
-    return [*known, "fp32"]
+
+    def known(*dtypes: str) -> list[str]:
+        return [dtype for dtype in dtypes if ceilings.operations(capability, brand, dtype, card["name"] or "")]
+
+    return [*known("bf16", "fp16"), "fp32", *known("tf32", "fp8"), "fp64"]
 
 
 def figures(card: Facts, events: t.Sequence[Facts], samples: t.Sequence[Facts]) -> dict[str, Facts]:
@@ -107,12 +113,17 @@ def ceiling_of(card: Facts, test: str, facts: Facts) -> float | None:
     if test.startswith("matmul_"):
         dtype = test.partition("_")[2]
         capability, brand, sm = card["compute_capability"] or "", card["brand"] or "", card["compute"]["sm_count"]
-        return ceilings.peak_tflops(capability, brand, sm, facts["clock_mhz"], dtype, card["name"] or "")
+        kinds = [dtype, "fp64_tensor"] if dtype == "fp64" else [dtype]
+        peaks = [
+            ceilings.peak_tflops(capability, brand, sm, facts["clock_mhz"], kind, card["name"] or "") for kind in kinds
+        ]
+        return max((peak for peak in peaks if peak), default=None)
     if test == "copy":
         # The clock of programs that compute is lower than the highest on some cards.
         return ceilings.bandwidth_gb_s(facts["memory_clock_mhz"], card["memory"]["bus_width_bits"])
     lane, width = LANE_GB_S.get(facts["pcie_generation"] or 0), facts["pcie_width"]
-    return lane * width if lane and width else None
+    ways = 2 if test == "h2d_d2h" else 1
+    return ways * lane * width if lane and width else None
 
 
 def _known(samples: t.Sequence[Facts], key: str) -> list[float]:
@@ -203,10 +214,14 @@ def _link(card: Facts, test: str, facts: Facts) -> t.Iterator[Facts]:
 def judge_results(checksums: t.Mapping[str, Facts]) -> list[Facts]:
     """A product that was wrong from the start is as repeatable as a right one."""
     return [
-        problem(HARDWARE, test, f"the product is {told['error']:.2g} off double precision; {ERROR_LIMIT:g} is the most")
+        problem(
+            HARDWARE,
+            test,
+            f"the product is {told['error']:.2g} off double precision; {ERROR_LIMITS.get(test, ERROR_LIMIT):g} is the most",
+        )
         for test, told in checksums.items()
         # A number that is none fails every comparison.
-        if not told["error"] <= ERROR_LIMIT
+        if not told["error"] <= ERROR_LIMITS.get(test, ERROR_LIMIT)
     ]
 
 
@@ -288,7 +303,7 @@ def report(
     samples: t.Sequence[Facts],
     xids: t.Sequence[Facts] | None,
 ) -> Facts:
-    """The account of one card. A measurement that broke off is none, whatever its windows say."""
+    """The account of one card by itself. A measurement that broke off is none, whatever its windows say."""
     tests = figures(before, events, samples)
     checksums = {event["test"]: event for event in events if event.get("event") == "checksum"}
     started = next((event for event in events if event.get("event") == "started"), {})
@@ -299,6 +314,7 @@ def report(
     wrong = max((event["wrong"] for event in burnt), default=0)
     if wrong:
         problems.append(problem(HARDWARE, "burn_in", f"{wrong} results were not the same as before"))
+    told += [f"{event['test']}: not measured: {event['words']}" for event in events if event.get("event") == "skipped"]
     limit, usual = before["power"]["enforced_limit_w"], before["power"]["default_limit_w"]
     if limit and usual and limit < usual:
         told.append(f"its power is limited to {limit:g} of {usual:g} W")
@@ -313,6 +329,8 @@ def report(
         "tests": tests,
         "checksums": {test: event["sha256"] for test, event in checksums.items()},
         "burn_in_windows": len(burnt),
+        "memory_test": None,
+        "together": {},
         "problems": [*problems, *more],
         "notes": [*notes, *told],
         "verdict": worst([*problems, *more]),
@@ -323,7 +341,7 @@ def identity(card: Facts) -> Facts:
     return {key: card[key] for key in ("index", "uuid", "name", "pci_address")}
 
 
-def not_measured(card: Facts, evidence: str, next_step: str) -> Facts:
+def not_measured(card: Facts, evidence: str, next_step: str, verdict: str = NOT_MEASURED) -> Facts:
     """A card without figures. It has the keys of a report, so that whoever reads reports need not ask."""
     return {
         **identity(card),
@@ -336,9 +354,11 @@ def not_measured(card: Facts, evidence: str, next_step: str) -> Facts:
         "tests": {},
         "checksums": {},
         "burn_in_windows": 0,
-        "problems": [problem(NOT_MEASURED, "", evidence, next_step)],
+        "memory_test": None,
+        "together": {},
+        "problems": [problem(verdict, "", evidence, next_step)],
         "notes": [],
-        "verdict": NOT_MEASURED,
+        "verdict": verdict,
     }
 
 
@@ -364,7 +384,9 @@ def finding(report: Facts) -> dict[str, str]:
 
 
 def failure(outcome: t.Any, python: str) -> tuple[str, str] | None:
-    """Why a program's outcome is no measurement, and what to do; None when it is one."""
+    """Why a program's outcome is no measurement, and what to do; None when it is one, whatever came later."""
+    if any(event.get("event") == "did" and event.get("step") == "measure" for event in outcome.events):
+        return None
     failed = next((event for event in outcome.events if event.get("event") == "failed"), None)
     if failed:
         step = {
@@ -372,16 +394,21 @@ def failure(outcome: t.Any, python: str) -> tuple[str, str] | None:
             "broken_torch": "repair this installation of PyTorch, or name another Python as `python`",
             "cpu_build": "install a PyTorch that was built with CUDA, or name another Python as `python`",
             "no_gpu": "look at the driver and at the rights of /dev/nvidia*; `smoke_test` tells the reasons apart",
-        }.get(failed["reason"], "look at what it says, at gpu_health and at the kernel's log")
+        }.get(failed["reason"], LOOK)
         return f"{python}: {failed['words']}", step
-    if outcome.status is None:
-        return "the program was not done in time and was ended: it hangs", "look at gpu_health and at the kernel's log"
-    if outcome.status != 0 or not any(event.get("event") == "done" for event in outcome.events):
-        words = outcome.words or "it says nothing"
-        return (
-            f"{python} ended with status {outcome.status}: {words}",
-            "look at what it says, and name a Python that runs here",
-        )
+    words = outcome.words or "it says nothing"
+    return (
+        f"{python} ended with status {outcome.status}: {words}",
+        "look at what it says, and name a Python that runs here",
+    )
+
+
+def fault(outcome: t.Any) -> Facts | None:
+    """Of a program that was ended: it hung, or its card no longer answered. No healthy card does that, so it has failed."""
+    if outcome.hung:
+        return problem(HARDWARE, outcome.hung, "the program was not done in time and was ended: it hangs", LOOK)
+    if outcome.lost:
+        return problem(HARDWARE, "", f"it no longer answered under load: {outcome.lost.name}", outcome.lost.next_step)
     return None
 
 

@@ -55,6 +55,10 @@ SMS: dict[str, Sm] = {
 # Against fp16: A100, H100, Ada and Blackwell RTX whitepapers, tables of peak rates (dense).
 _SHARE = {"fp16": 1.0, "bf16": 1.0, "tf32": 0.5, "fp8": 2.0}
 
+# Operations of fp64 a clock with tensor cores, where they have it, as cuBLAS uses them: whitepapers of A100 (19.5 TFLOPS over 108 SMs at
+# 1.41 GHz) and H100 (66.9 over 132 at 1.98 GHz), data sheet of B200 (37 over 148 at 1.96 GHz).
+_FP64_TENSOR = {"8.0": 128, "9.0": 256, "10.0": 128}
+
 # Accumulate in fp32 at half the rate of their architecture: whitepapers of Turing, GA102, Ada and Blackwell RTX for GeForce;
 # data sheets of L40 (181 TFLOPS) beside L40S (362) of the same chip. Titan RTX does not.
 _HALVED_BRANDS = frozenset({"geforce", "geforce_rtx"})
@@ -79,6 +83,8 @@ def operations(capability: str, brand: str, dtype: str, name: str = "") -> int |
         return 2 * sm.cores
     if dtype == "fp64":
         return sm.fp64
+    if dtype == "fp64_tensor":
+        return _FP64_TENSOR.get(capability)
     if sm.tensor is None or dtype not in sm.dtypes:
         return None
     halved = sm.halved and (brand in _HALVED_BRANDS or name in _HALVED_NAMES)

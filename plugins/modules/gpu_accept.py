@@ -12,6 +12,9 @@ short_description: Measure GPUs, and judge them by what they themselves say that
 description:
   - Has each GPU multiply matrices, copy its memory and talk over PCIe, with random data, and samples its clocks, power, temperature and
     the reasons that hold it back ten times a second meanwhile. One GPU after the other.
+  - Then all GPUs at once - most of their free memory is filled with patterns and compared, and where there are two or more, all are loaded
+    together, copy to each other, and add up numbers through NCCL. Each GPU has a process of its own. One that hangs is ended, and has
+    failed.
   - Judges products against multiprocessors and the clock that was seen, copies against the memory's clock and bus, PCIe against the link
     seen under load. A GPU that is held back by heat or by its power supply is told from one that is slow at a good clock.
   - Compares every product with the first one, bit by bit, and the first one with double precision. Counters of ECC, rows and PCIe and
@@ -73,6 +76,11 @@ options:
       - Minutes of burn-in after the measurement - products and copies in turn, every result compared. 0 leaves it out.
     type: float
     default: 0
+  memory_share:
+    description:
+      - Part of the free memory that is filled with patterns and compared word by word. 0 leaves it out.
+    type: float
+    default: 0.9
   baseline:
     description:
       - V(keep) compares with the baseline, and makes one of a GPU that has none and passed.
@@ -140,7 +148,8 @@ gpus:
         - V(slower) - more than 5 % below its baseline.
         - V(power) - the power brake held it back.
         - V(cooling) - heat held it back, or it is more than 8 degrees Celsius warmer than its baseline at equal power.
-        - V(hardware) - slow at a good clock, a wrong result, a counter that rose, an Xid, or a PCIe link below what card and slot can do.
+        - V(hardware) - slow at a good clock, a wrong result, memory that does not keep a pattern, a counter that rose, an Xid, a PCIe link
+          below what card and slot can do, or a program that hangs.
         - V(not_measured) - there are no figures; RV(gpus[].problems) says why.
       type: str
     problems:
@@ -153,10 +162,10 @@ gpus:
       elements: str
     tests:
       description:
-        - For C(matmul_bf16), C(matmul_fp16), C(matmul_fp32) (C(tflops)) and C(copy), C(h2d), C(d2h) (C(gb_s), 10^9 bytes a second) -
-          C(value) (median), C(values), C(unit), C(ceiling), C(efficiency), C(clock_mhz), C(memory_clock_mhz), C(power_w) (mean),
-          C(temperature_c) (highest), C(thermal_share) and C(power_brake_share) of the samples, C(reasons), C(samples),
-          C(pcie_generation), C(pcie_width), C(wrong).
+        - For C(matmul_bf16), C(matmul_fp16), C(matmul_fp32), C(matmul_tf32), C(matmul_fp8), C(matmul_fp64) (C(tflops)), as far as the card
+          has them, and C(copy), C(h2d), C(d2h) and both ways at once in C(h2d_d2h) (C(gb_s), 10^9 bytes a second) - C(value) (median),
+          C(values), C(unit), C(ceiling), C(efficiency), C(clock_mhz), C(memory_clock_mhz), C(power_w) (mean), C(temperature_c) (highest),
+          C(thermal_share) and C(power_brake_share) of the samples, C(reasons), C(samples), C(pcie_generation), C(pcie_width), C(wrong).
         - What the card does not tell is null.
       type: dict
     checksums:
@@ -183,6 +192,15 @@ gpus:
     burn_in_windows:
       description: Windows of the burn-in.
       type: int
+    memory_test:
+      description:
+        - What was filled with patterns - C(free_bytes), C(tested_bytes), C(share), C(patterns), C(seconds), C(gb_s), C(wrong) words, and
+          C(first) of them with pattern, offset, address, what was expected and found, and the bits that differ. Null where it was left out.
+      type: dict
+    together:
+      description:
+        - The rates while all GPUs are loaded, as in RV(gpus[].tests), with the rate C(alone) and the C(share) of it. Empty with one GPU.
+      type: dict
   sample:
     - index: 0
       uuid: GPU-8f2c1a90-5d3e-4b7a-9c61-2e0f4d7b8a15
@@ -192,8 +210,41 @@ gpus:
       problems: []
       notes: []
       tests: {copy: {value: 4300.0, unit: gb_s, ceiling: 4814.3, efficiency: 0.8932, wrong: 0}}
+links:
+  description: What GPUs give to each other.
+  returned: success
+  type: dict
+  contains:
+    verdict:
+      description: The worst of what was found.
+      type: str
+    pairs:
+      description:
+        - Copies from each GPU to each other one - C(gpus) (NVML's indices, from and to), C(link) (V(nvlink) or V(pcie)), C(peer_access),
+          C(gb_s), C(latency_us) of a copy of four bytes, C(ceiling), C(efficiency) and C(wrong).
+      type: list
+      elements: dict
+    all_reduce:
+      description:
+        - NCCL's sum over all GPUs, with C(gb_s) as nccl-tests count the bandwidth of the bus. Null where it was not measured.
+      type: dict
+    problems:
+      description: As RV(gpus[].problems).
+      type: list
+      elements: dict
+    skipped:
+      description: Why C(pairs) or C(all_reduce) were not measured, by their names.
+      type: dict
+  sample:
+    verdict: passed
+    pairs: []
+    all_reduce: null
+    problems: []
+    skipped: {pairs: "1 GPU could be measured, and it takes two", all_reduce: "1 GPU could be measured, and it takes two"}
 findings:
-  description: One for each GPU, as M(rigwright.workstation.finding) takes them. V(slower) and V(not_measured) are warnings.
+  description:
+    - One for each GPU, one for copies between them and one for the all-reduce, as M(rigwright.workstation.finding) takes them.
+    - V(slower) and V(not_measured) are warnings. What takes two GPUs, or NCCL, is skipped without.
   returned: success
   type: list
   elements: dict
@@ -213,6 +264,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept as accept
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept_compare as compare
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept_machine as machine
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept_run as runner
 from ansible_collections.rigwright.workstation.plugins.module_utils import _xid_log
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_processes import GRAPHICS
@@ -227,7 +279,7 @@ QUICK = {"warm_up_s": 5.0, "window_s": 2.0}
 
 
 class Accept:
-    """Measures one GPU after the other."""
+    """Measures GPUs, and judges each."""
 
     def __init__(self, module: AnsibleModule, nvml: Nvml) -> None:
         self.module, self.params, self.nvml = module, module.params, nvml
@@ -236,40 +288,84 @@ class Accept:
             **{key: value if self.params[key] is None else self.params[key] for key, value in usual.items()},
             "windows": self.params["windows"],
             "burn_in_s": self.params["minutes"] * 60,
+            "memory_share": self.params["memory_share"],
             "seed": SEED,
         }
 
     def facts(self, card: Card) -> accept.Facts:
         return {**read_card(self.nvml, card), "driver": self.nvml.driver_version()}
 
-    def measure(self, card: Card) -> accept.Facts:
-        before = self.facts(card)
-        # A desktop draws now and then; what computes would share the card with the test.
-        pids = [row["pid"] for row in before["processes"] or [] if row["kind"] != GRAPHICS]
-        reason = accept.obstacle(before, pids)
-        if reason:
-            return accept.not_measured(before, *reason)
-        request = {**self.request, "dtypes": accept.dtypes_of(before)}
-        log = self.kernel_log()
+    def measure(self, cards: t.Sequence[Card]) -> tuple[list[accept.Facts], accept.Facts]:
+        """Reports of the cards in their order, and one of what is between them."""
+        before = {card.index: self.facts(card) for card in cards}
+        reports = {}
+        for index, facts in before.items():
+            # A desktop draws now and then; what computes would share the card with the test.
+            pids = [row["pid"] for row in facts["processes"] or [] if row["kind"] != GRAPHICS]
+            reason = accept.obstacle(facts, pids)
+            if reason:
+                reports[index] = accept.not_measured(facts, *reason)
+        free = [card for card in cards if card.index not in reports]
+        links = machine.links([], [], None)
         try:
-            outcome = runner.measure(self.nvml, card, self.params["python"], request, **self.as_user())
+            if free:
+                measured, links = self.measure_free(free, before)
+                reports.update(measured)
         except OSError as error:
             words = f"{self.params['python']} cannot be started: {error.strerror}"
-            return accept.not_measured(before, words, "name a Python that has PyTorch as `python`")
-        except NvmlError as error:
-            return self.broken(before, f"it no longer answered under load: {error.name}", error.next_step, log)
-        after = self.facts(card)
+            step = "name a Python that has PyTorch as `python`"
+            reports.update({card.index: accept.not_measured(before[card.index], words, step) for card in free})
+        return [reports[card.index] for card in cards], links
+
+    def measure_free(
+        self, cards: t.Sequence[Card], before: t.Mapping[int, accept.Facts]
+    ) -> tuple[dict[int, accept.Facts], accept.Facts]:
+        """:raises OSError: the interpreter cannot be started."""
+        requests = [(card, {**self.request, "dtypes": accept.dtypes_of(before[card.index])}) for card in cards]
+        log, options = self.kernel_log(), self.as_user()
+        outcomes = runner.measure(self.nvml, requests, self.params["python"], **options)
+        sound = [
+            (card, request, outcome)
+            for (card, request), outcome in zip(requests, outcomes)
+            if accept.failure(outcome, self.params["python"]) is None and not outcome.lost
+        ]
+        pairs = None
+        if len(sound) > 1:
+            able = [card for card, _request, _outcome in sound]
+            pairs = runner.measure_pairs(self.nvml, able, self.params["python"], sound[0][1], **options)
+        now = self.kernel_log()
+        reports = {
+            card.index: self.report(before[card.index], card, request, outcome, self.new_xids(log, now, card))
+            for (card, request), outcome in zip(requests, outcomes)
+        }
+        facts = [before[card.index] for card, _request, _outcome in sound]
+        return reports, machine.links(facts, [outcome for _card, _request, outcome in sound], pairs)
+
+    def report(
+        self,
+        before: accept.Facts,
+        card: Card,
+        request: accept.Facts,
+        outcome: runner.Outcome,
+        xids: list[accept.Facts] | None,
+    ) -> accept.Facts:
         reason = accept.failure(outcome, self.params["python"])
         if reason:
-            return self.broken(before, *reason, log)
-        return accept.report(before, after, request, outcome.events, outcome.samples, self.new_xids(log, card))
-
-    def broken(self, before: accept.Facts, words: str, next_step: str, log: str | None) -> accept.Facts:
-        """No figures. What the kernel said meanwhile may be the reason."""
-        report = accept.not_measured(before, words, next_step)
-        card = Card(None, before["index"], pci_address=before["pci_address"] or "")
-        report["notes"] = [f"Xid {xid['code']} meanwhile: {xid['text']}" for xid in self.new_xids(log, card) or ()]
-        return report
+            fault = accept.fault(outcome)
+            found = accept.not_measured(before, *reason)
+            if fault:
+                found = accept.not_measured(before, fault["evidence"], fault["next_step"], fault["verdict"])
+            # What the kernel said meanwhile may be the reason.
+            found["notes"] = [f"Xid {xid['code']} meanwhile: {xid['text']}" for xid in xids or ()]
+            return found
+        after = self.facts(card)
+        found = accept.report(before, after, request, outcome.events, outcome.samples, xids)
+        found["memory_test"], problems, notes = machine.memory(outcome)
+        found["together"], more, told = machine.together(before, found["tests"], outcome)
+        later = machine.later_fault(outcome)
+        found["problems"] += [*problems, *more, *([later] if later else [])]
+        found["notes"] += [*notes, *told]
+        return found
 
     def as_user(self) -> dict[str, t.Any]:
         if os.geteuid() != 0:
@@ -287,8 +383,7 @@ class Accept:
         status, out, _err = self.module.run_command([program])
         return out if status == 0 else None
 
-    def new_xids(self, log: str | None, card: Card) -> list[accept.Facts] | None:
-        now = self.kernel_log()
+    def new_xids(self, log: str | None, now: str | None, card: Card) -> list[accept.Facts] | None:
         if log is None or now is None:
             return None
         # The log is a ring: what was there before may have gone, so its length says nothing.
@@ -333,6 +428,10 @@ def check(module: AnsibleModule) -> None:
     for name, value in least.items():
         if params[name] is not None and params[name] < value:
             module.fail_json(msg=f"`{name}` is {params[name]:g}: give {value:g} or more. Nothing was measured.")
+    if not 0 <= params["memory_share"] <= 0.95:
+        module.fail_json(
+            msg=f"`memory_share` is {params['memory_share']:g}: give 0 to 0.95: comparing needs memory, too. Nothing was measured."
+        )
     if os.geteuid() == 0:
         try:
             pwd.getpwnam(params["user"])
@@ -352,9 +451,10 @@ def run(module: AnsibleModule, nvml: Nvml) -> dict[str, t.Any]:
         raise Refusal("`gpus`: NVML shows no GPU at all; gpu_host_info tells what PCI shows")
     known = {card.index: acceptance.read_baseline(card.uuid or None) for card in cards}
     policy = module.params["baseline"]
-    reports, before, after = [], {}, {}
-    for card in cards:
-        report, baseline = acceptance.measure(card), known[card.index]
+    before, after = {}, {}
+    reports, links = acceptance.measure(cards)
+    for card, report in zip(cards, reports):
+        baseline = known[card.index]
         problems, notes = compare.against_baseline(report, baseline, policy)
         report["problems"] += problems
         report["notes"] += notes
@@ -371,12 +471,12 @@ def run(module: AnsibleModule, nvml: Nvml) -> dict[str, t.Any]:
                 )
             else:
                 before[card.uuid], after[card.uuid] = baseline, wanted
-        reports.append(report)
     return {
         "changed": bool(after),
-        "verdict": accept.worst([one for report in reports for one in report["problems"]]),
+        "verdict": accept.worst([one for report in [*reports, links] for one in report["problems"]]),
         "gpus": reports,
-        "findings": [accept.finding(report) for report in reports],
+        "links": links,
+        "findings": [*map(accept.finding, reports), *machine.findings(links)],
         "diff": {
             "before": "".join(text_of(one) for one in before.values()),
             "after": "".join(text_of(one) for one in after.values()),
@@ -395,6 +495,7 @@ def main() -> None:
             "window_s": {"type": "float"},
             "windows": {"type": "int", "default": 3},
             "minutes": {"type": "float", "default": 0},
+            "memory_share": {"type": "float", "default": 0.9},
             "baseline": {"type": "str", "choices": ["keep", "renew", "ignore"], "default": "keep"},
             "directory": {"type": "path", "default": "/var/lib/rigwright_gpu_accept"},
         },

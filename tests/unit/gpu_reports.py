@@ -58,11 +58,22 @@ def sample(at: float, **changes: Any) -> Facts:
 
 def samples(**changes: Any) -> list[Facts]:
     """Ten a second, for the windows of `events`."""
-    return [sample(number / 10, **changes) for number in range(200)]
+    return [sample(number / 10, **changes) for number in range(400)]
 
 
 # What an H200 gave: products of random data, a copy, and PCIe 5 x16.
-HEALTHY = {"matmul_bf16": 780.0, "matmul_fp16": 780.0, "matmul_fp32": 50.0, "copy": 4300.0, "h2d": 54.0, "d2h": 53.0}
+HEALTHY = {
+    "matmul_bf16": 780.0,
+    "matmul_fp16": 780.0,
+    "matmul_fp32": 50.0,
+    "matmul_tf32": 390.0,
+    "matmul_fp8": 1400.0,
+    "matmul_fp64": 50.0,
+    "copy": 4300.0,
+    "h2d": 54.0,
+    "d2h": 53.0,
+    "h2d_d2h": 90.0,
+}
 
 
 def events(**values: float) -> list[Facts]:
@@ -85,7 +96,7 @@ def events(**values: float) -> list[Facts]:
                     "wrong": 0,
                 }
             )
-    return [*found, {"event": "done"}]
+    return [*found, {"event": "did", "step": "measure"}, {"event": "done"}]
 
 
 REQUEST: Facts = {
@@ -93,6 +104,7 @@ REQUEST: Facts = {
     "window_s": 10.0,
     "windows": 3,
     "burn_in_s": 0,
-    "dtypes": ["bf16", "fp16", "fp32"],
+    "memory_share": 0.9,
+    "dtypes": ["bf16", "fp16", "fp32", "tf32", "fp8", "fp64"],
     "seed": 6,
 }

@@ -12,10 +12,20 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept_program as program
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept_loads as loads
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept_patterns as patterns
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept_run as runner
 
-REQUEST = {"warm_up_s": 0, "window_s": 0.1, "windows": 1, "burn_in_s": 0, "dtypes": ["bf16"], "seed": 6, "limit_s": 60}
+REQUEST = {
+    "warm_up_s": 0,
+    "window_s": 0.1,
+    "windows": 1,
+    "burn_in_s": 0,
+    "memory_share": 0.9,
+    "dtypes": ["bf16"],
+    "seed": 6,
+    "limit_s": 60,
+}
 
 
 def start(tmp_path: Path, torch: str | None, request: dict[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
@@ -23,8 +33,8 @@ def start(tmp_path: Path, torch: str | None, request: dict[str, Any] | None = No
     if torch is not None:
         (tmp_path / "torch.py").write_text(torch)
     own = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.modules.pop('torch', None)\n"
-    text = runner.source().replace("from __future__ import annotations\n", "from __future__ import annotations\n" + own)
-    command = [sys.executable, "-I", "-u", "-", json.dumps({**REQUEST, **(request or {})})]
+    command = [sys.executable, "-I", "-u", "-c", own + runner.STARTER, json.dumps({**REQUEST, **(request or {})})]
+    text = json.dumps(runner.sources()) + "\n"
     return subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -95,7 +105,7 @@ def test_a_window_counts_what_was_done_in_it_and_not_what_settled_before():
     said: list[dict[str, Any]] = []
     load = Load()
 
-    program.window(Gpu(), load, 0.2, lambda event, **facts: said.append({"event": event, **facts}))  # type: ignore[arg-type]
+    loads.window(Gpu(), load, 0.2, lambda event, **facts: said.append({"event": event, **facts}))  # type: ignore[arg-type]
 
     (window,) = said
     assert (window["event"], window["test"], window["unit"], window["wrong"]) == ("window", "copy", "gb_s", 0)
@@ -104,3 +114,31 @@ def test_a_window_counts_what_was_done_in_it_and_not_what_settled_before():
     counted = window["value"] * (window["to"] - window["from"]) / 5
     assert counted < load.steps
     assert window["to"] - window["from"] >= 0.2
+
+
+def test_the_first_wrong_word_is_told_with_its_place_and_bits():
+    expected = patterns.CONSTANTS["0xaa"]
+
+    found = patterns.first_wrong("0xaa", 4096, 0x7F0000001000, expected, expected ^ 0b1001)
+
+    assert found == {
+        "pattern": "0xaa",
+        "offset": 4096,
+        "address": "0x7f0000001000",
+        "expected": "0xaaaaaaaaaaaaaaaa",
+        "found": "0xaaaaaaaaaaaaaaa3",
+        "bits": [0, 3],
+    }
+
+
+@pytest.mark.parametrize("bit", [0, 62, 63])
+def test_every_bit_is_found_also_that_of_the_sign(bit: int):
+    found = patterns.first_wrong("ones", 0, 0, -1, patterns.signed((1 << 64) - 1 - (1 << bit)))
+
+    assert found["bits"] == [bit]
+
+
+def test_each_bit_is_once_0_and_once_1_and_words_differ():
+    assert patterns.CONSTANTS["zeros"] == ~patterns.CONSTANTS["ones"] == 0
+    assert patterns.CONSTANTS["0x55"] == ~patterns.CONSTANTS["0xaa"]
+    assert {"address", "random"} < set(patterns.PATTERNS)

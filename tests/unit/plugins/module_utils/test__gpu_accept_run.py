@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -12,29 +13,46 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept_run as runner
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Nvml
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError
 
 from harness.imitated_nvml import fake
 from tests.unit import measuring_program
 
-REQUEST: dict[str, Any] = {"warm_up_s": 0, "window_s": 0.1, "windows": 1, "burn_in_s": 0, "dtypes": ["bf16"], "seed": 6}
+REQUEST: dict[str, Any] = {
+    "warm_up_s": 0,
+    "window_s": 0.1,
+    "windows": 1,
+    "burn_in_s": 0,
+    "memory_share": 0.9,
+    "dtypes": ["bf16"],
+    "seed": 6,
+}
+
+
+def measure(nvml: Nvml, python: Path | str) -> runner.Outcome:
+    (outcome,) = runner.measure(nvml, [(nvml.cards()[0], REQUEST)], str(python))
+    return outcome
 
 
 def test_the_program_is_handed_over_as_text():
-    assert runner.source().startswith("# Copyright")
-    compile(runner.source(), "program", "exec")
+    names = [name.rpartition(".")[2] for name, _text in runner.sources()]
+    assert names[-1] == "_gpu_accept_program"
+    # What a module imports comes before it.
+    for number, (_name, text) in enumerate(runner.sources()):
+        assert text.startswith("# Copyright")
+        imported = re.findall(r"^from ansible_collections.*import (\S+)", text, re.MULTILINE)
+        assert set(imported) <= set(names[:number])
 
 
 def test_events_and_samples_come_from_one_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(runner, "PERIOD_S", 0.005)
     python = measuring_program.write(tmp_path)
     with fake(["H200"]) as machine, Nvml() as nvml:
-        outcome = runner.measure(nvml, nvml.cards()[0], str(python), REQUEST)
+        outcome = measure(nvml, python)
         uuid = machine.gpus[0].uuid
 
     windows = [event for event in outcome.events if event["event"] == "window"]
     assert outcome.status == 0
-    assert [window["test"] for window in windows] == ["matmul_bf16", "copy", "h2d", "d2h"]
+    assert [window["test"] for window in windows] == ["matmul_bf16", "copy", "h2d", "d2h", "h2d_d2h"]
     assert outcome.samples[0]["at"] < windows[-1]["begun"]
     assert windows[0]["begun"] < outcome.samples[-1]["at"]
     assert all(window["from"] < one["at"] < window["to"] for window in windows for one in outcome.samples)
@@ -58,12 +76,12 @@ def test_what_a_card_does_not_tell_is_null_in_a_sample():
 def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     hanging = f"import subprocess; child = subprocess.Popen(['sleep', '60']); open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid)); "
     python = measuring_program.write(tmp_path, hanging + "time.sleep(60)")
-    monkeypatch.setattr(runner, "seconds_needed", lambda request: 1.0)
+    monkeypatch.setattr(runner, "START_S", 1.0)
     begun = time.monotonic()
     with fake(["H200"]), Nvml() as nvml:
-        outcome = runner.measure(nvml, nvml.cards()[0], str(python), REQUEST)
+        outcome = measure(nvml, python)
 
-    assert outcome.status is None
+    assert (outcome.status, outcome.hung) == (None, "start")
     assert time.monotonic() - begun < 20
     assert gone(int((tmp_path / "pid").read_text()))
 
@@ -85,22 +103,41 @@ def test_a_card_that_is_lost_under_load_ends_the_program(tmp_path: Path):
     python = measuring_program.write(tmp_path, "time.sleep(60)")
     begun = time.monotonic()
     with fake(["H200"]) as machine, Nvml() as nvml:
-        card = nvml.cards()[0]
+        nvml.cards()
         machine.lose(gpu=0)
-        with pytest.raises(NvmlError, match="GPU_IS_LOST"):
-            runner.measure(nvml, card, str(python), REQUEST)
+        outcome = measure(nvml, python)
 
+    assert outcome.lost is not None and outcome.lost.name == "GPU_IS_LOST"
     assert time.monotonic() - begun < 20
 
 
 def test_what_the_program_says_last_is_kept(tmp_path: Path):
     python = measuring_program.write(tmp_path, "sys.exit('no more memory')")
     with fake(["H200"]), Nvml() as nvml:
-        outcome = runner.measure(nvml, nvml.cards()[0], str(python), REQUEST)
+        outcome = measure(nvml, python)
 
     assert (outcome.status, outcome.words) == (1, "no more memory")
 
 
 def test_an_interpreter_that_is_not_there_is_told(tmp_path: Path):
     with fake(["H200"]), Nvml() as nvml, pytest.raises(FileNotFoundError):
-        runner.measure(nvml, nvml.cards()[0], str(tmp_path / "none"), REQUEST)
+        measure(nvml, tmp_path / "none")
+
+
+def test_processes_meet_in_a_directory_of_their_own_that_goes_again():
+    with runner.meeting_place() as store:
+        folder = Path(store).parent
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert not folder.exists()
+
+
+def test_all_begin_a_test_only_when_all_are_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(runner, "PERIOD_S", 0.005)
+    python = measuring_program.write(tmp_path)
+    with fake(["H200", "H200"]), Nvml() as nvml:
+        outcomes = runner.measure(nvml, [(card, REQUEST) for card in nvml.cards()], str(python))
+
+    for number in range(runner.TOGETHER):
+        began = [outcome.of("together")[number]["begun"] for outcome in outcomes]
+        before = [outcome.of("together")[number - 1]["begun"] if number else 0 for outcome in outcomes]
+        assert min(began) > max(before)

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept_run as runner
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_accept
 
 from harness.imitated_nvml import fake, models
 from tests.unit import measuring_program
+from tests.unit.gpu_reports import HEALTHY
 
 Run = Callable[..., dict[str, Any]]
 
@@ -69,7 +71,8 @@ def test_a_healthy_card_passes_and_gets_a_baseline(accept: Run, machine: Any, tm
     gpu = only(result)
     assert (result["verdict"], result["changed"], gpu["problems"]) == ("passed", True, [])
     assert (gpu["uuid"], gpu["driver"], gpu["torch"]) == (machine.gpus[0].uuid, "580.159.04", "2.11.0+cu130")
-    assert set(gpu["tests"]) == {"matmul_bf16", "matmul_fp16", "matmul_fp32", "copy", "h2d", "d2h"}
+    assert set(gpu["tests"]) == set(HEALTHY)
+    assert (gpu["memory_test"]["share"], gpu["together"]) == (0.9, {})
     kept = json.loads((tmp_path / "baselines" / f"{gpu['uuid']}.json").read_text())
     assert kept["tests"]["copy"]["value"] == 4300
     assert result["diff"] == {"before": "", "after": gpu_accept.text_of(kept)}
@@ -291,9 +294,130 @@ def test_every_model_is_measured_by_what_it_has_and_none_breaks_it(accept: Run):
         result = accept(baseline="ignore", window_s=0.5)
         names = [gpu.model for gpu in machine.gpus]
 
-    found = {name: sorted(gpu["tests"]) for name, gpu in zip(names, result["gpus"], strict=True)}
-    others = ["copy", "d2h", "h2d", "matmul_fp32"]
+    found = {
+        name: {test.removeprefix("matmul_") for test in gpu["tests"]}
+        for name, gpu in zip(names, result["gpus"], strict=True)
+    }
+    others = {"copy", "d2h", "h2d", "h2d_d2h", "fp32", "fp64"}
     assert found["GTX 1080"] == others
-    assert found["T4"] == found["V100"] == [*others[:3], "matmul_fp16", "matmul_fp32"]
-    assert found["H100"] == [*others[:3], "matmul_bf16", "matmul_fp16", "matmul_fp32"]
+    assert found["T4"] == found["V100"] == others | {"fp16"}
+    assert found["A30"] == others | {"fp16", "bf16", "tf32"}
+    assert found["H100"] == others | {"fp16", "bf16", "tf32", "fp8"}
     assert all(gpu["tests"]["copy"]["ceiling"] for gpu in result["gpus"])
+
+
+# Several GPUs
+
+
+@pytest.fixture
+def four() -> Iterator[Any]:
+    with fake(["H200"] * 4) as found:
+        for gpu in found.gpus:
+            found.set(gpu.index, **UNDER_LOAD)
+        yield found
+
+
+def test_all_gpus_are_loaded_together_and_linked(accept: Run, four: Any, tmp_path: Path):
+    result = accept()
+
+    assert result["verdict"] == "passed", result
+    assert {gpu["together"]["matmul_bf16"]["share"] for gpu in result["gpus"]} == {1.0}
+    assert len(result["links"]["pairs"]) == 12
+    assert result["links"]["all_reduce"]["ranks"] == 4
+    findings = {one["id"]: one["status"] for one in result["findings"]}
+    assert (findings["gpu_accept.pairs"], findings["gpu_accept.all_reduce"]) == ("pass", "pass")
+    started = [json.loads(line)["uuids"] for line in (tmp_path / "record.jsonl").read_text().splitlines()]
+    assert sorted(map(len, started)) == [1, 1, 1, 1, 4]
+
+
+def test_one_gpu_has_no_other_to_talk_to_and_that_is_no_pass(accept: Run, machine: Any):
+    findings = {one["id"]: one for one in accept()["findings"]}
+
+    assert findings["gpu_accept.pairs"]["status"] == findings["gpu_accept.all_reduce"]["status"] == "skip"
+    assert findings["gpu_accept.pairs"]["evidence"] == "1 GPU could be measured, and it takes two"
+
+
+def test_without_nccl_the_all_reduce_is_skipped_with_the_reason(accept: Run, four: Any):
+    without = "def all_reduce(line): say('skipped', test='all_reduce', words='this PyTorch was built without NCCL')"
+    result = accept(before=without)
+
+    findings = {one["id"]: one for one in result["findings"]}
+    assert result["links"]["all_reduce"] is None
+    assert findings["gpu_accept.all_reduce"]["status"] == "skip"
+    assert "without NCCL" in findings["gpu_accept.all_reduce"]["evidence"]
+    assert findings["gpu_accept.pairs"]["status"] == "pass"
+
+
+@pytest.mark.parametrize("step", ["measure", "memory", "together"])
+def test_a_program_that_hangs_fails_its_gpu_and_the_others_go_on(
+    accept: Run, four: Any, monkeypatch: pytest.MonkeyPatch, step: str
+):
+    whole = runner.step_seconds
+    monkeypatch.setattr(runner, "step_seconds", lambda request, one: 3.0 if one == step else whole(request, one))
+    monkeypatch.setattr(runner, "MEMORY_S", 3.0)
+    third = four.gpus[2].uuid
+    result = accept(before=f"if uuid == {third!r}: {step} = lambda line: hang()")
+
+    verdicts = {gpu["uuid"]: gpu["verdict"] for gpu in result["gpus"]}
+    assert [uuid for uuid, verdict in verdicts.items() if verdict != "passed"] == [third]
+    (failed,) = [one for one in result["findings"] if one["status"] == "fail"]
+    assert failed["id"] == f"gpu_accept.{third}"
+    assert "it hangs" in failed["evidence"]
+
+
+def test_an_all_reduce_that_hangs_is_no_fault_of_a_single_card(accept: Run, four: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(runner, "REDUCE_S", 3.0)
+    result = accept(before="def all_reduce(line): say('meeting', rank=line['rank']); hang()")
+
+    assert {gpu["verdict"] for gpu in result["gpus"]} == {"passed"}
+    (failed,) = [one for one in result["findings"] if one["status"] == "fail"]
+    assert failed["id"] == "gpu_accept.all_reduce"
+    assert "4 of 4 GPUs began" in failed["evidence"]
+
+
+def test_the_card_that_does_not_come_to_the_all_reduce_is_named(
+    accept: Run, four: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(runner, "REDUCE_S", 3.0)
+    third = four.gpus[2].uuid
+    result = accept(before=f"if uuid == {third!r}: all_reduce = lambda line: hang()")
+
+    assert [gpu["uuid"] for gpu in result["gpus"] if gpu["verdict"] == "hardware"] == [third]
+
+
+def test_memory_that_does_not_keep_a_pattern_fails_its_card(accept: Run, machine: Any):
+    first = {"pattern": "0xaa", "offset": 4096, "address": "0x7f00", "expected": "0xaa", "found": "0xab", "bits": [0]}
+    facts = {"free_bytes": 10, "total_bytes": 12, "tested_bytes": 9, "patterns": ["0xaa"], "seconds": 1, "gb_s": 1}
+    bad = f"def memory(line): say('memory', **{facts}, wrong=1, first={first})"
+
+    gpu = only(accept(before=bad))
+
+    assert gpu["verdict"] == "hardware"
+    assert "0xaa at byte 4096 (0x7f00): 0xab instead of 0xaa, bits 0" in gpu["problems"][0]["evidence"]
+
+
+def test_memory_can_be_left_out_and_has_limits(accept: Run, machine: Any):
+    assert only(accept(memory_share=0))["memory_test"] is None
+    assert "give 0 to 0.95" in accept(memory_share=1)["msg"]
+
+
+def test_a_card_that_is_lost_under_load_has_failed(accept: Run, four: Any, tmp_path: Path):
+    lose = f"""if uuid == {four.gpus[1].uuid!r}:
+    def measure(line):
+        open({str(tmp_path / "now")!r}, 'w')
+        hang()"""
+    plain = runner.sample
+
+    def sample(nvml: Any, card: Any) -> Any:
+        if (tmp_path / "now").exists():
+            four.lose(gpu=1)
+            (tmp_path / "now").unlink()
+        return plain(nvml, card)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "sample", sample)
+        result = accept(before=lose)
+
+    assert [gpu["verdict"] for gpu in result["gpus"]] == ["passed", "hardware", "passed", "passed"]
+    assert "no longer answered under load: GPU_IS_LOST" in result["gpus"][1]["problems"][0]["evidence"]
+    assert len(result["links"]["pairs"]) == 6
