@@ -34,6 +34,8 @@ OWN = (
     "share_private",
     "lease_hours",
 )
+# In this directory of the cache is one for each dataset.
+SETS = "sets"
 KEYS = ("mode", "path", "group", *OWN)
 _SIZE = re.compile(r"[0-9]+(\.[0-9]+)?([KMGTP](iB|B)?|%)?")
 
@@ -77,9 +79,11 @@ def requirements(asked: t.Mapping[str, t.Any], entries: t.Sequence[Entry]) -> t.
             yield refusal("storage_cache", f"has the {key} {asked[key]!r}", "write it as 800G or 80%")
 
 
-def directory(asked: t.Mapping[str, t.Any]) -> Directory:
-    """The directory itself, to which the group's members write. The program sets the modes of what is in it."""
-    return Directory(normal(asked["path"]), "root", asked["group"], 0o2770)
+def directories(asked: t.Mapping[str, t.Any]) -> list[Directory]:
+    """The directory, which only root writes, and those in it where each member of the group may change only what is their own."""
+    path, group = normal(asked["path"]), asked["group"]
+    shared = [Directory(f"{path}/{name}", "root", group, 0o3770) for name in ("locks", "requests", SETS)]
+    return [Directory(path, "root", group, 0o750), *shared]
 
 
 def configuration(asked: t.Mapping[str, t.Any], entries: t.Sequence[Entry]) -> dict[str, t.Any]:

@@ -13,11 +13,17 @@ import dataclasses
 import fcntl
 import os
 import re
+import stat
 import struct
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_acl as acl
-from ansible_collections.rigwright.workstation.plugins.module_utils._directories import open_directory
+from ansible_collections.rigwright.workstation.plugins.module_utils._directories import (
+    UnsafePath,
+    open_directory,
+    open_file,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._directories import directory as opened
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage_request import (
     Directory,
     Entry,
@@ -30,6 +36,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._storage_req
 _GET_PROJECT = 0x801C581F
 _FSXATTR = struct.Struct("=IIIII8x")
 FIRST_PROJECT = 1000
+TAG = "CACHEDIR.TAG"
+TAGGED = "Signature: 8a477f597d28d172789f06886806bc55\n# Copies of datasets, made by dataset-cache.\n"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +85,40 @@ def write(path: str, wanted: State) -> None:
         os.fchmod(handle, wanted.mode)
     finally:
         os.close(handle)
+
+
+def exchangeable(path: str) -> list[str]:
+    """The directories in *path* where users can exchange what belongs to others: a cache that an older release made has such."""
+    found = []
+    with opened(path) as handle:
+        for name in sorted(os.listdir(handle)):
+            with contextlib.suppress(FileNotFoundError):
+                mode = os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode
+                if stat.S_ISDIR(mode) and mode & 0o022 and not mode & stat.S_ISVTX:
+                    found.append(name)
+    return found
+
+
+def make_sticky(path: str) -> None:
+    """Leave to each user what is theirs in these directories."""
+    with opened(path) as handle:
+        for name in exchangeable(path):
+            # One of them may go meanwhile, or be exchanged.
+            with contextlib.suppress(FileNotFoundError, UnsafePath), opened(name, dir_fd=handle) as found:
+                os.fchmod(found, stat.S_IMODE(os.fstat(found).st_mode) | stat.S_ISVTX)
+
+
+def is_tagged(path: str) -> bool:
+    with opened(path) as handle:
+        return TAG in os.listdir(handle)
+
+
+def tag(path: str) -> None:
+    """Say that a directory is a cache, which backups leave out (bford.info/cachedir)."""
+    with opened(path) as handle, contextlib.suppress(FileExistsError):
+        file = open_file(TAG, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=handle)
+        with open(file, "w", encoding="ascii") as text:
+            text.write(TAGGED)
 
 
 def wanted_state(directory: Directory, number: t.Callable[[int, str], int], project: int) -> State:

@@ -149,8 +149,8 @@ options:
     default: {}
   cache:
     description:
-      - A cache before a slower disk. With the C(mode) V(directory) C(path) is made for the C(group), and RV(cache) is what C(dataset-cache)
-        is to be configured with.
+      - A cache before a slower disk. With the C(mode) V(directory) C(path) is made, which only root writes, and in it the sticky C(locks),
+        C(requests) and C(sets) of the C(group), and RV(cache) is what C(dataset-cache) is to be configured with.
       - With V(lvmcache) an LV of LVM gets a cache, with C(vg), C(lv), C(device) in C(/dev/disk/by-id), C(size), C(cache_mode)
         (V(writethrough), or V(writeback) with C(accept_loss)). The device has to be empty. No cache is ever taken away.
     type: dict
@@ -233,6 +233,7 @@ findings:
   sample: [{id: storage.disks, status: pass, evidence: "/data: ext4 UUID=... on ZL2A1B2C", remedy: ""}]
 """
 
+import dataclasses
 import grp
 import json
 import os
@@ -297,10 +298,13 @@ class Storage:
         cache = asked.get("cache", {})
         wrong += storage_cache.requirements(cache, self.entries)
         self.dataset_cache = {} if wrong else storage_cache.configuration(cache, self.entries)
-        if self.dataset_cache and self.dataset_cache["cache"] not in [one.path for one in self.wanted]:
-            self.wanted = sorted(
-                [*self.wanted, storage_cache.directory(cache)], key=lambda one: (one.path.count("/"), one.path)
-            )
+        if self.dataset_cache:
+            asked_for = {one.path: one for one in self.wanted}
+            for one in storage_cache.directories(cache):
+                # Who may write there is no matter of taste.
+                quota = asked_for[one.path].quota if one.path in asked_for else 0
+                asked_for[one.path] = dataclasses.replace(one, quota=quota)
+            self.wanted = sorted(asked_for.values(), key=lambda one: (one.path.count("/"), one.path))
         self.record = self.read_record()
         self.facts = look.facts(self.run, self.entries, self.record)
         self.plan = plan(self.entries, asked.get("confirm_wipe", []), self.facts, lambda: str(uuid.uuid4()))
@@ -318,6 +322,7 @@ class Storage:
         self.linked: list[str] = []
         self.states = {} if self.plan.requirements else self.read_directories()
         self.targets = {} if self.plan.requirements else self.target_states()
+        self.loose = self.loose_sets()
 
     def run(self, command: t.Sequence[str], data: str | None = None) -> tuple[int, str, str]:
         words = [self.module.get_bin_path(command[0]) or command[0], *command[1:]]
@@ -385,6 +390,17 @@ class Storage:
             )
         return states
 
+    def loose_sets(self) -> list[str]:
+        """What an older release left in the cache of datasets so that users can exchange it, and the tag that it lacks."""
+        path = self.dataset_cache.get("cache", "")
+        sets = f"{path}/{storage_cache.SETS}"
+        found = []
+        if self.states.get(sets):
+            found = [f"{sets}/{name}" for name in directories.exchangeable(sets)]
+        if self.states.get(path) and not directories.is_tagged(path):
+            found.append(f"{path}/{directories.TAG}")
+        return found
+
     def target_states(self) -> dict[str, directories.State]:
         projects = directories.next_projects(self.wanted, self.states)
         found = {}
@@ -422,6 +438,9 @@ class Storage:
                 rc, out, err = self.run(command)
                 if rc != 0:
                     raise apply.Failed(f"`{' '.join(command)}` ended with {rc}: {(err or out).strip()}")
+        if self.dataset_cache:
+            directories.make_sticky(f"{self.dataset_cache['cache']}/{storage_cache.SETS}")
+            directories.tag(self.dataset_cache["cache"])
 
     # --- What is told ---
 
@@ -431,14 +450,15 @@ class Storage:
         told += [f"take back {given.get('mount') or key}" for key, given in self.plan.gone.items()]
         told += [" ".join(command) for command in self.cache]
         told += ["write /etc/fstab"] if self.plan.fstab != self.facts.fstab else []
-        return told + [f"{path}: owner, mode, ACL or quota" for path in self.undone]
+        told += [f"{path}: owner, mode, ACL or quota" for path in self.undone]
+        return told + [f"{path}: sticky bit or tag" for path in self.loose]
 
     @property
     def changed_paths(self) -> list[str]:
         paths = ["/etc/fstab"] if self.plan.fstab != self.facts.fstab else []
         paths += [work.entry.mount for work in self.plan.works if work.todo]
         paths += [given["mount"] for given in self.plan.gone.values() if given.get("mount")]
-        return sorted({*paths, *self.undone})
+        return sorted({*paths, *self.undone, *self.loose})
 
     @property
     def packages(self) -> list[str]:
@@ -460,7 +480,8 @@ class Storage:
                 info = os.statvfs(work.entry.mount)
                 used[work.entry.mount] = ((info.f_blocks - info.f_bfree) * info.f_frsize, info.f_blocks * info.f_frsize)
         quotas = [f"{directory.path} {directory.quota // 1024} KiB" for directory in self.wanted if directory.quota]
-        told += [findings.of_space(used), *findings.of_directories(self.undone, quotas, asked=bool(self.wanted))]
+        undone = [*self.undone, *self.loose]
+        told += [findings.of_space(used), *findings.of_directories(undone, quotas, asked=bool(self.wanted))]
         if self.module.params["health"]:
             for work in self.plan.works:
                 rc, out, _err = (

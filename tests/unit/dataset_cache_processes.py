@@ -172,15 +172,20 @@ class Place:
         return folder
 
     def clear(self) -> None:
-        program.remove_tree(str(self.cache))
-        self.cache.mkdir()
+        empty(self.cache)
 
     def close(self) -> None:
         end_sleepers()
         for running in self.started:
             if running.status is None:
                 running.kill()
-        program.remove_tree(str(self.top))
+        empty(self.top)
+        self.top.rmdir()
+
+
+def empty(path: Path) -> None:
+    with program.Folder.at(os.path.realpath(path)) as folder:
+        folder.empty()
 
 
 SLEEPERS: list[subprocess.Popen[bytes]] = []

@@ -8,7 +8,7 @@ One file, so that it can be read and copied where it is installed; Python 3.9, s
 
 In the cache directory:
 
-locks/room            whoever counts, reserves or frees space holds it
+locks/               itself locked by whoever counts, reserves or frees space
 locks/SET.lock        held for moments: by who serves, leases, renames
 locks/SET.make        held by the one process that copies this dataset
 requests/             bytes that users ask root's `evict --requests` to free
@@ -20,6 +20,11 @@ sets/SET/             a dataset: its name and a hash of its path
     g000001.damaged   why this copy is never served again
     .staging-*        a copy that is being made; without a holder of SET.make, what a killed process left
     .trash-*          a copy that is being removed
+.odd-*                folders of users that were no part of the cache and that root moved out of it
+
+Users of a group share a cache that root made for them: only root writes the cache directory itself, and `locks`, `requests`, `sets` and
+each dataset are sticky. Every part of a path is opened by the descriptor of the folder above, and no link is followed. Root makes nothing
+there, and changes what a user owns with this user's rights only.
 
 A copy becomes one by the rename of its staging directory, after everything in it is on disk. All locks are flocks: the kernel lets go of
 them however a process ends. Their order is make, room, lock.
@@ -51,6 +56,9 @@ import typing as t
 VERSION = "1"
 CONFIGURATION = "/etc/rigwright/dataset-cache.json"
 SUMS = "SHA256SUMS"
+FOLDERS = ("locks", "requests", "sets")
+# What may be left in a dataset of which no copy is left.
+ENDINGS = re.compile(r"~\d*$|\.damaged$")
 # What is read, hashed and written in one go: larger ones fall out of the processor's caches, smaller ones cost calls.
 CHUNK = 1 << 20
 # Files from here on are flushed and read back one by one, all others after one flush of the file system.
@@ -65,6 +73,7 @@ SERVICE_S = 120.0
 CACHEDIR_TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Copies of datasets, made by dataset-cache.\n"
 ZEROS = memoryview(bytes(CHUNK))
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+FOLDER = READ | os.O_DIRECTORY
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 HELP = """\
@@ -300,6 +309,8 @@ def check_settings(values: dict[str, t.Any]) -> Settings:
             )
     if settings.modes[0] & 0o222:
         raise ValueError("`file_mode` lets copies be written")
+    if settings.modes[1] & 0o022:
+        raise ValueError("`directory_mode` lets copies be changed")
     if settings.modes[1] & 0o100 == 0:
         raise ValueError("`directory_mode` lets nobody enter")
     if settings.jobs < 0 or settings.lease_hours < 0:
@@ -381,7 +392,7 @@ def walk(top: str) -> t.Iterator[Entry]:
         return
     stack: list[tuple[int, str, t.Iterator[str]]] = []
     try:
-        fd = os.open(top, READ | os.O_DIRECTORY)
+        fd = os.open(top, FOLDER)
         stack.append((fd, "", iter(sorted(os.listdir(fd), key=os.fsencode))))
         while stack:
             fd, folder, names = stack[-1]
@@ -396,7 +407,7 @@ def walk(top: str) -> t.Iterator[Entry]:
             if entry.kind == "folder":
                 if len(stack) >= DEEPEST:
                     raise OSError(errno.ENAMETOOLONG, f"deeper than {DEEPEST} folders", path)
-                below = os.open(name, READ | os.O_DIRECTORY, dir_fd=fd)
+                below = os.open(name, FOLDER, dir_fd=fd)
                 # On the stack before its names are read: whatever fails, it is closed.
                 stack.append((below, path + "/", iter(())))
                 stack[-1] = (below, path + "/", iter(sorted(os.listdir(below), key=os.fsencode)))
@@ -547,38 +558,161 @@ def copied_target(source: Source, entry: Entry) -> str:
 # --- small tools of the file system ---
 
 
-def write_small(path: str, text: str, durable: bool = False) -> None:
-    """Put a file in place at once or not at all. Its staging name is a fixed one: what killed processes leave does not add up."""
-    staged = f"{path}~"
-    fd = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o660)
-    try:
-        write_all(fd, memoryview(text.encode("utf-8")), 0)
+class Folder:
+    """An open folder. What is in it is reached by its descriptor: no link is followed, whatever others put in its place."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    @classmethod
+    def at(cls, path: str) -> Folder:
+        """Open a real path, part by part."""
+        found = cls(os.open("/", FOLDER))
+        for name in path.split("/"):
+            if name:
+                with found as above:
+                    found = above.folder(name, os.O_PATH)
+        with found:
+            return found.folder(".")
+
+    @property
+    def path(self) -> str:
+        """A path that leads here, wherever somebody moves the folder."""
+        return f"/proc/self/fd/{self.fd}"
+
+    @property
+    def status(self) -> os.stat_result:
+        return os.fstat(self.fd)
+
+    def folder(self, name: str, way: int = 0) -> Folder:
+        return Folder(os.open(name, FOLDER | way, dir_fd=self.fd))
+
+    def names(self) -> list[str]:
+        return sorted(os.listdir(self.fd))
+
+    def lstat(self, name: str) -> os.stat_result | None:
+        try:
+            return os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def file(self, name: str, flags: int = os.O_RDONLY) -> int:
+        """Open a regular file that has no other name: with one, it would be a file from elsewhere."""
+        fd = os.open(name, flags | READ, 0o660, dir_fd=self.fd)
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+            os.close(fd)
+            raise OSError(errno.ELOOP, "is no file of the cache", name)
+        return fd
+
+    def file_or_new(self, name: str, flags: int = os.O_RDONLY) -> int:
+        while True:
+            try:
+                # Not O_CREAT: Linux refuses that for a file of somebody else in a sticky folder (fs.protected_regular).
+                return self.file(name, flags)
+            except FileNotFoundError:
+                pass
+            with contextlib.suppress(FileExistsError):
+                return self.file(name, flags | os.O_CREAT | os.O_EXCL)
+
+    def read(self, name: str) -> str | None:
+        """The text of a file; None when there is none that can be read."""
+        try:
+            fd = self.file(name)
+        except OSError:
+            return None
+        with open(fd, encoding="utf-8", errors="replace") as file:
+            try:
+                return file.read(1 << 20)
+            except OSError:
+                return None
+
+    def json(self, name: str) -> t.Any:
+        try:
+            return json.loads(self.read(name) or "null")
+        except (ValueError, RecursionError):
+            return None
+
+    def replace(self, name: str, text: str, durable: bool = False) -> None:
+        """Put a file in place at once or not at all. Its staging name is a fixed one: what killed processes leave does not add up."""
+        staged = f"{name}~{os.geteuid()}"
+        fd = self.file_or_new(staged, os.O_WRONLY)
+        try:
+            os.ftruncate(fd, 0)
+            write_all(fd, memoryview(text.encode("utf-8")), 0)
+            if durable:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(staged, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
         if durable:
-            os.fsync(fd)
-    finally:
-        os.close(fd)
-    os.rename(staged, path)
-    if durable:
-        sync_folder(os.path.dirname(path))
+            os.fsync(self.fd)
+
+    def write(self, name: str, text: str, durable: bool = False) -> None:
+        """Write a file where it is: in a sticky folder nobody replaces the file of somebody else."""
+        data = text.encode("utf-8")
+        fd = self.file_or_new(name, os.O_WRONLY)
+        try:
+            write_all(fd, memoryview(data), 0)
+            os.ftruncate(fd, len(data))
+            if durable:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        if durable:
+            os.fsync(self.fd)
+
+    def make(self, name: str, mode: int, gid: int | None) -> Folder:
+        """Open a folder; one that is not there yet is made, and belongs to the group."""
+        try:
+            os.mkdir(name, 0o700, dir_fd=self.fd)
+        except FileExistsError:
+            return self.folder(name)
+        made = self.folder(name)
+        made.give(mode, gid)
+        return made
+
+    def give(self, mode: int, gid: int | None) -> None:
+        if gid is not None and self.status.st_gid != gid:
+            os.fchown(self.fd, -1, gid)
+        os.fchmod(self.fd, mode)
+
+    def unlink(self, name: str) -> None:
+        os.unlink(name, dir_fd=self.fd)
+
+    def empty(self, first: str = "", depth: int = 0) -> None:
+        """Remove all that is in it, folders read-only or not. *first* goes first."""
+        if depth > DEEPEST:
+            raise OSError(errno.ENAMETOOLONG, f"deeper than {DEEPEST} folders")
+        with contextlib.suppress(PermissionError):
+            os.fchmod(self.fd, 0o700)
+        for name in sorted(self.names(), key=lambda name: name != first):
+            status = self.lstat(name)
+            if status and stat.S_ISDIR(status.st_mode):
+                with self.folder(name) as below:
+                    below.empty(depth=depth + 1)
+                os.rmdir(name, dir_fd=self.fd)
+            elif status:
+                self.unlink(name)
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+        self.fd = -1
+
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
 
 
 def read_small(path: str) -> str | None:
-    """The text of a file of ours; None when there is none that can be read."""
+    """The text of a file of the kernel; None when there is none that can be read."""
     try:
-        fd = os.open(path, READ)
-    except OSError:
-        return None
-    with open(fd, encoding="utf-8", errors="replace") as file:
-        try:
+        with open(path, encoding="utf-8", errors="replace") as file:
             return file.read(1 << 20)
-        except OSError:
-            return None
-
-
-def read_json(path: str) -> t.Any:
-    try:
-        return json.loads(read_small(path) or "null")
-    except ValueError:
+    except OSError:
         return None
 
 
@@ -588,60 +722,21 @@ def write_all(fd: int, view: memoryview, position: int) -> None:
         view, position = view[count:], position + count
 
 
-def sync_folder(path: str) -> None:
-    fd = os.open(path, READ | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def sync_tree(path: str) -> None:
+def sync_tree(folder: Folder) -> None:
     """All of a tree is on disk: by one flush of its file system, or, where libc has none, file by file."""
-    fd = os.open(path, READ | os.O_DIRECTORY)
     try:
         import ctypes  # costs more than all the rest of a `get` that finds its copy
 
         libc = ctypes.CDLL(None, use_errno=True)
-        if libc.syncfs(fd) != 0:
+        if libc.syncfs(folder.fd) != 0:
             number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), path)
+            raise OSError(number, os.strerror(number))
     except (ImportError, AttributeError):
-        for entry in walk(path):
+        for entry in walk(f"{folder.path}/."):
             if entry.kind != "link":
-                below = os.open(os.path.join(path, entry.path), READ)
+                below = os.open(os.path.join(folder.path, entry.path or "."), READ)
                 os.fsync(below)
                 os.close(below)
-    finally:
-        os.close(fd)
-
-
-def remove_tree(path: str, first: str = "") -> None:
-    """Remove a tree, its folders read-only or not; by descriptors, so that nothing outside of it is reached. *first* goes first."""
-
-    def empty(fd: int) -> None:
-        with contextlib.suppress(PermissionError):
-            os.fchmod(fd, 0o700)
-        for name in sorted(os.listdir(fd), key=lambda name: name != first):
-            if stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
-                below = os.open(name, READ | os.O_DIRECTORY, dir_fd=fd)
-                try:
-                    empty(below)
-                finally:
-                    os.close(below)
-                os.rmdir(name, dir_fd=fd)
-            else:
-                os.unlink(name, dir_fd=fd)
-
-    try:
-        fd = os.open(path, READ | os.O_DIRECTORY)
-    except FileNotFoundError:
-        return
-    try:
-        empty(fd)
-    finally:
-        os.close(fd)
-    os.rmdir(path)
 
 
 def is_rotational(path: str) -> bool:
@@ -668,9 +763,8 @@ class Flock:
         self.fd = fd
 
     @classmethod
-    def take(cls, path: str, how: int = fcntl.LOCK_EX, wait: bool = True, create: bool = True) -> Flock | None:
-        """Lock the file at *path*; None when somebody else has it and *wait* is False."""
-        fd = os.open(path, READ | (os.O_CREAT if create else 0), 0o660)
+    def take(cls, fd: int, how: int = fcntl.LOCK_EX, wait: bool = True) -> Flock | None:
+        """Lock an open file, which it takes over; None when somebody else has it and *wait* is False."""
         try:
             fcntl.flock(fd, how if wait else how | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -716,7 +810,7 @@ class Lease(t.NamedTuple):
 
     @classmethod
     def read(cls, name: str) -> Lease | None:
-        match = re.fullmatch(r"(g\d+)@(\d+)@(\d+)@(\w+)@([\w-]+)@(\d+)", name, re.ASCII)
+        match = re.fullmatch(r"(g\d+)@(\d{1,9})@(\d+)@(\w+)@([\w-]+)@(\d+)", name, re.ASCII)
         return cls(match[1], int(match[2]), int(match[3]), match[4], match[5], int(match[6])) if match else None
 
     @property
@@ -800,21 +894,20 @@ class Record(t.NamedTuple):
     whole: bool
 
     @classmethod
-    def read(cls, path: str) -> Record | None:
-        values = read_json(path)
+    def read(cls, folder: Folder) -> Record | None:
         try:
-            record = cls(**values)
+            record = cls(**folder.json("record.json"))
         except TypeError:
             return None
         sound = all(isinstance(value, str) for value in record[:7]) and all(
-            isinstance(n, (int, float)) for n in record[7:11]
+            isinstance(n, (int, float)) and 0 <= n < 1 << 62 for n in record[7:11]
         )
         named = sound and record.name not in ("", ".", "..") and "/" not in record.name
         return record if named and record.whole is True else None
 
 
 class Copy(t.NamedTuple):
-    """A whole copy, or what once was one."""
+    """A whole copy, or what once was one. *owner* is -1 where root does not remove it."""
 
     set: str
     name: str
@@ -831,10 +924,10 @@ class Copy(t.NamedTuple):
 class Staging(t.NamedTuple):
     set: str
     name: str
-    path: str
     owner: int
     need: int
     done: int
+    state: dict[str, t.Any]
 
 
 class Dataset(t.NamedTuple):
@@ -857,7 +950,6 @@ class Victim(t.NamedTuple):
     kind: str  # trash, staging, copy
     set: str
     name: str
-    path: str
     disk: int
     owner: int
     why: str
@@ -871,6 +963,19 @@ class Held(t.NamedTuple):
     copy: str
     path: str
     lock: Flock
+
+
+NOBODY = 65534
+NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+
+
+def open_to_others(status: os.stat_result) -> bool:
+    """Whether others than root may put something else in its place, or something of theirs into it."""
+    return status.st_uid != 0 or bool(status.st_mode & 0o002) or bool(status.st_mode & 0o020 and status.st_gid)
+
+
+def is_sticky(status: os.stat_result) -> bool:
+    return bool(status.st_mode & stat.S_ISVTX) or not status.st_mode & 0o022
 
 
 class Cache:
@@ -888,98 +993,189 @@ class Cache:
         mount = settings.mount
         if mount and not (os.path.ismount(mount) and is_inside(self.path, os.path.realpath(mount))):
             raise Failed(Exit.CACHE, f"nothing is mounted at {mount}, where the cache is to be")
-        for name in ("locks", "requests", "sets"):
-            self.make_folder(self.at(name))
+        self.top = Folder.at(self.path)
+        mode = 0o700 if self.gid is None else 0o3770
+        made = not (os.geteuid() == 0 and open_to_others(self.top.status))
+        self.locks, self.requests, self.sets = (
+            self.top.make(name, mode, self.gid) if made else self.top.folder(name) for name in FOLDERS
+        )
+        # Root in a cache of users.
+        self.guest = os.geteuid() == 0 and any(
+            open_to_others(folder.status) for folder in (self.top, self.locks, self.requests, self.sets)
+        )
+        self.stuck: set[tuple[str, str]] = set()
+        if self.guest:
+            self.require_safe()
+            return
         with contextlib.suppress(OSError):
-            if not os.path.lexists(self.at("CACHEDIR.TAG")):
-                write_small(self.at("CACHEDIR.TAG"), CACHEDIR_TAG)
+            if not self.top.lstat("CACHEDIR.TAG"):
+                self.top.replace("CACHEDIR.TAG", CACHEDIR_TAG)
+
+    def require_safe(self) -> None:
+        """Only root may write the directory itself, and in those of users each may change only what is theirs."""
+        wrong = [self.path] if open_to_others(self.top.status) else []
+        for name, folder in zip(FOLDERS, (self.locks, self.requests, self.sets)):
+            if folder.status.st_uid != 0 or not is_sticky(folder.status):
+                wrong.append(self.at(name))
+        if wrong:
+            raise Failed(
+                Exit.CACHE,
+                f"root does not work where users can exchange directories: {', '.join(map(shown, wrong))}. Run the role "
+                "storage again, or see docs/dataset_cache.md",
+            )
 
     def at(self, *parts: str) -> str:
+        """A path, to be shown."""
         return os.path.join(self.path, *parts)
-
-    def make_folder(self, path: str, mode: int = 0o2770) -> None:
-        try:
-            os.mkdir(path, mode)
-        except FileExistsError:
-            return
-        self.give(path, mode)
-
-    def give(self, path: str, mode: int) -> None:
-        """A new folder, and so what is made in it, belongs to the group."""
-        if self.gid is not None and os.stat(path).st_gid != self.gid:
-            os.chown(path, -1, self.gid)
-        os.chmod(path, mode)
 
     def size(self) -> tuple[int, int]:
         """Bytes of the file system, and of them free to users."""
-        found = os.statvfs(self.path)
+        found = os.fstatvfs(self.top.fd)
         return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
+    @contextlib.contextmanager
+    def acting_as(self, uid: int) -> t.Iterator[None]:
+        """What root changes in a folder of a user, it changes with this user's rights and the group's."""
+        if not self.guest or uid == 0 or os.geteuid() != 0:
+            yield
+            return
+        groups = os.getgroups()
+        os.setgroups([])
+        os.setegid(self.sets.status.st_gid)
+        os.seteuid(uid)
+        try:
+            yield
+        finally:
+            os.seteuid(0)
+            os.setegid(0)
+            os.setgroups(groups)
+
+    def writing(self, folder: Folder) -> t.ContextManager[None]:
+        """What root writes in a folder, its owner or, where that is root, nobody writes, with the group's rights."""
+        return self.acting_as(folder.status.st_uid or NOBODY)
+
+    def lock_file(self, name: str, what: str) -> int:
+        file = f"{name}.{what}"
+        if not self.guest:
+            return self.locks.file_or_new(file)
+        try:
+            return self.locks.file(file)
+        except FileNotFoundError:
+            with self.opened(name) as folder:
+                if folder is None:
+                    raise
+                with self.writing(folder):
+                    return self.locks.file_or_new(file)
+
     def lock(self, name: str, what: str) -> Flock:
-        return t.cast(Flock, Flock.take(self.at("locks", f"{name}.{what}")))
+        return t.cast(Flock, Flock.take(self.lock_file(name, what)))
 
     def try_lock(self, name: str, what: str) -> Flock | None:
-        return Flock.take(self.at("locks", f"{name}.{what}"), wait=False)
+        try:
+            return Flock.take(self.lock_file(name, what), wait=False)
+        except OSError:
+            # A lock that one user has made unusable keeps root from this dataset alone.
+            if not self.guest:
+                raise
+            return None
 
     def room(self) -> Flock:
-        return t.cast(Flock, Flock.take(self.at("locks", "room")))
+        """A lock on a folder that is always there, which nobody can exchange."""
+        return t.cast(Flock, Flock.take(os.open(".", FOLDER, dir_fd=self.locks.fd)))
 
     # what there is
 
-    def datasets(self) -> list[Dataset]:
-        return [self.dataset(name) for name in sorted(os.listdir(self.at("sets"))) if not name.startswith(".")]
+    @contextlib.contextmanager
+    def opened(self, name: str) -> t.Iterator[Folder | None]:
+        """The folder of a dataset; None where there is none, or one that root does not touch."""
+        try:
+            folder = self.sets.folder(name)
+        except OSError as error:
+            if error.errno not in (*NO_FOLDER, errno.EACCES):
+                raise
+            yield None
+            return
+        with folder:
+            yield None if self.guest and not is_sticky(folder.status) else folder
 
-    def dataset(self, name: str) -> Dataset:
-        folder = self.at("sets", name)
-        copies, staging, trash = [], [], []
-        for item in names_in(folder):
-            path = os.path.join(folder, item)
-            if re.fullmatch(r"g\d+", item, re.ASCII):
-                copies.append(self.copy(name, item, path))
-            elif item.startswith(".trash-"):
-                trash.append(self.copy(name, item, path))
+    def names(self) -> list[str]:
+        return [name for name in self.sets.names() if not name.startswith(".")]
+
+    def datasets(self) -> list[Dataset]:
+        found = [self.dataset(name) for name in self.names()]
+        return [dataset for dataset in found if dataset]
+
+    def dataset(self, name: str) -> Dataset | None:
+        with self.opened(name) as folder:
+            return self.read(folder, name) if folder else None
+
+    def read(self, folder: Folder, name: str) -> Dataset:
+        copies: list[Copy] = []
+        trash: list[Copy] = []
+        staging = []
+        for item in folder.names():
+            if re.fullmatch(r"g\d+", item, re.ASCII) or item.startswith(".trash-"):
+                copy = self.copy(folder, name, item)
+                if copy:
+                    (trash if item.startswith(".") else copies).append(copy)
             elif item.startswith(".staging-"):
-                need, done = read_json(os.path.join(path, "need")), read_json(os.path.join(path, "progress"))
-                done = done.get("written", 0) if isinstance(done, dict) else 0
-                staging.append(Staging(name, item, path, owner_of(path), as_count(need), as_count(done)))
-        number, _space, used = (read_small(os.path.join(folder, "used")) or "").strip().partition(" ")
-        source = read_json(os.path.join(folder, "source"))
+                with contextlib.suppress(OSError), folder.folder(item) as stage:
+                    state = stage.json("progress")
+                    state = state if isinstance(state, dict) else {}
+                    need, done = as_count(stage.json("need")), as_count(state.get("written"))
+                    staging.append(Staging(name, item, self.owner(stage), need, done, state))
+        number, _space, used = (folder.read("used") or "").strip().partition(" ")
+        source = folder.json("source")
         return Dataset(
             name,
             source if isinstance(source, str) else "",
             int(number) if re.fullmatch(r"\d{1,18}", number, re.ASCII) else 0,
             float(used) if re.fullmatch(r"\d{1,11}", used, re.ASCII) else 0.0,
-            read_small(os.path.join(folder, "pin")) or "",
+            folder.read("pin") or "",
             sorted(copies, key=lambda copy: -int(copy.name[1:])),
             staging,
             trash,
         )
 
-    def copy(self, name: str, item: str, path: str) -> Copy:
-        damaged = read_small(f"{path}.damaged") or ""
-        return Copy(name, item, path, Record.read(os.path.join(path, "record.json")), damaged, owner_of(path))
+    def owner(self, folder: Folder) -> int:
+        """Whose it is. A folder that others may write, somebody may have moved here: root does not remove it."""
+        return -1 if self.guest and folder.status.st_mode & 0o022 else folder.status.st_uid
+
+    def copy(self, folder: Folder, name: str, item: str) -> Copy | None:
+        """One copy; None when it is gone, or no folder."""
+        damaged = folder.lstat(f"{item}.damaged") and (folder.read(f"{item}.damaged") or "damaged")
+        try:
+            with folder.folder(item) as made:
+                return Copy(name, item, self.at("sets", name, item), Record.read(made), damaged or "", self.owner(made))
+        except OSError as error:
+            if error.errno in NO_FOLDER:
+                return None
+            return Copy(name, item, self.at("sets", name, item), None, damaged or "", -1)
 
     def used(self, datasets: list[Dataset]) -> int:
         """Bytes that copies take or will take."""
         kept = sum(copy.disk for dataset in datasets for copy in dataset.copies + dataset.trash)
         return kept + sum(staging.need for dataset in datasets for staging in dataset.staging)
 
-    def users(self, copy: Copy) -> list[str]:
+    def users(self, folder: Folder, copy: Copy) -> list[str]:
         """Who uses a copy; called with the lock of its dataset, so that no new user comes."""
         found = []
-        for name in names_in(os.path.join(os.path.dirname(copy.path), "leases")):
-            lease = Lease.read(name)
-            if lease and lease.copy == copy.name and lease.holds(self.settings.lease_hours):
-                found.append(process_words(lease.pid))
-        use = os.path.join(copy.path, "use")
+        with contextlib.suppress(OSError), folder.folder("leases") as leases:
+            for name in leases.names():
+                lease = Lease.read(name)
+                if lease and lease.copy == copy.name and lease.holds(self.settings.lease_hours):
+                    found.append(process_words(lease.pid))
         try:
-            lock = Flock.take(use, wait=False, create=False)
+            with folder.folder(copy.name) as made:
+                lock = Flock.take(made.file("use"), wait=False)
+                if lock:
+                    lock.release()
+                    return found
+                fd = made.file("use")
         except FileNotFoundError:
             return found
-        if lock:
-            lock.release()
-            return found
-        fd = os.open(use, READ)
+        except OSError:
+            return [*found, "somebody"]
         try:
             return found + ([process_words(pid) for pid in lockers(fd)] or ["somebody"])
         finally:
@@ -987,104 +1183,136 @@ class Cache:
 
     # what is done to a dataset
 
-    def touch(self, name: str) -> None:
+    def touch(self, folder: Folder) -> None:
         """Record a use, by a number that only grows: the time of day is for people."""
         # A full disk is no reason not to serve what is on it.
-        with contextlib.suppress(OSError):
-            write_small(self.at("sets", name, "used"), f"{max(self.numbers(), default=0) + 1} {int(time.time())}\n")
+        with contextlib.suppress(OSError), self.writing(folder):
+            folder.write("used", f"{max(self.numbers(), default=0) + 1} {int(time.time())}\n")
 
     def numbers(self) -> list[int]:
         found = []
-        for name in names_in(self.at("sets")):
-            number = (read_small(self.at("sets", name, "used")) or "").partition(" ")[0]
+        for name in self.names():
+            with self.opened(name) as folder:
+                number = ((folder and folder.read("used")) or "").partition(" ")[0]
             found.append(int(number) if re.fullmatch(r"\d{1,18}", number, re.ASCII) else 0)
         return found
 
-    def open_set(self, source: Source) -> str:
+    def open_set(self, source: Source) -> Folder:
         """The folder of a dataset; called with its lock."""
-        folder = self.at("sets", source.set)
-        self.make_folder(folder)
-        self.make_folder(os.path.join(folder, "leases"))
-        if read_json(os.path.join(folder, "source")) != source.path:
-            write_small(os.path.join(folder, "source"), json.dumps(source.path))
+        if self.guest:
+            raise self.refusal(source)
+        mode = self.sets.status.st_mode & 0o7777
+        folder = self.sets.make(source.set, mode, self.gid)
+        try:
+            folder.make("leases", mode, self.gid).close()
+            if folder.json("source") != source.path:
+                folder.write("source", json.dumps(source.path))
+        except BaseException:
+            folder.close()
+            raise
         return folder
+
+    def refusal(self, source: Source) -> Failed:
+        return Failed(
+            Exit.CACHE,
+            f"root makes nothing in a cache of users, and it has no copy of {shown(source.path)}: run it as a member of the group",
+        )
+
+    def close_sets(self) -> None:
+        """Forget all datasets of which nothing is left: who removed the last copy may not have been who made the dataset."""
+        for dataset in self.datasets() if self.guest else ():
+            if not (dataset.pin or dataset.copies or dataset.staging or dataset.trash):
+                with contextlib.suppress(OSError), self.lock(dataset.set, "lock"):
+                    self.close_set(dataset.set)
 
     def close_set(self, name: str) -> None:
         """Forget a dataset of which nothing is left; called with its lock."""
-        folder = self.at("sets", name)
-        left = names_in(folder)
-        if all(item in ("source", "used", "leases") or item.endswith(("~", ".damaged")) for item in left):
-            with contextlib.suppress(OSError):
+        with self.opened(name) as folder:
+            if folder is None or folder.read("pin"):
+                return
+            left = folder.names()
+            if not all(item in ("leases", "pin", "source", "used") or ENDINGS.search(item) for item in left):
+                return
+            with contextlib.suppress(OSError), self.acting_as(folder.status.st_uid):
                 for item in left:
                     if item == "leases":
-                        for lease in names_in(os.path.join(folder, item)):
-                            os.unlink(os.path.join(folder, item, lease))
-                        os.rmdir(os.path.join(folder, item))
+                        with folder.folder(item) as leases:
+                            for lease in leases.names():
+                                leases.unlink(lease)
+                        os.rmdir(item, dir_fd=folder.fd)
                     else:
-                        os.unlink(os.path.join(folder, item))
-                os.rmdir(folder)
+                        folder.unlink(item)
+                os.rmdir(name, dir_fd=self.sets.fd)
 
     def find(self, source: Source, fingerprint: str | None) -> Held | None:
         """A whole copy of what the source is now (None: of whatever it was), looked at and held."""
         while True:
-            with self.lock(source.set, "lock"):
-                held = self.hold(source.set, fingerprint)
-            if held is None:
-                return None
-            copy, lock = held
-            record = t.cast(Record, copy.record)
-            path = os.path.join(copy.path, "data", record.name)
-            wrong = self.wrong(path, record)
-            with self.lock(source.set, "lock"):
-                if not wrong:
-                    self.touch(source.set)
-                    return Held(source.set, copy.name, path, lock)
-                self.condemn(copy, wrong)
-            lock.release()
+            with self.opened(source.set) as folder:
+                if folder is None:
+                    return None
+                with self.lock(source.set, "lock"):
+                    held = self.hold(folder, source.set, fingerprint)
+                if held is None:
+                    return None
+                copy, lock = held
+                wrong = self.wrong(folder, copy)
+                with self.lock(source.set, "lock"):
+                    if not wrong:
+                        self.touch(folder)
+                        return Held(copy.set, copy.name, os.path.join(copy.path, "data", copy_name(copy)), lock)
+                    self.condemn(folder, copy, wrong)
+                lock.release()
 
-    def hold(self, name: str, fingerprint: str | None) -> tuple[Copy, Flock] | None:
+    def hold(self, folder: Folder, name: str, fingerprint: str | None) -> tuple[Copy, Flock] | None:
         """The newest copy that may be served; called with the lock of its dataset."""
-        for copy in self.dataset(name).copies:
+        for copy in self.read(folder, name).copies:
             if copy.record and not copy.damaged and fingerprint in (None, copy.record.fingerprint):
-                try:
-                    lock = Flock.take(os.path.join(copy.path, "use"), fcntl.LOCK_SH, create=False)
-                except OSError:
-                    continue
-                return copy, t.cast(Flock, lock)
+                lock = self.share(folder, copy)
+                if lock:
+                    return copy, lock
         return None
 
-    def wrong(self, path: str, record: Record) -> str:
+    def share(self, folder: Folder, copy: Copy) -> Flock | None:
+        """Keep a copy, as `run` does."""
+        with contextlib.suppress(OSError), folder.folder(copy.name) as made:
+            return Flock.take(made.file("use"), fcntl.LOCK_SH)
+        return None
+
+    def wrong(self, folder: Folder, copy: Copy) -> str:
         """What a look at the copy shows to be wrong with it: not its content, which is `verify`."""
         found = Fingerprint()
         try:
-            for entry in walk(path):
-                found.add(entry)
+            with folder.folder(copy.name) as made, made.folder("data") as data:
+                for entry in walk(os.path.join(data.path, copy_name(copy))):
+                    found.add(entry)
         except OSError as error:
-            if reads_as_corrupt(error) or error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            if reads_as_corrupt(error) or error.errno in NO_FOLDER:
                 return f"it cannot be read: {error.strerror}"
             raise
-        return "" if found.hash.hexdigest() == record.copy_fingerprint else "names, sizes or times in it have changed"
+        fingerprint = t.cast(Record, copy.record).copy_fingerprint
+        return "" if found.hash.hexdigest() == fingerprint else "names, sizes or times in it have changed"
 
-    def condemn(self, copy: Copy, why: str) -> None:
+    def condemn(self, folder: Folder, copy: Copy, why: str) -> None:
         """A copy is never served again; called with the lock of its dataset."""
         say(f"the copy {shown(copy.path)} is not used any more: {why}")
-        write_small(f"{copy.path}.damaged", why, durable=True)
+        with self.writing(folder):
+            folder.replace(f"{copy.name}.damaged", why, durable=True)
 
     def lease(self, held: Held, pid: int) -> None:
         """Keep a copy for a process; dead leases go on the way."""
-        folder = self.at("sets", held.set, "leases")
-        with self.lock(held.set, "lock"):
-            for name in names_in(folder):
-                old = Lease.read(name)
-                if old is None or not old.holds(self.settings.lease_hours):
-                    with contextlib.suppress(OSError):
-                        os.unlink(os.path.join(folder, name))
+        with self.lock(held.set, "lock"), self.opened(held.set) as folder:
             try:
-                lease = Lease.of(held.copy, pid)
+                if folder is None:
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+                with folder.folder("leases") as leases, self.writing(leases):
+                    for name in leases.names():
+                        old = Lease.read(name)
+                        if old is None or not old.holds(self.settings.lease_hours):
+                            with contextlib.suppress(OSError):
+                                leases.unlink(name)
+                    os.close(leases.file_or_new(Lease.of(held.copy, pid).file))
             except ProcessLookupError:
                 raise Failed(Exit.USAGE, f"there is no process {pid} to keep the copy for (--pid)") from None
-            try:
-                os.close(os.open(os.path.join(folder, lease.file), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o660))
             except OSError as error:
                 say(f"the copy may be evicted while it is used: {error.strerror}")
 
@@ -1094,37 +1322,30 @@ class Cache:
         """What may go, in this order. *look_at* tells whether a copy is in use."""
         for dataset in datasets:
             for copy in dataset.trash:
-                yield Victim(
-                    "trash", copy.set, copy.name, copy.path, copy.disk, copy.owner, "removed before", dataset.source
-                )
+                yield Victim("trash", copy.set, copy.name, copy.disk, copy.owner, "removed before", dataset.source)
             for staging in dataset.staging:
                 lock = self.try_lock(dataset.set, "make")
                 if lock:
                     lock.release()
-                    yield Victim(
-                        "staging",
-                        *staging[:3],
-                        staging.need,
-                        staging.owner,
-                        "left by a process that was killed",
-                        dataset.source,
-                    )
+                    why = "left by a process that was killed"
+                    yield Victim("staging", staging.set, staging.name, staging.need, staging.owner, why, dataset.source)
         for dataset in datasets:
             for copy in dataset.copies:
                 if copy is not dataset.current() and not look_at(copy):
                     why = "damaged" if copy.damaged or not copy.record else "older than its source"
-                    yield Victim("copy", *copy[:3], copy.disk, copy.owner, why, dataset.source)
+                    yield Victim("copy", copy.set, copy.name, copy.disk, copy.owner, why, dataset.source)
         for dataset in sorted(datasets, key=lambda dataset: (dataset.number, dataset.set)):
             current = dataset.current()
             if current and not dataset.pin and not look_at(current):
-                yield Victim("copy", *current[:3], current.disk, current.owner, "used longest ago", dataset.source)
+                why = "used longest ago"
+                yield Victim("copy", current.set, current.name, current.disk, current.owner, why, dataset.source)
 
     def is_used(self, copy: Copy) -> bool:
         lock = self.try_lock(copy.set, "lock")
         if lock is None:
             return True
-        with lock:
-            return bool(self.users(copy))
+        with lock, self.opened(copy.set) as folder:
+            return folder is None or bool(self.users(folder, copy))
 
     def missing(self, datasets: list[Dataset], need: int) -> int:
         """Bytes that have to go before *need* more fit."""
@@ -1136,8 +1357,9 @@ class Cache:
         return max(self.used(datasets) + need - quota, need + promised + floor - free)
 
     def removable(self, victim: Victim) -> bool:
-        shared = victim.kind != "staging" and self.settings.modes[1] & 0o020
-        return os.geteuid() in (0, victim.owner) or bool(shared)
+        if (victim.set, victim.name) in self.stuck:
+            return False
+        return victim.owner >= 0 and os.geteuid() in (0, victim.owner)
 
     def plan(self, need: int) -> list[Victim]:
         """What has to go before *need* bytes fit; called with the lock of the room.
@@ -1171,69 +1393,113 @@ class Cache:
             if not victims:
                 return
             for victim in victims:
-                if self.drop(victim):
+                if self.dropped(victim):
                     told(victim)
             if need == 0 and self.missing(self.datasets(), 0) <= 0:
                 return
         raise NoRoom("others use up what is freed; try again")
 
+    def dropped(self, victim: Victim) -> bool:
+        """Remove one thing. What one user has made so that it cannot be removed, keeps root from nothing else."""
+        try:
+            return self.drop(victim)
+        except OSError as error:
+            if not self.guest:
+                raise
+            say(f"{shown(self.at('sets', victim.set, victim.name))} cannot be removed: {error.strerror}")
+            self.stuck.add((victim.set, victim.name))
+            return False
+
     def drop(self, victim: Victim) -> bool:
         """Remove one thing, unless somebody has come to use it; called with the lock of the room."""
-        if victim.kind == "staging":
-            lock = self.try_lock(victim.set, "make")
-            if lock is None:
+        with self.opened(victim.set) as folder:
+            if folder is None:
                 return False
-            with lock:
-                remove_tree(victim.path, "data")
-        else:
-            trash = victim.path
-            if victim.kind == "copy":
-                with self.lock(victim.set, "lock"):
-                    copy = self.copy(victim.set, victim.name, victim.path)
-                    if not os.path.isdir(copy.path) or self.users(copy):
-                        return False
-                    if victim.why == "used longest ago" and os.path.lexists(self.at("sets", victim.set, "pin")):
-                        return False
-                    trash = self.at("sets", victim.set, f".trash-{victim.name}-{secrets.token_hex(4)}")
-                    os.rename(victim.path, trash)
-                    with contextlib.suppress(FileNotFoundError):
-                        os.unlink(f"{victim.path}.damaged")
-            remove_tree(trash, "data")
+            if victim.kind == "staging":
+                lock = self.try_lock(victim.set, "make")
+                if lock is None:
+                    return False
+                with lock:
+                    self.discard(folder, victim.name)
+            else:
+                trash = victim.name
+                if victim.kind == "copy":
+                    with self.lock(victim.set, "lock"):
+                        copy = self.copy(folder, victim.set, victim.name)
+                        if copy is None or self.users(folder, copy):
+                            return False
+                        if victim.why == "used longest ago" and folder.read("pin"):
+                            return False
+                        trash = f".trash-{victim.name}-{secrets.token_hex(4)}"
+                        with self.acting_as(copy.owner):
+                            os.rename(victim.name, trash, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+                            with contextlib.suppress(OSError):
+                                folder.unlink(f"{victim.name}.damaged")
+                self.discard(folder, trash)
         with self.lock(victim.set, "lock"):
             self.close_set(victim.set)
         return True
 
+    def discard(self, above: Folder, name: str) -> None:
+        """Remove a folder with all that is in it."""
+        with above.folder(name) as folder:
+            owner = self.owner(folder)
+            if owner < 0:
+                raise OSError(errno.EPERM, "others may write to it: it may be no copy", name)
+            with self.acting_as(owner):
+                folder.empty("data")
+            with self.acting_as(owner if above is not self.top else 0):
+                os.rmdir(name, dir_fd=above.fd)
+
+    def sweep(self) -> None:
+        """Take out what users put there and no program of ours did: it would keep others from their locks, or root busy for ever."""
+        for folder in (self.locks, self.requests, self.sets):
+            for name in folder.names():
+                status = folder.lstat(name)
+                if status is None:
+                    continue
+                is_folder = stat.S_ISDIR(status.st_mode)
+                is_file = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+                if not (is_folder if folder is self.sets else is_file):
+                    self.expel(folder, name, is_folder)
+        for name in self.top.names():
+            if name.startswith(".odd-"):
+                with contextlib.suppress(OSError):
+                    self.discard(self.top, name)
+
+    def expel(self, folder: Folder, name: str, is_folder: bool) -> None:
+        try:
+            if not is_folder:
+                folder.unlink(name)
+                return
+            # Users cannot follow it there, and it may be what one of them has of another: that is kept.
+            moved = f".odd-{secrets.token_hex(6)}"
+            os.rename(name, moved, src_dir_fd=folder.fd, dst_dir_fd=self.top.fd)
+            say(f"the folder {shown(name)} was no part of the cache and is {shown(self.at(moved))} now")
+        except OSError as error:
+            say(f"{shown(name)} is no part of the cache and cannot be removed: {error.strerror}")
+
     def ask_for_room(self, need: int) -> None:
         """Have root's service remove what other users own."""
-        path = self.at("requests", f"{need}-{os.getpid()}-{secrets.token_hex(4)}")
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o660))
+        name = f"{need}-{os.getpid()}-{secrets.token_hex(4)}"
+        os.close(self.requests.file_or_new(name))
         end = time.monotonic() + SERVICE_S
         try:
-            while os.path.lexists(path):
+            while self.requests.lstat(name):
                 if time.monotonic() > end:
                     raise NoRoom("the service that evicts for users did not answer (dataset-cache-evict.service)")
                 time.sleep(POLL_S)
         finally:
             with contextlib.suppress(OSError):
-                os.unlink(path)
+                self.requests.unlink(name)
 
 
-def names_in(path: str) -> list[str]:
-    try:
-        return sorted(os.listdir(path))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def owner_of(path: str) -> int:
-    try:
-        return os.lstat(path).st_uid
-    except FileNotFoundError:
-        return os.geteuid()
+def copy_name(copy: Copy) -> str:
+    return t.cast(Record, copy.record).name
 
 
 def as_count(value: object) -> int:
-    return value if isinstance(value, int) and value >= 0 else 0
+    return value if isinstance(value, int) and 0 <= value < 1 << 62 else 0
 
 
 # --- progress ---
@@ -1250,7 +1516,7 @@ class Progress:
         # How often each byte is counted: once when it is copied, once more when it is read back.
         self.passes = 1
         self.first: tuple[float, int] | None = None
-        self.file = ""
+        self.folder: Folder | None = None
         self.told = self.filed = time.monotonic()
         self.drawn = False
 
@@ -1262,13 +1528,11 @@ class Progress:
     def tick(self) -> None:
         """Called now and then by the one who waits for the work."""
         now = time.monotonic()
-        if self.file and now - self.filed >= 1:
+        if self.folder and now - self.filed >= 1:
             self.filed = now
+            state = {"done": self.done // self.passes, "written": self.written, "total": self.total}
             with contextlib.suppress(OSError):
-                write_small(
-                    self.file,
-                    json.dumps({"done": self.done // self.passes, "written": self.written, "total": self.total}),
-                )
+                self.folder.replace("progress", json.dumps(state))
         self.show(self.done // self.passes, self.total)
 
     def show(self, done: int, total: int) -> None:
@@ -1390,7 +1654,9 @@ class Making:
         self.workers = Workers(options.jobs or self.job_count())
         self.buffer = Buffer()
         self.drop_source = False
-        self.stage = self.top = ""
+        self.folder: Folder | None = None
+        self.stage: Folder | None = None
+        self.name = self.top = self.shown = ""
         self.algorithm = ""
         self.full = options.hash == "full"
 
@@ -1419,9 +1685,14 @@ class Making:
 
     def clear(self) -> None:
         """Take away what was not finished; what cannot be is the next one's, or root's."""
-        if self.stage:
+        self.progress.folder = None
+        if self.stage and self.folder and self.name:
             with contextlib.suppress(OSError):
-                remove_tree(self.stage, "data")
+                self.stage.empty("data")
+                os.rmdir(self.name, dir_fd=self.folder.fd)
+        for folder in (self.stage, self.folder):
+            if folder:
+                folder.close()
         with contextlib.suppress(OSError), self.cache.lock(self.source.set, "lock"):
             self.cache.close_set(self.source.set)
 
@@ -1488,10 +1759,7 @@ class Making:
 
         while True:
             with self.cache.room():
-                for staging in self.cache.dataset(self.source.set).staging:
-                    # This process holds SET.make: whoever made them is gone.
-                    with contextlib.suppress(OSError):
-                        remove_tree(staging.path, "data")
+                self.clear_left()
                 try:
                     self.cache.make_room(need, told)
                 except NoRoom as error:
@@ -1502,17 +1770,28 @@ class Making:
                     return
             self.cache.ask_for_room(need)
 
+    def clear_left(self) -> None:
+        """This process holds SET.make: whoever made what is there is gone."""
+        with self.cache.opened(self.source.set) as folder:
+            for staging in self.cache.read(folder, self.source.set).staging if folder else ():
+                with contextlib.suppress(OSError):
+                    self.cache.discard(t.cast(Folder, folder), staging.name)
+
     def make_stage(self, need: int) -> None:
         with self.cache.lock(self.source.set, "lock"):
-            folder = self.cache.open_set(self.source)
-            stage = os.path.join(folder, f".staging-{secrets.token_hex(6)}")
-            os.mkdir(stage, 0o750)
-            self.stage = stage
-        self.cache.give(stage, 0o2750)
-        write_small(os.path.join(stage, "need"), str(need))
-        os.mkdir(os.path.join(stage, "data"), 0o700)
-        self.top = os.path.join(stage, "data", self.source.name)
-        self.progress.file = os.path.join(stage, "progress")
+            self.folder = self.cache.open_set(self.source)
+            name = f".staging-{secrets.token_hex(6)}"
+            self.stage = self.folder.make(name, 0o2750, self.cache.gid)
+            if self.stage.status.st_uid != os.geteuid():
+                raise Failed(Exit.CACHE, f"somebody else writes in {self.cache.at('sets', self.source.set)}")
+            self.name = name
+        self.stage.replace("need", str(need))
+        # Nobody else enters it: below, paths are as safe as descriptors.
+        self.stage.make("data", 0o700, None).close()
+        # By the descriptor: the owner of the dataset's folder may exchange what has a name in it.
+        self.top = os.path.join(self.stage.path, "data", self.source.name)
+        self.shown = self.cache.at("sets", self.source.set, name, "data", self.source.name)
+        self.progress.folder = self.stage
 
     def place(self, entry: Entry) -> str:
         return os.path.join(self.top, entry.path) if entry.path else self.top
@@ -1541,7 +1820,7 @@ class Making:
             os.link(self.place(first), self.place(entry), follow_symlinks=False)
             self.digests[entry.path] = self.digests[first.path]
             self.check_sum(entry)
-        sync_tree(self.stage)
+        sync_tree(t.cast(Folder, self.stage))
         if self.full:
             small = [entry for entry in files if entry.size < LARGE]
             self.workers.each(self.read_back, small, self.progress.tick)
@@ -1640,12 +1919,15 @@ class Making:
         found = hash_file(path, self.algorithm, entry.size, self.buffer.view, self.workers.check)
         if found != self.digests[entry.path]:
             raise Failed(
-                Exit.WRONG, f"{shown(path)} was read back otherwise than it was written: check the disk of the cache"
+                Exit.WRONG,
+                f"{shown(os.path.join(self.shown, entry.path))} was read back otherwise than it was written: "
+                "check the disk of the cache",
             )
         self.progress.add(entry.size)
 
     def finish(self, seen: Seen) -> Held:
         """Make it a copy, if the source is still what it was."""
+        stage, above = t.cast(Folder, self.stage), t.cast(Folder, self.folder)
         self.unchanged(seen)
         for path, target in self.targets.items():
             self.check_link(path, target)
@@ -1656,7 +1938,7 @@ class Making:
         manifest = self.write_manifest(seen.entries)
         for name in ("need", "progress"):
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(os.path.join(self.stage, name))
+                stage.unlink(name)
         fingerprint, disk = self.look_at_copy(seen.entries)
         files = [entry for entry in seen.entries if entry.kind == "file"]
         record = Record(
@@ -1677,20 +1959,20 @@ class Making:
         )
         self.write_file("record.json", json.dumps(record._asdict(), indent=1))
         self.write_file("use", "")
-        os.chmod(os.path.join(self.stage, "data"), folder_mode)
-        os.chmod(self.stage, folder_mode | 0o2000)
-        sync_tree(self.stage)
-        lock = t.cast(Flock, Flock.take(os.path.join(self.stage, "use"), fcntl.LOCK_SH, create=False))
+        with stage.folder("data") as data:
+            os.fchmod(data.fd, folder_mode)
+        os.fchmod(stage.fd, folder_mode | 0o2000)
+        sync_tree(stage)
+        lock = t.cast(Flock, Flock.take(stage.file("use"), fcntl.LOCK_SH))
         with self.cache.lock(self.source.set, "lock"):
-            folder = os.path.dirname(self.stage)
-            taken = [int(match[1]) for name in os.listdir(folder) for match in [re.match(r"g(\d+)", name)] if match]
+            taken = [int(match[1]) for name in above.names() for match in [re.match(r"g(\d+)", name)] if match]
             name = f"g{max(taken, default=0) + 1:06}"
-            path = os.path.join(folder, name)
-            os.rename(self.stage, path)
-            self.stage = ""
-            sync_folder(folder)
-            self.cache.touch(self.source.set)
-        return Held(self.source.set, name, os.path.join(path, "data", self.source.name), lock)
+            os.rename(self.name, name, src_dir_fd=above.fd, dst_dir_fd=above.fd)
+            self.name = ""
+            os.fsync(above.fd)
+            self.cache.touch(above)
+        path = self.cache.at("sets", self.source.set, name, "data", self.source.name)
+        return Held(self.source.set, name, path, lock)
 
     def unchanged(self, seen: Seen) -> None:
         now = look(self.source.path, keep=True)
@@ -1716,17 +1998,16 @@ class Making:
                 inodes.add((entry.device, entry.inode))
         if shape != [(entry.path, entry.kind, entry.size) for entry in entries]:
             raise Failed(Exit.WRONG, "the copy has not the files of its source: somebody else writes in the cache")
-        return found.hash.hexdigest(), disk + os.stat(os.path.join(self.stage, "manifest")).st_size
+        return found.hash.hexdigest(), disk + t.cast(
+            os.stat_result, t.cast(Folder, self.stage).lstat("manifest")
+        ).st_size
 
     def write_manifest(self, entries: list[Entry]) -> str:
         """A line of JSON for each thing in the copy; the SHA-256 of them all."""
         digest = hashlib.sha256()
-        fd = os.open(
-            os.path.join(self.stage, "manifest"),
-            os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
-            self.settings.modes[0],
-        )
+        fd = t.cast(Folder, self.stage).file("manifest", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         with open(fd, "wb", buffering=CHUNK) as file:
+            os.fchmod(fd, self.settings.modes[0])
             for entry in entries:
                 row: dict[str, t.Any] = {"path": entry.path, "kind": entry.kind}
                 if entry.kind == "file":
@@ -1739,9 +2020,13 @@ class Making:
         return digest.hexdigest()
 
     def write_file(self, name: str, text: str) -> None:
-        path = os.path.join(self.stage, name)
-        write_small(path, text)
-        os.chmod(path, self.settings.modes[0])
+        stage = t.cast(Folder, self.stage)
+        stage.replace(name, text)
+        fd = stage.file(name)
+        try:
+            os.fchmod(fd, self.settings.modes[0])
+        finally:
+            os.close(fd)
 
 
 def extents(fd: int, size: int) -> t.Iterator[tuple[int, int]]:
@@ -1775,13 +2060,14 @@ def hash_file(path: str, algorithm: str, size: int, buffer: memoryview, check: t
     try:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         digest, position = hashlib.new(algorithm), 0
-        while True:
+        while stat.S_ISREG(os.fstat(fd).st_mode):
             count = os.preadv(fd, [buffer], position)
             if count == 0:
                 return digest.hexdigest() if position == size else f"{position} bytes"
             digest.update(buffer[:count])
             position += count
             check()
+        return "no file"
     finally:
         os.close(fd)
 
@@ -1813,6 +2099,8 @@ def obtain(cache: Cache, source: Source, options: Options) -> Held:
             return held
         if options.offline:
             raise Failed(Exit.ABSENT, f"there is no whole copy of {shown(source.path)}")
+        if cache.guest:
+            raise cache.refusal(source)
         lock = cache.try_lock(source.set, "make")
         if lock:
             with lock:
@@ -1838,17 +2126,17 @@ def wait_for_maker(cache: Cache, source: Source, waiting: Progress, end: float |
             return
         if end is not None and time.monotonic() >= end:
             raise Failed(Exit.WAIT, f"another process still copies {shown(source.path)}")
-        for staging in cache.dataset(source.set).staging:
-            state = read_json(os.path.join(staging.path, "progress"))
-            if isinstance(state, dict):
-                waiting.show(as_count(state.get("done")), as_count(state.get("total")))
+        dataset = cache.dataset(source.set)
+        for staging in dataset.staging if dataset else ():
+            waiting.show(as_count(staging.state.get("done")), as_count(staging.state.get("total")))
         time.sleep(POLL_S)
 
 
 def drop_old(cache: Cache, source: Source) -> None:
     """Remove copies that the new one replaces, but those in use."""
     with contextlib.suppress(OSError), cache.room():
-        for victim in cache.victims([cache.dataset(source.set)], cache.is_used):
+        dataset = cache.dataset(source.set)
+        for victim in cache.victims([dataset] if dataset else [], cache.is_used):
             if victim.kind == "copy" and victim.why != "used longest ago" and cache.removable(victim):
                 cache.drop(victim)
 
@@ -1921,27 +2209,38 @@ def open_cache(args: argparse.Namespace) -> Cache:
 
 def named(cache: Cache, given: str) -> str:
     """The dataset that is meant: by its name in the cache, or by its source, which may be gone or forbidden by now."""
-    if "/" not in given and given in names_in(cache.at("sets")):
+    if "/" not in given and given in cache.names():
         return given
     return Source(given, cache.settings._replace(sources=("/",))).set
 
 
 def chosen(cache: Cache, given: list[str]) -> list[Dataset]:
-    names = [named(cache, one) for one in given]
-    for name, one in zip(names, given):
-        if not os.path.isdir(cache.at("sets", name)):
+    if not given:
+        return cache.datasets()
+    found = [cache.dataset(named(cache, one)) for one in given]
+    for dataset, one in zip(found, given):
+        if dataset is None:
             raise Failed(Exit.ABSENT, f"{shown(one)} is not in the cache")
-    return [cache.dataset(name) for name in names] if given else cache.datasets()
+    return t.cast("list[Dataset]", found)
 
 
 def pin(args: argparse.Namespace) -> Exit:
     cache = open_cache(args)
     for given in args.sources:
-        name = given if "/" not in given and given in names_in(cache.at("sets")) else ""
+        name = given if "/" not in given and given in cache.names() else ""
         source = None if name else Source(given, cache.settings)
-        with cache.lock(name or t.cast(Source, source).set, "lock"):
-            folder = cache.at("sets", name) if source is None else cache.open_set(source)
-            write_small(os.path.join(folder, "pin"), user_name(os.getuid()), durable=True)
+        name = name or t.cast(Source, source).set
+        with cache.opened(name) as folder:
+            if cache.guest and folder is None:
+                raise cache.refusal(Source(given, cache.settings))
+        with cache.lock(name, "lock"):
+            if source and not cache.guest:
+                cache.open_set(source).close()
+            with cache.opened(name) as folder:
+                if folder is None:
+                    raise Failed(Exit.ABSENT, f"{shown(given)} is not in the cache")
+                with cache.writing(folder):
+                    folder.write("pin", user_name(os.getuid()), durable=True)
     return Exit.DONE
 
 
@@ -1949,11 +2248,11 @@ def unpin(args: argparse.Namespace) -> Exit:
     cache = open_cache(args)
     for dataset in chosen(cache, args.sources):
         with cache.lock(dataset.set, "lock"):
-            try:
-                os.unlink(cache.at("sets", dataset.set, "pin"))
-            except FileNotFoundError:
-                raise Failed(Exit.ABSENT, f"{shown(dataset.source)} is not pinned") from None
-            sync_folder(cache.at("sets", dataset.set))
+            with cache.opened(dataset.set) as folder:
+                if folder is None or not folder.read("pin"):
+                    raise Failed(Exit.ABSENT, f"{shown(dataset.source)} is not pinned")
+                with cache.writing(folder):
+                    folder.write("pin", "", durable=True)
             cache.close_set(dataset.set)
     return Exit.DONE
 
@@ -1963,12 +2262,14 @@ def release(args: argparse.Namespace) -> Exit:
     cache = open_cache(args)
     pid = args.pid or os.getppid()
     for dataset in chosen(cache, args.sources):
-        folder = cache.at("sets", dataset.set, "leases")
-        with cache.lock(dataset.set, "lock"):
-            for name in names_in(folder):
-                lease = Lease.read(name)
-                if lease and (lease.pid, lease.namespace) == (pid, pid_namespace()):
-                    os.unlink(os.path.join(folder, name))
+        with cache.lock(dataset.set, "lock"), cache.opened(dataset.set) as folder:
+            if folder is None or not folder.lstat("leases"):
+                continue
+            with folder.folder("leases") as leases, cache.acting_as(leases.status.st_uid):
+                for name in leases.names():
+                    lease = Lease.read(name)
+                    if lease and (lease.pid, lease.namespace) == (pid, pid_namespace()):
+                        leases.unlink(name)
     return Exit.DONE
 
 
@@ -2019,8 +2320,8 @@ def describe(cache: Cache, dataset: Dataset, check: bool) -> list[dict[str, t.An
     rows = []
     current = dataset.current()
     for copy in dataset.copies:
-        with cache.lock(dataset.set, "lock"):
-            users = cache.users(copy)
+        with cache.lock(dataset.set, "lock"), cache.opened(dataset.set) as folder:
+            users = cache.users(folder, copy) if folder else []
         state = "whole" if copy is current else "damaged" if copy.damaged or not copy.record else "superseded"
         if check and state == "whole":
             state = compare(t.cast(Record, copy.record))
@@ -2065,18 +2366,21 @@ def evict(args: argparse.Namespace) -> Exit:
             sys.stdout.flush()
 
     with cache.room():
-        for name in names_in(cache.at("requests")) if args.requests else []:
+        if cache.guest:
+            cache.sweep()
+        for name in cache.requests.names() if args.requests else []:
             wanted = re.match(r"\d{1,18}(?=-)", name, re.ASCII)
             if wanted:
                 # The user hears from its own attempt when there is no room still.
                 with contextlib.suppress(NoRoom):
                     cache.make_room(int(wanted[0]), told)
             with contextlib.suppress(OSError):
-                os.unlink(cache.at("requests", name))
+                cache.requests.unlink(name)
         if args.dry_run:
             collections.deque(map(told, cache.plan(need)), maxlen=0)
         else:
             cache.make_room(need, told)
+            cache.close_sets()
     return Exit.DONE
 
 
@@ -2086,26 +2390,26 @@ def remove(args: argparse.Namespace) -> Exit:
         make = cache.try_lock(dataset.set, "make")
         if make is None:
             raise Failed(Exit.BUSY, f"{shown(dataset.source)} is being copied")
-        with make, cache.room():
-            dataset = cache.dataset(dataset.set)  # as it is now that nobody changes it
+        with make, cache.room(), cache.opened(dataset.set) as folder:
+            if folder is None:
+                raise Failed(Exit.ABSENT, f"{shown(dataset.source)} is not in the cache")
+            dataset = cache.read(folder, dataset.set)  # as it is now that nobody changes it
             if dataset.pin:
                 raise Failed(Exit.BUSY, f"{shown(dataset.source)} is pinned: dataset-cache unpin")
             for copy in dataset.copies:
                 with cache.lock(dataset.set, "lock"):
-                    users = cache.users(copy)
+                    users = cache.users(folder, copy)
                 if users:
                     raise Failed(Exit.BUSY, f"{shown(dataset.source)} is used by {', '.join(users)}")
-            doomed = [Victim("copy", *copy[:3], copy.disk, copy.owner, "rm", "") for copy in dataset.copies]
-            doomed += [Victim("trash", *copy[:3], copy.disk, copy.owner, "rm", "") for copy in dataset.trash]
-            for victim in doomed:
+            for copy, kind in [(copy, "copy") for copy in dataset.copies] + [(copy, "trash") for copy in dataset.trash]:
+                victim = Victim(kind, copy.set, copy.name, copy.disk, copy.owner, "rm", "")
                 if not cache.removable(victim):
-                    raise Failed(
-                        Exit.CACHE, f"the copy belongs to {user_name(victim.owner)}: let them or root remove it"
-                    )
+                    owner = user_name(copy.owner) if copy.owner >= 0 else "somebody who lets others write to it"
+                    raise Failed(Exit.CACHE, f"the copy belongs to {owner}: let them or root remove it")
                 if not cache.drop(victim):
                     raise Failed(Exit.BUSY, f"{shown(dataset.source)} is in use")
             for staging in dataset.staging:
-                remove_tree(staging.path, "data")
+                cache.discard(folder, staging.name)
             with cache.lock(dataset.set, "lock"):
                 cache.close_set(dataset.set)
     return Exit.DONE
@@ -2115,35 +2419,39 @@ def verify(args: argparse.Namespace) -> Exit:
     cache = open_cache(args)
     wrong = 0
     for dataset in chosen(cache, args.sources):
-        for copy in dataset.copies:
-            with cache.lock(dataset.set, "lock"):
-                lock = None
-                if copy.record and not copy.damaged and os.path.isdir(copy.path):
-                    lock = Flock.take(os.path.join(copy.path, "use"), fcntl.LOCK_SH, create=False)
-            if lock is None:
-                if os.path.isdir(copy.path):
-                    wrong += 1
-                    say(f"{shown(copy.path)}: {shown(copy.damaged) or 'no record'}")
-                continue
-            with lock:
-                found = Verifying(cache, copy, args).run()
-                if not found:
-                    if not args.quiet:
-                        sys.stdout.write(f"{shown(dataset.source)}: as it was copied\n")
-                    continue
-                wrong += 1
-                with cache.lock(dataset.set, "lock"):
-                    cache.condemn(copy, found)
+        with cache.opened(dataset.set) as folder:
+            for copy in dataset.copies if folder else ():
+                wrong += not verified(cache, t.cast(Folder, folder), copy, args)
     return Exit.WRONG if wrong else Exit.DONE
+
+
+def verified(cache: Cache, folder: Folder, copy: Copy, args: argparse.Namespace) -> bool:
+    with cache.lock(copy.set, "lock"):
+        lock = cache.share(folder, copy) if copy.record and not copy.damaged else None
+    if lock is None:
+        if not folder.lstat(copy.name):
+            return True
+        say(f"{shown(copy.path)}: {shown(copy.damaged) or 'no record'}")
+        return False
+    with lock, folder.folder(copy.name) as made:
+        # Others may have made it so that root would read what they may not.
+        with cache.acting_as(made.status.st_uid):
+            found = Verifying(cache, folder, copy, made, args).run()
+        if found:
+            with cache.lock(copy.set, "lock"):
+                cache.condemn(folder, copy, found)
+        elif not args.quiet:
+            sys.stdout.write(f"{shown(t.cast(Record, copy.record).source)}: as it was copied\n")
+        return not found
 
 
 class Verifying:
     """Reads a copy again, and with --source its source too."""
 
-    def __init__(self, cache: Cache, copy: Copy, args: argparse.Namespace) -> None:
-        self.cache, self.copy = cache, copy
+    def __init__(self, cache: Cache, folder: Folder, copy: Copy, made: Folder, args: argparse.Namespace) -> None:
+        self.cache, self.folder, self.copy, self.made = cache, folder, copy, made
         self.record = t.cast(Record, copy.record)
-        self.top = os.path.join(copy.path, "data", self.record.name)
+        self.top = os.path.join(made.path, "data", self.record.name)
         self.with_source = args.with_source
         self.progress = Progress(self.record.name, args.quiet, "verifying")
         self.workers = Workers(args.jobs or cache.settings.jobs or max(2, min(8, os.cpu_count() or 2)))
@@ -2151,19 +2459,21 @@ class Verifying:
 
     def run(self) -> str:
         """What is wrong with the copy; nothing, when all is well."""
-        wrong = self.cache.wrong(self.top, self.record)
+        wrong = self.cache.wrong(self.folder, self.copy)
         if wrong:
             return wrong
         try:
-            with open(os.path.join(self.copy.path, "manifest"), "rb") as file:
+            with open(self.made.file("manifest"), "rb") as file:
                 text = file.read()
             if hashlib.sha256(text).hexdigest() != self.record.manifest:
                 return "its manifest has changed"
             rows = [json.loads(line) for line in text.splitlines()]
+            files = [row for row in rows if row["kind"] == "file"]
+            self.progress.total = sum(row["size"] for row in files)
         except OSError as error:
             return f"its manifest cannot be read: {error.strerror}"
-        files = [row for row in rows if row["kind"] == "file"]
-        self.progress.total = sum(row["size"] for row in files)
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return "its manifest is none"
         self.progress.passes = 2 if self.with_source else 1
         try:
             self.workers.each(self.check, files, self.progress.tick)

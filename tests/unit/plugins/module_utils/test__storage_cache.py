@@ -21,14 +21,12 @@ def test_the_program_is_told_where_its_disk_is_mounted() -> None:
         "quota": "80%",
         "evict_service": True,
     }
-    made = cache.directory(ASKED)
-    assert (made.path, made.owner, made.group, oct(made.mode), made.shared) == (
-        "/data/cache/sets",
-        "root",
-        "ml",
-        "0o2770",
-        False,
-    )
+    assert [(one.path, one.owner, one.group, oct(one.mode)) for one in cache.directories(ASKED)] == [
+        ("/data/cache/sets", "root", "ml", "0o750"),
+        ("/data/cache/sets/locks", "root", "ml", "0o3770"),
+        ("/data/cache/sets/requests", "root", "ml", "0o3770"),
+        ("/data/cache/sets/sets", "root", "ml", "0o3770"),
+    ]
 
 
 @pytest.mark.parametrize("mode", ["none", "lvmcache"])

@@ -156,3 +156,57 @@ def test_a_directory_that_is_a_link_is_refused(
     assert [one["problem"] for one in told["requirements"]] == [
         f"has {row['mount']}/x, and a part of it is a link or no directory"
     ]
+
+
+# --- The cache of datasets ---
+
+
+@pytest.fixture
+def cached(
+    storage: Run, mounted: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., dict[str, Any]]:
+    row = mounted()
+    monkeypatch.setattr(storage_disks, "number", lambda _tag, _name: os.getgid())
+    monkeypatch.setattr(apply.Host, "apply", lambda _self, _plan: [])
+    cache = {"mode": "directory", "path": f"{tmp_path}/data/cache", "group": "ml", "sources": ["/srv/sets"]}
+    return lambda **more: storage(on(row["mount"]), disks=[row], cache=cache, **more)
+
+
+def test_a_cache_has_the_directories_of_its_users_and_a_tag(
+    cached: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    cached()
+    modes = {path.name: oct(path.stat().st_mode & 0o7777) for path in (tmp_path / "data").rglob("*") if path.is_dir()}
+    assert modes == {"cache": "0o750", "locks": "0o3770", "requests": "0o3770", "sets": "0o3770"}
+    assert (tmp_path / "data/cache/CACHEDIR.TAG").read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55")
+    assert [what for what in cached(check=True)["changes"] if what.endswith(("quota", "tag"))] == []
+
+
+def test_a_cache_of_an_older_release_becomes_sticky_and_no_link_is_followed(
+    cached: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    cached()
+    cache, outside = tmp_path / "data/cache", tmp_path / "outside"
+    outside.mkdir()
+    outside.chmod(0o770)
+    (cache / "sets/images-1").mkdir()
+    for path in (cache, cache / "sets", cache / "sets/images-1"):
+        path.chmod(0o2770)
+    (cache / "sets/evil").symlink_to(outside)
+    told = cached(check=True)
+    assert f"{cache}/sets/images-1: sticky bit or tag" in told["changes"]
+    assert (cache / "sets/images-1").stat().st_mode & 0o7777 == 0o2770
+    cached()
+    assert [oct(path.stat().st_mode & 0o7777) for path in (cache, cache / "sets", cache / "sets/images-1")] == [
+        "0o750",
+        "0o3770",
+        "0o3770",
+    ]
+    assert outside.stat().st_mode & 0o7777 == 0o770
+
+
+def test_a_cache_whose_directory_is_a_link_is_refused(cached: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    cached()
+    (tmp_path / "data/cache/locks").rmdir()
+    (tmp_path / "data/cache/locks").symlink_to("/etc")
+    assert "/cache/locks, and a part of it is a link" in cached()["msg"]
