@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import typing as t
 
 # What the kernel or a program makes up, what is gone with the next boot, and images that are a file of another file system.
 MADE_UP = frozenset(
@@ -115,6 +116,20 @@ def parse_mountinfo(text: str) -> list[Mount]:
             subvolume=_plain(subvolume[1]) if subvolume else "",
         )
     return [found[target] for target in sorted(found)]
+
+
+def with_planned(mounts: t.Iterable[Mount], planned: t.Mapping[str, t.Any]) -> list[Mount]:
+    """The mounts as they are once earlier tasks have run, of which check mode only has the plan.
+
+    :param planned: ``mounts``, each with ``target``, ``source`` and ``fstype``, and ``unmounts``, which are targets.
+    """
+    coming = {
+        row["target"]: Mount(row["target"], row["source"], row["fstype"], device=row["source"])
+        for row in planned.get("mounts") or []
+    }
+    gone = {*(planned.get("unmounts") or [])} | coming.keys()
+    stay = {mount.target: mount for mount in mounts if mount.target not in gone}
+    return [mount for _target, mount in sorted({**stay, **coming}.items())]
 
 
 def read_mounts(mountinfo: str = "/proc/self/mountinfo") -> list[Mount]:

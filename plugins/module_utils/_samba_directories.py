@@ -24,6 +24,8 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._directories import directory
 
 RECORD = "/var/lib/rigwright_samba/directories.json"
+# What no group has: for one that is not there yet.
+NO_GID = 2**32 - 2
 ACL = "system.posix_acl_default"
 
 # linux/posix_acl_xattr.h: a version, then tag, rights and id of each entry.
@@ -163,12 +165,24 @@ def dump(record: t.Mapping[str, Original]) -> dict[str, dict[str, t.Any]]:
     return {path: {"state": one.state.data(), "mount": one.mount} for path, one in record.items()}
 
 
-def wanted_of(entries: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, Wanted]:
-    """:raises KeyError: there is no such user or group."""
+def _gid(name: str, planned: t.Collection[str]) -> int:
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError:
+        if name in planned:
+            return NO_GID
+        raise
+
+
+def wanted_of(entries: t.Iterable[t.Mapping[str, t.Any]], planned: t.Collection[str] = ()) -> dict[str, Wanted]:
+    """
+    :param planned: groups that an earlier task would have made, in check mode.
+    :raises KeyError: there is no such user or group.
+    """
     return {
         os.path.normpath(entry["path"]): Wanted(
             pwd.getpwnam(entry["owner"]).pw_uid if entry["owner"] else None,
-            grp.getgrnam(entry["group"]).gr_gid if entry["group"] else None,
+            _gid(entry["group"], planned) if entry["group"] else None,
             int(entry["mode"], 8) if entry["mode"] else None,
             entry["default_acl"],
             entry["mount"],

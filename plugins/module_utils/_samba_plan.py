@@ -55,7 +55,7 @@ class Seen:
 
     ``mounts``: where a disk has to be mounted, by the share's path; ``mounted``: those of these where it is. ``modules``: the VFS
     modules that Samba has, None where it is not installed. ``unknown``: what testparm ignores. ``doors``: what would let somebody in.
-    ``check``: nothing is done, and what an earlier role makes is not there.
+    ``check``: nothing is done, and what an earlier role makes is not there; ``planned``: directories that one would make.
     """
 
     uids: t.Mapping[str, int]
@@ -73,6 +73,7 @@ class Seen:
     record: t.Collection[str] = ()
     connected: t.Collection[str] = ()
     check: bool = False
+    planned: t.Collection[str] = ()
 
 
 def fault(variable: str, problem: str, remedy: str) -> Fault:
@@ -431,6 +432,21 @@ def findings(params: Params, seen: Seen) -> list[dict[str, str]]:
         ),
         _read_only_finding(params),
     ]
+    made = {*seen.directories, *seen.planned}
+    unmade = sorted(
+        share["path"]
+        for share in params["shares"]
+        if seen.check and share["path"] not in made and seen.mounts.get(share["path"], "") in ("", *seen.mounted)
+    )
+    if unmade:
+        found.append(
+            _finding(
+                "paths",
+                "warn",
+                f"not there now: {', '.join(unmade)}",
+                "make them first: the run is refused unless an earlier task does",
+            )
+        )
     if params["min_protocol"] in PROTOCOLS[:-1]:
         found.append(
             _finding(

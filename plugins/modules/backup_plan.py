@@ -40,6 +40,11 @@ options:
       - Required if O(state=present).
     type: dict
     default: {}
+  planned:
+    description:
+      - In check mode, what earlier tasks of the run would have made. It is taken as there (C(roles/common/vars/planned.yml)).
+    type: dict
+    default: {}
 notes:
   - Run it as root.
 seealso:
@@ -135,7 +140,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup_faul
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_kinds import HOOKS
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_known import RECORD, read_password
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_units import FOLDER
-from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import parse_fstab, read_mounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import (
+    parse_fstab,
+    read_mounts,
+    with_planned,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 ROOT = "/"
@@ -194,15 +203,17 @@ def read_host(module: AnsibleModule, request: t.Mapping[str, t.Any], tree: Tree)
     }
     commands = [spec for job in jobs for what in ("dumps", *HOOKS) for spec in job.get(what) or []]
     found = Host(units=read_units(tree))
+    planned = module.params["planned"] if module.check_mode else {}
+    coming = {*(planned.get("directories") or []), *(row["target"] for row in planned.get("mounts") or [])}
     packages = parse_status(tree.text(STATUS))
     return Host(
         packages=frozenset(name for name, package in packages.items() if package.whole),
         user_there=there(request["user"]),
         release_there=tree.exists("/opt/restic/.rigwright/backup.json"),
         calendar=ask_calendar(module, schedules),
-        mounts=read_mounts(tree.at("/proc/self/mountinfo")),
+        mounts=with_planned(read_mounts(tree.at("/proc/self/mountinfo")), planned),
         fstab=parse_fstab(tree.text("/etc/fstab")),
-        missing=frozenset(path for path in paths if path and not tree.exists(path)),
+        missing=frozenset(path for path in paths if path and path not in coming and not tree.exists(path)),
         links=links(path for job in jobs for path in job.get("paths") or []),
         fingerprints={name: fingerprint(name, text) for name, text in passwords.items()},
         record=read_record(tree),
@@ -217,6 +228,7 @@ def main() -> None:
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "request": {"type": "dict", "default": {}},
+            "planned": {"type": "dict", "default": {}},
         },
         required_if=[("state", "present", ["request"])],
         supports_check_mode=True,

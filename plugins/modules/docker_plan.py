@@ -166,6 +166,11 @@ options:
       - Whether docker may be restarted where containers would end, or lose their GPU, and stored data be left behind.
     type: bool
     default: false
+  planned:
+    description:
+      - In check mode, what earlier tasks of the run would have made. It is taken as there (C(roles/common/vars/planned.yml)).
+    type: dict
+    default: {}
 notes:
   - Run it as root.
 seealso:
@@ -324,6 +329,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker_opti
     parse_options,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall_table import RULES
+from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import is_within
 from ansible_collections.rigwright.workstation.plugins.module_utils._openpgp import Invalid, armored, parse_keys
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._units import parse_show, parse_time
@@ -429,8 +435,15 @@ def refusal(module: AnsibleModule, program: str, version: tuple[int, ...], argum
     return "" if taken else words.splitlines()[-1] if words else f"it ends with {rc}"
 
 
-def read_place(path: str, mounts: str) -> docker.Place:
-    """The file system that a directory is, or will be, on."""
+def read_place(path: str, mounts: str, coming: t.Sequence[t.Mapping[str, t.Any]]) -> docker.Place:
+    """The file system that a directory is, or will be, on.
+
+    :param coming: mounts that earlier tasks would make, in check mode.
+    """
+    planned = [row for row in coming if is_within(path, row["target"])]
+    if planned:
+        last = max(planned, key=lambda row: len(row["target"]))
+        return docker.Place(mount=last["target"], kind=last["fstype"], free_bytes=last["bytes"])
     there = path
     while not os.path.lexists(there):
         there = os.path.dirname(there)
@@ -514,6 +527,7 @@ def read_host(
     config = tree.text(docker.DAEMON_JSON) if there else None
     packages = parse_status(tree.text(STATUS))
     mounts = Tree("/").text("/proc/self/mountinfo")
+    coming = params.get("planned", {}).get("mounts") or []
     brought = read_json(tree, docker.BROUGHT)
     # A path that is none is refused by itself.
     paths = [path for path in docker.roots(params).values() if path.startswith("/")]
@@ -531,7 +545,7 @@ def read_host(
         containerd_stored=len(tree.names(docker.layers_of(containerd_config))),
         containerd_original=original_text(records, docker.CONTAINERD_CONFIG),
         containerd_managed=docker.CONTAINERD_CONFIG in records,
-        places={path: read_place(path, mounts) for path in paths},
+        places={path: read_place(path, mounts, coming) for path in paths},
         networks=docker.parse_routes(Tree("/").text("/proc/net/route")),
         unknown_users=[user for user in params["users"] if not is_user(user)],
         group=read_group(),
@@ -604,10 +618,11 @@ def main() -> None:
             "daemon_options": {"type": "dict", "default": {}},
             "coming_parts": {"type": "dict", "default": {}},
             "allow_disruption": {"type": "bool", "default": False},
+            "planned": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )
-    params = module.params
+    params = {**module.params, "planned": module.params["planned"] if module.check_mode else {}}
     units = read_units(module)
     active, started, arguments = read_service(units[UNIT])
     names = [*docker.roots(params).values(), docker.DATA_ROOT]

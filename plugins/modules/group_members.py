@@ -156,7 +156,7 @@ def run(module: AnsibleModule) -> None:
     if faults:
         module.fail_json(msg=f"{'; '.join(faults)}. Set `groups` accordingly. Nothing was changed.")
     if unknown and module.check_mode:
-        module.warn(f"There is no user {', '.join(unknown)} yet.")
+        module.warn(f"There is no user {', '.join(unknown)}: the run is refused unless an earlier task makes them.")
     elif unknown:
         module.fail_json(
             msg=f"There is no user {', '.join(unknown)}. Make them, or set `groups` to existing members. Nothing was changed."

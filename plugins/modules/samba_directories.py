@@ -128,7 +128,9 @@ def run(module: AnsibleModule) -> None:
     except (KeyError, TypeError, ValueError) as error:
         module.fail_json(msg=f"{RECORD} is damaged ({error}): restore it, or remove it. Nothing was changed.")
     try:
-        wanted = directories.wanted_of(module.params["directories"])
+        # In check mode the plan knows which groups an earlier task makes, and has refused the others.
+        planned = {entry["group"] for entry in module.params["directories"]} if module.check_mode else ()
+        wanted = directories.wanted_of(module.params["directories"], planned)
     except KeyError as error:
         module.fail_json(msg=f"`directories`: {error.args[0]}. Make the user or group first. Nothing was changed.")
     links = [path for path in wanted if os.path.realpath(path) != path]

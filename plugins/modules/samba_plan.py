@@ -188,6 +188,11 @@ options:
       - Whether smbd may be restarted while clients are connected.
     type: bool
     default: false
+  planned:
+    description:
+      - In check mode, what earlier tasks of the run would have made. It is taken as there (C(roles/common/vars/planned.yml)).
+    type: dict
+    default: {}
 notes:
   - Run it as root.
 seealso:
@@ -341,6 +346,8 @@ class Planner:
         self.params: dict[str, t.Any] = {**module.params, "users": json.loads(module.params["users"])}
         self.host = host.Host(ROOT)
         self.installed = os.path.exists(TESTPARM) and os.path.exists(SMBD)
+        self.planned: dict[str, t.Any] = module.params["planned"] if module.check_mode else {}
+        self.coming = [row["target"] for row in self.planned.get("mounts") or []]
         self.networks = samba_plan.networks_of(self.params)
 
     def run(self) -> dict[str, t.Any]:
@@ -399,8 +406,8 @@ class Planner:
             for word in (*share["valid_users"], *share["write_list"], share["group"] or "")
             if word.startswith("@") or word == share["group"]
         }
-        found = []
-        for name in named:
+        found = [name for name in named if name in (self.planned.get("groups") or [])]
+        for name in named - {*found}:
             try:
                 found.append(grp.getgrnam(name).gr_name)
             except KeyError:
@@ -408,7 +415,7 @@ class Planner:
         return found
 
     def _mounts(self) -> dict[str, str]:
-        points = self.host.mount_points()
+        points = [*self.host.mount_points(), *self.coming]
         required = config.mounts_required(self.host.text(config.CONFIGURATION))
         found = {
             share["path"]: samba_plan.mount_for(share, os.path.realpath(share["path"]), points, required)
@@ -435,12 +442,13 @@ class Planner:
             links={path: link for path in paths if (link := host.foreign_link(path))},
             directories=[path for path in paths if os.path.isdir(path)],
             mounts=mounts,
-            mounted=[mount for mount in set(mounts.values()) if os.path.ismount(mount)],
+            mounted=[mount for mount in set(mounts.values()) if mount in self.coming or os.path.ismount(mount)],
             modules=self.host.vfs_modules(MODULES) if self.installed else None,
             accounts=self._accounts(),
             record=self._record(users.RECORD) or (),
             connected=self.host.connected(self.params["port"]),
             check=self.module.check_mode,
+            planned=[*(self.planned.get("directories") or []), *self.coming],
             **tried,
         )
 
@@ -498,7 +506,7 @@ class Planner:
             record = directories.load(self._record(directories.RECORD) or {})
         except (KeyError, TypeError, ValueError):
             return True
-        wanted = directories.wanted_of(entries)
+        wanted = directories.wanted_of(entries, self.planned.get("groups") or [])
         plan = directories.plan(directories.look(wanted, record), wanted, record)
         return bool(plan.states) or plan.record != record
 
@@ -587,6 +595,7 @@ def main() -> None:
             "packages": {"type": "dict", "required": True},
             "discovery_unit": {"type": "str", "default": "wsdd2.service"},
             "allow_disruption": {"type": "bool", "default": False},
+            "planned": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )

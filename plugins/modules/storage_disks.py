@@ -159,6 +159,11 @@ options:
     description: Ask the disks for their SMART health, for RV(findings).
     type: bool
     default: false
+  planned:
+    description:
+      - In check mode, what earlier tasks of the run would have made. It is taken as there (C(roles/common/vars/planned.yml)).
+    type: dict
+    default: {}
 notes:
   - Run it as root. C(sfdisk), and the program of each file system, have to be there; RV(packages) names what is missing.
   - File systems do not grow with their disk, and labels are not changed.
@@ -195,6 +200,24 @@ changed_paths:
   type: list
   elements: str
   sample: [/etc/fstab, /data]
+mounts:
+  description: What is mounted, or would be, and was not before.
+  returned: always
+  type: list
+  elements: dict
+  sample: [{target: /data, source: /dev/sda1, fstype: ext4, bytes: 12000138625024}]
+unmounts:
+  description: Mount points that are taken back, or would be.
+  returned: always
+  type: list
+  elements: str
+  sample: []
+directories:
+  description: Directories that were changed, or would be.
+  returned: always
+  type: list
+  elements: str
+  sample: [/data/datasets]
 waiting:
   description: Mount points where something is due that has to wait for who uses them.
   returned: always
@@ -273,14 +296,23 @@ def number(tag: int, name: str) -> int:
     return pwd.getpwnam(name[3:]).pw_gid if name.startswith("of ") else grp.getgrnam(name).gr_gid
 
 
-def unknown(wanted: t.Iterable[Directory]) -> set[tuple[int, str]]:
-    """Users and groups that are not there."""
+def exists(group: str) -> bool:
+    try:
+        grp.getgrnam(group)
+    except KeyError:
+        return False
+    return True
+
+
+def unknown(wanted: t.Iterable[Directory], groups: t.Collection[str]) -> set[tuple[int, str]]:
+    """Users and groups that are not there, without groups that earlier tasks make."""
     missing = set()
     for tag, name in {named for directory in wanted for named in directories.names(directory)}:
         try:
             number(tag, name)
         except KeyError:
-            missing.add((tag, name))
+            if tag == acl.USER or name not in groups:
+                missing.add((tag, name))
     return missing
 
 
@@ -309,7 +341,8 @@ class Storage:
         self.facts = look.facts(self.run, self.entries, self.record)
         self.plan = plan(self.entries, asked.get("confirm_wipe", []), self.facts, lambda: str(uuid.uuid4()))
         sizes = {work.entry.mount: work.disk.size for work in self.plan.works}
-        missing = unknown(self.wanted)
+        self.groups = params["planned"].get("groups") or [] if module.check_mode else []
+        missing = unknown(self.wanted, self.groups)
         # As long as they run: what is wrong with an entry is told once.
         seen = self.plan.requirements if not refused else []
         self.plan.requirements = [
@@ -408,8 +441,12 @@ class Storage:
             had = self.states.get(directory.path)
             # The project is left to a directory that has no quota: it may be its parent's.
             project = projects.get(directory.path, had.project if had else 0)
-            found[directory.path] = directories.wanted_state(directory, number, project)
+            found[directory.path] = directories.wanted_state(directory, self.number, project)
         return found
+
+    def number(self, tag: int, name: str) -> int:
+        """The id of a user or group; one that nobody has for a group that check mode only plans."""
+        return 2**32 - 2 if tag != acl.USER and name in self.groups and not exists(name) else number(tag, name)
 
     @property
     def undone(self) -> list[str]:
@@ -558,6 +595,7 @@ def main() -> None:
             "environment": {"type": "dict", "default": {}},
             "cache": {"type": "dict", "default": {"mode": "none"}},
             "health": {"type": "bool", "default": False},
+            "planned": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )
@@ -566,7 +604,7 @@ def main() -> None:
     refused = [f"{row['variable']} {row['problem']}: {row['remedy']}" for row in storage.plan.requirements]
     if refused and not planned:
         module.fail_json(msg=f"{'; '.join(refused)}. Nothing was changed.")
-    changes, paths, waiting = storage.changes, storage.changed_paths, []
+    changes, paths, undone, waiting = storage.changes, storage.changed_paths, storage.undone, []
     if not planned and not module.check_mode:
         host = apply.Host(storage.run, dict(storage.record), settles=module.get_bin_path("udevadm") is not None)
         try:
@@ -583,6 +621,18 @@ def main() -> None:
         changes=changes,
         changed_paths=paths,
         waiting=waiting,
+        mounts=[
+            {
+                "target": work.entry.mount,
+                "source": work.device or work.disk.path,
+                "fstype": work.entry.fs,
+                "bytes": work.disk.size,
+            }
+            for work in storage.plan.works
+            if work.mount or work.again
+        ],
+        unmounts=[given["mount"] for given in storage.plan.gone.values() if given.get("mount")],
+        directories=undone,
         requirements=storage.plan.requirements,
         packages=storage.packages,
         host=host_words(storage.run),

@@ -253,6 +253,13 @@ def test_a_share_that_nobody_can_write_to_is_told(share: dict[str, Any], status:
     assert (row["status"], evidence in row["evidence"]) == (status, True)
 
 
+def test_a_path_that_no_earlier_task_makes_is_told_in_check_mode() -> None:
+    away = {"directories": [], "check": True}
+    assert said(**away)["samba.paths"] == ("warn", "not there now: /data/sets")
+    assert "samba.paths" not in said(**away, planned=["/data", "/data/sets"])
+    assert "samba.paths" not in said(directories=[])
+
+
 def test_an_older_protocol_is_told() -> None:
     found = plan.findings({**ASKED, "min_protocol": "SMB2_10"}, SEEN)
     assert ("samba.protocol", "warn") in [(one["id"], one["status"]) for one in found]

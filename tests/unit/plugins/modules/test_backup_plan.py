@@ -47,8 +47,13 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_module: Run) -> Ca
         "",
     )
 
-    def plan(state: str = "present", **changes: Any) -> dict[str, Any]:
-        return run_module(backup_plan, commands=commands, state=state, request=request(**changes))
+    def plan(
+        state: str = "present", check: bool = False, planned: dict[str, Any] | None = None, **changes: Any
+    ) -> dict[str, Any]:
+        asked = request(**changes)
+        return run_module(
+            backup_plan, check=check, commands=commands, state=state, request=asked, planned=planned or {}
+        )
 
     return plan
 
@@ -100,3 +105,31 @@ def test_absent_needs_no_request(host: Callable[..., dict[str, Any]]) -> None:
     assert [row["name"] for row in found["units_gone"]] == [
         f"rigwright-backup-run-old.{kind}" for kind in ("timer", "service")
     ]
+
+
+DATA = {"target": "/data", "source": "/dev/sdb1", "fstype": "ext4", "bytes": 10**12}
+
+
+def test_check_mode_takes_disks_of_earlier_tasks_as_mounted(host: Callable[..., dict[str, Any]]) -> None:
+    planned = {"mounts": [DATA]}
+    jobs = [{"name": "home", "paths": ["/home"]}]
+    (row,) = host(check=True, planned=planned, jobs=jobs)["requirements"]
+    assert row["problem"] == "have nothing of /data (ext4 on /dev/sdb1), which is mounted here"
+    assert host(check=True, planned=planned, jobs=[{"name": "all", "paths": ["/home", "/data"]}])["requirements"] == []
+    assert host(planned=planned, jobs=jobs)["requirements"] == [], "a run that is no check looks at what is there"
+
+
+def test_check_mode_sees_the_disk_of_a_repository_before_it_is_there(host: Callable[..., dict[str, Any]]) -> None:
+    backup = {**DATA, "target": "/backup"}
+    asked = {"jobs": [{"name": "home", "paths": ["/home", "/backup/own"]}]}
+    assert "backup.same_disk.disk" in {row["id"] for row in host(check=True, **asked)["findings"]}
+    asked = {"jobs": [{"name": "home", "paths": ["/home"]}]}
+    found = host(check=True, planned={"mounts": [backup]}, **asked)
+    assert "backup.same_disk.disk" not in {row["id"] for row in found["findings"]}
+
+
+def test_check_mode_expects_directories_of_earlier_tasks(host: Callable[..., dict[str, Any]]) -> None:
+    planned = {"mounts": [DATA], "directories": ["/data/sets"]}
+    found = host(check=True, planned=planned, jobs=[{"name": "all", "paths": ["/data", "/data/sets", "/srv"]}])
+    (told,) = (row["evidence"] for row in found["findings"] if row["id"] == "backup.paths")
+    assert told == "not there now: /srv"

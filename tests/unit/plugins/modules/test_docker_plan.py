@@ -309,3 +309,10 @@ def test_units_that_nobody_uses_came_with_the_role_also_if_their_package_is_ther
     host.active = active
     content = next(entry["content"] for entry in planned()["package_files"] if entry["path"] == docker.BROUGHT)
     assert json.loads(content) == ([] if active else list(docker.UNITS))
+
+
+def test_a_place_on_a_disk_that_an_earlier_task_mounts() -> None:
+    coming = [{"target": "/data", "source": "/dev/sdb1", "fstype": "xfs", "bytes": 10**12}]
+    place = docker_plan.read_place("/data/docker", "", coming)
+    assert (place.mount, place.kind, place.free_bytes) == ("/data", "xfs", 10**12)
+    assert docker_plan.read_place("/", "", coming).mount == "/"

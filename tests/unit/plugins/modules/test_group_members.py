@@ -77,7 +77,7 @@ def test_all_unknown_members_are_named_and_nothing_is_run(run_module: Run) -> No
 def test_in_check_mode_an_earlier_task_may_make_a_member(run_module: Run) -> None:
     result = run_module(group_members, check=True, commands={}, groups=[{"name": "lab", "members": ["eve"]}])
     assert result["changed"] is True
-    assert "There is no user eve yet." in str(result["warnings"])
+    assert "There is no user eve: the run is refused unless" in str(result["warnings"])
 
 
 def test_a_primary_group_is_not_removed(run_module: Run) -> None:

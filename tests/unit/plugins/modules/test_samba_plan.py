@@ -174,3 +174,19 @@ def test_a_fresh_host_is_planned_without_samba(plan: Run, host: Host, monkeypatc
     host.packages = []
     result = plan()
     assert (result["requirements"], result["installed"], result["install"]) == ([], False, ["samba"])
+
+
+def test_check_mode_takes_disks_and_groups_of_earlier_tasks_as_there(plan: Run, host: Host) -> None:
+    path = str(host.root / "data/sets")
+    share = {"name": "sets", "path": path, "group": "no-such-group"}
+    planned = {
+        "mounts": [{"target": str(host.root / "data"), "source": "/dev/sdb1", "fstype": "ext4", "bytes": 1}],
+        "directories": [path],
+        "groups": ["no-such-group"],
+    }
+    found = plan(shares=[share], planned=planned, check=True)
+    assert (found["requirements"], found["mounts"]) == ([], {path: str(host.root / "data")})
+    assert "samba.paths" not in {row["id"] for row in found["findings"]}
+    problems = [row["problem"] for row in plan(shares=[share], planned=planned)["requirements"]]
+    assert any("which is no directory" in problem for problem in problems)
+    assert any("no-such-group" in problem for problem in problems)

@@ -210,3 +210,18 @@ def test_a_cache_whose_directory_is_a_link_is_refused(cached: Callable[..., dict
     (tmp_path / "data/cache/locks").rmdir()
     (tmp_path / "data/cache/locks").symlink_to("/etc")
     assert "/cache/locks, and a part of it is a link" in cached()["msg"]
+
+
+def test_what_later_roles_need_to_know_is_returned(storage: Run) -> None:
+    told = storage(check=True, disks=[DATA], directories=[{"path": "/data/x"}])
+    (mount,) = told["mounts"]
+    assert (mount["target"], mount["fstype"], mount["bytes"] > 0) == ("/data", "ext4", True)
+    assert (told["unmounts"], told["directories"]) == ([], ["/data/x"])
+
+
+def test_check_mode_takes_groups_of_earlier_tasks_as_there(storage: Run) -> None:
+    asked = {"disks": [DATA], "directories": [{"path": "/data/x", "group": "no-such-group"}]}
+    planned = {"groups": ["no-such-group"]}
+    assert "/data/x" in storage(check=True, planned=planned, **asked)["directories"]
+    for refused in (storage(check=True, **asked), storage(planned=planned, **asked)):
+        assert refused["failed"] and "no-such-group" in refused["msg"]
