@@ -12,7 +12,7 @@ import time
 import typing as t
 
 # Patterns lie in pieces of this size at most: what they are compared with takes some more of it.
-PIECE_BYTES = 1 << 29
+LEAST_BYTES, PIECE_BYTES = 1 << 20, 1 << 29
 
 
 def signed(number: int) -> int:
@@ -58,7 +58,7 @@ def first_wrong(pattern: str, offset: int, address: int, expected: int, found: i
 
 def take_memory(torch: t.Any, wanted: int, device: str) -> list[t.Any]:
     """Pieces of memory, as much as can be had of what is wanted. Some of the rest is needed for comparing."""
-    piece = max(1 << 20, min(PIECE_BYTES, wanted // 64)) // 8
+    piece = max(LEAST_BYTES, min(PIECE_BYTES, wanted // 64)) // 8
     pieces: list[t.Any] = []
     while sum(one.numel() for one in pieces) + piece <= wanted // 8:
         try:
