@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -177,3 +178,15 @@ def put() -> None:
         "fingerprints": [key.fingerprint],
     }
     ABOUT.write_text(json.dumps(about, indent=1))
+
+
+def main(arguments: list[str]) -> None:
+    folder = Path(arguments[0])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in build(VERSIONS[-1]).items():
+        (folder / name).write_bytes(content)
+        (folder / name).chmod(0o755)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

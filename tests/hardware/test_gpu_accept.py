@@ -16,11 +16,15 @@ from typing import Any
 
 import pytest
 
-from tests.hardware import module
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "collections"))
+
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept_run as runner  # noqa: E402
+
+from tests.hardware import module  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
-ROOT = Path(__file__).parents[2]
 REPEATS = 20
 # An interpreter with PyTorch; that of the tests has none, as a rule.
 PYTHON = os.environ.get("RIGWRIGHT_TORCH_PYTHON", sys.executable)
@@ -46,7 +50,7 @@ def test_a_good_card_passes_every_time(runs):
 
 
 def test_every_figure_has_a_ceiling_that_it_does_not_beat(runs):
-    judged = [test for test in runs["distribution"] if test not in ("matmul_fp32", "h2d", "d2h")]
+    judged = [test for test in runs["distribution"] if test not in ("h2d", "d2h", "h2d_d2h")]
     for test in judged:
         assert 0 < runs["distribution"][test]["efficiency_most"] <= 1.03, test
 
@@ -58,7 +62,8 @@ def test_figures_spread_by_less_than_what_a_baseline_allows(runs):
 
 def test_every_product_is_the_same_and_right(runs):
     assert all(facts["wrong"] == 0 for repeat in runs["repeats"] for facts in repeat.values())
-    assert all(0 < error < 0.01 for error in runs["errors"].values())
+    limits = {"matmul_fp8": 0.1}
+    assert all(0 <= error < limits.get(test, 0.01) for test, error in runs["errors"].items()), runs["errors"]
 
 
 def test_the_card_is_sampled_five_times_a_second(runs):
@@ -66,13 +71,75 @@ def test_the_card_is_sampled_five_times_a_second(runs):
     assert all(facts["samples"] > 0 for repeat in runs["repeats"] for facts in repeat.values())
 
 
-def test_the_module_gives_the_same_verdict(tmp_path):
+@pytest.fixture(scope="module")
+def accepted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the module says of this machine."""
     if importlib.util.find_spec("ansible") is None:
         pytest.skip("no Ansible here: the measuring itself is tested above")
-    arguments = {"python": PYTHON, "quick": True, "windows": 1, "directory": str(tmp_path), "user": "root"}
-    result = module.told("gpu_accept", arguments)
-    assert result["verdict"] == "passed", result
-    assert result["changed"]
+    folder = tmp_path_factory.mktemp("baselines")
+    result = module.told(
+        "gpu_accept", {"python": PYTHON, "quick": True, "windows": 1, "directory": str(folder), "user": "root"}
+    )
+    told = os.environ.get("RIGWRIGHT_ACCEPT_OUT")
+    if told:
+        Path(told).write_text(json.dumps(result, indent=1) + "\n")
+    return result
+
+
+def test_the_module_gives_the_same_verdict(accepted):
+    assert accepted["verdict"] == "passed", accepted
+    assert accepted["changed"]
+
+
+def test_nine_tenths_of_the_free_memory_keep_all_patterns(accepted):
+    for gpu in accepted["gpus"]:
+        told = gpu["memory_test"]
+        print(told)
+        assert told["share"] > 0.89
+        assert (told["wrong"], told["first"]) == (0, None)
+
+
+def test_what_takes_several_gpus_is_measured_or_skipped(accepted):
+    several = len(accepted["gpus"]) > 1
+    found = {one["id"]: one["status"] for one in accepted["findings"]}
+    print(json.dumps(accepted["links"]))
+    for name in ("pairs", "all_reduce"):
+        assert (found[f"gpu_accept.{name}"] == "skip") is not several
+    assert all(bool(gpu["together"]) is several for gpu in accepted["gpus"])
+
+
+CORRUPT = """
+import json, sys
+first = []
+take = {patterns}.take_memory
+def kept(*words):
+    first[:] = take(*words)
+    return first
+{patterns}.take_memory = kept
+class Faulty({loads}.Gpu):
+    def synchronize(self):
+        super().synchronize()
+        if first:
+            first[1][12345] |= 1 << 9
+import torch
+{patterns}.fill_memory(Faulty(torch, 6, 1), 0.1, lambda event, **facts: print(json.dumps(dict(event=event, **facts))))
+"""
+
+
+def test_a_bit_that_is_stuck_is_found_on_the_card():
+    """The comparison runs on the GPU itself: with a word that is changed behind its back."""
+    names = {name.rpartition("_")[2]: f"sys.modules[{name!r}]" for name, _text in runner.sources()}
+    text = runner.STARTER.rpartition("raise")[0] + CORRUPT.format(**names)
+    done = subprocess.run(
+        [PYTHON, "-c", text], input=json.dumps(runner.sources()) + "\n", capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    print(told)
+    # Zeros and 0x55 (bit 9 of which is not set), and some of the addresses and random numbers.
+    assert told["wrong"] >= 1
+    assert (told["first"]["pattern"], told["first"]["bits"]) == ("zeros", [9])
+    assert told["first"]["offset"] % (8 << 10) == 12345 * 8 % (8 << 10)
 
 
 def test_two_programs_share_the_card_in_every_mode_that_it_has(tmp_path):
