@@ -245,8 +245,9 @@ class Store:
         for place in site_packages(prefix):
             python = os.path.join(prefix, "bin", os.path.basename(os.path.dirname(place)))
             if os.path.exists(python):
+                # Without site: lines of a .pth file are code of a package, and this is root.
                 # Some packages carry templates that are no Python: what cannot be compiled stays as it is.
-                self.run_command([python, "-I", "-m", "compileall", "-qq", "-j", "0", place])
+                self.run_command([python, "-I", "-S", "-m", "compileall", "-qq", "-j", "0", place])
 
     def switch(self, name: str, number: int) -> None:
         """Point the link elsewhere in one step."""

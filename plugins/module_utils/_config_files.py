@@ -30,6 +30,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._replace imp
     replace_file,
     sync_directory,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._writable import is_roots
 
 STORE = "/var/lib/rigwright/config_files"
 LOCK = "config_files"
@@ -400,8 +401,11 @@ class Transaction:
             if step in self.made:
                 os.mkdir(step.path, 0o700)
                 _set_owner_and_mode(step.path, step.after)
+            elif step.after.kind == "directory" and not (step.after.mode or 0) & 0o022:
+                # Before anything is staged in it: others who may write there now could put a link in the way.
+                _set_owner_and_mode(step.path, step.after)
             elif step.after.kind == "file" or step.before.kind == "file":
-                os.makedirs(_staging(step.path), mode=0o700, exist_ok=True)
+                _make_staging(step.path)
                 if step.before.kind == "file":
                     _link(step.path, old_name(step.path))
                 if step.after.kind == "file":
@@ -455,6 +459,16 @@ def _journal_state(state: State) -> dict[str, t.Any]:
 def _staging(path: str) -> str:
     """A directory beside the file: on its file system, so that a rename is atomic; hidden, so that no *.conf pattern finds it."""
     return os.path.join(os.path.dirname(path), f".rigwright.{os.path.basename(path)}")
+
+
+def _make_staging(path: str) -> None:
+    """:raises OSError: somebody else's lies there."""
+    directory = _staging(path)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(directory, 0o700)
+    found = os.lstat(directory)
+    if not (stat.S_ISDIR(found.st_mode) and is_roots(found)):
+        raise OSError(errno.EEXIST, "is in the way, remove it", directory)
 
 
 def new_name(path: str) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._manifest_packages import without_secrets
+from ansible_collections.rigwright.workstation.plugins.module_utils._redact import without_secrets
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 Facts = dict[str, t.Any]

@@ -29,6 +29,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import (
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest as document
 from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest_storage as storage
+from ansible_collections.rigwright.workstation.plugins.module_utils._redact import without_secrets
 from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
@@ -186,9 +187,7 @@ class Machine:
             locks = {
                 kind: self.tree.text(f"{prefix}{ending}") for kind, ending in (("lock", ".lock"), ("pip", ".pip.txt"))
             }
-            found[f"{CONDA}/envs/{name}"] = {
-                kind: _manifest_packages.without_secrets(text) for kind, text in locks.items() if text
-            }
+            found[f"{CONDA}/envs/{name}"] = {kind: without_secrets(text) for kind, text in locks.items() if text}
         for path in [
             *glob.glob(self.tree.at("/home/*/.conda/environments.txt")),
             self.tree.at("/root/.conda/environments.txt"),
@@ -224,10 +223,7 @@ class Machine:
             **found,
             "mounts": self.mounts(),
             "swaps": storage.parse_swaps(self.tree.text("/proc/swaps")),
-            "files": {
-                name: _manifest_packages.without_secrets(self.tree.text(f"/etc/{name}"))
-                for name in ("fstab", "crypttab")
-            },
+            "files": {name: without_secrets(self.tree.text(f"/etc/{name}")) for name in ("fstab", "crypttab")},
             "packages": packages,
             "kernels": _manifest_packages.read_kernels(self.tree, platform.release()),
             "nvidia": _manifest_packages.read_nvidia(self.tree),

@@ -17,20 +17,13 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils import _apt_packages as apt
 from ansible_collections.rigwright.workstation.plugins.module_utils import _apt_sources as sources
 from ansible_collections.rigwright.workstation.plugins.module_utils import _openpgp
+from ansible_collections.rigwright.workstation.plugins.module_utils._redact import without_secrets
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 Facts = dict[str, t.Any]
 
 TRUSTED = ("/etc/apt/trusted.gpg.d", "/etc/apt/keyrings", "/usr/share/keyrings")
 ARCHITECTURE = "/var/lib/dpkg/arch"
-_HIDDEN = "***"
-
-
-def without_secrets(text: str) -> str:
-    """A text without what lets somebody in: user and password of an address, conda's tokens, passwords among the options of a mount."""
-    text = re.sub(r"(\w://)[^/@\s]+@", rf"\1{_HIDDEN}@", text)
-    text = re.sub(r"(/t/)[^/\s]+(?=/)", rf"\1{_HIDDEN}", text)
-    return re.sub(r"(?i)\b((?:pass(?:word|wd|phrase)?2?|secret|token|key)=)[^,\s\"']+", rf"\1{_HIDDEN}", text)
 
 
 def installed(status: str, automatic: t.Collection[str]) -> Facts:

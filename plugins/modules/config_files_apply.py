@@ -83,7 +83,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._config_file
     new_name,
     write,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._writable import is_roots
+from ansible_collections.rigwright.workstation.plugins.module_utils._writable import open_to_others
 
 
 class CheckFailed(Exception):
@@ -167,9 +167,9 @@ class ConfigFiles:
         transaction = Transaction(self.store, self.wanted)
         made = {step.path for step in transaction.steps if step.after.kind == "directory"}
         parents = {os.path.dirname(step.path) for step in transaction.steps if step.after.kind != "missing"}
-        open_to_others = sorted(path for path in parents - made if os.path.isdir(path) and not is_roots(os.stat(path)))
-        if open_to_others:
-            raise Refused(f"others than root may write in {', '.join(open_to_others)}, and could put a link in the way")
+        exchangeable = sorted({place for path in parents for place in open_to_others(path)} - made)
+        if exchangeable:
+            raise Refused(f"others than root may write in {', '.join(exchangeable)}, and could put a link in the way")
         lost = sorted(path for path in parents - made if not os.path.isdir(path))
         # Check mode does not know which directories a package of an earlier task brings.
         if lost and not self.changes_before:

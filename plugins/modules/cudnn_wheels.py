@@ -182,7 +182,17 @@ def install(module: AnsibleModule, wheel: Wheel) -> None:
     with open(requirements, "w", encoding="ascii") as file:
         file.write(wheel.requirement)
     command = [
-        *("python3", "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-cache-dir", "--no-deps"),
+        *(
+            "python3",
+            "-I",
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-cache-dir",
+            "--no-deps",
+        ),
         *("--only-binary=:all:", "--require-hashes", "--requirement", requirements, "--dest", work),
     ]
     index = module.params["index_url"]

@@ -117,13 +117,14 @@ def make(module: AnsibleModule, directory: str, requirements: str) -> None:
     shutil.rmtree(directory, ignore_errors=True)
     os.makedirs(os.path.dirname(directory), exist_ok=True)
     # Not through a link of an environment that the module itself may run in.
-    rc, out, err = module.run_command([sys.executable, "-m", "venv", directory])
+    rc, out, err = module.run_command([sys.executable, "-I", "-m", "venv", directory])
     if rc != 0:
         module.fail_json(
             msg=f"No virtual environment can be made: {_words(out + err)}. Install the package python3-venv. Nothing was changed."
         )
     command = [
         os.path.join(directory, "bin", "python3"),
+        "-I",
         "-m",
         "pip",
         "install",

@@ -166,7 +166,7 @@ class Database:
                 line = f"{password or secrets.token_hex(32)}\n"
                 self._run([PDBEDIT, "-a", "-t", "-u", name], line * 2)
         if hashes:
-            python = ["/usr/bin/python3", "-c", SET_HASHES, CONFIGURATION]
+            python = ["/usr/bin/python3", "-I", "-c", SET_HASHES, CONFIGURATION]
             self._run(python, json.dumps(hashes), "install python3-samba, which sets a hash, or give passwords")
 
     def switch(self, plan: users.Plan) -> None:

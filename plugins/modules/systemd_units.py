@@ -85,6 +85,14 @@ options:
     type: list
     elements: path
     default: []
+  secrets:
+    description:
+      - Words that never show in an error of this task, which has the last lines of a unit's journal.
+      - What looks like a secret is masked without being named, as C(token=...) and what stands before the C(@) of an
+        address.
+    type: list
+    elements: str
+    default: []
   settle:
     description: Seconds for which a unit that was just started has to stay up.
     type: float
@@ -134,6 +142,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._redact import without_secrets
 from ansible_collections.rigwright.workstation.plugins.module_utils._units import (
     PROPERTIES,
     Status,
@@ -161,6 +170,7 @@ class Units:
         self.names = [unit["name"] for unit in self.units]
         # Paths that a unit would have to be restarted for, and was not.
         self.held_back: dict[str, list[str]] = {}
+        self.secrets: list[str] = module.params["secrets"]
 
     def run(self) -> dict[str, t.Any]:
         status = self._status()
@@ -219,7 +229,7 @@ class Units:
         if code != 0:
             self.module.fail_json(
                 msg=f"{unit['name']} goes on as it is: what it would load now is refused by `{unit['validate']}` "
-                f"(exit status {code}): {err.strip() or out.strip()}"
+                f"(exit status {code}): {self._shown(err.strip() or out.strip())}"
             )
 
     def _act(self, name: str, verbs: list[str]) -> None:
@@ -274,7 +284,11 @@ class Units:
         _code, journal, _err = self.module.run_command(
             ["journalctl", f"--unit={name}", f"--lines={JOURNAL_LINES}", "--no-pager", "--output=cat"]
         )
-        self.module.fail_json(msg=f"{message}. Its journal ends with:\n{journal.strip()}")
+        self.module.fail_json(msg=self._shown(f"{message}. Its journal ends with:\n{journal.strip()}"))
+
+    def _shown(self, text: str) -> str:
+        """What a program said, as a log may have it: services print what they were started with."""
+        return without_secrets(text, self.secrets)
 
     def _systemctl(self, *words: str) -> str:
         code, out, err = self._call(*words)
@@ -319,6 +333,7 @@ def main() -> None:
             },
             "changed_paths": {"type": "list", "elements": "path", "default": []},
             "settle": {"type": "float", "default": 1.0},
+            "secrets": {"type": "list", "elements": "str", "default": [], "no_log": True},
         },
         supports_check_mode=True,
     )

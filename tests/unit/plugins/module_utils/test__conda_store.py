@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +180,19 @@ def test_who_runs_from_a_prefix_is_found(tmp_path):
         assert processes_in(str(tmp_path)) == [running.pid]
         running.kill()
     assert processes_in(str(tmp_path)) == []
+
+
+def test_no_code_of_a_package_runs_while_another_is_compiled(tmp_path: Path) -> None:
+    prefix, mark = tmp_path / "prefix", tmp_path / "ran"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", prefix], check=True)
+    (place,) = (prefix / "lib").glob("python*/site-packages")
+    (place / "a.pth").write_text(f"import os; os.mkdir({str(mark)!r})\n")
+    (place / "b.py").write_text("")
+
+    def run(command: list[str]) -> tuple[int, str, str]:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    Store(str(tmp_path), run)._compile(str(prefix))
+    assert list((place / "__pycache__").glob("b.*.pyc"))
+    assert not mark.exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _manifest_packages as packages
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
@@ -50,24 +49,6 @@ def test_packages_are_told_by_what_apt_has_to_do_for_them() -> None:
     assert found["holds"] == ["restic"]
     assert found["unfinished"] == ["tzdata"]
     assert found["foreign"] == ["libc6:i386"]
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("https://alice:hunter2@mirror.example/debian", "https://***@mirror.example/debian"),
-        ("https://repo.example/t/ab-123/main", "https://repo.example/t/***/main"),
-        (
-            "//nas/x /mnt cifs username=alice,password=hunter2,uid=1000 0 0",
-            "//nas/x /mnt cifs username=alice,password=***,uid=1000 0 0",
-        ),
-        ("pass=hunter2", "pass=***"),
-        ("credentials=/root/nas", "credentials=/root/nas"),
-        ("UUID=1 / ext4 errors=remount-ro 0 1", "UUID=1 / ext4 errors=remount-ro 0 1"),
-    ],
-)
-def test_what_lets_somebody_in_is_left_out(text: str, shown: str) -> None:
-    assert packages.without_secrets(text) == shown
 
 
 def test_sources_of_both_forms_and_their_keys(tmp_path: Path) -> None:

@@ -142,6 +142,29 @@ def test_a_directory_that_others_may_write_is_refused_unless_the_set_closes_it(a
     assert apply({etc / "open/a": "x\n"}, directories=[{"path": str(etc / "open")}], check=check)["changed"]
 
 
+def test_a_directory_above_that_others_may_write_is_refused(apply, etc):
+    (etc / "open/ours/deep").mkdir(parents=True)
+    (etc / "open").chmod(0o777)
+    refused = apply({etc / "open/ours/deep/a": "x\n"})["msg"]
+    assert f"others than root may write in {etc / 'open'}, and" in refused
+    assert (
+        f"in {etc / 'open'}, and"
+        in apply({etc / "open/b/a": "x\n"}, directories=[{"path": str(etc / "open/b")}])["msg"]
+    )
+    (etc / "open").chmod(0o1777)
+    assert apply({etc / "open/ours/deep/a": "x\n"})["changed"]
+
+
+def test_a_directory_is_closed_before_a_file_is_staged_in_it(apply, etc, tmp_path):
+    (etc / "open").mkdir()
+    (etc / "open").chmod(0o777)
+    (etc / "open/.rigwright.a").symlink_to(tmp_path)
+    refused = apply({etc / "open/a": "x\n"}, directories=[{"path": str(etc / "open")}])
+    assert ".rigwright.a: is in the way" in refused["msg"]
+    assert not (tmp_path / "a").exists()
+    assert (etc / "open").stat().st_mode & 0o777 == 0o777
+
+
 def test_check_mode_changes_nothing_and_shows_the_difference(apply, etc, tmp_path):
     (etc / "a").write_text("before\n")
     before = shape(tmp_path)

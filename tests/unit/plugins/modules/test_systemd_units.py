@@ -22,6 +22,7 @@ class Systemd:
         self.state, self.invocation, self.outdated = "active", 1, False
         self.started = time.time() - 3600
         self.validator = DONE
+        self.journal = ""
         self.starts = 0
 
     def systemctl(self, verb, *names_and_options):
@@ -68,6 +69,8 @@ def systemd(monkeypatch):
     def run_command(_module, words, **_options):
         if words == X_CHECK.split():
             return systemd.validator
+        if words[0] == "journalctl":
+            return (0, systemd.journal, "")
         assert words[0] == "systemctl"
         return systemd.systemctl(*words[1:])
 
@@ -89,7 +92,7 @@ def run(run_module, systemd, monkeypatch, tmp_path, files):
     monkeypatch.setattr(systemd_units, "NOTES", str(tmp_path / "notes"))
     systemd.started = time.time() + 3600  # the files cannot be made older: a ctime is the system's own
 
-    def run(check=False, changed_paths=(), fails=False, **unit):
+    def run(check=False, changed_paths=(), fails=False, secrets=(), **unit):
         systemd.verbs.clear()
         watched = {"restart_on": [str(files[0])], "reload_on": [str(files[1])]}
         result = run_module(
@@ -98,6 +101,7 @@ def run(run_module, systemd, monkeypatch, tmp_path, files):
             units=[{"name": "x.service", **watched, **unit}],
             changed_paths=list(changed_paths),
             settle=0,
+            secrets=list(secrets),
         )
         assert result.get("failed", False) is fails, result
         return result, list(systemd.verbs)
@@ -204,3 +208,20 @@ def test_what_a_unit_knows_already_is_noted_and_leads_to_nothing(run, files, sys
     assert run()[1] == []
     files[changed].write_text("3\n")
     assert run()[1] == [["restart", "reload"][changed]]
+
+
+def test_no_secret_shows_when_a_unit_fails(run, files, systemd):
+    systemd.state, systemd.starts = "inactive", 1
+    systemd.systemctl = lambda verb, *_words: (0, systemd.show(), "") if verb == "show" else (1, "", "--token=abc")
+    systemd.journal = "login of https://me:hunter2@x.example\npassword: hunter3\nsent hunter4 to port 7000\n"
+    message = run(fails=True, secrets=["hunter4", ""])[0]["msg"]
+    assert "--token=***" in message and "https://***@x.example" in message
+    assert "hunter" not in message and "abc" not in message
+    assert message.endswith("to port 7000")
+
+
+def test_no_secret_shows_when_a_file_is_refused(run, files, systemd):
+    run()
+    files[0].write_text("2\n")
+    systemd.validator = (1, "", "bad token = 'hunter2' at line 2")
+    assert "bad token = '***' at line 2" in run(fails=True, validate=X_CHECK)[0]["msg"]
