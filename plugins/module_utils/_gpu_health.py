@@ -16,59 +16,29 @@ import dataclasses
 import time as clock
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health_links as links
 from ansible_collections.rigwright.workstation.plugins.module_utils import _xid_data as data
 from ansible_collections.rigwright.workstation.plugins.module_utils import _xid_log as log
-
-Signs = t.Mapping[str, t.Any]
-
-RMA = "https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/rma-policy-thresholds-for-row-remapping.html"
-ROWS = "https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/row-remapping.html"
-PAGES = "https://docs.nvidia.com/deploy/dynamic-page-retirement/visibility.html"
-NVML = "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html"
-DCGM = "https://github.com/NVIDIA/DCGM/blob/master/modules/health/DcgmHealthWatch.cpp"
-DCGM_LIMITS = "https://github.com/NVIDIA/DCGM/blob/master/dcgmlib/dcgm_gpu_hardware_limits.h"
-AZURE = "https://github.com/Azure/azurehpc-health-checks/blob/main/customTests/azure_gpu_ecc.nhc"
-GPUD = "https://github.com/leptonai/gpud/tree/main/components/accelerator/nvidia"
-
-
-@dataclasses.dataclass(frozen=True)
-class Limits:
-    """From which number on something is told. Each has its source; a host may have others."""
-
-    # The remapper gives up after 512 rows (NVIDIA's RMA policy), and DCGM fails the GPU there.
-    remapped_rows: int = 512
-    # DCGM_LIMIT_MAX_RETIRED_PAGES, which follows NVIDIA's field diagnostic; Azure has 62, and the driver room for 64.
-    retired_pages: int = 63
-    # Azure takes hosts out there. NVIDIA's RMA policy knows no such number, so it is a reason to watch and no more. Of the SRAM, Azure does
-    # not allow a single uncorrectable error in a card's life; NVIDIA has a threshold, which the card itself tells.
-    ecc_errors: int = 20_000_000
-    # DCGM_LIMIT_MAX_PCIREPLAY_RATE, "the maximum recommended by RM".
-    pcie_replays_per_minute: float = 8
-    # DCGM's limit for CRC errors; of all other errors of NVLink it tells the first.
-    nvlink_crc_errors_per_second: float = 100
-    # gpud looks once a minute and alarms when 6 of 10 looks saw the hardware slow down: the same share of the time, by NVML's own counters.
-    slowdown_share: float = 0.6
-    # A link that nobody uses saves power with a lower generation: it is judged while the GPU is at work for this part of the time.
-    busy_percent: int = 50
-
-
-@dataclasses.dataclass(frozen=True)
-class Reason:
-    what: str
-    evidence: str
-    source: str
-    verdict: str
-    next_step: str
-
-
-NEXT_STEPS = {
-    data.PASS: "",
-    data.MONITOR: "nothing has to be done now: look whether it grows",
-    data.RESTART_APP: "start the program again; where it fails on this GPU only, look at the GPU",
-    data.RESET_GPU: "end what uses the GPU and reset it (nvidia-smi --gpu-reset -i <uuid>); if that fails, reboot",
-    data.REBOOT: "reboot; if it comes back, power the host off, reseat the card, and have it replaced",
-    data.REPLACE: "take the card out of use, run NVIDIA's field diagnostic on it, and have it replaced",
-}
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_health_reason import (
+    AZURE,
+    DCGM,
+    DCGM_LIMITS,
+    GPUD,
+    IMBUE,
+    NVML,
+    NVSENTINEL,
+    PAGES,
+    PROBE,
+    RMA,
+    ROWS,
+    Limits,
+    Reason,
+    Signs,
+    at,
+    gravest,
+    rank,
+    reason,
+)
 
 # NVML's failures, by their stable names. Every other one is looked at: it says nothing of the GPU by itself.
 ERROR_VERDICTS = {
@@ -81,45 +51,34 @@ ERROR_VERDICTS = {
     "INSUFFICIENT_POWER": data.REBOOT,
     "CORRUPTED_INFOROM": data.REBOOT,
 }
+__all__ = ["GPUD", "Limits", "Reason", "at", "gravest", "judge", "of_error", "rank", "reason"]
 
 # What the hardware itself does, by gpu_info's names. Software that keeps a limit of power or heat does what it should.
 HARDWARE_SLOWDOWNS = ("hw_slowdown", "hw_thermal", "power_brake")
 
 
-def at(signs: t.Any, *path: str) -> t.Any | None:
-    """What lies at a path of keys. None where the card has no such thing, on whatever level."""
-    for key in path:
-        if signs is None:
-            return None
-        signs = signs.get(key)
-    return signs
-
-
-def rank(verdict: str) -> int:
-    return data.VERDICTS.index(verdict)
-
-
-def gravest(verdicts: t.Iterable[str]) -> str:
-    return max(verdicts, key=rank, default=data.PASS)
-
-
 def judge(card: Signs, xids: t.Sequence[log.Xid], host: Signs) -> dict[str, t.Any]:
     """The verdict on a GPU and all reasons, the one that decides first.
 
-    :param card: as _gpu_state.read_card() has it, and ``since_last_look`` of _gpu_history.compare(). What is missing or None is unknown.
-    :param xids: what the kernel's log has of this GPU and is not over (_gpu_history.split()).
-    :param host: ``problem``, as NvmlError.told() has it, where NVML as a whole does not answer; ``limits``.
+    :param card: as _gpu_state.read_card() has it, with what _gpu_health_look.py adds. What is missing or None is unknown.
+    :param xids: what the kernel's log has of this GPU and is not over (_gpu_health_history.split()).
+    :param host: ``problem``, as NvmlError.told() has it, where NVML as a whole does not answer; ``limits``; ``ignored`` names reasons that
+        are told and do not count.
     """
     limits = host.get("limits") or Limits()
     reasons = [
         *_handle(card, host),
+        *_absence(card),
         *_recovery(card),
         *_memory(card, limits),
         *_xids(xids),
         *_returns(card),
-        *_links(card, limits),
+        *_repeats(card, limits),
+        *links.judge(card, limits),
+        *_settings(card),
         *_slowdowns(card, limits),
     ]
+    reasons = [ignored(reason) if reason.what in host.get("ignored", ()) else reason for reason in reasons]
     ordered = sorted(reasons, key=lambda reason: -rank(reason.verdict))
     return {
         "verdict": gravest(reason.verdict for reason in reasons),
@@ -127,8 +86,8 @@ def judge(card: Signs, xids: t.Sequence[log.Xid], host: Signs) -> dict[str, t.An
     }
 
 
-def reason(what: str, evidence: str, source: str, verdict: str, next_step: str = "") -> Reason:
-    return Reason(what, evidence, source, verdict, next_step or NEXT_STEPS[verdict])
+def ignored(told: Reason) -> Reason:
+    return dataclasses.replace(told, evidence=f"{told.evidence} (ignored)", verdict=data.PASS, next_step="")
 
 
 # --- In the order of authority ---------------------------------------------------------------------------------------
@@ -147,6 +106,31 @@ def of_error(problem: Signs) -> Reason:
     name = problem["nvml_error"]
     verdict = ERROR_VERDICTS.get(name, data.MONITOR)
     return reason(f"nvml_{name}", f"{problem['function']} says {name}", NVML, verdict, problem["next_step"])
+
+
+def _absence(card: Signs) -> t.Iterator[Reason]:
+    absence = card.get("absence")
+    if not absence:
+        return
+    what, again = absence["what"], absence["boots"] > 1
+    if what == "unsupported":
+        words = "the driver does not support this card, and leaves it alone"
+        yield reason(
+            "unsupported", words, PROBE, data.MONITOR, "choose a driver that supports it, or ignore `unsupported`"
+        )
+        return
+    words = {
+        "missing": "it was there before, and is neither on the PCI bus nor shown by NVML",
+        "no_driver": "it is on the PCI bus without a driver, and nvidia is loaded: it did not start",
+    }[what]
+    verdict = data.REPLACE if again else data.REBOOT
+    step = "reboot; if it is still away, power the host off and reseat the card; then have it replaced"
+    if again:
+        words += ", also after a reboot"
+        step = "power the host off and reseat the card; if that does not help, have it replaced"
+    if what == "missing":
+        step += ". If it was taken out, name it in gpu_health_acknowledged"
+    yield reason(what, words, GPUD if what == "missing" else PROBE, verdict, step)
 
 
 def _recovery(card: Signs) -> t.Iterator[Reason]:
@@ -169,14 +153,17 @@ def _memory(card: Signs, limits: Limits) -> t.Iterator[Reason]:
         ("tpc_repair", at(repair, "tpc"), "a TPC is repaired with the next reset", RMA, data.RESET_GPU),
         ("row_remap_pending", at(rows, "pending"), "a row is remapped with the next reset", ROWS, data.RESET_GPU),
         ("page_retirement_pending", at(pages, "pending"), "a page is retired with the next reset", PAGES, data.RESET_GPU),
+        ("inforom_corrupted", at(counters, "inforom_valid") is False, "a checksum of the InfoROM is wrong", DCGM, data.REBOOT),
     )  # fmt: skip
     for what, is_set, words, source, verdict in flags:
         if is_set:
             yield reason(what, words, source, verdict)
+    double, week = at(pages, "double_bit"), card.get("double_bit_pages_in_a_week")
     retired = None if pages is None else pages["single_bit"] + pages["double_bit"]
     counts = (
         ("remapped_rows", at(rows, "uncorrectable"), limits.remapped_rows, "rows remapped for uncorrectable errors", DCGM, data.REPLACE),
         ("retired_pages", retired, limits.retired_pages, "pages retired", DCGM_LIMITS, data.REPLACE),
+        ("banks_without_spare_rows", at(rows, "banks", "none"), 1, "banks of the memory have no spare row left", ROWS, data.MONITOR),
         ("uncorrected_errors", at(errors, "volatile", "uncorrected"), 1, "uncorrected errors since the driver's load", RMA, data.MONITOR),
         ("lifetime_errors", at(errors, "aggregate", "corrected"), limits.ecc_errors, "corrected errors in its life", AZURE, data.MONITOR),
         ("lifetime_errors", at(errors, "aggregate", "uncorrected"), limits.ecc_errors, "uncorrected ones in its life", AZURE, data.MONITOR),
@@ -184,6 +171,11 @@ def _memory(card: Signs, limits: Limits) -> t.Iterator[Reason]:
     for what, found, limit, words, source, verdict in counts:
         if found is not None and found >= limit:
             yield reason(what, f"{found} {words} (told from {limit} on)", source, verdict)
+    if double is not None and double >= limits.double_bit_pages and (retired or 0) < limits.retired_pages:
+        growth = "it is not known how many of them within a week" if week is None else f"{week} of them within a week"
+        words = f"{double} pages retired for double-bit errors (told from {limits.double_bit_pages} on), {growth}"
+        # DCGM: "accumulating more than 1 per week after the limit has been met".
+        yield reason("double_bit_pages", words, DCGM, data.REPLACE if week and week > 1 else data.MONITOR)
 
 
 def _xids(xids: t.Sequence[log.Xid]) -> t.Iterator[Reason]:
@@ -194,6 +186,8 @@ def _xids(xids: t.Sequence[log.Xid]) -> t.Iterator[Reason]:
         # An Xid 154 says another action each time, one of NVLink 5 may be fatal or not.
         decides = max(same, key=lambda xid: rank(log.verdict_of(xid)))
         step = data.recovery(decides.action).next_step if decides.action else ""
+        if row.subsystem == data.DISPLAY:
+            step = "look at monitor, cable and adapter; if the picture is gone, log in again, or restart the display manager"
         yield reason(f"xid_{code}", f"{row.name}; {_told(same)}", row.source, log.verdict_of(decides), step)
 
 
@@ -203,6 +197,24 @@ def _returns(card: Signs) -> t.Iterator[Reason]:
         yield reason(f"xid_{code}_returned", words, f"{GPUD}/xid/threshold.go", data.REPLACE)
 
 
+def _repeats(card: Signs, limits: Limits) -> t.Iterator[Reason]:
+    for row in card.get("repeated_xids") or []:
+        if max(row["count"], row["at_place"]) < limits.repeated_xids:
+            continue
+        where = f", {row['at_place']} lines at {row['place']}" if row["place"] else ""
+        words = f"{data.find(row['code']).name}: {row['count']} times within a day{where} (told from {limits.repeated_xids} on)"
+        step = "run NVIDIA's diagnostic (dcgmi diag) where programs that are known to be right fail as well"
+        yield reason(f"xid_{row['code']}_repeated", words, NVSENTINEL, data.MONITOR, step)
+
+
+def _settings(card: Signs) -> t.Iterator[Reason]:
+    ecc = at(card, "modes", "ecc")
+    # Cards for workstations have a mode that is off by default.
+    if at(ecc, "current") is False and at(ecc, "default"):
+        words = "ECC is off, and on by default on this card: errors of the memory are neither corrected nor told"
+        yield reason("ecc_off", words, IMBUE, data.MONITOR, "switch it on (gpu_mode: ecc), or ignore `ecc_off`")
+
+
 def _told(same: t.Sequence[log.Xid]) -> str:
     last = same[-1]
     often = "once, " if len(same) == 1 else f"{len(same)} times, the last "
@@ -210,40 +222,6 @@ def _told(same: t.Sequence[log.Xid]) -> str:
     process = f" by {last.process or 'process'} ({last.pid})" if last.pid else ""
     words = f": {last.text[:200]}" if last.text else ""
     return f"{often}{when}{process}{words}"
-
-
-def _links(card: Signs, limits: Limits) -> t.Iterator[Reason]:
-    busy = at(card, "utilization", "gpu_percent")
-    if busy is not None and busy >= limits.busy_percent:
-        for name in ("generation", "width"):
-            now, highest = at(card, "pcie", f"current_{name}"), at(card, "pcie", f"max_{name}")
-            if now and highest and now < highest:
-                words = f"{name} {now} of {highest}, with the GPU at work for {busy} % of the time"
-                yield reason(
-                    f"pcie_{name}",
-                    words,
-                    DCGM,
-                    data.MONITOR,
-                    "look at slot and riser, and at the BIOS's setting for them",
-                )
-    since = card.get("since_last_look")
-    gone, seconds = at(since, "nvlinks_gone"), at(since, "seconds")
-    if gone:
-        words = f"links {', '.join(map(str, gone))} were active at the last look and are not now"
-        # The same as for Xid 74, which such a link tells.
-        yield reason("nvlink_gone", words, data.CATALOG, data.RESET_GPU)
-    rates = (
-        ("pcie_replays", "replays on PCIe a minute", 60.0, limits.pcie_replays_per_minute, DCGM_LIMITS),
-        ("nvlink_crc_errors", "CRC errors on NVLink a second", 1.0, limits.nvlink_crc_errors_per_second, DCGM),
-    )
-    for name, words, per, limit, source in rates:
-        more = at(since, name)
-        if more is not None and seconds and more * per / seconds >= limit:
-            yield reason(name, f"{more * per / seconds:.1f} {words} (told from {limit:g} on)", source, data.MONITOR)
-    for name in ("nvlink_replays", "nvlink_recoveries"):
-        more = at(since, name)
-        if more:
-            yield reason(name, f"{more} since the last look", DCGM, data.MONITOR)
 
 
 def _slowdowns(card: Signs, limits: Limits) -> t.Iterator[Reason]:

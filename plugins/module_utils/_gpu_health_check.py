@@ -20,8 +20,9 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health_look as looking
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health_report as report
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health_state as state
+from ansible_collections.rigwright.workstation.plugins.module_utils._lock import Busy
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import Refusal
-from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 SETTINGS = "/etc/rigwright/gpu_health.json"
@@ -51,21 +52,28 @@ def check(settings: t.Mapping[str, t.Any], tree: Tree, now: float) -> dict[str, 
     """Look, and write what was found.
 
     :raises Refusal: a setting is none.
+    :raises Busy: another look does not end.
     :raises OSError: it cannot be written.
     """
     window = looking.window_seconds(settings.get("window", looking.BOOT))
     limits = looking.limits_of(settings.get("limits"))
+    request = looking.Request(
+        settings.get("expected_count") or None, settings.get("acknowledged") or (), settings.get("ignore") or ()
+    )
     host = looking.Host(run, now, tree)
-    result, state = looking.look(host, window, limits, tree.text(looking.STATE))
-    told = {**result, "findings": report.findings(result)}
-    for path, text in (
-        (looking.REPORT, json.dumps(told, indent=1, sort_keys=True) + "\n"),
-        (looking.STATE, json.dumps(state, indent=1, sort_keys=True) + "\n"),
-    ):
-        replace_file(tree.at(path), text)
-    directory = settings.get("textfile_directory")
-    if directory:
-        replace_file(tree.at(f"{directory}/{TEXTFILE}"), report.metrics(result))
+    with state.locked():
+        kept, unread = state.kept(tree.at(looking.STATE))
+        result, left = looking.look(host, window, limits, kept, request)
+        result["unread"] += unread
+        told = {**result, "findings": report.findings(result)}
+        for path, text in (
+            (looking.REPORT, json.dumps(told, indent=1, sort_keys=True) + "\n"),
+            (looking.STATE, json.dumps(left, indent=1, sort_keys=True) + "\n"),
+        ):
+            state.write(tree.at(path), text)
+        directory = settings.get("textfile_directory")
+        if directory:
+            state.write(tree.at(f"{directory}/{TEXTFILE}"), report.metrics(result))
     return told
 
 
@@ -75,7 +83,7 @@ def main() -> int:
     try:
         settings = json.loads(tree.text(SETTINGS) or "{}")
         told = check(settings, tree, time.time())
-    except (Refusal, OSError, ValueError) as error:
+    except (Refusal, Busy, OSError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     for finding in told["findings"]:

@@ -17,6 +17,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health as health
 from ansible_collections.rigwright.workstation.plugins.module_utils import _xid_data as data
 from ansible_collections.rigwright.workstation.plugins.module_utils import _xid_log as log
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_counters import NVLINK5_FIELDS
 
 State = dict[str, t.Any]
 Card = t.Mapping[str, t.Any]
@@ -35,6 +36,7 @@ _COUNTERS = {
     "uncorrected_errors": ("counters", "ecc_errors", "aggregate", "uncorrected"),
     "corrected_errors": ("counters", "ecc_errors", "aggregate", "corrected"),
     "remapped_rows": ("counters", "remapped_rows", "uncorrectable"),
+    **{f"nvlink_{name}": ("counters", "nvlink_5", name) for name in NVLINK5_FIELDS},
 }
 _KEYS = {"uuid", "name", "counters", "links", "recovery_action", "recovered_at", "boots"}
 _SLOWDOWNS = ("hw_thermal_ns", "power_brake_ns")
@@ -78,7 +80,8 @@ def compare(before: State, card: Card, seconds: float) -> dict[str, t.Any] | Non
     for name, now in counters_of(card).items():
         earlier = then.get(name)
         more[name] = None if now is None or earlier is None else now - earlier if now >= earlier else now
-    known = health.at(card, "nvlink", "links") is not None
+    # NVML tells the links of a GPU with MIG as down.
+    known = health.at(card, "nvlink", "links") is not None and not health.at(card, "modes", "mig", "current")
     more["nvlinks_gone"] = sorted(set(before["links"]) - set(active_links(card))) if known else None
     return more
 
@@ -142,8 +145,13 @@ def returned(boots: t.Mapping[str, t.Mapping[str, float]], boot: str) -> list[in
     return sorted(int(code) for code, seen in boots.items() if boot in seen and len(seen) > REBOOTS)
 
 
-def remember(card: Card, recovered: float | None, boots: t.Mapping[str, t.Mapping[str, float]]) -> dict[str, t.Any]:
-    """What the next look has to know of this GPU."""
+def remember(
+    card: Card, recovered: float | None, boots: t.Mapping[str, t.Mapping[str, float]], **windows: t.Any
+) -> dict[str, t.Any]:
+    """What the next look has to know of this GPU.
+
+    :param windows: what _gpu_health_windows counts.
+    """
     return {
         "uuid": card.get("uuid"),
         "name": card.get("name"),
@@ -152,4 +160,5 @@ def remember(card: Card, recovered: float | None, boots: t.Mapping[str, t.Mappin
         "recovery_action": health.at(card, "counters", "recovery_action"),
         "recovered_at": recovered,
         "boots": boots,
+        **windows,
     }

@@ -16,6 +16,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _xid_
 
 Facts = t.Mapping[str, t.Any]
 
+# The reason on the host that is not of NVML (_gpu_health_look).
+COUNT = "gpu_count"
+
 _STATUSES = {data.PASS: "pass", data.MONITOR: "warn"}
 
 # Metrics of a card: name, type, what it is, where it is in gpu_info's facts, and what it is multiplied by. Names and base units as
@@ -30,6 +33,7 @@ _OF_CARDS = (
     ("pcie_generation", "gauge", "Generation of the PCIe link now.", "pcie.current_generation", 1),
     ("pcie_width_lanes", "gauge", "Width of the PCIe link now.", "pcie.current_width", 1),
     ("pcie_replays_total", "counter", "Replays on PCIe.", "counters.pcie.replays", 1),
+    ("remapper_banks_without_spare_rows", "gauge", "Banks of the memory without a spare row.", "counters.remapped_rows.banks.none", 1),
     ("nvlinks_active", "gauge", "Links of NVLink that are active.", "nvlink.active", 1),
     ("nvlink_crc_errors_total", "counter", "CRC errors on NVLink.", "counters.nvlink.crc_errors", 1),
     ("ecc_corrected_errors_total", "counter", "Memory errors in the card's life.", "counters.ecc_errors.aggregate.corrected", 1),
@@ -48,17 +52,22 @@ _OF_THE_DRIVER = frozenset({"nvml_DRIVER_NOT_LOADED", "nvml_LIB_RM_VERSION_MISMA
 
 
 def findings(result: Facts, prefix: str = "gpu_health") -> list[dict[str, str]]:
-    """A finding for each GPU, one for NVML, and one for what could not be read, as `rigwright.workstation.finding` takes them."""
-    of_host = {row["what"] for row in result["reasons"]}
-    found = [_of_gpu(gpu, of_host, prefix) for gpu in result["gpus"]]
-    verdict = health.gravest(row["verdict"] for row in result["reasons"])
-    status = "warn" if of_host & _OF_THE_DRIVER else status_of(verdict)
+    """A finding for each GPU and for each NVSwitch with SXids, one for their number where it is known, one for NVML, and one for what could
+    not be read, as `rigwright.workstation.finding` takes them."""
+    of_nvml = [row for row in result["reasons"] if row["what"] != COUNT]
+    names = {row["what"] for row in of_nvml}
+    found = [_of_gpu(gpu, names, prefix) for gpu in result["gpus"]]
+    found += [_of_switch(switch, prefix) for switch in result.get("nvswitches", [])]
+    if result.get("expected_count"):
+        found.append(_of_count(result, prefix))
+    verdict = health.gravest(row["verdict"] for row in of_nvml)
+    status = "warn" if names & _OF_THE_DRIVER else status_of(verdict)
     found.append(
         {
             "id": f"{prefix}.nvml",
-            "status": status if result["gpus"] or result["reasons"] else "skip",
-            "evidence": _of_host(result),
-            "remedy": next((row["next_step"] for row in result["reasons"]), ""),
+            "status": status if result["gpus"] or of_nvml else "skip",
+            "evidence": _of_host(result, of_nvml),
+            "remedy": next((row["next_step"] for row in of_nvml), ""),
         }
     )
     found.append(
@@ -87,9 +96,28 @@ def _of_gpu(gpu: Facts, of_host: t.Collection[str], prefix: str) -> dict[str, st
     }
 
 
-def _of_host(result: Facts) -> str:
-    if result["reasons"]:
-        return "; ".join(row["evidence"] for row in result["reasons"])
+def _of_switch(switch: Facts, prefix: str) -> dict[str, str]:
+    return {
+        "id": f"{prefix}.{slug(switch['name'])}",
+        "status": status_of(switch["verdict"]),
+        "evidence": f"{switch['name']} at {switch['pci_address']}: {switch['verdict']}{_words(switch['reasons'])}",
+        "remedy": next((row["next_step"] for row in switch["reasons"] if row["next_step"]), ""),
+    }
+
+
+def _of_count(result: Facts, prefix: str) -> dict[str, str]:
+    told = next((row for row in result["reasons"] if row["what"] == COUNT), None)
+    return {
+        "id": f"{prefix}.count",
+        "status": status_of(told["verdict"]) if told else "pass",
+        "evidence": told["evidence"] if told else f"{result['expected_count']} GPUs are there, as expected",
+        "remedy": told["next_step"] if told else "",
+    }
+
+
+def _of_host(result: Facts, reasons: t.Sequence[Facts]) -> str:
+    if reasons:
+        return "; ".join(row["evidence"] for row in reasons)
     return f"the host has {len(result['gpus'])} NVIDIA GPUs" if result["gpus"] else "no NVIDIA GPU here"
 
 
@@ -136,6 +164,18 @@ def metrics(result: Facts) -> str:
                 (f'{labels},what="{_escaped(what)}"', verdict)
                 for labels, gpu in gpus
                 for what, verdict in _reasons(gpu).items()
+            ],
+        ),
+        *_metric(
+            "gpu_health_nvswitch_verdict",
+            "gauge",
+            _explained("Verdict on an NVSwitch with SXids"),
+            [
+                (
+                    f'name="{_escaped(row["name"])}",pci_address="{_escaped(row["pci_address"])}"',
+                    health.rank(row["verdict"]),
+                )
+                for row in result.get("nvswitches", [])
             ],
         ),
         *_metric(

@@ -29,6 +29,7 @@ VERDICTS = (PASS, MONITOR, RESTART_APP, RESET_GPU, REBOOT, REPLACE)
 # DCGM files 38, 39 and 42 under PCIe, 60 to 62 under heat, 56 to 58 and 78 under power and clocks; the catalogue has other things there.
 APPLICATION = "application"
 BUS = "bus"
+DISPLAY = "display"
 ENGINE = "engine"
 FIRMWARE = "firmware"
 LINK = "link"
@@ -38,8 +39,10 @@ POWER = "power"
 
 # Read through the copy of 29 October 2025 that gpud generates from it.
 CATALOG = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html"
-
-
+# What codes mean on GPUs before Ampere, without an action: NVIDIA's list before the catalogue, read through gpud's copy of r555.
+LIST = "https://docs.nvidia.com/deploy/xid-errors/index.html#xid-error-listing"
+# The codes of a driver that is newer than the copy.
+NVERROR = "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/src/common/sdk/nvidia/inc/nverror.h"
 FLAGS = "https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html"
 
 
@@ -105,15 +108,26 @@ XIDS = (
     # gpud warns, AWS and Meta only watch, the k8s plugin ignores 13 and 31: all see the application's own mistake. The program has to be
     # started again; the GPU is well.
     Xid(13, "Graphics Engine Exception", APPLICATION, "RESTART_APP", RESTART_APP, CATALOG),
+    # Of the display: the catalogue, which is about data centres from Ampere on, calls these numbers unused.
+    Xid(16, "Display engine hung", DISPLAY, "", MONITOR, LIST),
+    Xid(19, "Display engine error", DISPLAY, "", MONITOR, LIST),
     Xid(25, "Invalid or illegal push buffer stream", APPLICATION, "RESTART_APP", RESTART_APP, CATALOG),
+    Xid(27, "Video processor exception", ENGINE, "", RESTART_APP, LIST),
+    Xid(28, "Video processor exception", ENGINE, "", RESTART_APP, LIST),
+    Xid(29, "Video processor exception", ENGINE, "", RESTART_APP, LIST),
     # DCGM warns of failing memory; the catalogue sees an illegal address that the program used.
     Xid(31, "GPU memory page fault", APPLICATION, "RESTART_APP", RESTART_APP, CATALOG),
     Xid(32, "Invalid or corrupted push buffer stream", APPLICATION, "RESTART_APP", RESTART_APP, CATALOG),
+    Xid(33, "Internal micro-controller error", FIRMWARE, "", RESET_GPU, LIST),
+    Xid(34, "Video processor exception", ENGINE, "", RESTART_APP, LIST),
+    Xid(35, "Video processor exception", ENGINE, "", RESTART_APP, LIST),
+    Xid(36, "Video processor exception", ENGINE, "", RESTART_APP, LIST),
     Xid(37, "Driver firmware error", FIRMWARE, "IGNORE", MONITOR, CATALOG),
     Xid(38, "Driver firmware error", FIRMWARE, "IGNORE", MONITOR, CATALOG),
     Xid(39, "Copy Engine Exception", ENGINE, "RESTART_APP", RESTART_APP, CATALOG),
     Xid(40, "Copy Engine Exception", ENGINE, "RESTART_APP", RESTART_APP, CATALOG),
     Xid(41, "Copy Engine Exception", ENGINE, "RESTART_APP", RESTART_APP, CATALOG),
+    Xid(42, "Video processor exception", ENGINE, "", RESTART_APP, LIST),
     # DCGM warns of memory here too; the catalogue asks for nothing, since it follows an error of the application.
     Xid(43, "GPU stopped processing", APPLICATION, "IGNORE", MONITOR, CATALOG),
     Xid(44, "Graphics Engine fault during context switch", APPLICATION, "IGNORE", MONITOR, CATALOG),
@@ -121,13 +135,22 @@ XIDS = (
     # catalogue has the fabric manager restarted where there is one; a single host has none.
     Xid(45, "Preemptive cleanup, due to previous errors", APPLICATION, "WORKFLOW_XID_45", MONITOR, CATALOG),
     Xid(46, "GPU stopped processing", FIRMWARE, "RESET_GPU", RESET_GPU, CATALOG),
+    Xid(47, "Video processor exception", ENGINE, "", RESTART_APP, LIST),
     # WORKFLOW_XID_48: a reset, with 63 or 64 after the GPU was drained. What makes it a reason to replace are flags that NVML tells
     # (_gpu_health).
     Xid(48, "Double Bit ECC Error", MEMORY, "WORKFLOW_XID_48", RESET_GPU, CATALOG),
     # Somebody has to look at the cable, for which the host is powered off.
     Xid(54, "Auxiliary power is not connected to the GPU board", POWER, "CHECK_MECHANICALS", REBOOT, CATALOG),
+    Xid(56, "Display engine error", DISPLAY, "", MONITOR, LIST),
+    # Azure takes the host out for 56 to 58, 65, 73 and 81. The memory interface is trained anew by a reset; a picture comes back without.
+    Xid(57, "Error programming the video memory interface", MEMORY, "", RESET_GPU, LIST),
+    Xid(58, "Unstable video memory interface, or EDC error", MEMORY, "", RESET_GPU, LIST),
+    # The same controller as in 62, on older drivers.
+    Xid(59, "Internal micro-controller error", FIRMWARE, "", RESET_GPU, LIST),
     # DCGM files 60 to 62 under thermal violations; the catalogue has the video processor, an unused number, and a micro-controller.
     Xid(60, "Video processor exception", ENGINE, "RESTART_APP", RESTART_APP, CATALOG),
+    # The controller goes on after a breakpoint.
+    Xid(61, "Internal micro-controller breakpoint or warning", FIRMWARE, "", MONITOR, LIST),
     # AWS watches, DCGM warns of heat, gpud reboots. The controller has halted, and only a reset starts it again.
     Xid(62, "Internal micro-controller halt", FIRMWARE, "RESET_GPU", RESET_GPU, CATALOG),
     # gpud reboots, Azure and the k8s plugin take the GPU out. A row was mended as planned; whether a reset is due is a flag of its own
@@ -135,6 +158,7 @@ XIDS = (
     Xid(63, "GPU memory remapping event", MEMORY, "IGNORE", PASS, CATALOG),
     # AWS isolates the host for good (July 2026). The policy for replacement is about the failure flag of the remapper, which NVML tells.
     Xid(64, "GPU memory remapping failure", MEMORY, "RESET_GPU", RESET_GPU, CATALOG),
+    Xid(65, "Video processor exception", ENGINE, "", RESTART_APP, LIST),
     Xid(66, "Illegal access by driver", FIRMWARE, "IGNORE", MONITOR, CATALOG),
     Xid(67, "Illegal access by driver", FIRMWARE, "IGNORE", MONITOR, CATALOG),
     # gpud reboots and Azure takes the host out, the k8s plugin ignores it. The video decoder's channel has failed, with the program that
@@ -144,6 +168,7 @@ XIDS = (
     Xid(70, "CE3: Unknown Error", ENGINE, "RESTART_APP", RESTART_APP, CATALOG),
     Xid(71, "CE4: Unknown Error", ENGINE, "RESTART_APP", RESTART_APP, CATALOG),
     Xid(72, "CE5: Unknown Error", ENGINE, "RESTART_APP", RESTART_APP, CATALOG),
+    Xid(73, "NVENC2 Error", ENGINE, "", RESTART_APP, LIST),
     # WORKFLOW_NVLINK_ERR needs seven registers decoded. Every tool but AWS's (configurable) fails the GPU; a reset trains the link anew.
     Xid(74, "NVLINK Error", LINK, "WORKFLOW_NVLINK_ERR", RESET_GPU, CATALOG),
     Xid(75, "CE6: Unknown Error", ENGINE, "RESTART_APP", RESTART_APP, CATALOG),
@@ -154,6 +179,7 @@ XIDS = (
     # AWS reboots as well. A card that is gone after the reboot needs hands.
     Xid(79, "GPU has fallen off the bus", BUS, "RESTART_BM", REBOOT, CATALOG),
     Xid(80, "Corrupted data sent to GPU", APPLICATION, "RESTART_APP", RESTART_APP, CATALOG),
+    Xid(81, "VGA Subsystem Error", DISPLAY, "", MONITOR, LIST),
     Xid(82, "NVJPG0 Error", ENGINE, "RESTART_APP", RESTART_APP, CATALOG),
     Xid(83, "NVDEC1 Error", ENGINE, "RESTART_APP", RESTART_APP, CATALOG),
     Xid(84, "NVDEC2 Error", ENGINE, "RESTART_APP", RESTART_APP, CATALOG),
@@ -184,10 +210,23 @@ XIDS = (
     # contexts any more.
     Xid(109, "Context Switch Timeout Error", FIRMWARE, "RESET_GPU", RESET_GPU, CATALOG),
     Xid(110, "Security Fault Error", OTHER, "RESET_GPU", RESET_GPU, CATALOG),
+    # Unused, says the catalogue, whose mnemonics for them are those of the display (DISP_SUPERVISOR_ERROR, DP_LT_FAILURE, ...).
+    Xid(112, "Display supervisor error", DISPLAY, "CONTACT_SUPPORT", MONITOR, CATALOG),
+    Xid(113, "DisplayPort link training failure", DISPLAY, "CONTACT_SUPPORT", MONITOR, CATALOG),
+    Xid(114, "Underflow of a display head", DISPLAY, "CONTACT_SUPPORT", MONITOR, CATALOG),
+    Xid(115, "Registers of the core display channel", DISPLAY, "CONTACT_SUPPORT", MONITOR, CATALOG),
+    Xid(116, "Registers of a window display channel", DISPLAY, "CONTACT_SUPPORT", MONITOR, CATALOG),
+    Xid(117, "Registers of a cursor display channel", DISPLAY, "CONTACT_SUPPORT", MONITOR, CATALOG),
+    Xid(118, "Registers of a display head", DISPLAY, "CONTACT_SUPPORT", MONITOR, CATALOG),
     # All agree but Azure's list, which has no 140: the firmware does not answer until it is loaded anew.
     Xid(119, "GSP RPC Timeout", FIRMWARE, "RESET_GPU", RESET_GPU, CATALOG),
     Xid(120, "GSP Error", FIRMWARE, "RESET_GPU", RESET_GPU, CATALOG),
     Xid(121, "C2C Error", LINK, "IGNORE", MONITOR, CATALOG),
+    # Unused as well. The card's own flash could not be read or written: whether the InfoROM is valid, NVML tells.
+    Xid(122, "SPI PMU RPC read failure", FIRMWARE, "CONTACT_SUPPORT", MONITOR, CATALOG),
+    Xid(123, "SPI PMU RPC write failure", FIRMWARE, "CONTACT_SUPPORT", MONITOR, CATALOG),
+    Xid(124, "SPI PMU RPC erase failure", FIRMWARE, "CONTACT_SUPPORT", MONITOR, CATALOG),
+    Xid(125, "InfoROM file system error", FIRMWARE, "CONTACT_SUPPORT", MONITOR, CATALOG),
     Xid(126, "CE10: Unknown Error", ENGINE, "RESTART_APP", RESTART_APP, CATALOG),
     Xid(127, "CE11: Unknown Error", ENGINE, "RESTART_APP", RESTART_APP, CATALOG),
     Xid(128, "CE12: Unknown Error", ENGINE, "RESTART_APP", RESTART_APP, CATALOG),
@@ -228,7 +267,7 @@ XIDS = (
     Xid(159, "CHI Non-Data Error", MEMORY, "CHECK_UVM", MONITOR, CATALOG),
     Xid(160, "Channel Retirement Event", MEMORY, "IGNORE", MONITOR, CATALOG),
     Xid(161, "Channel Retirement Failure", MEMORY, "IGNORE", MONITOR, CATALOG),
-    # For 162 to 172 the catalogue names no action: nothing is guessed, and the driver's recovery action has the word.
+    # For 162 to 172 the copy names no action: the driver's recovery action has the word.
     Xid(162, "Power Smoothing HW Circuitry capability reengaged", POWER, "", MONITOR, CATALOG),
     Xid(163, "Power Smoothing HW Circuitry capability disengaged", POWER, "", MONITOR, CATALOG),
     Xid(164, "Power Smoothing HW Circuitry low lifetime reached", POWER, "", MONITOR, CATALOG),
@@ -236,14 +275,21 @@ XIDS = (
     Xid(166, "Traffic of confidential computing before the link was configured for it", LINK, "", MONITOR, CATALOG),
     Xid(167, "PCIe fatal timeout", BUS, "", MONITOR, CATALOG),
     Xid(168, "Errors found in the write protected region", MEMORY, "", MONITOR, CATALOG),
-    Xid(169, "Internal micro-controller halt", FIRMWARE, "", MONITOR, CATALOG),
+    # The words of 62, and the same for whoever uses the GPU: the copy names no action yet.
+    Xid(169, "Internal micro-controller halt", FIRMWARE, "", RESET_GPU, CATALOG),
     Xid(170, "Interrupt seen in CC mode", LINK, "", MONITOR, CATALOG),
     Xid(171, "Uncorrectable DRAM error, in addition to Xid 48", MEMORY, "", MONITOR, CATALOG),
     Xid(172, "Uncorrectable SRAM error, in addition to Xid 48", MEMORY, "", MONITOR, CATALOG),
+    # Newer than the copy of the catalogue. A fatal link is trained anew by a reset, as with NVLink.
+    Xid(173, "C2C fatal link failure", LINK, "", RESET_GPU, NVERROR),
+    Xid(174, "Channel reset, the process is killed", APPLICATION, "", RESTART_APP, NVERROR),
+    # The driver tells it in place of 119 where the memory that the firmware runs in has failed (kernel_gsp.c).
+    Xid(175, "Memory subsystem error", MEMORY, "", RESET_GPU, NVERROR),
+    Xid(176, "PCIe correctable error fault", BUS, "", MONITOR, NVERROR),
 )
 
-# Numbers that the catalogue calls unused. On GPUs older than it (before Ampere) and in later drivers they mean something that nobody tells.
-_UNUSED_RANGES = "1-7 9-10 12 14-24 26-30 33-36 42 47 49-53 55-59 61 65 73 81 87 90-91 108 111-118 122-125 138"
+# Numbers that the catalogue calls unused, and NVIDIA's older list as well, or names an error of the driver alone.
+_UNUSED_RANGES = "1-7 9-10 12 14-15 17-18 20-24 26 30 49-53 55 87 90-91 108 111 138"
 UNUSED = frozenset(
     code
     for first, _dash, last in (words.partition("-") for words in _UNUSED_RANGES.split())

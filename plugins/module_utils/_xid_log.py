@@ -17,6 +17,7 @@ import json
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils import _sxid_log as sxid_log
 from ansible_collections.rigwright.workstation.plugins.module_utils import _xid_data as data
 
 # nvErrorLog of the open kernel module: "Xid (PCI:%04x:%02x:%02x GPU-I:%02u GPU-CI:%02u): %d, pid=%s, name=%s, %s". Older drivers leave out
@@ -30,13 +31,33 @@ _INSTANCE = re.compile(r"GPU-I:(\d+)")
 _FALLEN = re.compile(
     r"NVRM: GPU (?P<address>(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\.0: GPU has fallen off the bus"
 )
+# And in these, over three lines, when the card is dead as the driver is loaded (rm_is_supported_device of the open kernel module).
+_DEAD = re.compile(
+    r"NVRM: The NVIDIA GPU (?P<address>(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\.\d.{,300}?"
+    r"fallen off the bus and is not responding",
+    re.DOTALL,
+)
 FALLEN_OFF_THE_BUS = 79
+# A card that the driver leaves alone as too old, or too new. Those of legacy drivers are told without their address.
+_UNSUPPORTED = re.compile(
+    r"NVRM: The NVIDIA (?:GPU (?P<address>[0-9a-fA-F:]+)\.\d)?.{,300}?(?:is\s+(?:NVRM:\s+)?not supported by|supported through the)",
+    re.DOTALL,
+)
+_ABOUT_A_GPU = "NVRM: The NVIDIA "
+# So many lines of the driver belong to one message.
+_LINES = 6
 # "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)". The words change with the driver (610 says "OS Reboot", and
 # "PF FLR" for a reset); the numbers are those of nvmlDeviceGpuRecoveryAction_t.
 _RECOVERY = re.compile(r"recovery action changed from 0x[0-9a-fA-F]+.*? to 0x(?P<action>[0-9a-fA-F]+)")
 RECOVERY_ACTION_CHANGED = 154
 # NVLink 5 (Xids 144 to 150): "149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 01 (0x...)".
 _SEVERITY = re.compile(r"\b(Fatal|Nonfatal)\s+XC\d")
+# The first number behind the link says where it came from: its bits 20 to 25 are the part of the link (the catalogue's "Xid 144-150
+# Decode"). Of Xid 149's link events two are fatal and need no reset there: by software or a user, and by the host.
+_LINK_SOURCE = re.compile(r"NETIR_LINK_(?:EVT|DOWN)\b.*\bLink +-?\d+ +\(0x(?P<source>[0-9a-fA-F]+)")
+_LINK_EVENT, _NO_RESET = 149, frozenset({0b100110, 0b101000})
+# Xid 13: "Graphics SM Warp Exception on (GPC 1, TPC 3, SM 0): Out Of Range Address".
+_PLACE = re.compile(r"\(GPC (\d+), TPC (\d+)")
 # Xid 45: "Ch 00000001 caused by previous Xid 149".
 _CAUSE = re.compile(r"caused by previous Xid (\d+)")
 
@@ -69,6 +90,20 @@ class Xid:
         return found[1] == "Fatal" if found else None
 
     @property
+    def place(self) -> str:
+        """The part of the chip that it names, empty where it names none."""
+        found = _PLACE.search(self.text)
+        return f"GPC {found[1]}, TPC {found[2]}" if found else ""
+
+    @property
+    def needs_reset(self) -> bool:
+        """Whether the catalogue has the GPU reset for an error of NVLink 5."""
+        found = _LINK_SOURCE.search(self.text) if self.code == _LINK_EVENT else None
+        if found and int(found["source"], 16) >> 20 & 0x3F in _NO_RESET:
+            return False
+        return self.fatal is not False
+
+    @property
     def cause(self) -> int | None:
         """The Xid that this one says it follows."""
         found = _CAUSE.search(self.text)
@@ -95,7 +130,7 @@ def normal_address(told: str) -> str:
 
 def parse_line(message: str, time: float | None = None) -> Xid | None:
     """The Xid in a message of the kernel, None where there is none."""
-    fallen = _FALLEN.search(message)
+    fallen = _FALLEN.search(message) or _DEAD.search(message)
     if fallen:
         return Xid(FALLEN_OFF_THE_BUS, normal_address(fallen["address"]), time, text="GPU has fallen off the bus")
     found = _XID.search(message.rstrip())
@@ -117,21 +152,60 @@ def parse_line(message: str, time: float | None = None) -> Xid | None:
     )
 
 
+@dataclasses.dataclass
+class Log:
+    """What the kernel's log says of GPUs and NVSwitches."""
+
+    xids: list[Xid] = dataclasses.field(default_factory=list)
+    sxids: list[sxid_log.Sxid] = dataclasses.field(default_factory=list)
+    # Addresses of GPUs that the driver does not support; empty for one that is told without.
+    unsupported: set[str] = dataclasses.field(default_factory=set)
+
+
 def parse(text: str, booted: float | None = None) -> list[Xid]:
-    """All Xids in what ``journalctl -o json``, ``journalctl -o short-iso`` or ``dmesg`` (in any of its forms) says, in its order.
+    """The Xids alone of what :func:`read` reads."""
+    return read(text, booted).xids
+
+
+def read(text: str, booted: float | None = None) -> Log:
+    """What ``journalctl -o json``, ``journalctl -o short-iso`` or ``dmesg`` (in any of its forms) says, in its order.
 
     :param booted: when the system was booted, in seconds since 1970: without it the seconds of plain dmesg are no time.
     """
-    found = []
+    found = Log()
+    recent: list[str] = []
+    for line, time in _lines(text, booted):
+        sxid = sxid_log.parse_line(line, time)
+        if sxid:
+            found.sxids.append(sxid)
+        if "NVRM" not in line:
+            continue
+        recent = [*(recent if _ABOUT_A_GPU not in line else []), line][-_LINES:]
+        xid = parse_line(line, time)
+        whole = "\n".join(recent)
+        if not xid and _DEAD.search(whole):
+            xid, recent = parse_line(whole, time), []
+        if xid:
+            found.xids.append(xid)
+        elif _UNSUPPORTED.search(whole):
+            found.unsupported.add(_address_of(_UNSUPPORTED.search(whole)))
+            recent = []
+    return found
+
+
+def _address_of(found: re.Match[str] | None) -> str:
+    return normal_address(found["address"]) if found and found["address"] else ""
+
+
+def _lines(text: str, booted: float | None) -> t.Iterator[tuple[str, float | None]]:
+    """The lines of all messages that concern GPUs, each with the time of its message."""
     for line in text.splitlines():
         # Most lines of a kernel's log are nobody's concern, and need not be taken apart.
-        if "NVRM" not in line and '"MESSAGE":[' not in line.replace(" ", ""):
+        if "NVRM" not in line and "SXid" not in line and '"MESSAGE":[' not in line.replace(" ", ""):
             continue
         message, time = _entry(line) if line.startswith("{") else (line, _time_of(line, booted))
-        xid = parse_line(message, time)
-        if xid:
-            found.append(xid)
-    return found
+        for part in message.splitlines():
+            yield part, time
 
 
 def _entry(line: str) -> tuple[str, float | None]:
@@ -174,12 +248,12 @@ def since(xids: t.Iterable[Xid], earliest: float | None) -> list[Xid]:
 def verdict_of(xid: Xid) -> str:
     """What an Xid comes to by the catalogue and its own words.
 
-    NVLink 5 says itself whether it is fatal: of the 43 fatal rows of the catalogue's table for Xids 144 to 150 a reset is due for 41, of
-    the 51 others for none (one in six leaves it to Xid 154).
+    NVLink 5 says itself whether it is fatal: of the 43 fatal rows of the catalogue's table for Xids 144 to 150 a reset is due for 41, and
+    the other two are known; of the 51 that are not fatal for none (one in six leaves it to Xid 154).
     """
     if xid.code == RECOVERY_ACTION_CHANGED:
         return data.MONITOR if xid.action is None else data.recovery(xid.action).verdict
     row = data.find(xid.code)
-    if row.action == "WORKFLOW_NVLINK5_ERR" and xid.fatal is False:
+    if row.action == "WORKFLOW_NVLINK5_ERR" and not xid.needs_reset:
         return data.MONITOR
     return row.verdict

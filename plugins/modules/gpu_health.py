@@ -54,7 +54,10 @@ options:
         description: Corrected, or uncorrected, memory errors in the card's life. 20000000 if not given, as Azure has it.
         type: int
       pcie_replays_per_minute:
-        description: Replays on PCIe a minute, since the last look. 8 if not given, as in DCGM.
+        description:
+          - Replays on PCIe a minute, since the last look.
+          - If not given, what DCGM allows the link by its generation and lanes - more than 31 with 16 lanes of generation 5, 16 of
+            generation 4, 8 of generation 3.
         type: float
       nvlink_crc_errors_per_second:
         description: CRC errors on NVLink a second, since the last look. 100 if not given, as in DCGM.
@@ -62,9 +65,37 @@ options:
       slowdown_share:
         description: Part of the time since the last look in which the hardware slowed down. 0.6 if not given, as in gpud.
         type: float
+      double_bit_pages:
+        description: >-
+          Pages retired for double-bit errors. 16 if not given; with more than one of them within a week the card is replaced, as in DCGM.
+        type: int
+      nvlink_bit_error_rate:
+        description: Bits on NVLink 5 that are wrong after correction. More than 1e-12 if not given, as in DCGM.
+        type: float
+      repeated_xids:
+        description: >-
+          The same Xid on one GPU within a day, also of programs that have ended, or its lines at one place of the chip. 10 if not given.
+        type: int
       busy_percent:
         description: Part of the time that the GPU is at work, from which on its PCIe link is judged. 50 if not given.
         type: int
+  expected_count:
+    description: How many GPUs the host has to have. If not given, they are not counted.
+    type: int
+  acknowledged:
+    description:
+      - UUIDs of GPUs that are known to be away, as they were taken out. A GPU that was there at an earlier look and has gone is told until
+        it comes back or stands here. One that never told a UUID is named by its PCI address.
+      - With O(remember), or in the role's O(rigwright.workstation.gpu_health#role:gpu_health_acknowledged), it is then forgotten.
+    type: list
+    elements: str
+    default: []
+  ignore:
+    description: >-
+      Reasons that are told and do not count, by their stable names, as V(pcie_slot) or V(ecc_off) where a host is meant to be so.
+    type: list
+    elements: str
+    default: []
   fail_on:
     description:
       - The verdict on the host from which on the module fails; it returns everything all the same.
@@ -137,7 +168,7 @@ gpus:
     reasons:
       description:
         - Everything that was found, the gravest first. RV(gpus[].reasons[].what) is stable, as V(xid_79), V(recovery_action) or
-          V(row_remap_failure).
+          V(row_remap_failure). A GPU that was there before and has gone is V(missing), one on the bus without a driver V(no_driver).
       type: list
       elements: dict
       contains:
@@ -171,6 +202,16 @@ gpus:
     card:
       description: What M(rigwright.workstation.gpu_info) tells of the GPU, without its processes.
       type: dict
+nvswitches:
+  description: The NVSwitches of which the log of this boot has SXids, each with C(name), C(pci_address), C(verdict) and C(reasons).
+  returned: always
+  type: list
+  elements: dict
+  sample: []
+expected_count:
+  description: What O(expected_count) was.
+  returned: always
+  type: int
 unread:
   description: What could not be read, with what would help.
   returned: always
@@ -189,17 +230,18 @@ since:
 
 import contextlib
 import json
+import os
 import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health as health
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health_look as looking
+from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health_state as state
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_health_report import name_of
 from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import respawn_where_possible
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import Refusal
-from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._xid_data import VERDICTS
 
@@ -214,22 +256,28 @@ ARGUMENTS: dict[str, t.Any] = {
         "options": {
             "remapped_rows": {"type": "int"},
             "retired_pages": {"type": "int"},
+            "double_bit_pages": {"type": "int"},
             "ecc_errors": {"type": "int"},
             "pcie_replays_per_minute": {"type": "float"},
             "nvlink_crc_errors_per_second": {"type": "float"},
+            "nvlink_bit_error_rate": {"type": "float"},
             "slowdown_share": {"type": "float"},
             "busy_percent": {"type": "int"},
+            "repeated_xids": {"type": "int"},
         },
     },
+    "expected_count": {"type": "int"},
+    "acknowledged": {"type": "list", "elements": "str", "default": []},
+    "ignore": {"type": "list", "elements": "str", "default": []},
     "fail_on": {"type": "str", "choices": [NONE, *VERDICTS[1:]], "default": NONE},
     "state_file": {"type": "path", "default": looking.STATE},
     "remember": {"type": "bool", "default": False},
 }
 
 
-def write_state(module: AnsibleModule, path: str, state: dict[str, t.Any]) -> None:
+def write_state(module: AnsibleModule, path: str, left: dict[str, t.Any]) -> None:
     try:
-        replace_file(path, json.dumps(state, indent=1, sort_keys=True))
+        state.write(path, json.dumps(left, indent=1, sort_keys=True))
     except OSError as error:
         module.fail_json(msg=f"`remember`: {path} cannot be written: {error}. Make its directory, or set `state_file`.")
 
@@ -248,17 +296,21 @@ def main() -> None:
         return done
 
     tree = Tree(ROOT)
-    path = module.params["state_file"]
+    path = tree.at(module.params["state_file"])
+    writes = module.params["remember"] and not module.check_mode
+    request = looking.Request(*(module.params[name] for name in ("expected_count", "acknowledged", "ignore")))
     try:
         window = looking.window_seconds(module.params["window"])
         limits = looking.limits_of(module.params["limits"])
     except Refusal as error:
         module.fail_json(msg=str(error))
-    remembers = module.params["remember"] and not module.check_mode
-    with module_lock(module, "gpu_health") if remembers else contextlib.nullcontext():
-        result, state = looking.look(looking.Host(run, time.time(), tree), window, limits, tree.text(path))
-        if remembers:
-            write_state(module, tree.at(path), state)
+    # Another user keeps a state of his own, and has no right to the locks of the host.
+    with module_lock(module, "gpu_health") if writes and os.geteuid() == 0 else contextlib.nullcontext():
+        kept, unread = state.kept(path)
+        result, left = looking.look(looking.Host(run, time.time(), tree), window, limits, kept, request)
+        result["unread"] += unread
+        if writes:
+            write_state(module, path, left)
     least = module.params["fail_on"]
     if least != NONE and health.rank(result["verdict"]) >= health.rank(least):
         grave = [

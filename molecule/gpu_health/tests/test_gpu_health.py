@@ -62,7 +62,14 @@ def test_cards_that_are_well_pass(verified: Verified, targets: list[Machine]) ->
         assert of_second(target) == "0"
     for found in verified().values():
         assert set(found.values()) == {"pass"}, found
-        assert {FIRST, SECOND, "gpu_health.timer", "gpu_health.fresh", "gpu_health.confinement"} <= found.keys()
+        assert {
+            FIRST,
+            SECOND,
+            "gpu_health.count",
+            "gpu_health.timer",
+            "gpu_health.fresh",
+            "gpu_health.confinement",
+        } <= found.keys()
 
 
 def test_an_xid_in_the_journal_has_its_gpu_reset_until_the_driver_takes_it_back(
@@ -100,6 +107,26 @@ def test_a_card_that_fell_off_the_bus_and_a_driver_that_is_gone_are_told(
         assert (told["verdict"], [row["what"] for row in told["reasons"]]) == ("REBOOT", ["nvml_DRIVER_NOT_LOADED"])
     for found in verified().values():
         assert (found["gpu_health.nvml"], found["gpu_health.timer"]) == ("warn", "pass")
+
+
+def test_a_card_without_a_driver_and_one_that_is_gone_are_told_until_they_are_back(
+    verified: Verified, targets: list[Machine], nvml: Callable[[dict[str, Entry]], None]
+) -> None:
+    place = f"/sys/bus/pci/devices/{GPUS[1]['address']}"
+    for target in targets:
+        look(target)
+    nvml(state(gpu__1__absent="1"))
+    for target in targets:
+        target.must(f"mv {place}/driver /run/driver")
+        dead = look(target)
+        target.must(f"mv {place} /run/away")
+        gone = look(target)
+        target.must(f"mv /run/away {place} && mv /run/driver {place}/driver")
+        told = [(gpu["uuid"], gpu["reasons"][0]["what"]) for gpu in (dead["gpus"][1], gone["gpus"][1])]
+        assert told == [(GPUS[1]["uuid"], "no_driver"), (GPUS[1]["uuid"], "missing")]
+        assert verdicts(gone) == ["PASS", "REBOOT"]
+    for found in verified().values():
+        assert (found[FIRST], found[SECOND], found["gpu_health.count"]) == ("pass", "fail", "fail")
 
 
 def test_the_proof_tells_a_check_that_does_not_run(verified: Verified, targets: list[Machine]) -> None:

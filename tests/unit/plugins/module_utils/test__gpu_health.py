@@ -21,6 +21,9 @@ CASES = int(os.environ.get("RIGWRIGHT_CASES", "300"))
 SLOT = log.normal_address(ADDRESS)
 
 
+DOUBLE_BIT = {"single_bit": 0, "double_bit": 16, "pending": False}
+
+
 def verdict(signs: dict[str, Any], *codes: int, **host: Any) -> str:
     return str(health.judge(signs, [Xid(code, SLOT) for code in codes], host)["verdict"])
 
@@ -72,7 +75,7 @@ def test_each_line_of_the_catalogue_alone_comes_to_its_verdict(row: data.Xid) ->
         ({"counters__sram__threshold_exceeded": True}, "sram_threshold", "REPLACE"),
         ({"counters__repair_pending__channel": True}, "channel_repair", "RESET_GPU"),
         ({"counters__repair_pending__tpc": True}, "tpc_repair", "RESET_GPU"),
-        ({"counters__retired_pages": {"single_bit": 40, "double_bit": 23, "pending": False}}, "retired_pages", "REPLACE"),
+        ({"counters__retired_pages": {"single_bit": 50, "double_bit": 13, "pending": False}}, "retired_pages", "REPLACE"),
         ({"counters__retired_pages": {"single_bit": 0, "double_bit": 1, "pending": True}}, "page_retirement_pending", "RESET_GPU"),
         ({"counters__ecc_errors__volatile__uncorrected": 1}, "uncorrected_errors", "MONITOR"),
         ({"counters__ecc_errors__aggregate__corrected": 20_000_000}, "lifetime_errors", "MONITOR"),
@@ -81,13 +84,35 @@ def test_each_line_of_the_catalogue_alone_comes_to_its_verdict(row: data.Xid) ->
         ({"temperature__gpu_c": 95}, "gpu_temperature", "MONITOR"),
         ({"temperature__memory_c": 105}, "memory_temperature", "MONITOR"),
         ({"since_last_look": {"seconds": 600, "nvlinks_gone": [1]}}, "nvlink_gone", "RESET_GPU"),
-        ({"since_last_look": {"seconds": 60, "pcie_replays": 8}}, "pcie_replays", "MONITOR"),
+        ({"since_last_look": {"seconds": 60, "pcie_replays": 32}}, "pcie_replays", "MONITOR"),
         ({"since_last_look": {"seconds": 10, "nvlink_crc_errors": 1000}}, "nvlink_crc_errors", "MONITOR"),
         ({"since_last_look": {"seconds": 600, "nvlink_replays": 1}}, "nvlink_replays", "MONITOR"),
         ({"since_last_look": {"seconds": 600, "nvlink_recoveries": 1}}, "nvlink_recoveries", "MONITOR"),
         ({"since_last_look": {"seconds": 600, "hardware_slowdown_s": 360.0}}, "slowdown_share", "MONITOR"),
         ({"returned_xids": [119]}, "xid_119_returned", "REPLACE"),
         ({"shown_by_nvml": False}, "not_shown", "REBOOT"),
+        ({"absence": {"what": "missing", "boots": 1}}, "missing", "REBOOT"),
+        ({"absence": {"what": "missing", "boots": 2}}, "missing", "REPLACE"),
+        ({"absence": {"what": "no_driver", "boots": 1}}, "no_driver", "REBOOT"),
+        ({"absence": {"what": "unsupported", "boots": 0}}, "unsupported", "MONITOR"),
+        ({"counters__inforom_valid": False}, "inforom_corrupted", "REBOOT"),
+        ({"counters__remapped_rows__banks__none": 1}, "banks_without_spare_rows", "MONITOR"),
+        ({"counters__retired_pages": DOUBLE_BIT, "double_bit_pages_in_a_week": 2}, "double_bit_pages", "REPLACE"),
+        ({"counters__retired_pages": DOUBLE_BIT, "double_bit_pages_in_a_week": 1}, "double_bit_pages", "MONITOR"),
+        ({"counters__retired_pages": DOUBLE_BIT}, "double_bit_pages", "MONITOR"),
+        ({"repeated_xids": [{"code": 94, "count": 10, "place": "", "at_place": 0}]}, "xid_94_repeated", "MONITOR"),
+        ({"repeated_xids": [{"code": 13, "count": 1, "place": "GPC 1, TPC 2", "at_place": 10}]}, "xid_13_repeated", "MONITOR"),
+        ({"modes__ecc": {"current": False, "pending": False, "default": True}}, "ecc_off", "MONITOR"),
+        ({"pcie__gpu_max_generation": 6}, "pcie_slot", "MONITOR"),
+        ({"fabric": {"state": "not_started", "status": "SUCCESS"}}, "fabric_not_started", "REBOOT"),
+        ({"fabric": {"state": "in_progress", "status": "SUCCESS"}}, "fabric_in_progress", "REBOOT"),
+        ({"fabric": {"state": "in_progress", "status": "SUCCESS"}, "uptime_s": 60.0}, "fabric_in_progress", "MONITOR"),
+        ({"fabric": {"state": "completed", "status": "UNKNOWN"}}, "fabric_failed", "REBOOT"),
+        ({"fabric": {"state": "completed", "status": "SUCCESS", "summary": "unhealthy"}}, "fabric_health", "MONITOR"),
+        ({"fabric": {"state": "completed", "status": "SUCCESS", "health": {"route_unhealthy": True}}}, "fabric_health", "MONITOR"),
+        ({"expected_nvlinks": 18}, "nvlinks_down", "RESET_GPU"),
+        ({"since_last_look": {"seconds": 600, "nvlink_integrity_errors": 1}}, "nvlink_integrity_errors", "MONITOR"),
+        ({"counters__nvlink_5": {"effective_ber": 2e-12}}, "nvlink_bit_error_rate", "MONITOR"),
     ],
 )  # fmt: skip
 def test_each_rule_is_tripped_by_its_sign_alone(signs: dict[str, Any], what: str, expected: str) -> None:
@@ -103,15 +128,33 @@ def test_each_rule_is_tripped_by_its_sign_alone(signs: dict[str, Any], what: str
     [
         {"counters__remapped_rows__uncorrectable": 511},
         {"counters__remapped_rows__correctable": 5000},
-        {"counters__retired_pages": {"single_bit": 40, "double_bit": 22, "pending": False}},
+        {
+            "counters__retired_pages": {"single_bit": 47, "double_bit": 15, "pending": False},
+            "double_bit_pages_in_a_week": 13,
+        },
         {"counters__sram__aggregate_uncorrectable": 3},
         {"clocks__event_reasons": ["sw_power_cap", "sw_thermal", "idle"]},
-        {"since_last_look": {"seconds": 60, "pcie_replays": 7}},
+        {"since_last_look": {"seconds": 60, "pcie_replays": 31}},
         {"since_last_look": {"seconds": 600, "hardware_slowdown_s": 300.0, "nvlinks_gone": []}},
         {"since_last_look": {"seconds": 600, "pcie_replays": None, "nvlinks_gone": None}},
         # An NVLink that never was active: a card without a bridge.
         {"nvlink__links": [{"link": 0, "active": False}]},
         {"shown_by_nvml": None},
+        {"counters__inforom_valid": None},
+        {"counters__nvlink_5": {"effective_ber": 1e-12}},
+        {"expected_nvlinks": 2},
+        {"repeated_xids": [{"code": 94, "count": 9, "place": "", "at_place": 0}]},
+        # A card for workstations has ECC, and it is off by default.
+        {"modes__ecc": {"current": False, "pending": False, "default": False}},
+        {"pcie__gpu_max_generation": 5},
+        {
+            "fabric": {
+                "state": "completed",
+                "status": "SUCCESS",
+                "summary": "healthy",
+                "health": {"route_unhealthy": False, "degraded_bandwidth": None, "incorrect_configuration": "none"},
+            }
+        },
     ],
 )
 def test_what_is_below_its_limit_is_no_reason(signs: dict[str, Any]) -> None:

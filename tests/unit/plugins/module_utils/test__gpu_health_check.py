@@ -15,6 +15,7 @@ import pytest
 import yaml
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health_check as program
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health_look as looking
+from ansible_collections.rigwright.workstation.plugins.module_utils import _lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
@@ -24,8 +25,9 @@ PACKAGE = "ansible_collections.rigwright.workstation.plugins.module_utils"
 
 
 @pytest.fixture
-def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
+def tree(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Tree:
     """A host without a GPU."""
+    monkeypatch.setattr(_lock, "DIRECTORY", str(tmp_path_factory.mktemp("locks")))
     monkeypatch.setattr(program, "run", lambda command: (0, '{"MESSAGE":"Linux"}\n', ""))
     (tmp_path / looking.HOME.lstrip("/")).mkdir(parents=True)
     return Tree(str(tmp_path))

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,99 +11,18 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health_look as looking
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import (
     CODES,
-    NO_BINDING,
     NvmlError,
     Refusal,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 from tests.unit.gpu_cards import ADDRESS, UUID, card
-
-NOW = 1_000_000.0
-OTHER = "0000:c1:00.0"
-JOURNAL = "journalctl"
-
-
-def entry(message: str, time: float = NOW - 60) -> str:
-    return json.dumps({"MESSAGE": message, "__REALTIME_TIMESTAMP": str(int(time * 1e6))}) + "\n"
-
-
-def xid(code: int, text: str = "", address: str = ADDRESS, time: float = NOW - 60) -> str:
-    return entry(f"NVRM: Xid (PCI:{address.partition('.')[0]}): {code}, {text}", time)
-
-
-class Driver:
-    """An NVML with cards that are facts already, or one that fails to open."""
-
-    def __init__(self, cards: list[dict[str, Any]], error: NvmlError | None) -> None:
-        self.found, self.error = cards, error
-
-    def __enter__(self) -> Driver:
-        if self.error:
-            raise self.error
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        pass
-
-    def cards(self) -> list[dict[str, Any]]:
-        return [dict(facts) for facts in self.found]
-
-
-class Machine:
-    """A host below a folder."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.answers: dict[str, tuple[int, str, str]] = {JOURNAL: (0, entry("Linux version 6.12"), "")}
-        self.cards = [card()]
-        self.error: NvmlError | None = None
-        self.write("/proc/sys/kernel/random/boot_id", "boot-one\n")
-        self.write("/proc/uptime", "3600.00 7200.00\n")
-        self.put_on_bus(ADDRESS)
-        self.namespace("pid:[4026531836]")
-
-    def write(self, path: str, text: str) -> None:
-        place = self.root / path.lstrip("/")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
-
-    def put_on_bus(self, address: str, driver: str = "nvidia") -> None:
-        self.write(f"/sys/bus/pci/devices/{address}/vendor", "0x10de\n")
-        self.write(f"/sys/bus/pci/devices/{address}/class", "0x030200\n")
-        (self.root / f"sys/bus/pci/devices/{address}/driver").symlink_to(f"../../../../bus/pci/drivers/{driver}")
-
-    def take_off_bus(self, address: str) -> None:
-        for name in ("vendor", "class", "driver"):
-            (self.root / f"sys/bus/pci/devices/{address}/{name}").unlink()
-
-    def namespace(self, name: str) -> None:
-        place = self.root / "proc/self/ns/pid"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.unlink(missing_ok=True)
-        place.symlink_to(name)
-
-    def run(self, command: Any) -> tuple[int, str, str]:
-        return self.answers.get(
-            command[0], (1, "", f"{command[0]}: read kernel buffer failed: Operation not permitted\n")
-        )
-
-    def look(self, now: float = NOW, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        nvml: Callable[[], Any] = lambda: Driver(self.cards, self.error)  # noqa: E731
-        return looking.look(looking.Host(self.run, now, Tree(str(self.root)), nvml), **options)
-
-    def log(self, *lines: str) -> None:
-        self.answers[JOURNAL] = (0, "".join([entry("Linux version 6.12"), *lines]), "")
+from tests.unit.gpu_machine import JOURNAL, NOW, OTHER, Machine, entry, fail, whats, xid
 
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    monkeypatch.setattr(looking.gpu_state, "read_card", lambda _nvml, facts, _tree: facts)
+    monkeypatch.setattr(looking.cards.gpu_state, "read_card", lambda _nvml, facts, _tree: facts)
     return Machine(tmp_path)
-
-
-def fail(name: str) -> NvmlError:
-    return NvmlError(NO_BINDING if name == "BINDING_NOT_FOUND" else CODES[name], "nvmlInit")
 
 
 def test_a_host_that_is_well_passes_and_everything_was_read(machine: Machine) -> None:
@@ -259,13 +177,15 @@ def test_where_the_journal_has_nothing_of_the_kernel_dmesg_is_read(
 
 @pytest.mark.parametrize(("rc", "words"), [(1, ""), (0, "")])
 def test_a_journal_without_a_line_of_the_driver_was_read(machine: Machine, rc: int, words: str) -> None:
-    machine.run = lambda command: (rc, "", words) if "--grep=NVRM" in command else (0, "Linux version 6.12\n", "")  # type: ignore[method-assign]
+    machine.run = lambda command: (  # type: ignore[method-assign]
+        (rc, "", words) if looking.DRIVERS_LINES[-1] in command else (0, "Linux version 6.12\n", "")
+    )
     assert (machine.look()[0]["verdict"], machine.look()[0]["unread"]) == ("PASS", [])
 
 
 def test_a_journalctl_without_patterns_is_read_whole(machine: Machine) -> None:
     def run(command: Any) -> tuple[int, str, str]:
-        if "--grep=NVRM" in command:
+        if looking.DRIVERS_LINES[-1] in command:
             return 1, "", "Compiled without pattern matching support\n"
         return 0, entry("Linux version 6.12") + xid(109), ""
 
@@ -296,6 +216,76 @@ def test_of_several_cards_that_are_missing_nobody_guesses_which_one_is_lost(mach
     assert [gpu["verdict"] for gpu in result["gpus"]] == ["PASS", "REBOOT", "REBOOT", "REBOOT"]
 
 
+# --- NVSwitches and links ---
+
+
+def test_an_sxid_is_the_verdict_of_its_nvswitch_and_of_the_host(machine: Machine) -> None:
+    head = "nvidia-nvswitch0: SXid (PCI:0000:05:00.0):"
+    machine.log(
+        entry(f"{head} 12028, Non-fatal, Link 32 egress non-posted PRIV error (First)"),
+        entry(f"{head} 20034, Fatal, Link 30 LTSSM Fault Up"),
+        entry(f"{head} 20034, Severity 1 Engine instance 30 Sub-engine instance 00"),
+    )
+    result, _state = machine.look()
+    (switch,) = result["nvswitches"]
+    assert (switch["name"], switch["pci_address"], whats(switch)) == (
+        "nvswitch0",
+        "0000:05:00.0",
+        {"sxid_12028": "MONITOR", "sxid_20034": "RESET_GPU"},
+    )
+    assert (result["verdict"], result["gpus"][0]["verdict"]) == ("RESET_GPU", "PASS")
+    assert machine.look(window=30)[0]["nvswitches"] == []
+
+
+def test_links_that_are_down_at_the_first_look_are_told(machine: Machine) -> None:
+    down = {"count": 18, "active": 16, "links": [{"link": n, "active": n not in (3, 7)} for n in range(18)]}
+    machine.cards = [card(nvlink=down)]
+    (row,) = machine.look()[0]["gpus"][0]["reasons"]
+    assert (row["what"], row["verdict"]) == ("nvlinks_down", "RESET_GPU")
+    assert "16 of 18" in row["evidence"] and "not 3, 7" in row["evidence"]
+
+
+def test_a_fabric_in_progress_is_watched_until_the_host_is_up_for_a_while(machine: Machine) -> None:
+    machine.cards = [card(fabric={"state": "in_progress", "status": "SUCCESS"})]
+    assert machine.look()[0]["verdict"] == "REBOOT"
+    machine.write("/proc/uptime", "120.00 1.00\n")
+    assert machine.look()[0]["verdict"] == "MONITOR"
+
+
+# --- Xids again and again ---
+
+
+def warp(gpc: int, pid: int, time: float) -> str:
+    return xid(
+        13, f"pid={pid}, name=a, Graphics SM Warp Exception on (GPC {gpc}, TPC 2, SM 0): Out Of Range", time=time
+    )
+
+
+def test_an_xid_at_one_place_again_and_again_is_watched_when_its_programs_have_ended(machine: Machine) -> None:
+    machine.log(*(warp(1, number, NOW - number) for number in range(1, 51)))
+    gpu = machine.look()[0]["gpus"][0]
+    (row,) = gpu["reasons"]
+    assert (gpu["verdict"], row["what"], gpu["xids"]) == ("MONITOR", "xid_13_repeated", [])
+    assert "50 lines at GPC 1, TPC 2" in row["evidence"]
+
+
+def test_contained_memory_errors_of_a_day_are_counted_over_boots(machine: Machine) -> None:
+    machine.log(*(xid(94, time=NOW - 3600 * number) for number in range(1, 7)))
+    first, state = machine.look()
+    machine.reboot(2)
+    machine.log(*(xid(94, time=NOW + 600 * number) for number in range(1, 6)))
+    second, state = machine.look(NOW + 4000, kept=json.dumps(state))
+    assert [first["verdict"], whats(second["gpus"][0])] == ["PASS", {"xid_94_repeated": "MONITOR"}]
+    # A day later.
+    machine.log()
+    assert machine.look(NOW + 100_000, kept=json.dumps(state))[0]["verdict"] == "PASS"
+
+
+def test_many_lines_of_one_crash_are_one_error_of_a_program(machine: Machine) -> None:
+    machine.log(*(warp(number % 8, 7, NOW - 60) for number in range(80)))
+    assert machine.look()[0]["verdict"] == "PASS"
+
+
 # --- The last look ---
 
 
@@ -314,9 +304,9 @@ def test_counters_are_compared_with_the_last_look_and_not_with_0(machine: Machin
     machine.cards = [card(counters__pcie__replays=5000)]
     first, state = machine.look()
     assert first["verdict"] == "PASS"
-    machine.cards = [card(counters__pcie__replays=5100)]
+    machine.cards = [card(counters__pcie__replays=5400)]
     result, _state = machine.look(NOW + 600, kept=json.dumps(state))
-    assert (result["since"], result["gpus"][0]["since_last_look"]["pcie_replays"]) == (NOW, 100)
+    assert (result["since"], result["gpus"][0]["since_last_look"]["pcie_replays"]) == (NOW, 400)
     assert [row["what"] for row in result["gpus"][0]["reasons"]] == ["pcie_replays"]
 
 

@@ -44,6 +44,27 @@ def test_a_verdict_is_a_finding_with_evidence_and_remedy(xid: int | None, status
     assert bool(finding["remedy"]) is (status != "pass")
 
 
+def test_nvswitches_and_the_number_of_gpus_have_findings_of_their_own() -> None:
+    sxid = vars(_gpu_health.reason("sxid_20034", "once: Fatal", "https://x", "RESET_GPU"))
+    count = vars(_gpu_health.reason("gpu_count", "1 GPUs of 2 are there", "https://x", "REBOOT"))
+    switch = {"name": "nvswitch0", "pci_address": "0000:05:00.0", "verdict": "RESET_GPU", "reasons": [sxid]}
+    told = {**result(), "reasons": [count], "nvswitches": [switch], "expected_count": 2}
+    found = {row["id"]: _finding.parse(row)["status"] for row in report.findings(told)}
+    # NVML answers, and the GPU that is there is well.
+    assert found == {
+        f"gpu_health.{UUID}": "pass",
+        "gpu_health.nvswitch0": "fail",
+        "gpu_health.count": "fail",
+        "gpu_health.nvml": "pass",
+        "gpu_health.unread": "pass",
+    }
+    assert 'rigwright_gpu_health_nvswitch_verdict{name="nvswitch0",pci_address="0000:05:00.0"} 3\n' in report.metrics(
+        told
+    )
+    well = {row["id"]: row for row in report.findings({**told, "reasons": []})}
+    assert well["gpu_health.count"]["status"] == "pass"
+
+
 def test_what_could_not_be_read_is_a_warning_and_no_failure() -> None:
     told = {row["id"]: row for row in report.findings(result(None, unread=("the kernel's log: no rights",)))}
     assert _finding.parse(told["gpu_health.unread"])["status"] == "warn"

@@ -39,9 +39,9 @@ def test_every_line_has_a_source_a_subsystem_and_a_verdict_and_no_number_twice()
     codes = [row.code for row in data.XIDS]
     assert codes == sorted(set(codes))
     assert not data.UNUSED & set(codes)
-    # The catalogue goes from 1 to 172, without a gap.
-    assert data.UNUSED | set(codes) == set(range(1, 173))
-    subsystems = {"application", "bus", "engine", "firmware", "link", "memory", "other", "power"}
+    # The catalogue goes from 1 to 172, the driver's list (595.45.04) to 176, without a gap.
+    assert data.UNUSED | set(codes) == set(range(1, 177))
+    subsystems = {"application", "bus", "display", "engine", "firmware", "link", "memory", "other", "power"}
     for row in data.XIDS:
         assert row.name and row.source.startswith("https://") and row.subsystem in subsystems
         assert row.verdict in data.VERDICTS
@@ -56,7 +56,7 @@ def test_every_line_has_a_source_a_subsystem_and_a_verdict_and_no_number_twice()
         ("RESTART_VM", {"REBOOT"}),
         ("IGNORE", {"PASS", "MONITOR"}),
         ("CONTACT_SUPPORT", {"MONITOR"}),
-        ("", {"MONITOR"}),
+        ("", {"MONITOR", "RESTART_APP", "RESET_GPU"}),
     ],
 )
 def test_a_verdict_is_what_the_catalogues_word_says(action: str, verdict: set[str]) -> None:
@@ -64,16 +64,45 @@ def test_a_verdict_is_what_the_catalogues_word_says(action: str, verdict: set[st
 
 
 def test_an_xid_that_nobody_describes_is_looked_at_and_nothing_is_guessed() -> None:
-    assert [data.find(code).verdict for code in (42, 61, 173, 99999)] == ["MONITOR"] * 4
-    assert [data.find(code).name for code in (42, 99999)] == ["Unused", "Unknown"]
+    assert [data.find(code).verdict for code in (15, 177, 99999)] == ["MONITOR"] * 3
+    assert [data.find(code).name for code in (15, 99999)] == ["Unused", "Unknown"]
+
+
+@pytest.mark.parametrize(
+    ("code", "subsystem", "verdict"),
+    [
+        (56, "display", "MONITOR"),
+        (58, "memory", "RESET_GPU"),
+        (59, "firmware", "RESET_GPU"),
+        (61, "firmware", "MONITOR"),
+        (65, "engine", "RESTART_APP"),
+        (73, "engine", "RESTART_APP"),
+        (81, "display", "MONITOR"),
+        (113, "display", "MONITOR"),
+        (125, "firmware", "MONITOR"),
+        (173, "link", "RESET_GPU"),
+        (174, "application", "RESTART_APP"),
+        (175, "memory", "RESET_GPU"),
+        (176, "bus", "MONITOR"),
+    ],
+)
+def test_older_gpus_displays_and_newer_drivers_have_xids_of_their_own(code: int, subsystem: str, verdict: str) -> None:
+    row = data.find(code)
+    assert (row.subsystem, row.verdict) == (subsystem, verdict)
+    assert code not in data.UNUSED
+
+
+def test_what_halts_is_reset_whichever_micro_controller_it_is() -> None:
+    assert data.find(62).name == data.find(169).name
+    assert data.find(62).verdict == data.find(169).verdict == "RESET_GPU"
 
 
 @pytest.mark.parametrize(
     ("codes", "dcgm", "ours"),
     [
-        ((38, 39, 42), "bus", ["firmware", "engine", "other"]),
-        ((60, 61, 62), "thermal", ["engine", "other", "firmware"]),
-        ((56, 57, 58, 78), "power", ["other"] * 4),
+        ((38, 39, 42), "bus", ["firmware", "engine", "engine"]),
+        ((60, 61, 62), "thermal", ["engine", "firmware", "firmware"]),
+        ((56, 57, 58, 78), "power", ["display", "memory", "memory", "other"]),
     ],
 )
 def test_dcgm_files_xids_under_wrong_subsystems(codes: tuple[int, ...], dcgm: str, ours: list[str]) -> None:

@@ -130,6 +130,48 @@ def test_an_xid_of_nvlink_5_says_itself_whether_it_is_fatal(severity: str, verdi
     assert log.verdict_of(Xid(149, "0009:01:00")) == "RESET_GPU"
 
 
+@pytest.mark.parametrize(
+    ("source", "verdict"),
+    [("0x004505c6", "RESET_GPU"), ("0x026505c6", "MONITOR"), ("0x028505c6", "MONITOR"), ("0x02a505c6", "RESET_GPU")],
+)
+def test_two_fatal_link_events_of_xid_149_need_no_reset(source: str, verdict: str) -> None:
+    xid = log.parse_line(
+        f"NVRM: Xid (PCI:0009:01:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 ({source} 0x00000000)"
+    )
+    assert xid and log.verdict_of(xid) == verdict
+
+
+DEAD = [
+    "NVRM: The NVIDIA GPU 0000:18:00.0",
+    "NVRM: (PCI ID: 10de:2330) installed in this system has",
+    "NVRM: fallen off the bus and is not responding to commands.",
+]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        entry("\n".join(DEAD)),
+        "\n".join(map(entry, DEAD)),
+        "[ 3600.000000] " + "\n               ".join(DEAD),
+        "\n".join(f"[ 3600.000000] {line}" for line in ["NVRM: The NVIDIA GPU 0000:17:00.0", *DEAD]),
+    ],
+)
+def test_a_gpu_that_is_dead_when_the_driver_is_loaded_is_told_over_lines(text: str) -> None:
+    assert [(xid.code, xid.pci_address) for xid in log.parse(text, NOON - 3600)] == [(79, "0000:18:00")]
+
+
+def test_an_xid_13_names_its_place_on_the_chip() -> None:
+    words = "Graphics SM Warp Exception on (GPC 1, TPC 3, SM 0): Out Of Range Address"
+    assert (Xid(13, "0000:41:00", text=words).place, Xid(13, "0000:41:00").place) == ("GPC 1, TPC 3", "")
+
+
+def test_the_driver_names_gpus_that_it_does_not_support() -> None:
+    words = "NVRM: The NVIDIA GPU 0000:05:00.0 (PCI ID: 10de:1b80)\nNVRM: installed in this system is not supported by open\n"
+    assert log.read(entry(words)).unsupported == {"0000:05:00"}
+    assert log.read(entry(words)).xids == []
+
+
 def test_an_xid_45_names_the_one_it_follows() -> None:
     xid = log.parse_line("NVRM: Xid (PCI:0000:dc:00): 45, pid=1, name=a, Ch 00000001 caused by previous Xid 149")
     assert xid and (xid.cause, Xid(45, "0000:dc:00").cause) == (149, None)

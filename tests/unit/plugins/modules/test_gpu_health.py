@@ -110,6 +110,18 @@ def test_a_card_of_any_model_that_is_well_passes(health: Run, hosts: Any, name: 
         ("RTX 4090", {"temperature__gpu": 200}, "gpu_temperature", "MONITOR"),
         ("RTX 4090", {"events__current": 0x48}, "hardware_slowdown", "MONITOR"),
         ("H200", {"pcie__width": 8, "utilization__gpu": 100}, "pcie_width", "MONITOR"),
+        ("RTX 4090", {"pcie__max_generation": 3}, "pcie_slot", "MONITOR"),
+        ("H200", {"fabric__state": 1}, "fabric_not_started", "REBOOT"),
+        ("H200", {"fabric__state": 2}, "fabric_in_progress", "REBOOT"),
+        ("H200", {"fabric__status": 999}, "fabric_failed", "REBOOT"),
+        ("H200", {"fabric__health": 0x10}, "fabric_health", "MONITOR"),
+        ("H200", {"nvlink__active": 0}, "nvlinks_down", "RESET_GPU"),
+        ("A100 40GB", {"nvlink.7.active": 0}, "nvlinks_down", "RESET_GPU"),
+        ("B200", {"nvlink__effective_ber": 0x20C}, "nvlink_bit_error_rate", "MONITOR"),
+        ("H100", {"inforom__valid": 0}, "inforom_corrupted", "REBOOT"),
+        ("A100 80GB", {"remapper__none": 2}, "banks_without_spare_rows", "MONITOR"),
+        ("A100 80GB", {"ecc__current": 0, "ecc__pending": 0}, "ecc_off", "MONITOR"),
+        ("V100", {"retired__1": [*range(16)]}, "double_bit_pages", "MONITOR"),
     ],
 )
 def test_each_trouble_of_a_card_is_found_through_nvml(
@@ -120,6 +132,70 @@ def test_each_trouble_of_a_card_is_found_through_nvml(
     told = health()
     assert whats(told["gpus"][0]) == [what]
     assert told["verdict"] == verdict
+
+
+def away(host: Host, gpu: int) -> None:
+    """Off the bus, and gone for NVML at the next load of the driver."""
+    host.machine.kill(gpu)
+    host.machine.reboot()
+    shutil.rmtree(host.root / f"sys/bus/pci/devices/{host.machine.gpus[gpu].pci_address}")
+
+
+def test_a_gpu_that_is_lost_after_a_look_is_told_until_somebody_acknowledges_it(health: Run, hosts: Any) -> None:
+    host = hosts("H200", "RTX 4090")
+    host.write(gpu_health.looking.STATE, "")
+    uuid = host.machine.gpus[1].uuid
+    assert health(remember=True)["verdict"] == "PASS"
+    away(host, 1)
+    told = health(remember=True, expected_count=2)
+    assert [(gpu["uuid"], whats(gpu)) for gpu in told["gpus"]] == [(host.machine.gpus[0].uuid, []), (uuid, ["missing"])]
+    assert (told["verdict"], [row["what"] for row in told["reasons"]]) == ("REBOOT", ["gpu_count"])
+    host.write("/proc/sys/kernel/random/boot_id", "two\n")
+    assert health(remember=True)["verdict"] == "REPLACE"
+    assert health(remember=True, acknowledged=[uuid])["verdict"] == "PASS"
+    assert health()["verdict"] == "PASS"
+
+
+def test_a_gpu_that_is_dead_when_the_driver_is_loaded_is_told(health: Run, hosts: Any) -> None:
+    host = hosts("H200", "H200")
+    host.machine.kill(1)
+    host.machine.reboot()
+    address = host.machine.gpus[1].pci_address
+    (host.root / f"sys/bus/pci/devices/{address}/driver").unlink()
+    host.journal.append(
+        f"NVRM: The NVIDIA GPU {address}\nNVRM: (PCI ID: 10de:2335) installed in this system has\n"
+        "NVRM: fallen off the bus and is not responding to commands."
+    )
+    told = health()
+    assert (told["verdict"], whats(told["gpus"][1])) == ("REBOOT", ["no_driver", "xid_79"])
+
+
+def test_pages_of_a_v100_that_grow_within_a_week_have_it_replaced(health: Run, hosts: Any) -> None:
+    host = hosts("V100")
+    host.write(gpu_health.looking.STATE, "")
+    host.machine.set(0, retired__1=[*range(3)])
+    assert health(remember=True)["verdict"] == "PASS"
+    host.machine.set(0, retired__1=[*range(16)])
+    told = health()
+    assert (told["verdict"], whats(told["gpus"][0])) == ("REPLACE", ["double_bit_pages"])
+
+
+def test_errors_of_nvlink_5_are_compared_with_the_last_look(health: Run, hosts: Any) -> None:
+    host = hosts("B200")
+    host.write(gpu_health.looking.STATE, "")
+    health(remember=True)
+    host.machine.set(0, nvlink__recovery_failures=1)
+    assert whats(health()["gpus"][0]) == ["nvlink_recovery_failures"]
+
+
+def test_a_state_that_another_user_can_have_written_is_left_out(health: Run, hosts: Any, tmp_path: Path) -> None:
+    host = hosts("H200")
+    place = host.write("/theirs/state.json", "{}")
+    link = host.write(gpu_health.looking.STATE, "")
+    link.unlink()
+    link.symlink_to(place)
+    told = health()
+    assert (told["verdict"], "the last look" in told["unread"][0]) == ("PASS", True)
 
 
 def test_the_module_writes_nothing_to_a_gpu_and_leaves_its_state_as_it_was(health: Run, hosts: Any) -> None:
