@@ -23,6 +23,7 @@ from ansible.module_utils.testing import patch_module_args
 from ansible_collections.rigwright.workstation.plugins.module_utils import _lock
 
 from tests.slow import leave_out_slow
+from tests.unit.unsafe_paths import WATCH
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -40,6 +41,16 @@ CommandOutcome = tuple[int, str, str]
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     leave_out_slow(items)
+
+
+@pytest.fixture(autouse=True)
+def unsafe_paths() -> Iterator[None]:
+    """Fail a test in which root's code uses a path that another user can change."""
+    WATCH.found.clear()
+    WATCH.active = True
+    yield
+    WATCH.active = False
+    assert WATCH.found == []
 
 
 @pytest.fixture
