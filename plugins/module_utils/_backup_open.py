@@ -26,6 +26,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup_know
     read_password,
     short,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._directories import directory
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic import (
     DENIED,
     MISSING,
@@ -245,10 +246,13 @@ def _current(keys: t.Mapping[str, bool]) -> str:
 
 def give(path: str, owner: int, account: pwd.struct_passwd) -> None:
     """Give a tree of one user to another. What is somebody else's in it stays so; the top comes last, so that a cut run is made up for."""
-    for folder, names, files in os.walk(path, topdown=False):
-        for place in (*(os.path.join(folder, name) for name in (*names, *files)), *([path] if folder == path else [])):
-            if os.lstat(place).st_uid == owner:
-                os.chown(place, account.pw_uid, account.pw_gid, follow_symlinks=False)
+    with directory(path) as top:
+        for _folder, names, files, here in os.fwalk(".", topdown=False, dir_fd=top):
+            for name in (*names, *files):
+                if os.stat(name, dir_fd=here, follow_symlinks=False).st_uid == owner:
+                    os.chown(name, account.pw_uid, account.pw_gid, dir_fd=here, follow_symlinks=False)
+        if os.fstat(top).st_uid == owner:
+            os.fchown(top, account.pw_uid, account.pw_gid)
 
 
 def write_secret(path: str, text: str) -> None:

@@ -20,6 +20,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils import _conda_plan as conda
 from ansible_collections.rigwright.workstation.plugins.module_utils import _rattler, _uv, _writable
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda_plan import CondaError
+from ansible_collections.rigwright.workstation.plugins.module_utils._directories import open_file, read_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._replace import (
     clear_unfinished,
     replace_file,
@@ -27,6 +28,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._replace imp
 )
 
 RECEIPT = ".json"
+# A list of every file of an environment is larger than what people write.
+RECEIPT_LIMIT = 1 << 28
 LOCK = ".lock"
 PIP_LOCK = ".pip.txt"
 FILES = ".files.json"
@@ -135,8 +138,8 @@ class Store:
     def _read_receipt(self, name: str, number: int | str) -> conda.Receipt:
         path = self.place(name, f"{number}{RECEIPT}")
         try:
-            with open(path, encoding="utf-8") as file:
-                return conda.Receipt.from_json(json.load(file))
+            # `absent` also reads a place in which others may write.
+            return conda.Receipt.from_json(json.loads(read_file(path, {0, os.geteuid()}, RECEIPT_LIMIT)))
         except FileNotFoundError:
             return conda.Receipt({})
         except (ValueError, TypeError, KeyError) as error:
@@ -325,7 +328,7 @@ def read_records(prefix: str) -> dict[str, str]:
     records = {}
     for name in _names(folder):
         if name.endswith(".json"):
-            with open(os.path.join(folder, name), "rb") as file:
+            with open(open_file(os.path.join(folder, name)), "rb") as file:
                 records[name] = hashlib.sha256(file.read()).hexdigest()
     return records
 
@@ -357,7 +360,7 @@ def read_packaged(prefix: str) -> dict[str, Packaged]:
     for record in read_records(prefix):
         with (
             contextlib.suppress(ValueError, KeyError, TypeError),
-            open(os.path.join(prefix, "conda-meta", record), encoding="utf-8") as file,
+            open(open_file(os.path.join(prefix, "conda-meta", record)), encoding="utf-8") as file,
         ):
             data = json.load(file)
             for row in data["paths_data"]["paths"]:

@@ -251,6 +251,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _ssh_plan as ssh_plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._directories import read_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._listeners import read_listeners
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh_request import input_faults
 from ansible_collections.rigwright.workstation.plugins.module_utils._sshd import (
@@ -294,6 +295,11 @@ PATIENCE = 5
 
 class Refused(Exception):
     """sshd does not accept a configuration; the text is its complaint."""
+
+
+def read_keys(path: str) -> str:
+    """Read a file of keys, which a user may have replaced; sshd follows links there, too."""
+    return read_file(os.path.realpath(path)).decode("utf-8", errors="replace")
 
 
 def read(path: str) -> str:
@@ -507,7 +513,7 @@ class Planner:
         }
         self.members = {group["name"]: group["members"] for group in self.params["allow_groups"]}
         self.installed = os.path.exists(SSHD)
-        self.host = Host(os.stat, read, int(time.time()) // 86400, group_members)
+        self.host = Host(os.stat, read_keys, int(time.time()) // 86400, group_members)
 
     def run(self) -> dict[str, t.Any]:
         config = self._config()

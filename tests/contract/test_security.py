@@ -29,8 +29,33 @@ DOWNLOADS = {
     "release_archive.py": "the SHA-256 of the archive",
     "repository_key.py": "the full fingerprints of the key",
 }
-# Files that make, give away or remove by path -> why no other user can change these paths.
-WRITERS: dict[str, str] = {}
+ROOTS = "below /etc, /opt, /run, /usr/local or /var/lib/rigwright*, where only root writes"
+CHECKED = "refuses directories in which others may write (_writable.py)"
+PRIVATE = "a private temporary directory"
+# Files that make, give away or remove by path, and why no other user can change these paths.
+WRITERS = {
+    **dict.fromkeys(
+        ("_config_files.py", "_conda_store.py", "conda_environment.py", "_rattler.py", "gpu_accept.py"), CHECKED
+    ),
+    **dict.fromkeys(
+        ("_backup_drill.py", "_gpu_accept_run.py", "firewall_plan.py", "ssh_plan.py", "_cudnn_wheels.py"), PRIVATE
+    ),
+    **dict.fromkeys(("_bare_metal_backup.py", "_bare_metal_run.py"), "a live system, where only root logs in"),
+    **dict.fromkeys(("_samba_directories.py", "_storage_directories.py"), "descriptors, not paths"),
+    "_replace.py": "for its callers; the name of what is unfinished is new and its own",
+    "_backup_restore.py": "reviewed in tests/unit/plugins/module_utils/test__backup_restore.py: descriptors",
+    "dataset_cache.py": "descriptors as root; otherwise the user's own directories",
+    **dict.fromkeys(
+        (
+            *("_backup_job.py", "_backup_open.py", "_backup_program.py", "_backup_state.py", "backup_repository.py"),
+            *("_firewall_load.py", "firewall_load.py", "_gpu_boot.py", "_lock.py", "_manifest_machine.py", "_tree.py"),
+            *("_nvidia_change.py", "_release.py", "release_archive.py", "_storage_apply.py", "systemd_units.py"),
+            *("cuda_repository.py", "cudnn_wheels.py", "docker_plan.py", "docker_rootless.py", "python_environment.py"),
+            "tls_certificate.py",
+        ),
+        ROOTS,
+    ),
+}
 
 
 def flaws(rule: Callable[[str], Iterable[str]], files: Iterable[Path]) -> dict[str, list[str]]:

@@ -14,9 +14,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._directories import FILE_FLAGS
 from ansible_collections.rigwright.workstation.plugins.module_utils._writable import open_to_others
 
 CHECKOUT = Path(__file__).parents[2]
+KERNEL = ("/proc/", "/sys/")
 # event -> positions of its paths
 EVENTS = {
     "open": (0,),
@@ -55,12 +57,23 @@ class Watch:
             for position in EVENTS[event]:
                 path = arguments[position]
                 path = os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else ""
-                if path.startswith("/") and (others := unsafe(path, creates_alone(event, arguments))):
+                if (
+                    path.startswith("/")
+                    and not path.startswith(KERNEL)
+                    and not reads_safely(event, arguments)
+                    and (others := unsafe(path, creates_alone(event, arguments)))
+                ):
                     self.found.append(f"{place} {event} {path}: others may write in {', '.join(others)}")
         except OSError:
             pass
         finally:
             self.busy = False
+
+
+def reads_safely(event: str, arguments: tuple[Any, ...]) -> bool:
+    """Tell whether `open_file` of `_directories.py` reads: it meets no link and no FIFO, and the reader trusts no content."""
+    flags = arguments[2] if event == "open" else os.O_WRONLY
+    return flags & FILE_FLAGS == FILE_FLAGS and flags & os.O_ACCMODE == os.O_RDONLY
 
 
 def creates_alone(event: str, arguments: tuple[Any, ...]) -> bool:

@@ -295,6 +295,7 @@ def test_a_conda_that_somebody_installed_is_left_alone(host):
 
 @pytest.mark.parametrize("directory", ["", "conda", "conda/envs", "conda/generations/research"])
 @pytest.mark.parametrize("check", [False, True], ids=["applied", "check mode"])
+@pytest.mark.unsafe_paths(reason="`absent` leaves a place that the administrator has opened to others")
 def test_a_place_in_which_others_may_write_is_refused_and_may_be_left(host, snapshot, directory, check):
     if directory:
         host.ask("libnumbers ==1.0")
