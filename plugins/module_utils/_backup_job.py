@@ -38,6 +38,18 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup_conf
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_excludes import excluded
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_keep import snapshots
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_left import (
+    DUMPS,
+    MANIFEST,
+    PROGRESS,
+    PROGRESS_KEYS,
+    RESULT,
+    SAMPLE,
+    Refused,
+    folder,
+    leave,
+    left,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_sample import Sampler
 from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import (
     Mount,
@@ -51,19 +63,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run 
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 Result = dict[str, t.Any]
-
-
-def folder(place: Place, verb: str, subject: str) -> str:
-    """Where the steps of a unit leave things for one another; systemd makes it and takes it away."""
-    return os.path.join(place.run, f"{verb}-{subject}")
-
-
-def leave(place: Place, verb: str, subject: str, name: str, data: t.Any) -> None:
-    replace_file(os.path.join(folder(place, verb, subject), name), states.dump(data), 0o640)
-
-
-def left(place: Place, verb: str, subject: str, name: str) -> dict[str, t.Any]:
-    return states.read_json(os.path.join(folder(place, verb, subject), name))
 
 
 class Progress:
@@ -90,18 +89,10 @@ class Progress:
 
 def tell_in(path: str) -> t.Callable[[t.Mapping[str, t.Any]], None]:
     """Tell it in a file, for who has started the unit and waits."""
-    known = (
-        "percent_done",
-        "total_files",
-        "files_done",
-        "total_bytes",
-        "bytes_done",
-        "seconds_remaining",
-    )
 
     def tell(told: t.Mapping[str, t.Any]) -> None:
         with contextlib.suppress(OSError):
-            replace_file(path, json.dumps({key: told[key] for key in known if key in told}))
+            replace_file(path, json.dumps({key: told[key] for key in PROGRESS_KEYS if key in told}))
 
     return tell
 
@@ -137,12 +128,12 @@ def _ask(command: list[str]) -> tuple[int, str]:
 def pre(config: Config, job: Job, place: Place) -> int:
     """The manifest, and the hooks before; the first that fails ends the run."""
     if config.manifest and job.paths:
-        leave(place, states.RUN, job.name, "manifest.json", {"problem": keep_manifest(config.manifest)})
+        leave(place, states.RUN, job.name, MANIFEST, {"problem": keep_manifest(config.manifest)})
     for hook in job.pre:
         problem = run_hook(hook, job.name, {})
         if problem:
             result = {"kind": states.HOOK, "words": f"the hook before the backup: {problem}", "exit_code": 1}
-            leave(place, states.RUN, job.name, "result.json", result)
+            leave(place, states.RUN, job.name, RESULT, result)
             return 1
     return 0
 
@@ -170,7 +161,7 @@ def dumps(config: Config, place: Place, job: Job, restic: Restic) -> dict[str, R
         told[name] = {"kind": kind, "words": problem, "bytes": dump.bytes}
         if kind == OK:
             told[name].update(sha256=dump.sha256, snapshot=progress.summary.get("snapshot_id", ""), path=path)
-    leave(place, states.RUN, job.name, "dumps.json", told)
+    leave(place, states.RUN, job.name, DUMPS, told)
     return told
 
 
@@ -244,7 +235,7 @@ def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
     if problem:
         return problem
     mounted = coverage.sources(job, read_mounts(place.mountinfo))
-    progress = Progress(tell_in(os.path.join(folder(place, states.RUN, job.name), "progress.json")))
+    progress = Progress(tell_in(os.path.join(folder(place, states.RUN, job.name), PROGRESS)))
     done = restic.run(
         *arguments(config, job), retry_lock_s=config.retry_lock_s, timeout_s=job.timeout_s, on_line=progress.take
     )
@@ -325,7 +316,7 @@ def sample(config: Config, place: Place, job: Job, restic: Restic, snapshot: str
     else:
         # In the place of the list before: with that the drill would prove an older snapshot.
         drawn["problem"] = f"the snapshot could not be listed, and a drill has nothing to compare with: {outcome.words}"
-    leave(place, states.RUN, job.name, "sample.json", drawn)
+    leave(place, states.RUN, job.name, SAMPLE, drawn)
     return str(drawn.get("problem", ""))
 
 
@@ -333,11 +324,11 @@ def run(config: Config, place: Place, job: Job, restic: Restic) -> Result:
     """The step that reads files; with what the dumps came to it says how the run ended."""
     started, clock = time.time(), time.monotonic()
     result: Result = files(config, place, job, restic) if job.paths else {"kind": OK, "words": ""}
-    failed = [row for row in left(place, states.RUN, job.name, "dumps.json").values() if row["kind"] != OK]
+    failed = [row for row in left(config, place, states.RUN, job.name, DUMPS).values() if row["kind"] != OK]
     if failed and result["kind"] == OK:
         result.update(kind=failed[0]["kind"], words="; ".join(row["words"] for row in failed))
     result.update(started=started, duration_s=round(time.monotonic() - clock, 1), exit_code=int(result["kind"] != OK))
-    leave(place, states.RUN, job.name, "result.json", result)
+    leave(place, states.RUN, job.name, RESULT, result)
     return result
 
 
@@ -345,38 +336,59 @@ def run(config: Config, place: Place, job: Job, restic: Restic) -> Result:
 
 
 def ended_by_systemd(environment: t.Mapping[str, str]) -> Result:
-    """What systemd says of a unit that has left no result."""
+    """What systemd says of a unit that has left no result, or one that is not to be believed."""
     how, status = environment.get("SERVICE_RESULT", ""), environment.get("EXIT_STATUS", "")
     kind = {"timeout": "timeout", "success": "cancelled"}.get(how, "cancelled" if how == "signal" else "failed")
     return {"kind": kind, "words": f"the unit was ended: {how or 'unknown'} {status}".strip(), "exit_code": 1}
 
 
+def ended(config: Config, place: Place, verb: str, subject: str, environment: t.Mapping[str, str]) -> Result:
+    """What the unit came to. A success is one only where systemd says so, too: the unit's user writes the result."""
+    try:
+        result = left(config, place, verb, subject, RESULT)
+    except Refused as error:
+        return _refused(error)
+    succeeded = environment.get("SERVICE_RESULT") == "success" and environment.get("EXIT_STATUS", "0") == "0"
+    if not result or (result["kind"] == OK and not succeeded):
+        return ended_by_systemd(environment)
+    return {**result, "exit_code": int(result["kind"] != OK)}
+
+
+def _refused(error: Refused) -> Result:
+    return {"kind": "failed", "words": f"what the unit has left is not taken: {error}", "exit_code": 1}
+
+
 def finish(config: Config, place: Place, verb: str, subject: str, environment: t.Mapping[str, str]) -> Result:
     """Hooks that follow, the state, and metrics. systemd runs this also when the rest was killed."""
-    result = left(place, verb, subject, "result.json") or ended_by_systemd(environment)
+    result = ended(config, place, verb, subject, environment)
     if verb == states.RUN and subject in config.jobs:
-        finish_run(config.jobs[subject], place, result)
+        finish_run(config, config.jobs[subject], place, result)
     elif verb == states.RUN:
         words = f"{subject} went out of backup_jobs while it ran: its hooks of the end, such as `always`, were not run"
         result.update(kind="failed", words=words, exit_code=1)
     return states.save(config, place, verb, subject, result, time.time())
 
 
-def finish_run(job: Job, place: Place, result: Result) -> None:
+def finish_run(config: Config, job: Job, place: Place, result: Result) -> None:
     """The hooks that follow a run, and what a drill needs of it."""
-    told = left(place, states.RUN, job.name, "dumps.json")
-    if told:
-        result["dumps"] = told
+    told: dict[str, Result] = {}
+    for name in (DUMPS, MANIFEST, SAMPLE):
+        try:
+            told[name] = left(config, place, states.RUN, job.name, name)
+        except Refused as error:
+            told[name] = {}
+            result.update(_refused(error))
+    made, drawn = told[DUMPS], told[SAMPLE]
+    if made:
+        result["dumps"] = made
     follows = job.post if result["kind"] == OK else job.post_failure
     for hook in (*follows, *job.always):
         problem = run_hook(hook, job.name, result)
         if problem and result["kind"] == OK:
             result.update(kind=states.HOOK, words=f"a hook after the backup: {problem}", exit_code=1)
-    manifest = left(place, states.RUN, job.name, "manifest.json")
-    if manifest.get("problem"):
-        result["manifest"] = manifest["problem"]
+    if told[MANIFEST].get("problem"):
+        result["manifest"] = told[MANIFEST]["problem"]
     os.makedirs(place.state, exist_ok=True)
-    drawn = left(place, states.RUN, job.name, "sample.json")
     if drawn:
         replace_file(states.list_of(place, "sample", job.name), states.dump(drawn), 0o600)
     if drawn.get("problem"):
@@ -384,5 +396,5 @@ def finish_run(job: Job, place: Place, result: Result) -> None:
     if job.dumps:
         path, names = states.list_of(place, "dumps", job.name), [spec["name"] for spec in job.dumps]
         # Of one that has failed the last good one is still what there is to restore.
-        known = {**states.read_json(path), **{name: row for name, row in told.items() if row["kind"] == OK}}
+        known = {**states.read_json(path), **{name: row for name, row in made.items() if row["kind"] == OK}}
         replace_file(path, states.dump({name: row for name, row in known.items() if name in names}), 0o600)

@@ -29,6 +29,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _back
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_drill as drilling
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_job as jobs
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_keep as keeping
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_left as leaving
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_restore as restoring
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_status as looking
@@ -87,7 +88,7 @@ def step(config: Config, place: Place, part: str, verb: str, subject: str) -> in
         return drilling.drill(config, place, config.job(subject), restic)
 
     result = keeping.timed(work)
-    jobs.leave(place, verb, subject, "result.json", result)
+    leaving.leave(place, verb, subject, leaving.RESULT, result)
     return int(result["exit_code"])
 
 
@@ -106,11 +107,10 @@ def start(config: Config, place: Place, verb: str, subject: str) -> int:
     rc, _out = call("systemctl", "start", "--no-block", unit)
     if rc:
         raise ConfigError(f"systemd does not start {unit}: look at `systemctl status {unit}`, and run this as root")
-    path = os.path.join(jobs.folder(place, verb, subject), "progress.json")
     seen = ""
     try:
         while at_work(unit):
-            line = progress_line(states.read_json(path))
+            line = progress_line(read_progress(config, place, verb, subject))
             if line != seen and sys.stdout.isatty():
                 show(line)
                 seen = line
@@ -125,6 +125,13 @@ def start(config: Config, place: Place, verb: str, subject: str) -> int:
         say(f"{unit} has left no result: look at `journalctl -u {unit}`")
         return 1
     return tell(config, verb, subject, state)
+
+
+def read_progress(config: Config, place: Place, verb: str, subject: str) -> dict[str, t.Any]:
+    try:
+        return leaving.left(config, place, verb, subject, leaving.PROGRESS)
+    except leaving.Refused:
+        return {}
 
 
 def at_work(unit: str) -> bool:

@@ -22,8 +22,8 @@ import pytest
 import yaml
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_address as addresses
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_config as configuration
-from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_job as jobs
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_keep as keeping
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_left as leaving
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_program as program
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import Restic
@@ -97,7 +97,7 @@ class Host:
             *((verb, "home") for verb in states.OF_JOBS),
             *((verb, "disk") for verb in states.OF_REPOSITORIES),
         ]:
-            Path(jobs.folder(self.place, verb, subject)).mkdir()
+            Path(leaving.folder(self.place, verb, subject)).mkdir()
         self.write("mountinfo", MOUNTS)
         self.write("fstab", "")
         self.write("secrets/disk.address", self.address or str(self.root / "repository"))
@@ -157,13 +157,17 @@ class Host:
     def do(self, verb: str, **environment: str) -> dict[str, Any]:
         """Run a unit as systemd would, to its end, and give the state that it leaves."""
         subject = "disk" if verb in states.OF_REPOSITORIES else "home"
-        folder = Path(jobs.folder(self.place, verb, subject))
+        folder = Path(leaving.folder(self.place, verb, subject))
         rc = program.step(self.config, self.place, "pre", verb, subject) if verb == states.RUN else 0
         if not rc and verb == states.RUN and self.job.get("dumps"):
-            program.step(self.config, self.place, "dumps", verb, subject)
+            rc = program.step(self.config, self.place, "dumps", verb, subject)
         if not rc:
-            program.step(self.config, self.place, "main", verb, subject)
-        program.step(self.config, self.place, "end", verb, subject)
+            rc = program.step(self.config, self.place, "main", verb, subject)
+        ended = {"SERVICE_RESULT": "exit-code" if rc else "success", "EXIT_STATUS": str(rc), **environment}
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in ended.items():
+                patch.setenv(name, value)
+            program.step(self.config, self.place, "end", verb, subject)
         shutil.rmtree(folder)
         folder.mkdir()
         return self.state(verb)
