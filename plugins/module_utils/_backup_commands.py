@@ -11,11 +11,14 @@ from __future__ import annotations
 import hashlib
 import os
 import pwd
+import shutil
 import subprocess
 import threading
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import as_user, end_group
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_hooks as hooks
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_state import DUMP, EXPOSED, HOOK
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import PATH, as_user, end_group
 
 HOOK_TIMEOUT_S = 300
 
@@ -30,32 +33,58 @@ def environment(user: str) -> dict[str, str]:
     return {**{key: value for key, value in os.environ.items() if key != "CREDENTIALS_DIRECTORY"}, **own}
 
 
-def run_hook(hook: t.Mapping[str, t.Any], job: str, result: t.Mapping[str, t.Any]) -> str:
-    """Run a command, and return what is wrong with how it ended. Of its words only the first is told: others may be secrets."""
-    timeout = hook.get("timeout_s") or HOOK_TIMEOUT_S
-    program, user = hook["command"][0], hook.get("user") or ""
+class Problem(t.NamedTuple):
+    """Why a command was not run, or how it failed: a kind of result, and words. None of the command's: they may be secrets."""
+
+    kind: str
+    words: str
+
+
+def _exposed(command: t.Sequence[str], user: str, path: str) -> str:
+    """Which of a command's files others than root can change, where root is to run it."""
+    if user and pwd.getpwnam(user).pw_uid:
+        return ""
+    found = [shutil.which(word, path=path) or word for word in hooks.programs(command)]
+    return ", ".join(sorted({place for word in found for place in hooks.exposed(word)}))
+
+
+def _cannot_be_run(error: OSError | KeyError, user: str) -> str:
+    """Why a command cannot be run, without a word of it."""
+    return f"cannot be run: {error.strerror if isinstance(error, OSError) else f'there is no user {user}'}"
+
+
+def run_hook(hook: t.Mapping[str, t.Any], name: str, job: str, result: t.Mapping[str, t.Any]) -> Problem | None:
+    """Run a command, and return what is wrong with how it ended.
+
+    :param name: what it is told as, such as `pre[0]`.
+    """
+    timeout, user = hook.get("timeout_s") or HOOK_TIMEOUT_S, hook.get("user") or ""
     told = {
         "RIGWRIGHT_BACKUP_JOB": job,
         "RIGWRIGHT_BACKUP_RESULT": str(result.get("kind", "")),
         "RIGWRIGHT_BACKUP_WORDS": str(result.get("words", "")),
     }
     try:
+        own = environment(user)
+        exposed = _exposed(hook["command"], user, own.get("PATH", PATH))
+        if exposed:
+            return Problem(EXPOSED, f"the hook {name} was not run: others than root can change {exposed}")
         # There is no module whose run_command could be used.
         child = subprocess.Popen(  # pylint: disable=ansible-bad-function,consider-using-with
             hook["command"],
             stdin=subprocess.DEVNULL,
-            env={**environment(user), **told},
+            env={**own, **told},
             start_new_session=True,
             **as_user(user),
         )
     except (OSError, KeyError) as error:
-        return f"`{program}` cannot be run: {error}"
+        return Problem(HOOK, f"the hook {name} {_cannot_be_run(error, user)}")
     try:
         rc = child.wait(timeout)
     except subprocess.TimeoutExpired:
         end_group(child)
-        return f"`{program}` did not end within {timeout} s"
-    return f"`{program}` ended with {rc}" if rc else ""
+        return Problem(HOOK, f"the hook {name} did not end within {timeout} s")
+    return Problem(HOOK, f"the hook {name} ended with {rc}") if rc else None
 
 
 class Dump:
@@ -64,6 +93,7 @@ class Dump:
     def __init__(self, spec: t.Mapping[str, t.Any]) -> None:
         self.spec = spec
         self.problem = ""
+        self.kind = DUMP
         self.bytes = 0
         self._digest = hashlib.sha256()
 
@@ -81,17 +111,22 @@ class Dump:
             end_group(child)
 
         try:
+            own = environment(user)
+            exposed = _exposed(command, user, own.get("PATH", PATH))
+            if exposed:
+                self.kind, self.problem = EXPOSED, f"was not run: others than root can change {exposed}"
+                return False
             child = subprocess.Popen(  # pylint: disable=ansible-bad-function,consider-using-with
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 bufsize=0,
                 start_new_session=True,
-                env=environment(user),
+                env=own,
                 **as_user(user),
             )
         except (OSError, KeyError) as error:
-            self.problem = f"cannot be run: {error}"
+            self.problem = _cannot_be_run(error, user)
             return False
         # One that hangs says nothing: its end is not for the reader to see.
         timer = threading.Timer(timeout, give_up)

@@ -17,6 +17,7 @@ import os
 import subprocess
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_hooks as hooks
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic import parse_version
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import Repository, Restic
 
@@ -137,8 +138,13 @@ def from_fields(kind: t.Any, values: t.Mapping[str, t.Any]) -> t.Any:
     return kind(**{key: value for key, value in values.items() if key in names})
 
 
-def parse(text: str) -> Config:
+def parse(text: str, commands: str = "") -> Config:
+    """
+    :param commands: of hooks and dumps, for root, who runs them.
+    :raises ValueError: one of the two is damaged.
+    """
     raw = json.loads(text)
+    raw = hooks.attach(raw, json.loads(commands)) if commands else raw
     return from_fields(
         Config,
         {
@@ -151,15 +157,21 @@ def parse(text: str) -> Config:
 
 def read(place: Place) -> Config:
     """
-    :raises ConfigError: the role has not been here.
+    :raises ConfigError: the role has not been here, or was cut short.
     """
-    # Its hooks and dumps are for root alone to read; a unit has it from systemd.
+    # A unit's user has it from systemd, without the commands, which root alone may read and run.
     given = os.environ.get("CREDENTIALS_DIRECTORY") if os.geteuid() else None
+    texts = []
+    for path in [f"{given}/backup.json"] if given else [place.config, os.path.join(place.secrets, hooks.FILE)]:
+        try:
+            with open(path, encoding="utf-8") as file:
+                texts.append(file.read())
+        except FileNotFoundError:
+            raise ConfigError(f"{path} is missing: run the role backup") from None
     try:
-        with open(f"{given}/backup.json" if given else place.config, encoding="utf-8") as file:
-            return parse(file.read())
-    except FileNotFoundError:
-        raise ConfigError(f"{place.config} is missing: run the role backup") from None
+        return parse(*texts)
+    except ValueError as error:
+        raise ConfigError(f"the configuration is damaged, run the role backup: {error}") from None
 
 
 def open_repository(config: Config, place: Place, name: str, version: t.Sequence[int] | None = None) -> Restic:

@@ -55,6 +55,9 @@ class Host:
     record: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
     units: t.Sequence[str] = ()  # of this role, in place
     outdated: bool = False  # whether systemd knows older services than lie there
+    exposed: t.Mapping[str, t.Sequence[str]] = dataclasses.field(
+        default_factory=dict
+    )  # programs that root would run, files of passwords, and what others than root can change or read of them
     strangers: t.AbstractSet[str] = frozenset()  # users of hooks and dumps that are not there
 
     def timers(self) -> list[str]:
@@ -104,6 +107,14 @@ def faults(request: t.Mapping[str, t.Any], host: Host) -> t.Iterator[Row]:
                 "backup_repositories",
                 f"has for {row['name']} the password_file {row['password_file']}, which is not there",
                 "put it there",
+            )
+        found = host.exposed.get(row["password_file"] or "")
+        if found:
+            yield fault(
+                "backup_repositories",
+                f"has for {row['name']} the password_file {row['password_file']}, and others than root can read or change"
+                f" {', '.join(found)}",
+                f"`chown root:root` and `chmod go-w` the directories, `chmod 600 {row['password_file']}`; or name another file",
             )
     for schedule, problem in sorted(host.calendar.items()):
         if problem:
@@ -215,6 +226,15 @@ def job_faults(
     yield from retention_faults(wrong, retention_of(row, request))
     if row.get("host") and not _HOST.fullmatch(row["host"]):
         yield wrong(f"the host {row['host']!r}, which is no name of one", "use letters, digits, dots and -")
+    for what in ("dumps", *kinds.HOOKS):
+        for number, spec in enumerate(row.get(what) or []):
+            for program in spec.get("programs") or []:
+                if host.exposed.get(program):
+                    yield wrong(
+                        f"in {what}[{number}] the program {program}, which root would run and others can change:"
+                        f" {', '.join(host.exposed[program])}",
+                        "`chown root:root` and `chmod go-w` them, name another program, or the `user` that it runs as",
+                    )
     for dump in dumps:
         file = dump.get("filename")
         if file is not None and not absolute(f"/{file}"):

@@ -27,6 +27,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _mani
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_commands import (
     HOOK_TIMEOUT_S,
     Dump,
+    Problem,
     run_hook,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import (
@@ -35,8 +36,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup_conf
     Config,
     Job,
     Place,
+    Target,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_excludes import excluded
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_hooks import exposed
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_keep import snapshots
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_left import (
     DUMPS,
@@ -125,17 +128,34 @@ def _ask(command: list[str]) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def pre(config: Config, job: Job, place: Place) -> int:
-    """The manifest, and the hooks before; the first that fails ends the run."""
-    if config.manifest and job.paths:
-        leave(place, states.RUN, job.name, MANIFEST, {"problem": keep_manifest(config.manifest)})
-    for hook in job.pre:
-        problem = run_hook(hook, job.name, {})
-        if problem:
-            result = {"kind": states.HOOK, "words": f"the hook before the backup: {problem}", "exit_code": 1}
-            leave(place, states.RUN, job.name, RESULT, result)
-            return 1
-    return 0
+def pre(config: Config, place: Place, verb: str, subject: str) -> int:
+    """The file of the password, and for a backup the manifest and the hooks before; the first that fails ends the run."""
+    job = None if verb in states.OF_REPOSITORIES else config.job(subject)
+    problem = exposed_password(config.target(job.repository if job else subject))
+    if job and verb == states.RUN and not problem:
+        if config.manifest and job.paths:
+            leave(place, verb, subject, MANIFEST, {"problem": keep_manifest(config.manifest)})
+        problem = run_hooks("pre", job, {})
+    if problem:
+        leave(place, verb, subject, RESULT, {**problem._asdict(), "exit_code": 1})
+    return int(problem is not None)
+
+
+def exposed_password(target: Target) -> Problem | None:
+    found = exposed(target.password_file, secret=True) if target.password_file else []
+    words = f"others than root can read or change the password of {target.name}: {', '.join(found)}"
+    return Problem(states.EXPOSED, words) if found else None
+
+
+def run_hooks(what: str, job: Job, result: t.Mapping[str, t.Any]) -> Problem | None:
+    """Run the hooks of one kind; `pre` ends with the first that fails, and the first problem is told."""
+    first = None
+    for number, hook in enumerate(getattr(job, what)):
+        problem = run_hook(hook, f"{what}[{number}]", job.name, result)
+        first = first or problem
+        if problem and what == "pre":
+            break
+    return first
 
 
 # Dumps
@@ -155,7 +175,7 @@ def dumps(config: Config, place: Place, job: Job, restic: Restic) -> dict[str, R
         kind, problem = outcome.kind, outcome.words
         if dump.problem:
             restic.run("unlock", timeout_s=HOOK_TIMEOUT_S)  # its own, if it had to be killed
-            kind, problem = states.DUMP, f"the dump {name}: `{spec['command'][0]}` {dump.problem}"
+            kind, problem = dump.kind, f"the dump {name} {dump.problem}"
         elif not outcome.ok:
             problem = f"the dump {name}: {problem}"
         told[name] = {"kind": kind, "words": problem, "bytes": dump.bytes}
@@ -381,11 +401,10 @@ def finish_run(config: Config, job: Job, place: Place, result: Result) -> None:
     made, drawn = told[DUMPS], told[SAMPLE]
     if made:
         result["dumps"] = made
-    follows = job.post if result["kind"] == OK else job.post_failure
-    for hook in (*follows, *job.always):
-        problem = run_hook(hook, job.name, result)
+    for what in ("post" if result["kind"] == OK else "post_failure", "always"):
+        problem = run_hooks(what, job, result)
         if problem and result["kind"] == OK:
-            result.update(kind=states.HOOK, words=f"a hook after the backup: {problem}", exit_code=1)
+            result.update(problem._asdict(), exit_code=1)
     if told[MANIFEST].get("problem"):
         result["manifest"] = told[MANIFEST]["problem"]
     os.makedirs(place.state, exist_ok=True)

@@ -4,7 +4,7 @@
 
 # This module is private to the collection.
 
-"""Of what kind each value of a request for backups is.
+"""Of what kind each value of a request for backups is; of commands _backup_hooks.py tells it.
 
 A value of another kind is no matter of taste: a command that is one text, or a time that is one, would be found out in the night.
 What a value holds is never told, since commands may have secrets.
@@ -84,7 +84,6 @@ JOB = {
 }
 OF_COMMANDS = {
     **dict.fromkeys(("name", "filename", "user"), TEXT),
-    "command": COMMAND,
     "timeout_s": COUNT,
     "may_be_empty": SWITCH,
 }
@@ -94,18 +93,18 @@ def faults(request: t.Mapping[str, t.Any]) -> t.Iterator[Row]:
     """What is of another kind, each with the variable and a remedy."""
     general = list(_unfit(request, GENERAL))
     for key, kind in general:
-        yield _fault(f"backup_{key}", f"is not {kind.words}", kind.remedy)
+        yield fault(f"backup_{key}", f"is not {kind.words}", kind.remedy)
     if "jobs" in {key for key, _kind in general}:
         return
     for job in request["jobs"]:
         unfit = list(_unfit(job, JOB))
         for key, kind in unfit:
-            yield _fault("backup_jobs", f"has in {job.get('name')} a {key} that is not {kind.words}", kind.remedy)
+            yield fault("backup_jobs", f"has in {job.get('name')} a {key} that is not {kind.words}", kind.remedy)
         for what in sorted({"dumps", *HOOKS} - {key for key, _kind in unfit}):
             for spec in job.get(what) or []:
-                for key, kind in _unfit({"command": [], **spec}, OF_COMMANDS):
+                for key, kind in _unfit(spec, OF_COMMANDS):
                     problem = f"has in {job.get('name')} in {what} a {key} that is not {kind.words}"
-                    yield _fault("backup_jobs", problem, kind.remedy)
+                    yield fault("backup_jobs", problem, kind.remedy)
 
 
 def _unfit(row: t.Mapping[str, t.Any], kinds: t.Mapping[str, Kind]) -> t.Iterator[tuple[str, Kind]]:
@@ -115,5 +114,5 @@ def _unfit(row: t.Mapping[str, t.Any], kinds: t.Mapping[str, Kind]) -> t.Iterato
             yield key, kind
 
 
-def _fault(variable: str, problem: str, remedy: str) -> Row:
+def fault(variable: str, problem: str, remedy: str) -> Row:
     return {"ok": False, "variable": variable, "problem": problem, "remedy": remedy}

@@ -33,6 +33,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup_faul
     faults,
     retention_of,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_kinds import HOOKS
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_known import Asked, Known
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import PATH as MANIFEST
 from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import is_within
@@ -158,10 +159,16 @@ def make_job(row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any], targets
     ]
     general = [*excludes.patterns(sets), *request["excludes"], *request["dataset_paths"]]
     patterns = [*excludes.sparing(general, paths), *(row.get("excludes") or []), *own]
+    # What root would run was for the plan alone.
+    specs = {
+        what: [{key: value for key, value in spec.items() if key != "programs"} for spec in row.get(what) or []]
+        for what in ("dumps", *HOOKS)
+    }
     return from_fields(
         Job,
         {
             **{key: value for key, value in row.items() if value is not None},
+            **specs,
             "repository": row.get("repository") or (targets[0].name if targets else ""),
             "host": row.get("host") or request["host"],
             "paths": paths,

@@ -69,7 +69,7 @@ def step(config: Config, place: Place, part: str, verb: str, subject: str) -> in
             drilling.clear(place, subject)
         return int(state["kind"] != "ok")
     if part == "pre":
-        return jobs.pre(config, config.job(subject), place)
+        return jobs.pre(config, place, verb, subject)
     name = subject if verb in states.OF_REPOSITORIES else config.job(subject).repository
     restic = configuration.open_repository(config, place, name)
     if part == "dumps":

@@ -32,6 +32,7 @@ NOT_MOUNTED = "not_mounted"
 UNCOVERED = "uncovered"
 HIDDEN = "hidden"
 HOOK = "hook"
+EXPOSED = "exposed"
 DUMP = "dump"
 CLOCK = "clock"
 GAP = "gap"
@@ -45,6 +46,8 @@ OWN_REMEDIES = {
     UNCOVERED: "add it to the paths of a job, or to backup_excludes if it can be lost; all else is in the snapshot",
     HIDDEN: "take what hides it out of the unit (`systemctl cat rigwright-backup-run-JOB`); all else is in the snapshot",
     HOOK: "run the hook by hand, and look at the unit's journal",
+    EXPOSED: "have it and every directory above belong to root and be writable by root alone: `chown root:root`, `chmod go-w`, a file of"
+    " a password `chmod 600`; or name another one",
     DUMP: "run the command of the dump by hand; no snapshot of it was made",
     CLOCK: "set the clock, and remove snapshots from the future: `rigwright-backup restic REPOSITORY forget ID`",
     GAP: "see whether the clock was wrong; if they may go: `rigwright-backup restic REPOSITORY forget ID`, or keep some by `daily: 7` too",

@@ -14,6 +14,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_config as configuration
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_coverage as coverage
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_hooks as hooks
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import Config, Place
 from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import read_fstab
@@ -32,11 +33,17 @@ def findings(config: Config, place: Place, call: Call, with_probe: bool) -> list
     :param call: runs a command, and gives its status and output.
     :param with_probe: whether the repositories are opened, too.
     """
-    found = states.findings(config, states.read_states(config, place), time.time(), os.stat(place.config).st_mtime)
+    found = states.findings(config, states.read_states(config, place), time.time(), configured(place))
     found += [*timers(config, call), *strays(config, place), *unnamed(config, place)]
     if with_probe:
         found += [probed(config, place, name) for name in config.repositories]
     return found
+
+
+def configured(place: Place) -> float:
+    """When the configuration was last changed."""
+    paths = (place.config, os.path.join(place.secrets, hooks.FILE))
+    return max(os.stat(path).st_mtime for path in paths)
 
 
 def timers(config: Config, call: Call) -> t.Iterator[Row]:

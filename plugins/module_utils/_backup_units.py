@@ -93,7 +93,7 @@ def service(
     if config.notify_command:
         lines.append("OnFailure=rigwright-backup-failed@%n.service")
     lines += ["", "[Service]", "Type=oneshot", f"User={config.user}"]
-    if job and verb == RUN and (job.pre or (job.paths and config.manifest)):
+    if target.password_file or (job and verb == RUN and (job.pre or (job.paths and config.manifest))):
         lines += [
             "# As root, as all steps with a plus are: hooks stop containers, and the manifest looks at disks.",
             f"ExecStartPre={call.format('+', 'pre')}",

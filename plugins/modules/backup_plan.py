@@ -35,7 +35,8 @@ options:
   request:
     description:
       - The variables of the role by their names without C(backup_), the repositories as the filter
-        P(rigwright.workstation.backup_request#filter) has them. No secret is among them.
+        P(rigwright.workstation.backup_request#filter) has them, and the jobs as P(rigwright.workstation.backup_commands#filter) does.
+        No secret is among them.
       - Beside them C(packages) to install, C(program) (the path of restic), C(hardening) (lines of a unit) and C(header).
       - Required if O(state=present).
     type: dict
@@ -128,6 +129,7 @@ units_gone:
 import dataclasses
 import json
 import pwd
+import shutil
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
@@ -137,7 +139,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt_package
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_address import fingerprint
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_coverage import links
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_faults import Host
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_kinds import HOOKS
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_hooks import WITH_COMMANDS, exposed
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_known import RECORD, read_password
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_units import FOLDER
 from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import (
@@ -145,6 +147,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._mounts impo
     read_mounts,
     with_planned,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import PATH
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 ROOT = "/"
@@ -190,6 +193,18 @@ def ask_calendar(module: AnsibleModule, schedules: t.Iterable[str]) -> dict[str,
     return found
 
 
+def read_exposed(
+    jobs: t.Sequence[t.Mapping[str, t.Any]], repositories: t.Sequence[t.Mapping[str, t.Any]], tree: Tree
+) -> t.Iterator[tuple[str, list[str]]]:
+    """What others than root can change of the programs that root would run, and change or read of files of passwords."""
+    specs = [spec for job in jobs for what in WITH_COMMANDS for spec in job.get(what) or []]
+    for name in sorted({name for spec in specs for name in spec.get("programs") or []}):
+        yield name, exposed(tree.at(shutil.which(name, path=PATH) or name))
+    for row in repositories:
+        if row["password_file"]:
+            yield row["password_file"], exposed(tree.at(row["password_file"]), secret=True)
+
+
 def read_host(module: AnsibleModule, request: t.Mapping[str, t.Any], tree: Tree) -> Host:
     jobs, repositories = request["jobs"], request["repositories"]
     schedules = [request["schedule"], *(request[f"{verb}_schedule"] for verb in ("forget", "prune", "check", "drill"))]
@@ -201,7 +216,7 @@ def read_host(module: AnsibleModule, request: t.Mapping[str, t.Any], tree: Tree)
     passwords = {
         row["name"]: read_password(tree.at(row["password_file"])) for row in repositories if row["password_file"]
     }
-    commands = [spec for job in jobs for what in ("dumps", *HOOKS) for spec in job.get(what) or []]
+    commands = [spec for job in jobs for what in WITH_COMMANDS for spec in job.get(what) or []]
     found = Host(units=read_units(tree))
     planned = module.params["planned"] if module.check_mode else {}
     coming = {*(planned.get("directories") or []), *(row["target"] for row in planned.get("mounts") or [])}
@@ -219,6 +234,7 @@ def read_host(module: AnsibleModule, request: t.Mapping[str, t.Any], tree: Tree)
         record=read_record(tree),
         units=found.units,
         outdated=read_outdated(module, found.services()),
+        exposed={path: found for path, found in read_exposed(jobs, repositories, tree) if found},
         strangers=frozenset(str(spec["user"]) for spec in commands if spec.get("user") and not there(spec["user"])),
     )
 

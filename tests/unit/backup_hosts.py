@@ -22,6 +22,7 @@ import pytest
 import yaml
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_address as addresses
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_config as configuration
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_hooks as hooks
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_keep as keeping
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_left as leaving
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_program as program
@@ -134,7 +135,8 @@ class Host:
             "jobs": [{**job, **self.job}],
             **self.settings,
         }
-        self.write("config", json.dumps(whole))
+        self.write("secrets/commands.json", hooks.text(whole["jobs"]))
+        self.write("config", json.dumps({**whole, "jobs": hooks.public(whole["jobs"])}))
 
     @property
     def config(self) -> configuration.Config:
@@ -158,7 +160,7 @@ class Host:
         """Run a unit as systemd would, to its end, and give the state that it leaves."""
         subject = "disk" if verb in states.OF_REPOSITORIES else "home"
         folder = Path(leaving.folder(self.place, verb, subject))
-        rc = program.step(self.config, self.place, "pre", verb, subject) if verb == states.RUN else 0
+        rc = program.step(self.config, self.place, "pre", verb, subject)
         if not rc and verb == states.RUN and self.job.get("dumps"):
             rc = program.step(self.config, self.place, "dumps", verb, subject)
         if not rc:
@@ -255,10 +257,11 @@ def request(**changes: Any) -> dict[str, Any]:
     defaults = yaml.safe_load((CHECKOUT / "roles/backup/defaults/main.yml").read_text())
     disk = {"name": "disk", "url": "/backup/ws", "password": PASSWORD}
     entries = [{**disk, **entry} for entry in changes.pop("repositories", [{}])]
+    jobs = changes.pop("jobs", [{"name": "home", "paths": ["/home"]}])
     return {
         **{name.removeprefix("backup_"): value for name, value in defaults.items()},
         "repositories": [addresses.public(entry) for entry in entries],
-        "jobs": [{"name": "home", "paths": ["/home"]}],
+        "jobs": hooks.public(jobs),
         "host": "ws",
         "textfile_directory": "",
         "packages": ["restic"],

@@ -204,7 +204,7 @@ def test_units_have_few_rights_and_secrets_are_roots(targets: list[Machine], bac
 @pytest.mark.parametrize(
     ("harm", "mend", "job", "kind", "words"),
     [
-        ("touch /run/hook-fails", "rm /run/hook-fails", "home", "hook", "`test` ended with 1"),
+        ("touch /run/hook-fails", "rm /run/hook-fails", "home", "hook", "the hook pre[0] ended with 1"),
         ("mv /srv/notes /srv/away", "mv /srv/away /srv/notes", "notes", "source_missing", "missing: /srv/notes"),
         (
             "cp -p /etc/rigwright/backup/gateway.password /root/; echo wrong > /etc/rigwright/backup/gateway.password",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -28,8 +29,8 @@ def test_hooks_and_dumps_have_the_home_of_their_user_and_no_secret(open_path: Pa
     told = open_path / "told"
     told.touch()
     told.chmod(0o666)
-    problem = commands.run_hook({"command": ["sh", "-c", f"{ASK} > {told}"], "user": user}, "home", {})
-    assert problem == ""
+    problem = commands.run_hook({"command": ["sh", "-c", f"{ASK} > {told}"], "user": user}, "pre[0]", "home", {})
+    assert problem is None
     assert told.read_text() == f"{home} none home\n"
     dump = commands.Dump({"command": ["sh", "-c", ASK], "user": user})
     with told.open("wb") as stdin:
@@ -37,13 +38,36 @@ def test_hooks_and_dumps_have_the_home_of_their_user_and_no_secret(open_path: Pa
     assert told.read_text() == f"{home} none \n"
 
 
-def test_of_a_command_only_the_program_is_told() -> None:
-    for command in (["false", "--password=secret"], ["/no/such", "secret"], ["sleep", "secret"]):
-        problem = commands.run_hook({"command": command, "timeout_s": 5}, "home", {})
-        assert command[0] in problem and "secret" not in problem
+@pytest.mark.parametrize("command", [["false", "secret"], ["/no/such/secret", "x"], ["sleep", "secret"]])
+def test_of_a_command_nothing_is_told(command: list[str]) -> None:
+    problem = commands.run_hook({"command": command, "timeout_s": 5}, "pre[1]", "home", {})
+    assert problem and problem.words.startswith("the hook pre[1] ") and "secret" not in problem.words
+    dump = commands.Dump({"command": command})
+    with Path("/dev/null").open("wb") as stdin:
+        assert not dump.feed(stdin) and "secret" not in dump.problem
+
+
+@pytest.mark.parametrize(("mode", "owner"), [(0o777, 0), (0o775, 0), (0o755, 1234)])
+@pytest.mark.parametrize("what", ["hook", "script", "above"])
+def test_root_runs_nothing_that_others_can_change(tmp_path: Path, what: str, mode: int, owner: int) -> None:
+    hook = tmp_path / "bin/hook"
+    hook.parent.mkdir(mode=0o755)
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    hook.chmod(0o755)
+    harmed = hook.parent if what == "above" else hook
+    harmed.chmod(mode)
+    os.chown(harmed, owner, owner)
+    command = ["sh", "-e", str(hook)] if what == "script" else [str(hook)]
+    problem = commands.run_hook({"command": command}, "pre[0]", "home", {})
+    assert problem and problem.kind == "exposed" and str(harmed) in problem.words
+    dump = commands.Dump({"command": command})
+    with Path("/dev/null").open("wb") as stdin:
+        assert not dump.feed(stdin) and dump.kind == "exposed"
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_user_who_is_not_there_is_told() -> None:
-    assert "cannot be run" in commands.run_hook({"command": ["true"], "user": "nobody-here"}, "home", {})
+    problem = commands.run_hook({"command": ["true"], "user": "nobody-here"}, "pre[0]", "home", {})
+    assert problem and "there is no user nobody-here" in problem.words
     dump = commands.Dump({"command": ["true"], "user": "nobody-here"})
     assert not dump.feed(open("/dev/null", "wb")) and "cannot be run" in dump.problem  # noqa: SIM115

@@ -17,7 +17,11 @@ def test_the_program_reads_what_the_role_has_written(tmp_path: Path) -> None:
     )
     text = json.dumps(planning.raw_config(written))
     (tmp_path / "config").write_text(text)
-    read = configuration.read(configuration.Place(config=str(tmp_path / "config")))
+    place = configuration.Place(config=str(tmp_path / "config"), secrets=str(tmp_path))
+    with pytest.raises(configuration.ConfigError, match="commands.json is missing: run the role backup"):
+        configuration.read(place)
+    (tmp_path / "commands.json").write_text("{}")
+    read = configuration.read(place)
     assert json.dumps(planning.raw_config(read)) == text
 
 

@@ -347,6 +347,32 @@ def test_a_hook_that_fails_before_makes_no_snapshot_and_cleanup_still_runs(alone
     assert alone.metric("last_success_timestamp_seconds") == 0
 
 
+def test_a_password_in_a_command_stands_nowhere(alone: Host, capfd: pytest.CaptureFixture[str]) -> None:
+    """Neither in the configuration and states, nor in what goes to the journal, nor in arguments of what is started beside it."""
+    seen = alone.write("restic", f'#!/bin/sh\necho "$*" >> {alone.root}/arguments\nexec {restic()} "$@"\n')
+    seen.chmod(0o755)
+    fails = {"command": ["sh", "-c", "exit 3", "hunter2"]}
+    alone.configure(program=str(seen), job={"post": [fails], "dumps": [{**fails, "name": "wiki"}]})
+    assert "hunter2" in (alone.root / "secrets/commands.json").read_text()
+    state = alone.do("run")
+    assert state["kind"] == "dump"
+    alone.configure(job={"dumps": []})
+    assert alone.do("run")["words"] == "the hook post[0] ended with 3"
+    told = "".join(capfd.readouterr())
+    for path in (alone.root / "config", alone.root / "arguments", *(alone.root / "state").iterdir()):
+        told += path.read_text()
+    assert "run home: hook the hook post[0] ended with 3" in told and "hunter2" not in told
+
+
+def test_a_password_file_that_others_can_read_is_told_and_not_used(alone: Host) -> None:
+    password = alone.write("password", PASSWORD)
+    alone.configure(repositories=[{"name": "disk", "password_file": str(password)}])
+    for mode, kinds in ((0o640, ["exposed"] * 3), (0o600, ["ok"] * 3)):
+        password.chmod(mode)
+        assert [alone.do(verb)["kind"] for verb in ("run", "forget", "check")] == kinds
+    assert "chmod 600" in states.remedy("exposed")
+
+
 def test_a_hook_that_hangs_is_ended_with_its_children(alone: Host) -> None:
     alone.configure(job={"post": [hook(alone, "sleep 977 & sleep 977", timeout_s=1)]})
     started = time.monotonic()
@@ -370,7 +396,7 @@ def test_a_dump_is_a_snapshot_of_its_own_and_one_that_fails_is_none(alone: Host)
     alone.configure(job={"dumps": [good, {"name": "bad", "command": ["sh", "-c", "echo half of it; exit 7"]}]})
     state = alone.do("run")
     assert (state["kind"], state["exit_code"]) == ("dump", 1)
-    assert "bad: `sh` ended with 7" in state["words"]
+    assert "the dump bad ended with 7" in state["words"]
     assert sorted(row.tags for row in alone.snapshots()) == [("job:home", "part:dump:good"), ("job:home", "part:files")]
     assert alone.ask("dump", state["dumps"]["good"]["snapshot"], "/good.sql") == "all of it"
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode), "root has not put a file in its place"

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_hooks as hooks
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_kinds as kinds
 
 from tests.unit.backup_hosts import CHECKOUT, request
@@ -14,7 +15,8 @@ DUMP = {"name": "wiki", "command": ["sh", "-c", "pg_dump wiki |\n gzip"], "user"
 
 
 def told(**changes: Any) -> list[str]:
-    return [f"{row['variable']}: {row['problem']}; {row['remedy']}" for row in kinds.faults(request(**changes))]
+    found = [*hooks.faults(changes.get("jobs")), *kinds.faults(request(**changes))]
+    return [f"{row['variable']}: {row['problem']}; {row['remedy']}" for row in found]
 
 
 def test_what_is_as_it_has_to_be_is_not_spoken_of() -> None:
@@ -84,4 +86,7 @@ def test_every_option_of_a_job_has_a_kind() -> None:
     spec = yaml.safe_load((CHECKOUT / "roles/backup/meta/argument_specs.yml").read_text())
     options = spec["argument_specs"]["main"]["options"]["backup_jobs"]["options"]
     assert {*options} == {*kinds.JOB}
-    assert {key for what in ("dumps", *kinds.HOOKS) for key in options[what]["options"]} == {*kinds.OF_COMMANDS}
+    assert {key for what in ("dumps", *kinds.HOOKS) for key in options[what]["options"]} == {
+        *kinds.OF_COMMANDS,
+        "command",
+    }

@@ -220,7 +220,6 @@ def job(**changes: Any) -> dict[str, Any]:
         (job(retention={"dayly": 7}), "a retention with dayly"),
         (job(retention={"within": "a month"}), "a retention within 'a month'"),
         ({"retention": {}}, "a retention that keeps nothing"),
-        (job(pre=[{"command": []}]), "in pre a command that is not a list of words"),
         (job(always=[{"command": ["x"], "timeout_s": -1}]), "in always a timeout_s that is not a number from 0 on"),
         (job(retention={"within": "0d"}), "a retention that keeps nothing"),
         (job(host="a b"), "the host 'a b', which is no name of one"),

@@ -57,6 +57,13 @@ def test_a_file_of_a_password_is_named_as_systemd_reads_it_which_takes_no_quotes
     assert not any("/etc/rigwright/backup/disk.password" in line for line in settings(text, "LoadCredential"))
 
 
+def test_a_file_of_a_password_is_looked_at_before_each_run() -> None:
+    for name, text in files(repositories=[{"password": "", "password_file": "/root/x"}]).items():
+        verb, subject = name.removesuffix(".service").split("-")[-2:]
+        if name.endswith(".service"):
+            assert settings(text, "ExecStartPre") == [f"+/usr/local/sbin/rigwright-backup step pre {verb} {subject}"]
+
+
 def test_hooks_and_dumps_are_steps_of_root_and_the_end_comes_whatever_happens() -> None:
     job = {"name": "home", "paths": ["/home"], "pre": [{"command": ["x"]}], "dumps": [{"name": "d", "command": ["y"]}]}
     text = files(jobs=[job])["rigwright-backup-run-home.service"]

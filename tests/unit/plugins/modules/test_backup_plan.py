@@ -85,10 +85,31 @@ def test_a_password_in_a_file_is_known_by_its_fingerprint(host: Callable[..., di
     entry = {"name": "disk", "url": "/backup/ws", "password_file": "/secret"}
     for text, due in (("correct horse battery", []), ("another long password", ["disk"])):
         (tmp_path / "secret").write_text(f"{text}\n")
+        (tmp_path / "secret").chmod(0o600)
         asked = Asked.of(public(entry), "rigwright-backup", fingerprint("disk", "correct horse battery"))
         record = tmp_path / "var/lib/rigwright_backup/repositories.json"
         record.write_text(json.dumps({"disk": Known(asked, "1", "k").row()}))
         assert host(repositories=[{"password": "", "password_file": "/secret"}])["repositories_due"] == due
+
+
+def test_what_others_can_change_is_told_all_at_once(host: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    for name in ("hook", "script", "password"):
+        (tmp_path / name).write_text("")
+        (tmp_path / name).chmod(0o666)
+    job = {
+        "name": "home",
+        "paths": ["/"],
+        "pre": [{"command": ["/hook", "hunter2"]}, {"command": ["/hook"], "user": "nobody"}],
+    }
+    job["dumps"] = [{"name": "wiki", "command": ["python3", "-I", "/script", "hunter2"]}]
+    found = host(jobs=[job], repositories=[{"password": "", "password_file": "/password"}])["requirements"]
+    assert [(row["variable"], row["problem"].partition(", ")[0]) for row in found] == [
+        ("backup_jobs", "has in home in dumps[0] the program /script"),
+        ("backup_jobs", "has in home in pre[0] the program /hook"),
+        ("backup_repositories", "has for disk the password_file /password"),
+    ]
+    assert all(str(tmp_path) in row["problem"] and "chown root:root" in row["remedy"] for row in found)
+    assert "hunter2" not in json.dumps(found)
 
 
 def test_systemd_has_the_word_on_schedules(host: Callable[..., dict[str, Any]]) -> None:
