@@ -32,16 +32,16 @@ def restore(
     target: str,
     patterns: t.Sequence[str],
     on_line: t.Callable[[str], None] | None = None,
-    overwrite: bool = True,
+    pass_fds: t.Sequence[int] = (),
 ) -> Done:
-    """Restore what fits the patterns below a directory, sparse files as such where restic can."""
+    """Restore what fits the patterns below a directory of nobody else's, sparse files as such where restic can."""
     words = ["restore", snapshot, "--target", target, *limits(config)]
     words += ["--sparse"] if restic.has("sparse") else []
     if restic.has("overwrite"):
-        words += ["--json", "--overwrite", "always" if overwrite else "never"]
+        words += ["--json", "--overwrite", "always"]
     for pattern in patterns:
         words += ["--include", pattern]
-    return restic.run(*words, on_line=on_line, retry_lock_s=config.retry_lock_s)
+    return restic.run(*words, on_line=on_line, retry_lock_s=config.retry_lock_s, pass_fds=pass_fds)
 
 
 def scratch_of(place: Place, job: str) -> str:

@@ -123,8 +123,10 @@ def _record(checks: t.Mapping[str, Check], needed: t.Collection[str] = ()) -> Ch
     return check
 
 
-_COUNTS = ("exit_code", "bytes", "bytes_added", "files", "dumps", "vanished", "snapshots", "removed")
-_COUNTS += ("part", "parts", "next_part")
+_COUNTS = (
+    *("exit_code", "bytes", "bytes_added", "files", "dumps", "vanished", "snapshots", "removed"),
+    *("part", "parts", "next_part"),
+)
 _is_result = _record(
     {
         "kind": _is_kind,

@@ -230,13 +230,11 @@ def restore(config: Config, place: Place, args: argparse.Namespace) -> int:
         raise ConfigError(against.words)
     restic.rights = RESTORE
     progress = jobs.Progress(lambda told: show(progress_line(told))) if sys.stdout.isatty() else jobs.Progress()
-    problem = restoring.carry_out(config, plan, restic, args.overwrite, progress.take)
+    problem, skipped = restoring.carry_out(config, plan, restic, args.overwrite, progress.take)
     if progress.told:
         say("")
     if problem:
         raise ConfigError(f"not all was restored: {problem}")
-    # What may be replaced and is right already is skipped, too.
-    skipped = 0 if args.overwrite else progress.summary.get("files_skipped", 0)
     kept = f"; {skipped} files were there by then, and stayed as they are" if skipped else ""
     say(f"restored to {restoring.shown(plan.target)}{kept}")
     return 0

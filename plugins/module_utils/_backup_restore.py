@@ -19,6 +19,7 @@ import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_keep as keeping
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_place as places
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import (
     DUMP,
     FILES,
@@ -28,12 +29,21 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup_conf
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_drill import restore
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_excludes import literal
+from ansible_collections.rigwright.workstation.plugins.module_utils._directories import directory
 from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import is_within
-from ansible_collections.rigwright.workstation.plugins.module_utils._restic import judge
+from ansible_collections.rigwright.workstation.plugins.module_utils._restic import (
+    DAMAGED,
+    FAILED,
+    OK,
+    PARTIAL,
+    Outcome,
+    judge,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import Restic
 
 LATEST = "latest"
 _SHOWN = 20
+_ID = re.compile("[0-9a-f]{64}")
 _LINKS = 40  # as many as the kernel follows
 _LOST = "\N{REPLACEMENT CHARACTER}"
 _BYTE = re.compile("[\udc80-\udcff]")  # as Python keeps it (surrogateescape)
@@ -65,13 +75,11 @@ class Plan:
     conflicting: list[str] = dataclasses.field(default_factory=list)
     in_the_way: list[str] = dataclasses.field(default_factory=list)
     short_of: list[str] = dataclasses.field(default_factory=list)
-    above: list[str] = dataclasses.field(default_factory=list)  # directories that are there, and that nobody asked for
-    within: list[str] = dataclasses.field(default_factory=list)  # those that are there, and that were asked for
+    crossing: list[str] = dataclasses.field(default_factory=list)  # mount points below what is restored
 
     def told(self) -> dict[str, t.Any]:
         """What a person wants to know."""
-        hidden = ("above", "within")
-        return {key: _printable(value) for key, value in vars(self).items() if key not in hidden}
+        return {key: _printable(value) for key, value in vars(self).items()}
 
 
 def shown(path: str) -> str:
@@ -148,17 +156,25 @@ class Lister:
         if other:
             # restic follows a link, and some versions write into what it leads to.
             self.plan.in_the_way += other
-        elif node.get("type") == "dir":
+            return
+        if over:
+            self._cross(over, takes)
+        if node.get("type") == "dir":
             self._takes[place] = next((one for one in there if os.path.ismount(one)), takes)
-            (self.plan.within if over else self.plan.above).extend(there)
         elif over:
             self.plan.files += 1
             self.plan.bytes += node.get("size", 0)
             self.needs[takes] = self.needs.get(takes, 0) + node.get("size", 0)
             if there:
-                self.needs[takes] -= min(found.st_blocks for found in there.values()) * 512
                 self.plan.conflicts += 1
                 self.plan.conflicting += [*there][: _SHOWN - len(self.plan.conflicting)]
+
+    def _cross(self, over: t.Collection[str], takes: str) -> None:
+        """Note a mount point between what is asked for and a file below it."""
+        for wanted in over:
+            top = os.path.normpath(os.path.join(self.plan.target, wanted.lstrip("/")))
+            if takes != top and is_within(takes, top) and takes not in self.plan.crossing:
+                self.plan.crossing.append(takes)
 
     def _places(self, path: str) -> list[str]:
         """Where a path of the list lies. Where it does not tell all bytes of a name, that is each entry whose name looks the same."""
@@ -241,21 +257,57 @@ def make_plan(job: Job, restic: Restic, when: str, paths: t.Sequence[str], targe
     """
     :raises ConfigError: nothing fits what is asked for.
     """
-    outcome, found = keeping.snapshots(restic, "--host", job.host, "--tag", f"{job.tag},{FILES}")
-    if not outcome.ok:
-        raise ConfigError(f"{outcome.words}: {outcome.remedy}")
-    chosen = choose(found, when)
-    named = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(chosen.time))
     resolved, through = resolve(target)
-    plan = Plan(chosen.id, named, chosen.host, resolved, [os.path.normpath(path) for path in paths] or ["/"], through)
+    plan = Plan("", "", job.host, resolved, [os.path.normpath(path) for path in paths] or ["/"], through)
     lister = Lister(plan)
-    done = restic.run("ls", "--json", "--no-lock", chosen.id, on_line=lister.take)
-    outcome = judge(done)
-    if not outcome.ok:
-        raise ConfigError(f"{outcome.words}: {outcome.remedy}")
+    # The list of a snapshot begins with what it is: where it is named so, the repository is opened once for both.
+    named = when if when == LATEST or _ID.fullmatch(when) else _choose(job, restic, when).id
+    outcome = _list(job, restic, named, lister)
+    # restic 0.14 ends well where there is none.
+    if not outcome.ok or not plan.snapshot:
+        _choose(job, restic, when)
+        raise ConfigError(f"{outcome.words or 'the snapshot cannot be listed'}: {outcome.remedy}")
     plan.unknown = [path for path in plan.paths if shown(path) not in lister.met]
     plan.short_of = lister.short_of()
     return plan
+
+
+def _choose(job: Job, restic: Restic, when: str) -> keeping.Snapshot:
+    """
+    :raises ConfigError: there is none.
+    """
+    outcome, found = keeping.snapshots(restic, *_filters(job))
+    if not outcome.ok:
+        raise ConfigError(f"{outcome.words}: {outcome.remedy}")
+    return choose(found, when)
+
+
+def _filters(job: Job) -> tuple[str, ...]:
+    return "--host", job.host, "--tag", f"{job.tag},{FILES}"
+
+
+def _list(job: Job, restic: Restic, snapshot: str, lister: Lister) -> Outcome:
+    """List a snapshot, and note which it is.
+
+    :raises ConfigError: it is of another job.
+    """
+    strange: list[str] = []
+
+    def take(line: str) -> None:
+        if lister.plan.snapshot or '"struct_type":"snapshot"' not in line:
+            lister.take(line)
+            return
+        (found,) = keeping.parse_snapshots(f"[{line}]")
+        lister.plan.snapshot = found.id
+        lister.plan.time = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(found.time))
+        if found.host != job.host or not {job.tag, FILES} <= {*found.tags}:
+            strange.append(found.id)
+
+    filters = _filters(job) if snapshot == LATEST else ()
+    outcome = judge(restic.run("ls", "--json", "--no-lock", *filters, snapshot, on_line=take))
+    if strange:
+        raise ConfigError(f"{strange[0][:8]} is no snapshot of the files of {job.name}")
+    return outcome
 
 
 def dump_of(job: Job, restic: Restic, name: str, when: str) -> keeping.Snapshot:
@@ -288,6 +340,10 @@ def objection(plan: Plan, overwrite: bool, without_room: bool = False) -> Object
     if plan.through:
         words = f"others than root and you may say where the link {shown(plan.through)} leads: name the directory that you mean"
         return Objection("target", f"{words}, if it is {shown(plan.target)}")
+    if plan.crossing:
+        named = shown(", ".join(plan.crossing[:5]))
+        words = f"{named}: another file system is mounted there, below what is restored: restore to another place, or name what lies"
+        return Objection("target", f"{words} there, and beside it, by itself")
     if plan.in_the_way:
         named = shown(", ".join(plan.in_the_way[:5]))
         words = f"{named}: there is something of another kind there now, such as a link: restore to another place, or take it away"
@@ -304,48 +360,30 @@ def objection(plan: Plan, overwrite: bool, without_room: bool = False) -> Object
 
 def carry_out(
     config: Config, plan: Plan, restic: Restic, overwrite: bool, on_line: t.Callable[[str], None] | None = None
-) -> str:
-    """Restore, and return what is wrong with how it went.
+) -> tuple[str, int]:
+    """Restore, and return what is wrong with how it went, and how many files were there by then and stayed.
 
-    restic makes of a directory that is there what it was, with owner, mode and time, also of those above what it restores. Here it
-    stays as it is, unless it was asked for and may be overwritten.
+    Directories that are there stay as they are, unless they were asked for and may be overwritten.
     """
-    patterns = [literal(path) for path in plan.paths if path != "/"]
-    with _kept([*plan.above, *([] if overwrite else plan.within)]):
-        outcome = judge(restore(restic, config, plan.snapshot, plan.target, patterns, on_line, overwrite))
-    return "" if outcome.ok else f"{outcome.words}: {outcome.remedy}"
+    problems, mover = [], places.Mover(plan.paths, overwrite)
+    for beside, paths in _by_mount(plan).items():
+        patterns = [literal(path) for path in paths if path != "/"]
+        with places.stage(beside) as stage:
+            done = restore(restic, config, plan.snapshot, stage.path, patterns, on_line, (stage.handle,))
+            outcome = judge(done)
+            if not outcome.ok:
+                problems.append(f"{outcome.words}: {outcome.remedy}")
+            # What the backup no longer has keeps nothing else back. Of a restore that was cut short nothing is whole.
+            if outcome.kind in (OK, DAMAGED, FAILED, PARTIAL):
+                with directory(plan.target, make=True, mode=0o700) as target:
+                    mover.move(stage.files, target)
+    return "; ".join([*problems, *mover.problems[:_SHOWN]]), mover.skipped
 
 
-@contextlib.contextmanager
-def _kept(places: t.Sequence[str]) -> t.Iterator[None]:
-    """Put directories back to what they are now, however it ends."""
-    before = {place: (os.lstat(place), _attributes(place)) for place in places}
-    try:
-        yield
-    finally:
-        for place in before:
-            with contextlib.suppress(OSError):  # it is somebody else's affair that it is gone
-                _put_back(place, *before[place])
-
-
-def _attributes(place: str | int) -> dict[str, bytes]:
-    try:
-        return {name: os.getxattr(place, name) for name in os.listxattr(place)}
-    except OSError:  # a file system without attributes
-        return {}
-
-
-def _put_back(place: str, before: os.stat_result, attributes: t.Mapping[str, bytes]) -> None:
-    handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        os.fchown(handle, before.st_uid, before.st_gid)
-        os.fchmod(handle, stat.S_IMODE(before.st_mode))
-        there = _attributes(handle)
-        for name in there.keys() - attributes.keys():
-            os.removexattr(handle, name)
-        for name in attributes:
-            if there.get(name) != attributes[name]:
-                os.setxattr(handle, name, attributes[name])
-        os.utime(handle, ns=(before.st_atime_ns, before.st_mtime_ns))
-    finally:
-        os.close(handle)
+def _by_mount(plan: Plan) -> dict[str, list[str]]:
+    """The paths by the directory beside which they are restored: one for each mount, since no rename leaves it."""
+    found: dict[str, tuple[str, list[str]]] = {}
+    for path in plan.paths:
+        beside = _nearest(os.path.join(plan.target, path.lstrip("/")))
+        found.setdefault(places.mount_of(beside), (beside, []))[1].append(path)
+    return dict(found.values())

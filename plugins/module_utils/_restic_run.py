@@ -168,11 +168,13 @@ class Restic:
         feed: t.Callable[[t.IO[bytes]], bool] | None = None,
         cwd: str | None = None,
         on_block: t.Callable[[bytes], None] | None = None,
+        pass_fds: t.Sequence[int] = (),
     ) -> Done:
         """Run restic to its end. Where it cannot wait for a lock itself, it is run again until the lock is gone or the time is over.
 
         :param on_line: gets each line of stdout as it comes; they are not kept then.
         :param on_block: gets stdout as it comes, where that is no text.
+        :param pass_fds: descriptors that restic inherits, for paths below /proc/self/fd.
         :param feed: writes to stdin, and says whether that was all; if not, restic is ended before it could save anything.
         """
         if feed and not self.has("retry_lock"):
@@ -181,7 +183,7 @@ class Restic:
         limit = time.monotonic() + retry_lock_s
         while True:
             words = self.command(*arguments, retry_lock_s=retry_lock_s)
-            done = self._run_once(words, timeout_s, on_line, on_block, feed, cwd)
+            done = self._run_once(words, timeout_s, on_line, on_block, feed, cwd, pass_fds)
             if self.has("retry_lock") or feed or time.monotonic() >= limit or judge(done).kind != LOCKED:
                 return done
             time.sleep(min(_AGAIN_S, max(0.1, limit - time.monotonic())))
@@ -194,6 +196,7 @@ class Restic:
         on_block: t.Callable[[bytes], None] | None,
         feed: t.Callable[[t.IO[bytes]], bool] | None,
         cwd: str | None,
+        pass_fds: t.Sequence[int],
     ) -> Done:
         # There is no module whose run_command could be used, and it could not tell progress.
         child = subprocess.Popen(  # pylint: disable=ansible-bad-function,consider-using-with
@@ -203,6 +206,7 @@ class Restic:
             stderr=subprocess.PIPE,
             env=self.environment(),
             cwd=cwd,
+            pass_fds=pass_fds,
         )
         out: list[str] = []
         err: list[str] = []

@@ -135,22 +135,14 @@ def test_a_dump_comes_back_as_it_was_told(host: Host, capfdbinary: pytest.Captur
     assert b"say where to" in capfdbinary.readouterr().err
 
 
-def test_what_restic_did_not_replace_is_not_told_as_restored(
+def test_what_stayed_as_it_is_is_told(
     host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     host.init()
     host.do("run")
-
-    def carry_out(*arguments: Any) -> str:
-        arguments[-1]('{"message_type":"summary","total_files":2,"files_restored":1,"files_skipped":1}')
-        return ""
-
-    monkeypatch.setattr(program.restoring, "carry_out", carry_out)
-    words = ["restore", "home", "--target", str(host.root / "to")]
-    assert program.main(words, host.place) == 0
+    monkeypatch.setattr(program.restoring, "carry_out", lambda *_arguments: ("", 1))
+    assert program.main(["restore", "home", "--target", str(host.root / "to")], host.place) == 0
     assert capsys.readouterr().out.endswith("; 1 files were there by then, and stayed as they are\n")
-    assert program.main([*words, "--overwrite"], host.place) == 0
-    assert capsys.readouterr().out.endswith(f"restored to {host.root}/to\n"), "what is right already is skipped, too"
 
 
 def test_a_restore_that_is_interrupted_says_so_in_one_line(
@@ -175,19 +167,21 @@ place = configuration.Place(**{vars(host.place)!r})
 raise SystemExit(program.main(["restore", "home", "--target", "{tmp_path}/to"], place))
 """
 
-    def restoring() -> list[str]:
-        shown = subprocess.run(["ps", "-ewwo", "args"], capture_output=True, text=True, check=True).stdout
-        return [line for line in shown.splitlines() if line.startswith(host.restic) and f"{tmp_path}/to" in line]
+    def restoring(of: int) -> list[str]:
+        shown = subprocess.run(
+            ["ps", "-ww", "-o", "args=", "--ppid", str(of)], capture_output=True, text=True, check=False
+        )
+        return [line for line in shown.stdout.splitlines() if " restore " in line]
 
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     for number in (signal.SIGTERM, signal.SIGHUP):
         child = subprocess.Popen([sys.executable, "-c", code], env=environment)
-        while not restoring():
+        while not restoring(child.pid):
             assert child.poll() is None
             time.sleep(0.05)
         child.send_signal(number)
         assert child.wait(30) == 128 + number
-        assert restoring() == []
+        assert not (tmp_path / "to").exists() and not [*tmp_path.glob(".rigwright-restore-*")]
 
 
 def test_progress_is_one_line() -> None:

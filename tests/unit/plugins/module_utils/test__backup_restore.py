@@ -95,7 +95,7 @@ def test_files_come_back_and_never_over_what_is_there_unasked(tmp_path: Path, re
     )
     assert (plan.files, plan.conflicts, plan.unknown) == (2, 0, [])
     assert restoring.objection(plan, overwrite=False).words == ""
-    assert restoring.carry_out(host.config, plan, opened, overwrite=False) == ""
+    assert restoring.carry_out(host.config, plan, opened, overwrite=False) == ("", 0)
     back = Path(f"{tmp_path}/to{host.source}")
     assert sorted(path.name for path in back.iterdir()) == ["deep", "odd\nname [x] *?\\ é"]
     assert same(host.source / "deep", back / "deep") == []
@@ -105,7 +105,7 @@ def test_files_come_back_and_never_over_what_is_there_unasked(tmp_path: Path, re
     assert plan.conflicting == [str(host.source / "plain")]
     assert "1 files are there already" in restoring.objection(plan, overwrite=False).words
     assert restoring.objection(plan, overwrite=True).words == ""
-    assert restoring.carry_out(host.config, plan, opened, overwrite=True) == ""
+    assert restoring.carry_out(host.config, plan, opened, overwrite=True) == ("", 0)
     assert (host.source / "plain").stat().st_size == 200_000
 
     plan = restoring.make_plan(job, opened, "latest", ["/no/such"], "/")
@@ -136,7 +136,7 @@ def plan(host: Host, *names: str, target: str = "/") -> restoring.Plan:
 
 
 def carry_out(host: Host, planned: restoring.Plan, overwrite: bool = False) -> str:
-    return restoring.carry_out(host.config, planned, host.open(), overwrite)
+    return restoring.carry_out(host.config, planned, host.open(), overwrite)[0]
 
 
 def is_like(path: Path) -> tuple[int, int, int]:
@@ -183,6 +183,103 @@ def test_what_is_of_another_kind_now_is_never_replaced(backed_up: Host) -> None:
         planned = plan(backed_up, name)
         assert planned.in_the_way == [str(backed_up.source / name)]
         assert restoring.objection(planned, overwrite=True).words
+
+
+def behind(host: Host, words: str, when: str = "restore") -> None:
+    """Let a user do something at the moment at which restic begins to do something."""
+    wrapper = host.write(
+        "wrapper",
+        f'#!/bin/sh\necho "$*" >> {host.root}/openings\ncase " $* " in *\' {when} \'*) {words};; esac\nexec {host.restic} "$@"\n',
+    )
+    wrapper.chmod(0o755)
+    host.configure(program=str(wrapper))
+
+
+def test_a_link_that_a_user_sets_meanwhile_is_not_followed(backed_up: Host) -> None:
+    project, elsewhere = backed_up.source / "project", backed_up.root / "elsewhere"
+    elsewhere.mkdir()
+    (project / "job").unlink()
+    behind(backed_up, f"mv {project} {project}.away; ln -s {elsewhere} {project}")
+    planned = plan(backed_up, "project/job")
+    assert restoring.objection(planned, overwrite=True).words == ""
+    assert carry_out(backed_up, planned, overwrite=True) == f"{project}: something of another kind is there now"
+    assert [*elsewhere.iterdir()] == [] and project.is_symlink()
+
+
+def test_a_directory_on_the_way_that_becomes_a_link_is_not_followed(backed_up: Host) -> None:
+    home, elsewhere = backed_up.root / "home", backed_up.root / "elsewhere"
+    for folder in (home / "alice", elsewhere):
+        folder.mkdir(parents=True)
+    behind(backed_up, f"mv {home}/alice {home}/away; ln -s {elsewhere} {home}/alice")
+    planned = plan(backed_up, "project", target=str(home / "alice"))
+    with pytest.raises(OSError, match="is a link or no directory"):
+        carry_out(backed_up, planned)
+    assert [*elsewhere.iterdir()] == [] and [*(home / "away").iterdir()] == []
+
+
+def test_a_file_that_comes_into_its_place_meanwhile_stays(backed_up: Host) -> None:
+    job = backed_up.source / "project/job"
+    job.unlink()
+    behind(backed_up, f"echo newer > {job}")
+    planned = plan(backed_up, "project")
+    assert restoring.carry_out(backed_up.config, planned, backed_up.open(), overwrite=False) == ("", 1)
+    assert job.read_text() == "newer\n"
+
+
+def test_while_it_is_restored_nobody_else_can_enter_and_nothing_is_left(backed_up: Host) -> None:
+    shutil.rmtree(backed_up.source / "project")
+    os.chown(backed_up.source, 1234, 1234)
+    before = is_like(backed_up.source)
+    behind(backed_up, f"stat -c '%a %u' {backed_up.source}/.rigwright-restore-* > {backed_up.root}/seen")
+    assert carry_out(backed_up, plan(backed_up, "project")) == ""
+    assert (backed_up.root / "seen").read_text() == "700 0\n"
+    assert sorted(os.listdir(backed_up.source)) == ["other", "project"] and is_like(backed_up.source) == before
+
+
+def test_a_damaged_file_keeps_no_other_back_and_a_lost_line_leaves_nothing(backed_up: Host) -> None:
+    to = backed_up.root / "to"
+    for said, there in (("unable to open: connection refused", False), ("Fatal: There were 1 errors", True)):
+        behind(backed_up, f'{backed_up.restic} "$@"; echo "{said}" >&2; exit 1')
+        assert said in carry_out(backed_up, plan(backed_up, "other", target=str(to)))
+        assert to.exists() is there
+    assert (to / str(backed_up.source)[1:] / "other").read_text() == "other"
+
+
+def test_what_is_mounted_below_is_restored_by_itself(backed_up: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = str(backed_up.source / "project")
+    monkeypatch.setattr(restoring.os.path, "ismount", lambda place: place in ("/", project))
+    (backed_up.source / "project/job").unlink()
+    planned = plan(backed_up)
+    assert planned.crossing == [project]
+    assert f"{project}: another file system is mounted there" in restoring.objection(planned, overwrite=True).words
+    assert restoring.objection(plan(backed_up, "project"), overwrite=True).words == ""
+    assert plan(backed_up, target=str(backed_up.root / "to")).crossing == []
+
+
+def test_the_repository_is_opened_once_for_the_plan(backed_up: Host) -> None:
+    behind(backed_up, ":")
+    (first,) = backed_up.snapshots()
+    (backed_up.root / "openings").unlink()
+    for when in ("latest", first.id):
+        planned = restoring.make_plan(
+            backed_up.config.job("home"), backed_up.open(), when, [], str(backed_up.root / "to")
+        )
+        assert (planned.snapshot, planned.files, planned.host) == (first.id, 2, "ws")
+    openings = (backed_up.root / "openings").read_text().splitlines()
+    assert [" ls " in line for line in openings if line != "version"] == [True, True]
+
+
+def test_a_snapshot_of_another_job_is_refused(backed_up: Host) -> None:
+    backed_up.ask("backup", "--host", "another", "--tag", "job:home", "--tag", "part:files", str(backed_up.source))
+    other = next(row.id for row in backed_up.snapshots() if row.host == "another")
+    assert plan(backed_up).snapshot != other
+    with pytest.raises(ConfigError, match="is no snapshot of the files of home"):
+        restoring.make_plan(backed_up.config.job("home"), backed_up.open(), other, [], "/")
+    with pytest.raises(ConfigError, match="neither"):
+        restoring.make_plan(backed_up.config.job("home"), backed_up.open(), "0" * 64, [], "/")
+    backed_up.configure(job={"host": "nobody"})
+    with pytest.raises(ConfigError, match="the job has no snapshot"):
+        plan(backed_up)
 
 
 def test_too_little_room_is_told_before(backed_up: Host, monkeypatch: pytest.MonkeyPatch) -> None:
