@@ -30,6 +30,8 @@ MADE = (*layout.DATA, "vfat", storage.SWAP, storage.LUKS, storage.PV, "")
 # What has to come from the backup for that. What else is needed depends on the machine.
 RESTORED = ("/boot", "/etc", "/usr", "/var")
 LINEAR = ("linear", "striped")
+BY_ID = "/dev/disk/by-id/"
+IDENTITY = ("serial", "wwn", "size")
 LOADERS = {"uefi": "grub-efi", "bios": "grub-pc"}
 
 
@@ -45,8 +47,8 @@ class Request:
     data: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
     grow: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     passphrase: bool = False
-    # Disks that an earlier run of the same request has begun to write to.
-    begun: tuple[str, ...] = ()
+    # Disks that an earlier run of the same request has begun to write to, with what tells each from another.
+    begun: t.Mapping[str, t.Mapping[str, t.Any]] = dataclasses.field(default_factory=dict)
     # What is restored, with its host, tags and paths; None where that is not known.
     snapshots: t.Sequence[Facts] | None = None
 
@@ -60,6 +62,17 @@ class Target:
     mode: str
     # The volume groups, with the paths of the devices that they are on; not all have volumes that lsblk would show.
     groups: t.Mapping[str, t.Sequence[str]] = dataclasses.field(default_factory=dict)
+    # The ids of the partition tables.
+    tables: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def stable(self, name: str) -> list[str]:
+        """The paths of a disk that lead to no other one after the next boot; those of its port only where it has no name of its own."""
+        paths = self.paths.get(name, ())
+        return [path for path in paths if path.startswith(BY_ID)] or list(paths)
+
+    def identity(self, name: str) -> Facts:
+        """What tells a disk from another."""
+        return {key: self.devices[name].get(key, "") for key in IDENTITY}
 
     def find(self, path: str) -> str:
         """The name of the device that a path leads to, or empty."""
@@ -207,7 +220,7 @@ def _check_request(manifest: Facts, target: Target, request: Request, result: Pl
         for point in sorted(set(_targets(manifest, made(manifest, [name]))) & set(NEEDED)):
             result.refuse(variable, f"has {name}, which holds {point}", remedy)
     for name, path in request.disks.items():
-        _check_disk(name, path, target, request, result)
+        _check_disk(manifest, name, path, target, request, result)
     seen = [target.find(path) for path in request.disks.values() if target.find(path)]
     for name in sorted({one for one in seen if seen.count(one) > 1}):
         result.refuse("disks", f"names {target.devices[name]['path']} twice", "name a disk for each")
@@ -239,7 +252,21 @@ def _disks_here(target: Target) -> str:
     )
 
 
-def _check_disk(name: str, path: str, target: Target, request: Request, result: Plan) -> None:
+def _is_ours(manifest: Facts, name: str, found: str, target: Target) -> bool:
+    """Whether a disk has what an earlier run of this rebuild has put there."""
+    table = (manifest["disks"].get(name) or {}).get("table")
+    if table:
+        return bool(table["id"]) and _plain(table["id"]) == _plain(target.tables.get(found, ""))
+    uuid = manifest["devices"].get(name, {}).get("content", {}).get("uuid", "")
+    return bool(uuid) and uuid == target.devices[found]["content"]["uuid"]
+
+
+def _plain(identity: str) -> str:
+    """The id of a table; sfdisk writes that of a DOS table with 0x before it, lsblk without."""
+    return identity.lower().removeprefix("0x")
+
+
+def _check_disk(manifest: Facts, name: str, path: str, target: Target, request: Request, result: Plan) -> None:
     found = target.find(path)
     if not found:
         result.refuse("disks", f"has {path} for {name}, which is not there", f"name one of {_disks_here(target)}")
@@ -248,7 +275,22 @@ def _check_disk(name: str, path: str, target: Target, request: Request, result: 
     if device["kind"] != "disk":
         result.refuse("disks", f"has {path} for {name}, which is a {device['kind']}", "name a whole disk")
         return
-    if path in request.begun:
+    if path not in target.stable(found):
+        named = next(iter(target.stable(found)), "")
+        result.refuse(
+            "disks",
+            f"has {path} for {name}, which may be another disk after the next boot",
+            f"name it as {named}" if named else f"give the disk a serial number, so that it has a name below {BY_ID}",
+        )
+        return
+    if path in request.begun and request.begun[path] != target.identity(found):
+        result.refuse(
+            "disks",
+            f"has {path} for {name}, and that is another disk than the one which an earlier run began to write to",
+            "put that disk back; or boot the live system again, to begin anew",
+        )
+        return
+    if path in request.begun and _is_ours(manifest, name, found, target):
         return
     busy = [one for one in [found, *above] if target.devices[one]["mountpoints"]]
     holders = [one for one in above if target.devices[one]["kind"] != "part"]

@@ -19,6 +19,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _bare
 from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_first_boot as first_boot
 from ansible_collections.rigwright.workstation.plugins.module_utils import _boot_program
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_backup import Backup, Failed, tell
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_plan import IDENTITY
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_steps import ROOT, WORK
 from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 
@@ -47,8 +48,8 @@ def read_state(name: str, path: str = STATE) -> Facts:
         with open(path, encoding="utf-8") as file:
             state: Facts = json.load(file)
     except (OSError, ValueError):
-        return {"plan": name, "begun": [], "done": []}
-    return state if state.get("plan") == name else {"plan": name, "begun": [], "done": []}
+        state = {}
+    return state if state.get("plan") == name else {"plan": name, "begun": {}, "done": []}
 
 
 def write_state(state: Facts, path: str = STATE) -> None:
@@ -71,6 +72,15 @@ def alone() -> t.Iterator[None]:
                 "A rebuild is at work here already: wait until it has ended (`pgrep -a restic` shows it)"
             ) from None
         yield
+
+
+def parse_identity(text: str) -> Facts:
+    """What lsblk tells of one disk; nothing where it tells anything else."""
+    try:
+        (row,) = json.loads(text)["blockdevices"]
+        return {"serial": (row["serial"] or "").strip(), "wwn": row["wwn"] or "", "size": int(row["size"])}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
 
 
 class Live:
@@ -118,6 +128,31 @@ class Live:
         for name in mapped:
             self.run(["cryptsetup", "close", name], must_work=False)
         self.run(["udevadm", "settle"], must_work=False)
+
+    def check_disk(self, path: str, facts: Facts, exclusive: bool) -> None:
+        """Prove that a disk is the one that was planned with, right before it is written to.
+
+        :param facts: the device that the path led to, and what tells the disk from another.
+        :param exclusive: nobody else may have it open.
+        :raises Failed: it is another one, or in use.
+        """
+        again = "Nothing was written to it. Run the playbook from its beginning"
+        if os.path.realpath(path) != facts["device"]:
+            raise Failed(f"{path} leads to {os.path.realpath(path)}, and was {facts['device']} in the plan. {again}")
+        try:
+            # As long as it is open no other disk gets its device.
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (os.O_EXCL if exclusive else 0))
+        except OSError as error:
+            raise Failed(f"{path} is in use or gone ({error.strerror}). {again}") from None
+        try:
+            columns = ",".join(IDENTITY).upper()
+            _rc, out = self.run(["lsblk", "--json", "--bytes", "--nodeps", "--output", columns, path])
+            found = parse_identity(out)
+        finally:
+            os.close(handle)
+        wanted = {key: facts[key] for key in IDENTITY}
+        if found != wanted:
+            raise Failed(f"{path} is another disk than in the plan ({found}, not {wanted}). {again}")
 
     def do_run(self, step: Facts) -> None:
         # A line break would be one more character of the passphrase, which nobody types at boot.

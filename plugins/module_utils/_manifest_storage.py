@@ -70,6 +70,11 @@ def parse_lsblk(text: str) -> Facts:
     return found
 
 
+def parse_table_ids(text: str) -> dict[str, str]:
+    """The ids of the partition tables by the names of their disks, from the same."""
+    return {node["name"]: str(node["ptuuid"]) for node in json.loads(text)["blockdevices"] if node.get("ptuuid")}
+
+
 def _disk(node: Facts) -> Facts:
     return {
         "model": (node.get("model") or "").strip(),

@@ -161,7 +161,7 @@ LINKS = ("by-id", "by-path")
 def look(module: AnsibleModule, tree: Tree) -> planning.Target:
     """The live system."""
     _rc, out, _err = module.run_command(["lsblk", "-J", "-O", "-b"], check_rc=True)
-    devices = _manifest_storage.parse_lsblk(out)
+    devices, tables = _manifest_storage.parse_lsblk(out), _manifest_storage.parse_table_ids(out)
     paths: dict[str, list[str]] = {}
     for place in LINKS:
         links = {name: tree.link(f"/dev/disk/{place}/{name}") for name in tree.names(f"/dev/disk/{place}")}
@@ -172,7 +172,15 @@ def look(module: AnsibleModule, tree: Tree) -> planning.Target:
         _rc, out, _err = module.run_command(["pvs", "--reportformat", "json", "-o", "pv_name,vg_name"])
         for row in _manifest_storage.parse_report(out, "pv"):
             groups.setdefault(row["vg_name"], []).append(row["pv_name"])
-    return planning.Target(devices, paths, _manifest_boot.boot_mode(tree), groups)
+    return planning.Target(devices, paths, _manifest_boot.boot_mode(tree), groups, tables)
+
+
+def described(target: planning.Target, request: planning.Request) -> dict[str, Facts]:
+    """The disks to write to, as they are found again right before that."""
+    found = {path: target.find(path) for path in request.disks.values()}
+    return {
+        path: {"device": target.devices[name]["path"], **target.identity(name)} for path, name in sorted(found.items())
+    }
 
 
 def main() -> None:
@@ -215,10 +223,11 @@ def main() -> None:
         data=data,
         grow=params["grow"],
         passphrase=params["passphrase"],
-        begun=tuple(state["begun"]),
+        begun=state["begun"] if isinstance(state["begun"], dict) else {},
         snapshots=snapshots,
     )
-    made = planning.plan(manifest, look(module, Tree(ROOT)), request)
+    target = look(module, Tree(ROOT))
+    made = planning.plan(manifest, target, request)
     missing = [one for one in made.programs() if not module.get_bin_path(one, opt_dirs=SBIN)]
     if missing:
         made.refuse(
@@ -236,7 +245,7 @@ def main() -> None:
         snapshots=[{"id": one["id"], "filters": []} for one in snapshots or []],
         plan={
             "identity": name,
-            "disks": sorted(request.disks.values()),
+            "disks": described(target, request) if made.phases else {},
             "groups": sorted(manifest["volume_groups"]),
             "mapped": sorted(one for one, device in manifest["devices"].items() if device["kind"] == "crypt"),
             "phases": made.phases,

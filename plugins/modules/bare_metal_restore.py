@@ -93,6 +93,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_run as running
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_backup import SPEC, Backup, Failed
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_plan import IDENTITY
 
 Facts = dict[str, t.Any]
 
@@ -139,10 +140,13 @@ def carry_out(module: AnsibleModule, live: running.Live, state: Facts, steps: li
             raise Failed(f"The phase {before} comes before {phase}, and was not carried out. Nothing was changed")
     if params["repository"]:
         live.backup, live.snapshots = Backup(params["repository"]), params["snapshots"]
+    if phase == "disks" and state["begun"]:
+        live.release(plan["groups"], plan["mapped"])
+    # The plan is as old as its caller; the boot loader is written to a disk as well.
+    for path, facts in plan["disks"].items() if phase != "files" else ():
+        live.check_disk(path, facts, exclusive=phase == "disks")
     if phase == "disks":
-        if state["begun"]:
-            live.release(plan["groups"], plan["mapped"])
-        state["begun"] = plan["disks"]
+        state["begun"] = {path: {key: facts[key] for key in IDENTITY} for path, facts in plan["disks"].items()}
         running.write_state(state)
     live.carry_out(steps)
     state["done"].append(phase)

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.filter.backup_commands import backup_commands
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_hooks as hooks
 
-JOB = {
+JOB: dict[str, Any] = {
     "name": "home",
     "paths": ["/home"],
     "pre": [{"command": ["mysql", "-phunter2"], "timeout_s": 5}],

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_plan as planning
-from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_plan import Plan, Request, Target
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_plan import BY_ID, Plan, Request, Target
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,9 +27,12 @@ def plan_of(
     mode: str = "bios",
     confirm: str = "ws1",
     groups: Mapping[str, list[str]] | None = None,
+    tables: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Plan:
-    target = Target({**here, **LIVE}, {"vda": ["/dev/disk/by-id/virtio-NEW0"]}, mode, groups or {})
+    devices = {**here, **LIVE}
+    paths = {name: [f"{BY_ID}{name}"] for name, found in devices.items() if found["kind"] == "disk"}
+    target = Target(devices, paths, mode, groups or {}, tables or {})
     return planning.plan(manifest, target, Request(confirm, disks, **more))
 
 
@@ -49,7 +52,7 @@ ROOT = simple(("ext4 /", 4000, 1000), ("swap", 500, 0))
 
 
 def test_a_machine_of_one_disk_is_built_on_an_empty_one() -> None:
-    plan = plan_of(ROOT, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/virtio-NEW0"})
+    plan = plan_of(ROOT, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"})
     assert plan.refusals == []
     assert plan.summary[:3] == [
         "/dev/vda: a new gpt table, as sda had",
@@ -67,16 +70,31 @@ def test_a_machine_of_one_disk_is_built_on_an_empty_one() -> None:
             "bare_metal_manifest is of a machine that boots by BIOS, and this live system was booted by UEFI",
         ),
         ({"disks": {"sda": "/dev/nvme9n1"}}, "bare_metal_disks has /dev/nvme9n1 for sda, which is not there"),
-        ({"disks": {"sda": "/dev/vdz"}}, "bare_metal_disks has /dev/vdz for sda, which is in use (vdz /)"),
-        ({"disks": {"sda": "/dev/vdb1"}}, "bare_metal_disks has /dev/vdb1 for sda, which is a part"),
-        ({"disks": {"sda": "/dev/vdb"}}, "bare_metal_disks has /dev/vdb for sda, which is not empty (gpt: vdb1)"),
         (
-            {"disks": {"sda": "/dev/vdc"}},
-            "bare_metal_disks has /dev/vdc for sda, which is not empty (xfs: no partitions)",
+            {"disks": {"sda": "/dev/disk/by-id/vdz"}},
+            "bare_metal_disks has /dev/disk/by-id/vdz for sda, which is in use (vdz /)",
         ),
-        ({"disks": {"sda": "/dev/vdd"}}, "bare_metal_disks has /dev/vdd for sda, which is in use (vg-root)"),
-        ({"disks": {"sda": "/dev/vde"}}, "bare_metal_disks has /dev/vde for sda, which is read-only"),
-        ({"disks": {"sda": "/dev/vdf"}}, "bare_metal_disks sda does not fit on /dev/vdf (600 MiB)"),
+        ({"disks": {"sda": "/dev/vdb1"}}, "bare_metal_disks has /dev/vdb1 for sda, which is a part"),
+        (
+            {"disks": {"sda": "/dev/disk/by-id/vdb"}},
+            "bare_metal_disks has /dev/disk/by-id/vdb for sda, which is not empty (gpt: vdb1)",
+        ),
+        (
+            {"disks": {"sda": "/dev/disk/by-id/vdc"}},
+            "bare_metal_disks has /dev/disk/by-id/vdc for sda, which is not empty (xfs: no partitions)",
+        ),
+        (
+            {"disks": {"sda": "/dev/disk/by-id/vdd"}},
+            "bare_metal_disks has /dev/disk/by-id/vdd for sda, which is in use (vg-root)",
+        ),
+        (
+            {"disks": {"sda": "/dev/disk/by-id/vde"}},
+            "bare_metal_disks has /dev/disk/by-id/vde for sda, which is read-only",
+        ),
+        (
+            {"disks": {"sda": "/dev/disk/by-id/vdf"}},
+            "bare_metal_disks sda does not fit on /dev/disk/by-id/vdf (600 MiB)",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -88,12 +106,12 @@ def test_what_must_not_be_is_refused(change: dict[str, Any], said: str) -> None:
     here["vdd"]["content"]["type"] = "LVM2_member"
     here["vg-root"] = device("lvm", "/dev/mapper/vg-root", GIB, "vdd")
     here["vde"]["read_only"] = True
-    said_here = refusal(plan_of(ROOT, here, **{"disks": {"sda": "/dev/vda"}, **change}))
+    said_here = refusal(plan_of(ROOT, here, **{"disks": {"sda": "/dev/disk/by-id/vda"}, **change}))
     assert said_here.startswith(said)
 
 
 def test_a_disk_that_is_too_small_is_refused_with_the_numbers() -> None:
-    said = refusal(plan_of(ROOT, blank(vda=600 * MIB), {"sda": "/dev/vda"}))
+    said = refusal(plan_of(ROOT, blank(vda=600 * MIB), {"sda": "/dev/disk/by-id/vda"}))
     assert "at least 1680 MiB are needed (sda1 1180, sda2 500), and there are 598" in said
 
 
@@ -101,12 +119,12 @@ def test_a_disk_that_is_not_empty_is_written_to_when_it_is_named_a_second_time()
     here = blank(vda=8 * GIB)
     here["vda"]["table_type"] = "gpt"
     here["vda1"] = device("part", "/dev/vda1", GIB, "vda", "ext4", "other")
-    plan = plan_of(ROOT, here, {"sda": "/dev/vda"}, overwrite=("/dev/vda",))
+    plan = plan_of(ROOT, here, {"sda": "/dev/disk/by-id/vda"}, overwrite=("/dev/disk/by-id/vda",))
     assert [step["command"][-1] for step in plan.phases["disks"][:3]] == ["/dev/vda1", "/dev/vda", "/dev/vda"]
 
 
 def test_a_disk_in_use_is_not_written_to_however_it_is_named() -> None:
-    plan = plan_of(ROOT, blank(), {"sda": "/dev/vdz"}, overwrite=("/dev/vdz",))
+    plan = plan_of(ROOT, blank(), {"sda": "/dev/disk/by-id/vdz"}, overwrite=("/dev/disk/by-id/vdz",))
     assert "in use" in refusal(plan)
 
 
@@ -114,7 +132,7 @@ def test_a_disk_of_the_manifest_that_nobody_has_thought_of_is_asked_for() -> Non
     plan = plan_of(
         recorded(),
         blank(vda=8 * GIB),
-        {"vdb": "/dev/vda"},
+        {"vdb": "/dev/disk/by-id/vda"},
         mode="uefi",
         keep=("vdc", "vdd", "nvme0n1"),
         passphrase=True,
@@ -128,15 +146,12 @@ def test_who_asks_for_nothing_is_told_the_host_its_disks_and_those_that_are_here
     plan = plan_of(ROOT, blank(vda=8 * GIB), {}, confirm="")
     told = [f"{one['variable']} {one['problem']}; {one['remedy']}" for one in plan.refusals]
     assert told[0].startswith("bare_metal_confirm is '', and the manifest is of 'ws1'")
-    assert (
-        "sda of the manifest, which has 8.0 GiB and holds /; name one of /dev/disk/by-id/virtio-NEW0 (8.0 GiB), "
-        in told[-1]
-    )
+    assert "sda of the manifest, which has 8.0 GiB and holds /; name one of /dev/disk/by-id/vda (8.0 GiB), " in told[-1]
 
 
 def test_two_disks_do_not_become_one() -> None:
     manifest = recorded()
-    disks = {"vdb": "/dev/vda", "sda": "/dev/disk/by-id/virtio-NEW0"}
+    disks = {"vdb": "/dev/disk/by-id/vda", "sda": "/dev/disk/by-id/vda"}
     plan = plan_of(manifest, blank(vda=8 * GIB), disks, mode="uefi", keep=("vdc", "vdd", "nvme0n1"), passphrase=True)
     assert refusal(plan) == "bare_metal_disks names /dev/vda twice"
 
@@ -149,7 +164,9 @@ def test_the_disk_of_the_system_cannot_be_kept() -> None:
 def test_a_disk_with_the_same_uuid_in_this_machine_is_in_the_way() -> None:
     here = blank(vda=8 * GIB, vdb=8 * GIB)
     here["vdb1"] = device("part", "/dev/vdb1", GIB, "vdb", "ext4", "uuid-1")
-    assert "with the UUID uuid-1, which vdb1 has in this machine" in refusal(plan_of(ROOT, here, {"sda": "/dev/vda"}))
+    assert "with the UUID uuid-1, which vdb1 has in this machine" in refusal(
+        plan_of(ROOT, here, {"sda": "/dev/disk/by-id/vda"})
+    )
 
 
 @pytest.mark.parametrize(
@@ -157,7 +174,7 @@ def test_a_disk_with_the_same_uuid_in_this_machine_is_in_the_way() -> None:
 )
 def test_what_is_not_made_again_has_to_be_named(content: str, variable: str) -> None:
     manifest = simple(("ext4 /", 4000, 1000), (content, 500, 0))
-    disks = {"sda": "/dev/vda"}
+    disks = {"sda": "/dev/disk/by-id/vda"}
     assert refusal(plan_of(manifest, blank(vda=8 * GIB), disks, passphrase=True)).startswith(
         f"bare_metal_{variable} lacks sda2"
     )
@@ -167,7 +184,7 @@ def test_what_is_not_made_again_has_to_be_named(content: str, variable: str) -> 
 
 
 def test_an_encrypted_device_needs_a_passphrase_and_thin_pools_are_refused() -> None:
-    disks = {"vdb": "/dev/vda"}
+    disks = {"vdb": "/dev/disk/by-id/vda"}
     more: dict[str, Any] = {"mode": "uefi", "keep": ("sda", "vdc", "vdd", "nvme0n1")}
     assert refusal(plan_of(recorded(), blank(vda=8 * GIB), disks, **more)).startswith(
         "bare_metal_passphrase is missing"
@@ -182,7 +199,13 @@ def test_a_mirror_is_not_made_again_and_its_mount_does_not_hold_up_the_boot() ->
     plan = plan_of(
         recorded(),
         blank(vda=8 * GIB, vdb=4 * GIB, vdc=2 * GIB, vdd=2 * GIB, vde=2 * GIB),
-        {"vdb": "/dev/vda", "sda": "/dev/vdb", "nvme0n1": "/dev/vdc", "vdc": "/dev/vdd", "vdd": "/dev/vde"},
+        {
+            "vdb": "/dev/disk/by-id/vda",
+            "sda": "/dev/disk/by-id/vdb",
+            "nvme0n1": "/dev/disk/by-id/vdc",
+            "vdc": "/dev/disk/by-id/vdd",
+            "vdd": "/dev/disk/by-id/vde",
+        },
         mode="uefi",
         passphrase=True,
     )
@@ -195,11 +218,11 @@ def test_a_mirror_is_not_made_again_and_its_mount_does_not_hold_up_the_boot() ->
 def test_a_loader_that_is_not_set_up_is_refused(mode: str, loader: str) -> None:
     manifest = copy.deepcopy(ROOT)
     manifest["boot"] |= {"mode": mode, "loader": loader}
-    assert "set up for" in refusal(plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/vda"}, mode=mode))
+    assert "set up for" in refusal(plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"}, mode=mode))
 
 
 def test_a_name_that_the_manifest_has_not_is_told() -> None:
-    here, disks = blank(vda=8 * GIB), {"sda": "/dev/vda"}
+    here, disks = blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"}
     assert (
         refusal(plan_of(ROOT, here, disks, empty=("sda9",)))
         == "bare_metal_empty names sda9, which the manifest has not"
@@ -215,7 +238,7 @@ def test_a_disk_whose_table_the_manifest_lacks_is_not_taken_for_an_empty_one() -
     manifest["disks"]["sda"]["table"] = {}
     manifest["devices"]["sda"]["table_type"] = "gpt"
     assert (
-        refusal(plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/vda"}))
+        refusal(plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"}))
         == "bare_metal_manifest lacks the partition table of sda"
     )
     assert "has no disk for sda" in plan_of(manifest, blank(vda=8 * GIB), {}).refusals[-1]["problem"]
@@ -226,7 +249,7 @@ def whole() -> Plan:
     return plan_of(
         recorded(),
         blank(vda=8 * GIB, nvme0n1=4 * GIB, vdc=2 * GIB, vdx=GIB),
-        {"vdb": "/dev/vda", "sda": "/dev/nvme0n1", "nvme0n1": "/dev/vdc"},
+        {"vdb": "/dev/disk/by-id/vda", "sda": "/dev/disk/by-id/nvme0n1", "nvme0n1": "/dev/disk/by-id/vdc"},
         mode="uefi",
         keep=("vdc", "vdd"),
         passphrase=True,
@@ -277,7 +300,7 @@ def test_a_plan_names_no_other_device_and_none_before_it_is_made() -> None:
 @settings(max_examples=150, deadline=None)
 @given(machines(), st.integers(64, 1 << 14))
 def test_no_plan_writes_to_a_disk_that_is_not_named(manifest: dict[str, Any], mib: int) -> None:
-    plan = plan_of(manifest, blank(vda=mib * MIB, vdb=8 * GIB), {"sda": "/dev/vda"})
+    plan = plan_of(manifest, blank(vda=mib * MIB, vdb=8 * GIB), {"sda": "/dev/disk/by-id/vda"})
     assert bool(plan.refusals) != bool(plan.phases)
     check_steps(plan, {"/dev/vda"})
 
@@ -302,26 +325,26 @@ def test_what_is_on_no_disk_here_does_not_hold_up_the_boot_and_what_is_kept_does
     assert absent(whole()) == {"vdc1", "vdd1", "md127"}
     here = blank(vda=8 * GIB, nvme0n1=4 * GIB, vdc=2 * GIB)
     here["md0"] = device("md", "/dev/md0", GIB, content="ext4", uuid=recorded()["devices"]["md127"]["content"]["uuid"])
-    disks = {"vdb": "/dev/vda", "sda": "/dev/nvme0n1", "nvme0n1": "/dev/vdc"}
+    disks = {"vdb": "/dev/disk/by-id/vda", "sda": "/dev/disk/by-id/nvme0n1", "nvme0n1": "/dev/disk/by-id/vdc"}
     plan = plan_of(recorded(), here, disks, mode="uefi", keep=("vdc", "vdd"), passphrase=True)
     assert absent(plan) == {"vdc1", "vdd1"}
 
 
 def test_what_is_left_empty_holds_up_no_boot_and_the_system_itself_is_not_left_empty() -> None:
     manifest = simple(("ext4 /", 4000, 1000), ("ntfs /windows", 500, 0))
-    plan = plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/vda"}, empty=("sda2",))
+    plan = plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"}, empty=("sda2",))
     system = {step.get("kind", step["do"]): step for step in plan.phases["system"]}
     assert all(system[kind]["absent"] == ["sda2"] for kind in ("fstab", "crypttab", "resume", "grub"))
     assert system["first_boot"]["expected"]["mounts"] == ["/"]
     assert (
-        refusal(plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/vda"}, empty=("sda1", "sda2")))
+        refusal(plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"}, empty=("sda1", "sda2")))
         == "bare_metal_empty has sda1, which holds /"
     )
 
 
 def test_what_lies_in_something_that_is_not_made_is_not_left_out_in_silence() -> None:
     manifest = simple(("ext4 /", 4000, 1000), ("ntfs /data", 500, 0), ("ext4 /data/sets", 500, 0))
-    more: dict[str, Any] = {"here": blank(vda=8 * GIB), "disks": {"sda": "/dev/vda"}}
+    more: dict[str, Any] = {"here": blank(vda=8 * GIB), "disks": {"sda": "/dev/disk/by-id/vda"}}
     assert "what holds /data/sets, which lies in /data" in refusal(plan_of(manifest, **more, empty=("sda2",)))
     assert plan_of(manifest, **more, empty=("sda2", "sda3")).refusals == []
 
@@ -345,7 +368,7 @@ DUMP = {**SNAPSHOT, "tags": ["job:system", "part:dump:wiki"], "paths": ["/wiki.s
     ],
 )
 def test_a_snapshot_that_brings_no_system_back_is_refused(snapshots: list[dict[str, Any]], said: list[str]) -> None:
-    plan = plan_of(ROOT, blank(vda=8 * GIB), {"sda": "/dev/vda"}, snapshots=snapshots)
+    plan = plan_of(ROOT, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"}, snapshots=snapshots)
     assert len(plan.refusals) == len(said) and bool(plan.phases) != bool(said)
     for one, words in zip(plan.refusals, said, strict=True):
         assert one["variable"] == "bare_metal_snapshots" and words in one["problem"] and "part:files" in one["remedy"]
@@ -372,7 +395,7 @@ def on_lvm() -> dict[str, Any]:
 
 
 def test_what_becomes_of_snapshots_and_stripes_of_lvm_is_told() -> None:
-    plan = plan_of(on_lvm(), blank(vda=9 * GIB), {"sda": "/dev/vda"})
+    plan = plan_of(on_lvm(), blank(vda=9 * GIB), {"sda": "/dev/disk/by-id/vda"})
     assert plan.refusals == [] and plan.notes == [
         "the volume vg/snap was a snapshot of root: it is not made again",
         "the volume vg/fast was striped over 2 disks: it becomes linear",
@@ -380,7 +403,7 @@ def test_what_becomes_of_snapshots_and_stripes_of_lvm_is_told() -> None:
 
 
 def test_a_group_of_the_same_name_on_another_disk_of_this_machine_is_in_the_way() -> None:
-    here, disks = blank(vda=9 * GIB, vdb=4 * GIB), {"sda": "/dev/vda"}
+    here, disks = blank(vda=9 * GIB, vdb=4 * GIB), {"sda": "/dev/disk/by-id/vda"}
     said = refusal(plan_of(on_lvm(), here, disks, groups={"vg": ["/dev/vdb"]}))
     assert said == "bare_metal_disks would make the volume group vg, and /dev/vdb of this machine has one of that name"
     assert plan_of(on_lvm(), here, disks, groups={"other": ["/dev/vdb"]}).refusals == []
@@ -388,12 +411,39 @@ def test_a_group_of_the_same_name_on_another_disk_of_this_machine_is_in_the_way(
     assert plan_of(on_lvm(), here, disks, groups={"vg": ["/dev/vda"]}).refusals == []
 
 
-def test_a_run_that_was_cut_short_may_go_on_where_it_had_begun() -> None:
+@pytest.mark.parametrize("table", ["gpt", "dos"])
+def test_a_run_that_was_cut_short_goes_on_where_it_had_made_its_table(table: str) -> None:
+    manifest, path = copy.deepcopy(ROOT), "/dev/disk/by-id/vda"
+    ours = manifest["disks"]["sda"]["table"]["id"] if table == "gpt" else "0xCAFE0001"
+    manifest["disks"]["sda"]["table"]["id"] = ours
     here = blank(vda=8 * GIB)
-    here["vda"]["table_type"] = "gpt"
+    here["vda"].update(table_type=table, serial="S1", wwn="")
     here["vda1"] = device("part", "/dev/vda1", GIB, "vda", "ext4", "uuid-1", mountpoints=["/target"])
-    assert plan_of(ROOT, here, {"sda": "/dev/vda"}).refusals
-    assert plan_of(ROOT, here, {"sda": "/dev/vda"}, begun=("/dev/vda",)).refusals == []
+    identity = {"serial": "S1", "wwn": "", "size": 8 * GIB}
+
+    def found(begun: dict[str, Any], tables: dict[str, str]) -> list[str]:
+        return [row["problem"] for row in plan_of(manifest, here, {"sda": path}, tables=tables, begun=begun).refusals]
+
+    mine = {"vda": ours.lower().removeprefix("0x")}
+    assert found({path: identity}, mine) == []
+    assert "is in use" in found({}, mine)[0]
+    assert "is in use" in found({path: identity}, {"vda": "another"})[0]
+    assert "is in use" in found({path: identity}, {})[0]
+    assert "that is another disk than" in found({path: {**identity, "serial": "S2"}}, mine)[0]
+
+
+def test_a_disk_is_named_by_what_it_is_and_not_by_where_it_was_found() -> None:
+    plan = plan_of(ROOT, blank(vda=8 * GIB), {"sda": "/dev/vda"})
+    assert "may be another disk after the next boot" in refusal(plan)
+    assert plan.refusals[0]["remedy"] == "name it as /dev/disk/by-id/vda"
+
+
+def test_where_a_disk_has_no_name_of_its_own_its_port_does() -> None:
+    def stable(*paths: str) -> list[str]:
+        return Target(blank(vda=GIB), {"vda": paths}, "bios").stable("vda")
+
+    port, own = "/dev/disk/by-path/pci-1", "/dev/disk/by-id/virtio-1"
+    assert (stable(own, port), stable(port), stable()) == ([own], [port], [])
 
 
 def test_a_person_is_told_what_is_left_to_do() -> None:
@@ -403,7 +453,7 @@ def test_a_person_is_told_what_is_left_to_do() -> None:
     plan = plan_of(
         manifest,
         blank(vda=8 * GIB),
-        {"vdb": "/dev/vda"},
+        {"vdb": "/dev/disk/by-id/vda"},
         mode="uefi",
         keep=("sda", "vdc", "vdd", "nvme0n1"),
         passphrase=True,

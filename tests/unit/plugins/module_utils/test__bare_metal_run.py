@@ -211,12 +211,12 @@ def test_a_rebuild_is_completed_by_the_same_request_only(tmp_path: Path) -> None
     name = running.identity({"host": 1}, {"disks": {"sda": "/dev/vda"}})
     other = running.identity({"host": 1}, {"disks": {"sda": "/dev/vdb"}})
     state = running.read_state(name, path)
-    assert state == {"plan": name, "begun": [], "done": []}
-    running.write_state({**state, "begun": ["/dev/vda"]}, path)
-    assert running.read_state(name, path)["begun"] == ["/dev/vda"]
-    assert running.read_state(other, path)["begun"] == []
+    assert state == {"plan": name, "begun": {}, "done": []}
+    running.write_state({**state, "begun": {"/dev/vda": {}}}, path)
+    assert running.read_state(name, path)["begun"] == {"/dev/vda": {}}
+    assert running.read_state(other, path)["begun"] == {}
     Path(path).write_text("{")
-    assert running.read_state(name, path)["begun"] == []
+    assert running.read_state(name, path)["begun"] == {}
 
 
 def test_what_was_left_open_is_closed_before_disks_are_made_again(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

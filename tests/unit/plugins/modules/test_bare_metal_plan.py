@@ -20,7 +20,15 @@ Run = Callable[..., dict[str, Any]]
 
 LSBLK = {
     "blockdevices": [
-        {"name": "vda", "path": "/dev/vda", "type": "disk", "size": 8 << 30, "log-sec": 512, "mountpoints": [None]},
+        {
+            "name": "vda",
+            "path": "/dev/vda",
+            "type": "disk",
+            "size": 8 << 30,
+            "log-sec": 512,
+            "serial": "NEW0",
+            "mountpoints": [None],
+        },
         {
             "name": "vdb",
             "path": "/dev/vdb",
@@ -44,6 +52,7 @@ def plan(run_module: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
     (links / "virtio-NEW0").symlink_to("../../vda")
     monkeypatch.setattr(bare_metal_plan, "ROOT", str(tmp_path / "root"))
     monkeypatch.setattr(_bare_metal_run, "STATE", str(tmp_path / "state.json"))
+    monkeypatch.setattr(_bare_metal_run.read_state, "__defaults__", (str(tmp_path / "state.json"),))
 
     def run(commands: dict[str, tuple[int, str, str]] | None = None, **params: Any) -> dict[str, Any]:
         told = {"lsblk -J -O -b": (0, json.dumps(LSBLK), ""), PVS: (0, json.dumps(GROUPS), "")}
@@ -59,7 +68,31 @@ def test_a_plan_has_words_for_a_person_and_steps_for_the_next_module(plan: Run) 
     assert (result["changed"], result["requirements"], result["host"]) == (False, [], "ws1")
     assert result["summary"][0] == "/dev/vda: a new gpt table, as sda had"
     assert set(result["plan"]["phases"]) == {"disks", "files", "system"}
-    assert result["plan"]["disks"] == ["/dev/disk/by-id/virtio-NEW0"]
+    facts = {"device": "/dev/vda", "serial": "NEW0", "wwn": "", "size": 8 << 30}
+    assert result["plan"]["disks"] == {"/dev/disk/by-id/virtio-NEW0": facts}
+
+
+def test_the_disk_that_an_earlier_run_began_with_is_known_by_its_own_table(plan: Run, tmp_path: Path) -> None:
+    lsblk = json.loads(json.dumps(LSBLK))
+    table = MANIFEST["disks"]["sda"]["table"]["id"]
+    lsblk["blockdevices"][0].update(pttype="gpt", ptuuid=table)
+    told = {"lsblk -J -O -b": (0, json.dumps(lsblk), "")}
+    asked = {
+        "disks": {"sda": "/dev/disk/by-id/virtio-NEW0"},
+        "keep": [],
+        "empty": [],
+        "overwrite": [],
+        "data": {},
+        "grow": {},
+    }
+    begun = {"/dev/disk/by-id/virtio-NEW0": {"serial": "NEW0", "wwn": "", "size": 8 << 30}}
+    _bare_metal_run.write_state(
+        {"plan": _bare_metal_run.identity(MANIFEST, asked), "begun": begun, "done": []}, _bare_metal_run.STATE
+    )
+    assert plan(told, manifest=MANIFEST)["requirements"] == []
+    lsblk["blockdevices"][0]["serial"] = "NEW1"
+    told = {"lsblk -J -O -b": (0, json.dumps(lsblk), "")}
+    assert "is another disk" in plan(told, manifest=MANIFEST)["requirements"][0]["problem"]
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from ansible_collections.rigwright.workstation.plugins.modules import bare_metal
 
 Run = Callable[..., dict[str, Any]]
 DONE = (0, "", "")
+FACTS = {"serial": "NEW0", "wwn": "", "size": 5}
 
 
 def step(*command: str) -> dict[str, Any]:
@@ -22,7 +24,7 @@ def step(*command: str) -> dict[str, Any]:
 
 PLAN: dict[str, Any] = {
     "identity": "one",
-    "disks": ["/dev/vda"],
+    "disks": {},
     "groups": ["vg0"],
     "mapped": [],
     "phases": {
@@ -40,9 +42,19 @@ def restore(run_module: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(_bare_metal_run.write_state, "__defaults__", (path,))
     monkeypatch.setattr(_bare_metal_run, "LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr(os.path, "ismount", lambda _path: False)
+    (tmp_path / "by-id").mkdir()
+    (tmp_path / "disk").touch()
+    (tmp_path / "by-id/NEW0").symlink_to(tmp_path / "disk")
+    told = {"serial": "NEW0 ", "wwn": None, "size": 5}
+    here = tmp_path / "by-id/NEW0"
+    lsblk = f"lsblk --json --bytes --nodeps --output SERIAL,WWN,SIZE {here}"
+    monkeypatch.setitem(PLAN, "disks", {str(here): {"device": str(tmp_path / "disk"), **FACTS}})
 
     def run(phase: str, *commands: str, check: bool = False, failing: str = "", **more: Any) -> dict[str, Any]:
         listed = {line: (1, "", "it broke") if line == failing else DONE for line in (*commands, failing) if line}
+        # A disk is looked at before it is written to.
+        if phase != "files":
+            listed[lsblk] = (0, json.dumps({"blockdevices": [told]}), "")
         return run_module(bare_metal_restore, check=check, commands=listed, plan=PLAN, phase=phase, **more)
 
     return run
@@ -60,7 +72,7 @@ def test_each_phase_is_carried_out_once(restore: Run) -> None:
 
 def test_check_mode_tells_the_steps_of_all_phases_and_runs_none(restore: Run, tmp_path: Path) -> None:
     assert all(restore(phase, check=True)["changed"] for phase in ("disks", "files", "system"))
-    assert os.listdir(tmp_path) == []
+    assert not (tmp_path / "state.json").exists()
 
 
 def test_a_phase_does_not_come_before_the_one_that_it_needs(restore: Run) -> None:
@@ -73,7 +85,7 @@ def test_a_second_run_does_not_work_beside_one_that_a_cut_connection_has_left(re
         result = restore("disks")
         assert result["failed"] and "wait until it has ended" in result["msg"]
         assert restore("disks", check=True)["changed"]
-    assert sorted(os.listdir(tmp_path)) == ["lock"]
+    assert not (tmp_path / "state.json").exists()
     assert restore("disks", *DISKS)["changed"]
 
 
@@ -102,3 +114,32 @@ def test_a_phase_that_was_cut_short_is_done_anew_after_what_it_had_left_open(res
     left_open = ("umount /run/rigwright_bare_metal/btrfs", "vgchange --activate n vg0", "udevadm settle")
     assert restore("disks", *DISKS, *left_open)["changed"]
     assert restore("files", "files")["changed"]
+
+
+def test_the_disk_is_compared_right_before_it_is_written_to(restore: Run, tmp_path: Path) -> None:
+    (facts,) = PLAN["disks"].values()
+    for key, value, said in (
+        ("serial", "OLD0", "is another disk than in the plan"),
+        ("size", 6, "is another disk than in the plan"),
+        ("device", "/dev/vdb", "was /dev/vdb in the plan"),
+    ):
+        before, facts[key] = facts[key], value
+        result = restore("disks")
+        assert result["failed"] and said in result["msg"] and "Nothing was written to it" in result["msg"]
+        facts[key] = before
+    assert not (tmp_path / "state.json").exists()
+    restore("disks", *DISKS)
+    state = json.loads((tmp_path / "state.json").read_text())
+    assert [*state["begun"].values()] == [FACTS]
+
+
+def test_a_disk_in_use_is_not_written_to(restore: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = os.open
+
+    def busy(path: str, flags: int, *rest: Any, **more: Any) -> int:
+        if str(path).endswith("NEW0") and flags & os.O_EXCL:
+            raise OSError(16, "Device or resource busy")
+        return opened(path, flags, *rest, **more)
+
+    monkeypatch.setattr(os, "open", busy)
+    assert "is in use or gone (Device or resource busy)" in restore("disks")["msg"]
