@@ -144,10 +144,11 @@ class Mover:
     def _merge(self, name: str, source: int, target: int, path: str) -> None:
         """A directory that is there stays as it is, unless it was asked for and may be overwritten."""
         with directory(name, dir_fd=source) as new, directory(name, dir_fd=target) as old:
-            before = os.fstat(old)
+            # Moving changes the times of both.
+            before, model = os.fstat(old), os.fstat(new)
             self.move(new, old, path)
             if self.overwrite and any(is_within(path, wanted) for wanted in self.wanted):
-                _make_like(old, new)
+                _make_like(old, model, _attributes(new))
             else:
                 keep_times(old, before)
 
@@ -166,12 +167,11 @@ def _attributes(handle: int) -> dict[str, bytes]:
         return {}
 
 
-def _make_like(handle: int, model: int) -> None:
+def _make_like(handle: int, wanted: os.stat_result, attributes: t.Mapping[str, bytes]) -> None:
     """Give a directory the owner, mode, attributes and times of another one."""
-    wanted = os.fstat(model)
     os.fchown(handle, wanted.st_uid, wanted.st_gid)
     os.fchmod(handle, stat.S_IMODE(wanted.st_mode))
-    attributes, there = _attributes(model), _attributes(handle)
+    there = _attributes(handle)
     for name in there.keys() - attributes.keys():
         os.removexattr(handle, name)
     for name in attributes:

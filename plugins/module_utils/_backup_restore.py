@@ -375,6 +375,9 @@ def carry_out(
                 problems.append(f"{outcome.words}: {outcome.remedy}")
             # What the backup no longer has keeps nothing else back. Of a restore that was cut short nothing is whole.
             if outcome.kind in (OK, DAMAGED, FAILED, PARTIAL):
+                if overwrite:
+                    # After a power cut there is the old file or the new one, and none that is empty.
+                    os.sync()
                 with directory(plan.target, make=True, mode=0o700) as target:
                     mover.move(stage.files, target)
     return "; ".join([*problems, *mover.problems[:_SHOWN]]), mover.skipped

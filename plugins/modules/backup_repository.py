@@ -126,6 +126,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup_conf
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_known import RECORD, Known, findings
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_open import Opener, OpenError, asked
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_state import dump, read_json
+from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 
 # Memory, which nobody else reads, and which is gone after a boot whatever happens.
@@ -181,6 +182,11 @@ def main() -> None:
     )
     for number in (signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, leave)
+    with module_lock(module, "backup_repository"):
+        bring_all(module)
+
+
+def bring_all(module: AnsibleModule) -> None:
     params = module.params
     before = read_json(params["record"])
     record = json.loads(json.dumps(before))

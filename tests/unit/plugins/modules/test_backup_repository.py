@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils import _lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_known import Known
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_open import Opener
 from ansible_collections.rigwright.workstation.plugins.modules import backup_repository
@@ -54,6 +55,17 @@ def test_check_mode_needs_no_restic_and_names_the_record(call: Callable[..., dic
     assert (found["changed"], found["changed_paths"]) == (True, [str(tmp_path / "state/repositories.json")])
     assert list(tmp_path.iterdir()) == []
     assert call(check=True, names=[])["changed"] is False
+
+
+def test_two_runs_at_once_do_not_mix_their_records(
+    call: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_lock, "WAIT_SECONDS", 0)
+    with _lock.host_lock("backup_repository"):
+        result = call()
+        assert result["failed"] and "Nothing was changed" in result["msg"]
+        assert call(check=True)["changed"]
+    assert not (tmp_path / "repository").exists()
 
 
 def test_a_repository_is_made_remembered_and_then_left_alone(
