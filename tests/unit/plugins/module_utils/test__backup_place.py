@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_place as places
@@ -64,7 +65,7 @@ def test_a_file_that_appears_at_the_last_moment_stays(tmp_path: Path, monkeypatc
     source, target = tree(tmp_path / "s", "a"), tree(tmp_path / "t")
     link = os.link
 
-    def late(name: str, *rest: str, **more: int) -> None:
+    def late(name: str, *rest: Any, **more: Any) -> None:
         (target / "a").write_text("old")
         link(name, *rest, **more)
 
@@ -86,7 +87,7 @@ def test_what_cannot_be_moved_is_named_and_the_rest_is_moved(tmp_path: Path, mon
     source, target = tree(tmp_path / "s", "a/", "b/", "c"), tree(tmp_path / "t")
     rename = os.rename
 
-    def refuse(name: str, *rest: str, **more: int) -> None:
+    def refuse(name: str, *rest: Any, **more: Any) -> None:
         if name == "a":
             raise OSError(errno.EXDEV, "Invalid cross-device link")
         rename(name, *rest, **more)
