@@ -166,7 +166,9 @@ def make_bundle(bundle: Path, runc: str, root: Path, devices: str | None, comman
     process = config["process"]
     process["terminal"] = False
     process["args"] = [*command]
-    process["env"] = ["PATH=/usr/bin:/bin", *([] if devices is None else [f"NVIDIA_VISIBLE_DEVICES={devices}"])]
+    # A spec has the driver's programs where the host has them.
+    programs = ":".join(["/usr/bin", "/bin", *(str(Path(smi).parent) for smi in [shutil.which("nvidia-smi")] if smi)])
+    process["env"] = [f"PATH={programs}", *([] if devices is None else [f"NVIDIA_VISIBLE_DEVICES={devices}"])]
     # As docker has it: driver programs and CUDA.
     process["env"] += [] if devices is None else ["NVIDIA_DRIVER_CAPABILITIES=compute,utility"]
     path.write_text(json.dumps(config))
@@ -232,4 +234,5 @@ def test_a_gpu_that_is_not_there_is_refused(start: Start) -> None:
     ended = start("nvidia.com/gpu=99", ["sh", "-c", LOOK])
 
     assert ended.rc != 0
-    assert "devices:" not in ended.output
+    assert "unresolvable CDI devices nvidia.com/gpu=99" in ended.output
+    assert ended.devices == []
