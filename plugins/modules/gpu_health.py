@@ -86,7 +86,7 @@ options:
     description:
       - UUIDs of GPUs that are known to be away, as they were taken out. A GPU that was there at an earlier look and has gone is told until
         it comes back or stands here. One that never told a UUID is named by its PCI address.
-      - With O(remember), or in the role's O(rigwright.workstation.gpu_health#role:gpu_health_acknowledged), it is then forgotten.
+      - With O(remember), or in the role's O(rigwright.workstation.gpu_health#role:main:gpu_health_acknowledged), it is then forgotten.
     type: list
     elements: str
     default: []
