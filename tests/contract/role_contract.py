@@ -152,6 +152,11 @@ class Role:
         return resolved if resolved == text else self.resolve(resolved)
 
 
+def is_computed(default: Any) -> bool:
+    """Whether a default is a template as a whole, not a list with one in it."""
+    return isinstance(default, str) and "{{" in default
+
+
 def mentions(value: Any, names: set[str] | frozenset[str]) -> bool:
     """Whether a Jinja expression somewhere in *value* uses one of *names* for more than its length."""
     text = value if isinstance(value, str) else yaml.safe_dump(value, width=10**6)
@@ -200,6 +205,10 @@ def variables(role: Role) -> Iterator[str]:
             yield f"{name} is a list of unsaid elements"
         if name in role.defaults and option.get("required"):
             yield f"{name} is required and has a default"
+        elif is_computed(role.defaults.get(name)) and option.get("type") in ("dict", "list"):
+            # antsibull-docs takes no template as the default of a dict or list.
+            if "default" in option or "Default is" not in str(option.get("description")):
+                yield f"{name} is a template: have no default in meta/argument_specs.yml, and say `Default is` in its description"
         elif name in role.defaults and role.defaults[name] != option.get("default"):
             yield f"{name} has another default in meta/argument_specs.yml"
         elif name not in role.defaults and not option.get("required"):

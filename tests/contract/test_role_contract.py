@@ -14,6 +14,8 @@ DEFAULTS = """\
 web_state: present
 # What clients show.
 web_token: ""
+# Releases beside the pinned ones.
+web_releases: "{{ workstation_releases | default({}) }}"
 """
 
 SPECS = """\
@@ -23,6 +25,7 @@ argument_specs:
     options:
       web_state: {type: str, description: Whether the service runs., choices: [present, absent], default: present}
       web_token: {type: str, description: What clients show., no_log: true, default: ""}
+      web_releases: {type: dict, description: Releases. Default is what all roles have.}
 """
 
 MAIN = """\
@@ -166,6 +169,14 @@ def test_good_role_passes(role):
             "description: What",
             "variables",
             "web_token has no type",
+        ),
+        ("meta/argument_specs.yml", "Default is", "As", "variables", "web_releases is a template: have no default"),
+        (
+            "meta/argument_specs.yml",
+            "type: dict,",
+            'type: dict, default: "{{ x }}",',
+            "variables",
+            "web_releases is a template",
         ),
         ("meta/argument_specs.yml", "[present, absent]", "[present]", "variables", "web_state must have the choices"),
         ("vars/main.yml", "__web_unit:", "unit:", "variables", "unit in vars/ does not begin with __web_"),

@@ -63,6 +63,7 @@ def site(run_plays, tmp_path):
     for role in ("docker", "conda", "gpu_sharing", *DECLARED, *GPU_ROLES):
         files[f"{role}/tasks/main.yml"] = (
             f"- ansible.builtin.debug: {{msg: '{role} for {{{{ inventory_hostname }}}}'}}\n"
+            f"- name: Break\n  ansible.builtin.fail:\n  when: broken | default('') == '{role}'\n"
         )
     for role in (*EVERYWHERE, "gpu_sharing", *DECLARED, *GPU_ROLES):
         files[f"{role}/tasks/verify.yml"] = f"- ansible.builtin.debug: {{msg: 'proof of {role}'}}\n"
@@ -166,6 +167,19 @@ def test_roles_that_are_declared_run_where_they_are(site, declared):
 def test_a_name_that_no_role_has_asks_for_no_role(site):
     words = site("-e", '{"samba_shraes": [1], "storage_x": 1, "remote_desktop_backnd": "", "backup_now_jobs": "home"}')
     assert not [role for role in DECLARED if f"{role} for tower" in words]
+
+
+@pytest.mark.parametrize("check", [False, True], ids=["a run", "check mode"])
+def test_what_is_set_up_is_proven_although_a_later_role_failed(site, check):
+    # The facts of a real host name what is set up there.
+    variables = {"broken": "samba", "__site_prove_only": ["docker"], **DECLARED["samba"], **DECLARED["backup"]}
+    words = site("-e", json.dumps(variables), *(["--check"] if check else []))
+    (recap,) = re.findall(r"tower : ok=\d+ .*?rescued=\d+", words)
+    assert ("failed=1" in recap, "rescued=1" in recap) == (True, True)
+    assert "backup for tower" not in words
+    proven = re.findall(r"proof of (\w+)", words.split("PLAY [Close what no role has declared]")[0])
+    assert proven == ([] if check else ["docker"])
+    assert "A role failed at `Break`" in words
 
 
 def test_without_docker_no_gpu_is_given_to_containers(site):
