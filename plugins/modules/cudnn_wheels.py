@@ -95,7 +95,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._cudnn_wheel
     wanted_links,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
-from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_link
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import (
+    replace_link,
+    sync_directory,
+    sync_tree,
+)
 
 ROOT = "/"
 WORK = f"{BASE}/.work"
@@ -215,10 +219,13 @@ def install(module: AnsibleModule, wheel: Wheel) -> None:
         raise WheelError(
             f"{os.path.basename(archive)} cannot be unpacked: {error}. Choose another cudnn_version"
         ) from error
+    # A power cut may not leave a receipt of files that never reached the disk.
+    sync_tree(os.path.join(work, "tree"))
     place = at(f"{BASE}/{wheel.directory}")
     if os.path.lexists(place):
         os.rename(place, os.path.join(work, "damaged"))
     os.rename(os.path.join(work, "tree"), place)
+    sync_directory(at(BASE))
 
 
 def apply(module: AnsibleModule, wheels: t.Sequence[Wheel], current: State) -> State:

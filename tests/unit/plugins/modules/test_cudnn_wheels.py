@@ -63,6 +63,13 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     return host
 
 
+def test_what_a_receipt_names_is_on_the_disk(run_module: Run, host: Host, synced: Callable[[Path], bool]) -> None:
+    run_module(cudnn_wheels, wheels=[host.add(13, "9.12.0.46")])
+    base = host.root / "opt/cudnn"
+    trees = [path for path in base.rglob("*") if not path.is_symlink()]
+    assert [path for path in (base, *trees) if not synced(path)] == []
+
+
 def leads(host: Host, path: str) -> str:
     return str((host.root / path.lstrip("/")).readlink())
 
