@@ -133,17 +133,6 @@ def calls(tree: ast.AST, *names: str) -> list[ast.Call]:
     ]
 
 
-def isolated(text: str) -> Iterator[str]:
-    """Python that root starts with code or a module looks for nothing in the working directory or the environment: ``-I``."""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, (ast.List, ast.Tuple)):
-            words = [ast.unparse(element).strip("'\"*()") for element in node.elts]
-            called = [number for number, word in enumerate(words) if re.search(r"python3?\b|executable$", word)]
-            options = [word for number in called[:1] for word in words[number + 1 :] if word.startswith("-")]
-            if {"-c", "-m"} & set(options) and not any(re.match(r"-[A-Za-z]*I", word) for word in options):
-                yield f"line {node.lineno} starts Python without -I"
-
-
 def lock(text: str) -> Iterator[str]:
     """A module that changes a host lets no other run of it change the same records meanwhile."""
     tree = ast.parse(text)
@@ -159,7 +148,7 @@ def lock(text: str) -> Iterator[str]:
 @pytest.mark.parametrize("path", PYTHON, ids=lambda path: str(path.relative_to(CHECKOUT / "plugins")))
 def test_plugin(path):
     text = path.read_text()
-    assert [*header(text), *errors(text), *isolated(text)] == []
+    assert [*header(text), *errors(text)] == []
 
 
 @pytest.mark.parametrize("path", on_target(), ids=lambda path: path.name)
@@ -211,11 +200,6 @@ RETURN = ""
         (python_3_9, "if x: ...", "match x:\n  case 1: ..."),
         (check_mode, "AnsibleModule({}, supports_check_mode=True)", "AnsibleModule({})"),
         (check_mode, "AnsibleModule({}, supports_check_mode=True)", "AnsibleModule({}, supports_check_mode=False)"),
-        (isolated, "['/usr/bin/python3', '-I', '-c', x]", "['/usr/bin/python3', '-c', x]"),
-        (isolated, "[*('python3', '-IS', '-m', 'pip')]", "[*('python3', '-m', 'pip')]"),
-        (isolated, "[join(a, 'bin', 'python3'), '-I', '-m', 'pip']", "[join(a, 'bin', 'python3'), '-m', 'pip']"),
-        (isolated, "[sys.executable, '-I', '-m', 'venv']", "[sys.executable, '-m', 'venv']"),
-        (isolated, "[python, '-I', '-S', '-m', 'compileall']", "[python, '-S', '-m', 'compileall']"),
         (lock, "with module_lock(m, 'x'): m.exit_json(changed=a)", "m.exit_json(changed=a)"),
         (lock, "m.exit_json(changed=False)", "m.exit_json(**result)"),
         (lock, "m.exit_json(changed=False)", "replace_file(a, b)\nm.exit_json(changed=False)"),

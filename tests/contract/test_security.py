@@ -107,7 +107,7 @@ def test_secret_options_are_no_log() -> None:
 
 # ---- Programs ------------------------------------------------------------------------------------------------------------
 
-PYTHON_COMMAND = re.compile(r"(^|/)python(3(\.\d+)?)?$|^sys\.executable$|^python$")
+PYTHON_COMMAND = re.compile(r"(^|/)python(3(\.\d+)?)?$|^sys\.executable$|^python$|\Wpython3?'\)$")
 
 
 def python_without_isolation(text: str) -> Iterator[str]:
@@ -209,6 +209,7 @@ def test_every_writer_by_path_says_why_it_is_safe() -> None:
         (python_without_isolation, 'run(["python3", "-I", "-c", x])', 'run(["python3", "-c", x])'),
         (python_without_isolation, 'run([sys.executable, "-IS", "-m", "venv"])', 'run([sys.executable, "-m", "venv"])'),
         (python_without_isolation, 'run(["python3", path, "-m"])', 'run(["/usr/bin/python3", "-Sc", x])'),
+        (python_without_isolation, 'run([join(x, "python3"), "-I", "-m", "pip"])', 'run([join(x, "python3"), "-m", "pip"])'),
         (python_in_yaml, "command: python3 -I -m pip", "command: python3 -m pip"),
         (task_downloads, "x.repository_key:", "ansible.builtin.get_url:"),
         (writes_by_path, 'open(x)\nos.mkdir(x, dir_fd=y)', "os.mkdir(x)"),
