@@ -101,7 +101,9 @@ class Host:
     service_enabled: bool = False
     settings_there: bool = False
     brought: t.Mapping[str, t.Any] | None = None
-    rehearsal: bool = False
+    # In check mode: what an earlier task would bring.
+    docker_comes: bool = False
+    driver_comes: bool = False
 
 
 @dataclasses.dataclass
@@ -256,13 +258,13 @@ def input_faults(params: Params) -> t.Iterator[Fault]:
 def host_faults(host: Host, params: Params, plan: Plan) -> t.Iterator[Fault]:
     """What speaks against the request on this host. In check mode docker and driver may be what earlier roles would have brought."""
     version = docker_version(host)
-    if not version and not host.rehearsal:
+    if not version and not host.docker_comes:
         yield fault(
             "nvidia_container_toolkit_state",
             "is present, and there is no docker on this host",
             "apply the role docker first",
         )
-    if not host.driver_library and not host.driver_loaded and not host.rehearsal:
+    if not host.driver_library and not host.driver_loaded and not host.driver_comes:
         yield fault(
             "nvidia_container_toolkit_state",
             "is present, and there is no NVIDIA driver on this host",

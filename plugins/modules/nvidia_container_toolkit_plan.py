@@ -78,6 +78,11 @@ options:
       - Whether the toolkit may be removed under containers that use a GPU.
     type: bool
     default: false
+  planned:
+    description:
+      - In check mode, what earlier tasks of the run would have made. It is taken as there (C(roles/common/vars/planned.yml)).
+    type: dict
+    default: {}
 seealso:
   - module: rigwright.workstation.docker_plan
 """
@@ -338,7 +343,8 @@ def read_host(module: AnsibleModule) -> toolkit.Host:
         service_enabled=tree.exists(f"/etc/systemd/system/multi-user.target.wants/{toolkit.SERVICE}"),
         settings_there=tree.exists(toolkit.RUNTIME_FOLDER),
         brought=json.loads(brought) if brought else None,
-        rehearsal=module.check_mode,
+        docker_comes=module.check_mode and bool(module.params["planned"].get("docker")),
+        driver_comes=module.check_mode and bool(module.params["planned"].get("driver")),
     )
 
 
@@ -386,6 +392,7 @@ def main() -> None:
                 "default": toolkit.AUTO,
             },
             "allow_disruption": {"type": "bool", "default": False},
+            "planned": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )

@@ -15,15 +15,23 @@ RESULTS: dict[str, Any] = {
     "__storage_applied": {"mounts": [MOUNT], "unmounts": ["/old"], "directories": ["/data/x"]},
     "__ssh_members": {"groups": {"lab": [], "gone": None}},
     "__docker_members": {"skipped": True},
+    "__docker_configured": {"changed": True},
 }
 
 
 @pytest.mark.parametrize("results", [RESULTS, {}], ids=["some", "none"])
 @pytest.mark.parametrize("options", [("--check",), ()], ids=["check mode", "a run"])
 def test_plans_of_earlier_roles(run_tasks, results, options):
-    expected: dict[str, Any] = {"mounts": [], "unmounts": [], "directories": [], "groups": []}
+    expected: dict[str, Any] = {
+        "mounts": [],
+        "unmounts": [],
+        "directories": [],
+        "groups": [],
+        "docker": False,
+        "driver": False,
+    }
     if results and options:
-        expected = {**RESULTS["__storage_applied"], "groups": ["lab"]}
+        expected = {**RESULTS["__storage_applied"], "groups": ["lab"], "docker": True, "driver": False}
     tasks = [
         {"ansible.builtin.include_vars": str(PLANNED)},
         {"ansible.builtin.assert": {"that": ["__common_planned == expected"]}},

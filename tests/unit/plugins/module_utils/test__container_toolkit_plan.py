@@ -240,10 +240,12 @@ def test_no_docker_and_no_driver_are_refused():
 
 
 def test_in_check_mode_earlier_roles_may_bring_them():
-    rehearsal = host(packages={}, driver_loaded="", driver_library="", docker=None, rehearsal=True)
-    plan = plan_present(rehearsal, PARAMS)
+    fresh: dict[str, Any] = {"packages": {}, "driver_loaded": "", "driver_library": "", "docker": None}
+    plan = plan_present(host(**fresh, docker_comes=True, driver_comes=True), PARAMS)
     assert problems(plan) == []
     assert plan.apply is True
+    (problem,) = problems(plan_present(host(**fresh, docker_comes=True), PARAMS))
+    assert "no NVIDIA driver" in problem
 
 
 # --- A user's own docker ---
