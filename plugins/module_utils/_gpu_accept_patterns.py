@@ -58,7 +58,8 @@ def first_wrong(pattern: str, offset: int, address: int, expected: int, found: i
 
 def take_memory(torch: t.Any, wanted: int, device: str) -> list[t.Any]:
     """Pieces of memory, as much as can be had of what is wanted. Some of the rest is needed for comparing."""
-    piece = max(LEAST_BYTES, min(PIECE_BYTES, wanted // 64)) // 8
+    count = max(64, -(-wanted // PIECE_BYTES))
+    piece = max(LEAST_BYTES, wanted // count) // 8
     pieces: list[t.Any] = []
     while sum(one.numel() for one in pieces) + piece <= wanted // 8:
         try:

@@ -102,7 +102,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Measure all GPUs, each for some four minutes
+- name: Measure all GPUs, each for almost five minutes
   rigwright.workstation.gpu_accept:
     python: /opt/conda/envs/torch/bin/python
   register: accept
