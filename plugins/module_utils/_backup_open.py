@@ -133,15 +133,17 @@ class Opener:
         there = os.listdir(path) if os.path.isdir(path) else []
         if not there:
             self._not_known(known, "it is empty")
-            os.makedirs(path, mode=0o755, exist_ok=True)
-        owner = os.stat(path).st_uid
-        if owner == account.pw_uid:
-            return
-        if not there:
-            os.chown(path, account.pw_uid, account.pw_gid)
-            os.chmod(path, 0o700)
-        elif known.asked.place == self.asked.place and known.asked.owner not in ("", self.user):
-            give(path, owner, account)
+        # Whoever may exchange a part of the path gets nothing by that.
+        with directory(os.path.realpath(path), make=not there) as handle:
+            owner = os.fstat(handle).st_uid
+            if owner == account.pw_uid:
+                return
+            if not there and not os.listdir(handle):
+                os.fchown(handle, account.pw_uid, account.pw_gid)
+                os.fchmod(handle, 0o700)
+                return
+        if known.asked.place == self.asked.place and known.asked.owner not in ("", self.user):
+            give(os.path.realpath(path), owner, account)
         else:
             raise OpenError(
                 f"{path} is not empty and belongs to another user than {self.user}: see whether it is the repository that you mean, then "
