@@ -15,7 +15,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_state as gpu_state
 from ansible_collections.rigwright.workstation.plugins.module_utils import _pci as pci
 from ansible_collections.rigwright.workstation.plugins.module_utils import _xid_log as log
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Nvml, pci_address
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
@@ -113,7 +113,8 @@ def add_missing(found: Found, tree: Tree, known: t.Mapping[str, Facts], acknowle
             continue
         if key in by_key and _is_shown(by_key[key]):
             continue
-        if row.get("seen", bool(row["uuid"])):
+        # A GPU that was lost may have had no more than an index there.
+        if row.get("seen", bool(row["uuid"])) and pci_address(key):
             away.append(key)
     lost = [card for card in found.cards if not card["pci_address"]]
     if len(lost) == len(away):

@@ -101,6 +101,22 @@ def test_a_container_misses_a_gpu_that_is_off_the_bus_and_none_that_it_was_not_l
     assert machine.look(NOW + 600, kept=kept)[0]["verdict"] == "PASS"
 
 
+def test_a_gpu_that_was_lost_without_an_address_is_not_missing_when_it_is_back(machine: Machine) -> None:
+    machine.put_on_bus(OTHER)
+    lost: dict[str, Any] = {
+        **dict.fromkeys(card()),
+        "index": 0,
+        "unreadable": [],
+        "problem": fail("GPU_IS_LOST").told(),
+    }
+    machine.cards = [lost]
+    state = machine.look()[1]
+    assert "index 0" in state["gpus"]
+    machine.cards = [card(), card(index=1, uuid=OTHER_UUID, pci_address=OTHER)]
+    result, _state = machine.look(NOW + 600, kept=json.dumps(state))
+    assert [gpu["verdict"] for gpu in result["gpus"]] == ["PASS", "PASS"]
+
+
 def test_a_lost_gpu_that_is_off_the_bus_is_one_gpu(machine: Machine) -> None:
     kept = with_two(machine)
     lost: dict[str, Any] = {
