@@ -318,20 +318,25 @@ class Store:
                 os.rmdir(path)
 
     def recover(self) -> bool:
-        """Put back what an interrupted transaction left half done; True when there was one."""
+        """Put back what an interrupted transaction left half done; True when it changed what lies there.
+
+        A power cut brings the journal of a finished transaction back: its staged files go, and that is no change.
+        """
         journal = _read_json(self.journal)
         if not journal:
             return False
         counts = _read_json(self.manifest).get("transaction") == journal["transaction"]
+        changed = not counts
         if not counts:
             self._undo(journal)
         for step in journal["steps"]:
             _remove(_staging(step["path"]))
             # Only now: until here a directory that is to go held the staged files of the transaction.
             if counts and step["before"]["kind"] == "directory" and step["after"]["kind"] == "missing":
-                _remove_when_empty(step["path"])
+                changed |= _remove_when_empty(step["path"])
         _remove(self.journal)
-        return True
+        sync_directory(self.path)
+        return changed
 
     def _undo(self, journal: t.Mapping[str, t.Any]) -> None:
         """Take journalled steps back, last first. May be run again after a crash in the middle."""
@@ -514,11 +519,13 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-def _remove_when_empty(path: str) -> None:
+def _remove_when_empty(path: str) -> bool:
     """A directory with something in it stays: what a person or a program put there is not ours to remove."""
     with contextlib.suppress(FileNotFoundError):
         if not os.listdir(path):
             os.rmdir(path)
+            return True
+    return False
 
 
 def _listdir(path: str) -> list[str]:

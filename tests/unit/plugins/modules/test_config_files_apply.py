@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils import _config_files
 from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import (
     State,
     Store,
@@ -57,6 +58,23 @@ def test_files_are_put_in_place_and_named(apply, etc):
     assert result["changed"] and result["changed_paths"] == [str(etc / "a"), str(etc / "b")]
     assert (etc / "b").read_text() == "2\n"
     assert apply({etc / "a": "1\n", etc / "b": "2\n"})["changed"] is False
+
+
+def test_a_power_cut_right_after_a_run_is_no_change(apply, etc, monkeypatch):
+    real = _config_files._remove
+    with monkeypatch.context() as patch:  # the removal of the journal was not on the disk yet
+        patch.setattr(_config_files, "_remove", lambda path: None if path.endswith("journal.json") else real(path))
+        apply({etc / "a": "1\n"})
+    result = apply({etc / "a": "1\n"})
+    assert not result["changed"] and not result["recovered"]
+
+
+def test_a_power_cut_before_the_checks_have_passed_is_healed_once(apply, etc, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(Transaction, "finish", lambda self: None)
+        apply({etc / "a": "1\n"})
+    assert apply({etc / "a": "1\n"})["recovered"]
+    assert not apply({etc / "a": "1\n"})["changed"]
 
 
 def test_a_released_file_outlives_its_set(apply, etc):
