@@ -7,11 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shlex
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -23,6 +19,7 @@ from harness import bare_metal_systems as systems
 from harness import engine, qemu
 from harness.bare_metal_systems import FILES, Drill
 from harness.lab import ROOT, Refusal
+from harness.machine import play
 from harness.progress import say, step
 from harness.qemu import Disk, Machine, running
 
@@ -45,55 +42,13 @@ DRILLS = {
 BY_DEFAULT = "debian12-bios"
 
 
-def ansible(machine: Machine, *words: str, variables: dict[str, Any] | None = None, must_work: bool = True) -> str:
-    """Run ansible-playbook against a machine, as a person would from here."""
-    place = machine.place
-    (place / "variables.json").write_text(json.dumps(variables or {}))
-    inventory = {
-        "bare_metal": {
-            "hosts": {
-                machine.name: {
-                    "ansible_host": "127.0.0.1",
-                    "ansible_port": machine.port,
-                    "ansible_user": "root",
-                    "ansible_ssh_common_args": shlex.join(machine.ssh_options()),
-                    "ansible_python_interpreter": "/usr/bin/python3",
-                }
-            }
-        }
-    }
-    (place / "inventory.json").write_text(json.dumps(inventory))
-    done = subprocess.run(
-        ["ansible-playbook", "-i", place / "inventory.json", "-e", f"@{place / 'variables.json'}", *words],
-        cwd=ROOT,
-        env={
-            **{name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))},
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "ANSIBLE_TIMEOUT": "120",
-            "ANSIBLE_PIPELINING": "true",
-            "ANSIBLE_SSH_ARGS": "",
-            "ANSIBLE_NOCOLOR": "true",
-        },
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    output = done.stdout + done.stderr
-    with (place / "ansible.log").open("a") as log:
-        log.write(f"$ ansible-playbook {shlex.join(map(str, words))}\n{output}\n")
-    if must_work and done.returncode != 0:
-        raise Refusal(f"ansible-playbook {' '.join(words)} failed:\n{output[-4000:]}")
-    return output
-
-
 def back_up(drill: Drill, machine: Machine) -> dict[str, Any]:
     """Back the machine up onto a disk of its own, and return what it is made of."""
     machine.ssh(
         "mkfs.ext4 -q -L backup /dev/disk/by-id/virtio-BACKUP && mkdir -p /mnt/backup && mount LABEL=backup /mnt/backup"
     )
     with step("write the manifest"):
-        ansible(machine, str(FILES / "manifest.yml"))
+        play(machine, str(FILES / "manifest.yml"))
     with step("see what the machine is made of"):
         before = fingerprint(machine)
     with step("back it up"):
@@ -123,7 +78,7 @@ def request(drill: Drill, **more: Any) -> dict[str, Any]:
 
 def refuse(live: Machine, said: Sequence[str], variables: dict[str, Any]) -> None:
     """A request that has to be refused, before anything is written."""
-    output = ansible(live, str(PLAYBOOK), variables=variables, must_work=False)
+    output = play(live, str(PLAYBOOK), variables=variables, must_work=False).output
     missing = [words for words in (*said, "failed=1", "changed=0") if words not in output]
     if missing:
         raise Refusal(f"The playbook was to refuse with {missing}, and said:\n{output[-3000:]}")
@@ -155,11 +110,11 @@ def rebuild(drill: Drill, live: Machine, untouched: Sequence[Path]) -> None:
     with step("refuse what must be refused"):
         refuse_all(drill, live)
     with step("show the plan"):
-        ansible(live, str(PLAYBOOK), "--check", variables=request(drill))
+        play(live, str(PLAYBOOK), "--check", variables=request(drill))
     if [systems.content(path) for path in untouched] != before:
         raise Refusal("a request that was refused, or --check, has written to a disk")
     with step("build the machine again"):
-        ansible(live, str(PLAYBOOK), variables=request(drill))
+        play(live, str(PLAYBOOK), variables=request(drill))
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:

@@ -38,7 +38,9 @@ TOOLS = ("ifupdown", "iproute2", "procps", "restic", "fdisk", "e2fsprogs", "dosf
 LIVE = (*BASE, *TOOLS, "xfsprogs", "lvm2", "btrfs-progs", "cryptsetup-bin", "mdadm", "efibootmgr")
 # What a tar loses: capabilities, lists of access, attributes.
 MACHINE = (*BASE, *TOOLS, "dbus", "acl", "attr", "libcap2-bin", "iputils-ping", "sudo")
-LAYOUTS = {"lvm": ("lvm2", "xfsprogs")}
+LAYOUTS = {"lvm": ("lvm2", "xfsprogs"), "cloud": ("apparmor", "ca-certificates", "python3-apt")}
+# What a layout has beside machine.sh.
+HOOKS = {"cloud": ("cloud.sh",)}
 LOADERS = {
     "bios": ("grub-pc",),
     "uefi": ("grub-efi-amd64", "grub-efi-amd64-signed", "shim-signed", "efibootmgr"),
@@ -64,7 +66,11 @@ class Drill:
 
     @property
     def name(self) -> str:
-        return f"{self.release}-{self.boot}"
+        return f"{'cloud-' if self.layout == 'cloud' else ''}{self.release}-{self.boot}"
+
+    @property
+    def hooks(self) -> tuple[str, ...]:
+        return ("machine.sh", *HOOKS.get(self.layout, ()))
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -93,7 +99,7 @@ def prepare(drill: Drill) -> list[Path]:
     return lost_machine(drill)
 
 
-def recipe(release: str, packages: Sequence[str], hook: str) -> list[str]:
+def recipe(release: str, packages: Sequence[str], hooks: Sequence[str]) -> list[str]:
     """The mmdebstrap command of a system for one of these machines, without its output."""
     suite, source = images.SUITES[release], images.archive()
     return [
@@ -107,7 +113,7 @@ def recipe(release: str, packages: Sequence[str], hook: str) -> list[str]:
         f'--setup-hook={FILES / "setup.sh"} "$1"',
         f'--essential-hook={FILES / "prepare.sh"} "$1"',
         f'--customize-hook={FILES / "system.sh"} "$1" {KEY}.pub',
-        f'--customize-hook={FILES / hook} "$1"',
+        *(f'--customize-hook={FILES / hook} "$1"' for hook in hooks),
         suite.codename,
         "-",
         *source.one_line(suite.codename).splitlines(),
@@ -136,7 +142,7 @@ def make_tar(path: Path, command: Sequence[str]) -> None:
 
 def live_system() -> tuple[Path, Path, Path]:
     """Root file system, kernel and initramfs of the live system, which is Debian 13."""
-    command = recipe("debian13", LIVE, "live.sh")
+    command = recipe("debian13", LIVE, ["live.sh"])
     name = PLACE / f"live-{digest(*command, (FILES / 'live.sh').read_text())}"
     made = name.with_suffix(".img"), name.with_suffix(".vmlinuz"), name.with_suffix(".initrd")
     if not all(path.exists() for path in made):
@@ -159,8 +165,8 @@ def live_system() -> tuple[Path, Path, Path]:
 
 def files_of(drill: Drill) -> Path:
     """The files of the machine that a drill is about, as a tar."""
-    command = recipe(drill.release, drill.packages, "machine.sh")
-    tar = PLACE / f"{drill.name}-{digest(*command, (FILES / 'machine.sh').read_text())}.tar"
+    command = recipe(drill.release, drill.packages, drill.hooks)
+    tar = PLACE / f"{drill.name}-{digest(*command, *((FILES / hook).read_text() for hook in drill.hooks))}.tar"
     if not tar.exists():
         remove(f"{drill.name}-*.tar")
         with step(f"make the files of {drill.name} with mmdebstrap"):

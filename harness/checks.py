@@ -67,6 +67,14 @@ def every_stage() -> list[Stage]:
             )
             for name in bare_metal.DRILLS
         ),
+        Stage(
+            "machine",
+            "a booted machine of qemu is provisioned, loses its power and its data disk, and heals",
+            pytest("tests/machine", "--exitfirst", "--capture=no", processes="0"),
+            fast=False,
+            # It takes minutes of all processors.
+            by_default=False,
+        ),
         *(
             Stage(f"molecule:{name}", f"the role {name} on real hosts", molecule(name), fast=False)
             for name in scenarios()
@@ -82,9 +90,18 @@ def every_stage() -> list[Stage]:
 
 
 def choose(
-    stages: list[Stage], *, fast: bool = False, role: str | None = None, gpu: bool = False, drills: bool = False
+    stages: list[Stage],
+    *,
+    fast: bool = False,
+    role: str | None = None,
+    gpu: bool = False,
+    drills: bool = False,
+    machine: bool = False,
+    everything: bool = False,
 ) -> list[Stage]:
     """Return the stages that these options ask for."""
+    if machine:
+        return [stage for stage in stages if stage.name == "machine"]
     if drills:
         return [stage for stage in stages if stage.name.startswith("bare_metal:")]
     if gpu:
@@ -93,7 +110,12 @@ def choose(
         chosen = map(str, selection.unit_tests_of(role))
         tests = Stage("unit", f"the tests of all code that {role} reaches", pytest(*chosen, "tests/contract"))
         return [tests, *(stage for stage in stages if stage.name == f"molecule:{role}")]
-    return [stage for stage in stages if stage.by_default and (stage.fast or not fast)]
+    with_machine = everything and not fast
+    return [
+        stage
+        for stage in stages
+        if (stage.by_default and (stage.fast or not fast)) or (with_machine and stage.name == "machine")
+    ]
 
 
 def scenarios() -> list[str]:

@@ -26,6 +26,8 @@ BOOT_S = 900
 # that cannot find its disks or its init panics with other words, and is not tried again.
 PANIC = "Kernel panic - not syncing: Fatal exception"
 ATTEMPTS = 3
+# The name of the free port of a machine.
+PORT = "free"
 
 
 def missing() -> list[str]:
@@ -56,9 +58,22 @@ class Disk:
     volatile: bool = False
 
 
+def drive(disk: Disk, name: str) -> str:
+    # What a machine writes need not outlive a crash of this one.
+    options = f"file={disk.path},format=raw,if=none,id={name},cache=unsafe,discard=unmap"
+    return f"{options},snapshot={'on' if disk.volatile else 'off'}"
+
+
+def device(disk: Disk, name: str) -> str:
+    return f"virtio-blk-pci,drive={name},serial={disk.serial}"
+
+
 @dataclass
 class Machine:
-    """A machine, and the folder for what it leaves. ``key``: of root there; ``kernel``: kernel and initramfs of what has no boot loader."""
+    """A machine, and the folder for what it leaves.
+
+    ``user`` logs in there by ``key``; ``kernel``: kernel and initramfs of what has no boot loader.
+    """
 
     name: str
     boot: str
@@ -66,6 +81,7 @@ class Machine:
     key: Path
     disks: Sequence[Disk]
     kernel: tuple[Path, Path] | None = None
+    user: str = "root"
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
 
@@ -85,11 +101,10 @@ class Machine:
         if self.boot == "uefi":
             words += ["-drive", f"if=pflash,format=raw,readonly=on,file={FIRMWARE[0]}"]
             words += ["-drive", f"if=pflash,format=raw,file={self.place / 'firmware'}"]
+        # A port for one disk more, and the monitor through which it comes (`plug_in`).
+        words += ["-device", f"pcie-root-port,id={PORT}", "-monitor", "stdio"]
         for number, disk in enumerate(self.disks):
-            # What a machine writes need not outlive a crash of this one.
-            options = f"file={disk.path},format=raw,if=none,id=d{number},cache=unsafe,discard=unmap"
-            words += ["-drive", f"{options},snapshot={'on' if disk.volatile else 'off'}"]
-            words += ["-device", f"virtio-blk-pci,drive=d{number},serial={disk.serial}"]
+            words += ["-drive", drive(disk, f"d{number}"), "-device", device(disk, f"d{number}")]
         if self.kernel:
             kernel, initrd = self.kernel
             arguments = (
@@ -104,7 +119,15 @@ class Machine:
             shutil.copy(FIRMWARE[1], firmware)
         self.serial.unlink(missing_ok=True)  # what is read there is of this start
         with (self.place / f"{self.name}.log").open("wb") as log:
-            self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = subprocess.Popen(self.command(), stdin=subprocess.PIPE, stdout=log, stderr=log)
+
+    def plug_in(self, disk: Disk) -> None:
+        """Plug a disk into the running machine."""
+        if self.process is None or self.process.stdin is None:
+            raise Refusal(f"{self.name} does not run: no disk can be plugged in")
+        commands = f"drive_add 0 {drive(disk, 'late')}\ndevice_add {device(disk, 'late')},bus={PORT}\n"
+        self.process.stdin.write(commands.encode())
+        self.process.stdin.flush()
 
     def ssh_options(self) -> list[str]:
         """All that log in there share a connection: to agree on its keys takes such a machine seconds."""
@@ -123,7 +146,7 @@ class Machine:
 
     def ssh(self, command: str, text: str = "", must_work: bool = True, seconds: float = 1200) -> str:
         done = subprocess.run(
-            ["ssh", *self.ssh_options(), "-p", str(self.port), "root@127.0.0.1", command],
+            ["ssh", *self.ssh_options(), "-p", str(self.port), f"{self.user}@127.0.0.1", command],
             cwd=ROOT,
             input=text,
             capture_output=True,
@@ -173,11 +196,25 @@ class Machine:
     def console(self) -> str:
         return self.serial.read_text(errors="replace") if self.serial.exists() else ""
 
+    def shut_down(self) -> None:
+        """Have the machine shut down in order, and wait until it is off."""
+        self.ssh("sudo systemctl poweroff", must_work=False)
+        try:
+            if self.process is not None:
+                self.process.wait(BOOT_S)
+        except subprocess.TimeoutExpired:
+            raise Refusal(
+                f"{self.name} did not shut down within {BOOT_S} s; its console ends so:\n{self.console()[-3000:]}"
+            ) from None
+        self.stop()
+
     def stop(self) -> None:
-        """Pull the plug: what has to be on the disks is there, for whoever wrote it has unmounted them."""
+        """Pull the plug: what is on the disks then is what the machine's kernel has written there."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
+            if self.process.stdin:
+                self.process.stdin.close()
             self.process = None
 
 

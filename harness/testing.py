@@ -94,7 +94,9 @@ def summary(results: Sequence[Result]) -> str:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     chosen = parser.add_mutually_exclusive_group()
     parser.add_argument(
-        "--all", action="store_true", help="also the tests that are marked slow, which are skipped otherwise"
+        "--all",
+        action="store_true",
+        help="also the booted machine, and the tests that are marked slow, which are skipped otherwise",
     )
     chosen.add_argument("--fast", action="store_true", help="only what needs no containers and takes seconds")
     chosen.add_argument(
@@ -104,6 +106,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     chosen.add_argument(
         "--bare-metal", action="store_true", help="only the four rebuilds of machines of qemu (docs/bare_metal.md)"
     )
+    chosen.add_argument("--machine", action="store_true", help="only the booted machine of qemu (CONTRIBUTING.md)")
     parser.add_argument("--list", action="store_true", help="show the stages and run none")
 
 
@@ -112,7 +115,15 @@ def main(args: argparse.Namespace) -> int:
         print(f"error: no NVIDIA GPU here ({checks.GPU_DEVICE} is missing): nothing was tested", file=sys.stderr)
         return 1
     every_stage = checks.every_stage()
-    chosen = checks.choose(every_stage, fast=args.fast, role=args.role, gpu=args.gpu, drills=args.bare_metal)
+    chosen = checks.choose(
+        every_stage,
+        fast=args.fast,
+        role=args.role,
+        gpu=args.gpu,
+        drills=args.bare_metal,
+        machine=args.machine,
+        everything=args.all,
+    )
     if args.list:
         for stage in chosen:
             print(f"{stage.name:24} {stage.proves}")

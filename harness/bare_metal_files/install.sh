@@ -21,6 +21,10 @@ case $layout in
     printf 'label: gpt\ntype=L, name=data\n' | sfdisk -q "$(disk 1)"
     system=${first}2 swap=${first}3 data=$(disk 1)1
     ;;
+  cloud)
+    printf 'label: gpt\nsize=1MiB, type=21686148-6449-6E6F-744E-656564454649\nsize=512MiB, type=S\ntype=L\n' | sfdisk -q "$first"
+    system=${first}3 swap=${first}2
+    ;;
   lvm)
     printf 'label: gpt\nsize=128MiB, type=U\nsize=384MiB, type=L\ntype=V\n' | sfdisk -q "$first"
     udevadm settle

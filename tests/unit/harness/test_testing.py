@@ -175,6 +175,15 @@ def test_the_hardware_stage_runs_only_when_asked_for() -> None:
     assert checks.choose([quick, gpu], gpu=True) == [gpu]
 
 
+def test_the_booted_machine_runs_when_asked_for_and_with_everything() -> None:
+    quick, machine = stage(passes, "quick"), Stage("machine", "", passes, fast=False, by_default=False)
+    assert checks.choose([quick, machine]) == [quick]
+    assert checks.choose([quick, machine], machine=True) == [machine]
+    assert checks.choose([quick, machine], everything=True) == [quick, machine]
+    assert checks.choose([quick, machine], everything=True, fast=True) == [quick]
+    assert machine not in checks.choose([quick, machine], everything=True, role="ssh")
+
+
 def test_a_role_selects_its_scenario_and_no_other() -> None:
     stages = [stage(passes, "ruff"), stage(passes, "molecule:ssh"), stage(passes, "molecule:mirrors")]
     assert [chosen.name for chosen in checks.choose(stages, role="ssh")] == ["unit", "molecule:ssh"]
