@@ -109,7 +109,7 @@ def cut_power(machine: Machine, condition: str, *words: str, variables: Mapping[
     watch = ["ssh", *machine.ssh_options(), "-p", str(machine.port), f"{machine.user}@127.0.0.1"]
     process = start(machine, *words, variables=variables)
     watcher = subprocess.Popen(
-        [*watch, f"sudo sh -c {shlex.quote(f'until {condition}; do sleep 0.1; done')}"],
+        [*watch, f"sudo sh -c {shlex.quote(f'until {condition}; do sleep 0.3; done')}"],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
     )

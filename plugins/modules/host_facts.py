@@ -111,6 +111,11 @@ ansible_facts:
           type: list
           elements: str
           sample: [frp_client, ssh]
+        package_lists:
+          description: Whether apt has lists of packages. Images often come without, and with a directory for them that is young.
+          returned: always
+          type: bool
+          sample: true
         systemd:
           description: The service manager.
           returned: always
@@ -146,6 +151,12 @@ def free_bytes(path: str) -> int:
     return space.f_bavail * space.f_frsize
 
 
+def package_lists() -> bool:
+    """Whether apt knows any package that can be installed."""
+    lists = os.path.join(ROOT, "var/lib/apt/lists")
+    return os.path.isdir(lists) and any("_Packages" in name for name in os.listdir(lists))
+
+
 def systemd_version(module: AnsibleModule) -> int:
     systemctl = module.get_bin_path("systemctl")
     if systemctl is None:
@@ -172,6 +183,7 @@ def main() -> None:
         "uid": os.geteuid(),
         "users": {account.pw_name: account.pw_gecos for account in pwd.getpwall()},
         "managed": sets_in_place() if os.geteuid() == 0 else [],
+        "package_lists": package_lists(),
         "systemd": {"running": os.path.isdir("/run/systemd/system"), "version": systemd_version(module)},
     }
     module.exit_json(changed=False, ansible_facts={"rigwright": facts})

@@ -55,6 +55,16 @@ def test_a_path_to_come_counts_for_its_directory(facts: Run, tmp_path: Path) -> 
     assert free[str(tmp_path / "not" / "there")] == pytest.approx(shutil.disk_usage(tmp_path).free, rel=0.05)
 
 
+def test_a_host_without_package_lists_is_told(facts: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_facts, "ROOT", str(tmp_path))
+    assert not facts()["package_lists"]
+    lists = tmp_path / "var/lib/apt/lists"
+    (lists / "partial").mkdir(parents=True)
+    assert not facts()["package_lists"]
+    (lists / "deb.example_dists_trixie_main_binary-amd64_Packages").touch()
+    assert facts()["package_lists"]
+
+
 def test_nvidia_gpus_are_found(facts: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     device = tmp_path / "sys/bus/pci/devices/0000:01:00.0"
     device.mkdir(parents=True)
