@@ -38,7 +38,8 @@ TOOLS = ("ifupdown", "iproute2", "procps", "restic", "fdisk", "e2fsprogs", "dosf
 LIVE = (*BASE, *TOOLS, "xfsprogs", "lvm2", "btrfs-progs", "cryptsetup-bin", "mdadm", "efibootmgr")
 # What a tar loses: capabilities, lists of access, attributes.
 MACHINE = (*BASE, *TOOLS, "dbus", "acl", "attr", "libcap2-bin", "iputils-ping", "sudo")
-LAYOUTS = {"lvm": ("lvm2", "xfsprogs"), "cloud": ("apparmor", "ca-certificates", "python3-apt")}
+# xfsprogs brings a new initramfs when it is installed, which takes an emulated machine minutes.
+LAYOUTS = {"lvm": ("lvm2", "xfsprogs"), "cloud": ("apparmor", "ca-certificates", "python3-apt", "xfsprogs")}
 # What a layout has beside machine.sh.
 HOOKS = {"cloud": ("cloud.sh",)}
 LOADERS = {
