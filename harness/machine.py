@@ -17,8 +17,8 @@ from typing import Any
 from harness.lab import ROOT, Refusal
 from harness.qemu import Machine
 
-# A run of the whole site on an emulated machine.
-PLAY_S = 1500
+# A run of the whole site on an emulated machine takes minutes, and on busy processors many times that.
+PLAY_S = 3600
 
 
 @dataclass(frozen=True)
