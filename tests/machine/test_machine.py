@@ -101,6 +101,13 @@ def test_check_mode_passes_on_a_fresh_machine(machine):
     assert machine.ssh("sudo find /etc /var/lib/dpkg/info -newermt @0 -printf '%p %T@ %s\n' | sort") == before
 
 
+def test_check_mode_knows_the_mounts_to_come(machine):
+    jobs = [{"name": "system", "paths": ["/"]}]
+    refused = site(machine, "--check", "--tags", "storage,backup", must_work=False, backup_jobs=jobs)
+    assert refused.rc != 0
+    assert "have nothing of /data" in refused.output
+
+
 def test_a_power_cut_while_samba_is_configured_is_healed(machine):
     cut(machine, "grep -sq rigwright /etc/samba/smb.conf")
     site(machine)
@@ -131,7 +138,7 @@ def test_without_its_data_disk_the_machine_is_up_and_verify_is_red(machine):
     assert "read-only" not in machine.ssh("findmnt --noheadings --output OPTIONS /")
     assert machine.ssh("sudo touch /data/stray; ls -A /data", must_work=False) == ""
     failed = verify(machine, "--tags", "storage,samba,backup").failed
-    assert "connect" in failed["storage.disks"]["remedy"], failed
+    assert "no disk of this host is called so" in failed["storage.disks"]["evidence"], failed
     assert failed["storage.fstab"]["remedy"] == failed["storage.disks"]["remedy"]
     # E4: a disk that is late.
     machine.plug_in(data)
