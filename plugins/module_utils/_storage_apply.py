@@ -106,6 +106,8 @@ class Host:
             work.device = self.partition(work)
         else:
             work.device = disk.path
+        # From here on, what has no signature there is what mkfs began to write.
+        self.note(work.key, {**work.given, "finished": False, "making": True})
         self.must(mkfs(entry.fs, entry.label, work.given["uuid"], entry.quota, work.device))
         self.settle()
         found = look.content(self.run, work.device)
@@ -114,6 +116,7 @@ class Host:
                 f"{work.device} has {found.kind} {found.uuid} after {entry.fs} {work.given['uuid']} was made there"
             )
         work.given["finished"] = True
+        work.given.pop("making", None)
         self.note(work.key, {**work.given, "mount": ""})
 
     def partition(self, work: Work) -> str:
@@ -219,7 +222,7 @@ class Host:
         # First without the lines that go: systemd unmounts at once what an old line binds to a disk that is not there.
         wanted = {line.text for line in fstab.parse(plan.fstab)}
         _before, ours, _after = fstab.split(look.text_of(look.FSTAB))
-        kept = [line for line in ours.splitlines() if line in wanted]
+        kept = [line for line in ours.split("\n") if line in wanted]
         self.write_fstab(fstab.with_lines(look.text_of(look.FSTAB), kept))
         keep = [work.entry.mount for work in plan.works]
         # The deepest first: a disk that another one is mounted in cannot be unmounted.

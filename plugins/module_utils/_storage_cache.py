@@ -37,7 +37,17 @@ OWN = (
 # In this directory of the cache is one for each dataset.
 SETS = "sets"
 KEYS = ("mode", "path", "group", *OWN)
-_SIZE = re.compile(r"[0-9]+(\.[0-9]+)?([KMGTP](iB|B)?|%)?")
+# What each of them may be, and an example. The program has the last word.
+VALUES: dict[str, tuple[t.Any, str, str]] = {
+    **dict.fromkeys(("quota", "free"), ((str, int), r"[0-9]+(\.[0-9]+)?([KMGTP](iB|B)?|%)?", "800G or 80%")),
+    "file_mode": (str, "0?[45][0145]{2}", '"0440": nobody writes it'),
+    "directory_mode": (str, "0?[57][0145]{2}", '"0550": only its owner may write it'),
+    "hash": (str, "full|once", "full or once"),
+    "algorithm": (str, "auto|sha256|blake2b", "auto, sha256 or blake2b"),
+    "jobs": (int, "[0-9]{1,4}", "4, or 0 for what fits the disk"),
+    "share_private": (bool, "True|False", "true or false"),
+    "lease_hours": ((int, float), r"[0-9]+(\.[0-9]+)?", "24"),
+}
 
 
 def requirements(asked: t.Mapping[str, t.Any], entries: t.Sequence[Entry]) -> t.Iterator[Refusal]:
@@ -60,6 +70,11 @@ def requirements(asked: t.Mapping[str, t.Any], entries: t.Sequence[Entry]) -> t.
             f"has the path {path!r}, which is no directory on a disk of storage_disks",
             "set `path`, as /data/cache/sets",
         )
+    elif not re.fullmatch(r"/[A-Za-z0-9_.@+,=/-]+", path):
+        # It stands in units of systemd, where a blank or a % means something else.
+        yield refusal(
+            "storage_cache", f"has the path {path!r}, which systemd may read otherwise", "choose plain letters"
+        )
     if not asked.get("group"):
         yield refusal("storage_cache", "has no group", "set `group` to the one whose members use the copies")
     sources = asked.get("sources")
@@ -74,9 +89,9 @@ def requirements(asked: t.Mapping[str, t.Any], entries: t.Sequence[Entry]) -> t.
         for one in sources
     ):
         yield refusal("storage_cache", f"has a source that holds {path}, or lies in it", "name directories beside it")
-    for key in ("quota", "free"):
-        if key in asked and not _SIZE.fullmatch(str(asked[key])):
-            yield refusal("storage_cache", f"has the {key} {asked[key]!r}", "write it as 800G or 80%")
+    for key, (kind, form, example) in VALUES.items():
+        if key in asked and not (isinstance(asked[key], kind) and re.fullmatch(form, str(asked[key]))):
+            yield refusal("storage_cache", f"has the {key} {asked[key]!r}", f"write it as {example}")
 
 
 def directories(asked: t.Mapping[str, t.Any]) -> list[Directory]:

@@ -13,6 +13,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._disk_facts import size_words
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage_plan import Facts, Plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage_units import mount_unit
 
 Finding = dict[str, str]
 AGAIN = "run the role again"
@@ -41,12 +42,19 @@ def of_mounts(plan: Plan, facts: Facts) -> t.Iterator[Finding]:
     ]
     if plan.fstab != facts.fstab:
         undone.append("write /etc/fstab")
+    # The disk came up after the boot had given up on it, or somebody has unmounted it.
+    idle = [work for work in plan.works if work.todo == [f"mount {work.entry.mount}"] and work.line in facts.fstab]
+    told = [f"{work.entry.mount} is not mounted, though {work.disk.path} ({work.key}) is there" for work in idle]
+    remedy = AGAIN
+    if idle and len(idle) == len(undone):
+        undone, units = told, " ".join(f"'{mount_unit(work.entry.mount)}'" for work in idle)
+        remedy = f"`systemctl start {units}`, or {AGAIN}; `journalctl -b -u {units}` tells why"
     there = [f"{work.entry.mount}: {work.entry.fs} UUID={work.given['uuid']} on {work.key}" for work in plan.works]
     yield finding(
         "disks",
         "fail" if undone else "pass" if there else "skip",
         "not done: " + ", ".join(undone) if undone else "; ".join(there) or "none is asked for",
-        AGAIN,
+        remedy,
     )
     open_points = [mount for mount, point in sorted(facts.points.items()) if point.immutable is False]
     unknown = [mount for mount, point in sorted(facts.points.items()) if point.immutable is None]

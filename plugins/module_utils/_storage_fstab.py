@@ -34,12 +34,15 @@ class Line:
 
 
 def unescape(field: str) -> str:
-    r"""A space is ``\\040`` there, as getmntent(3) has it."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field)
+    r"""A space is ``\\040`` there, as getmntent(3) has it: bytes, whatever characters they make."""
+    raw = field.encode("utf-8", "surrogateescape")
+    raw = re.sub(rb"\\([0-3][0-7]{2})", lambda found: bytes([int(found[1], 8)]), raw)
+    return raw.decode("utf-8", "surrogateescape")
 
 
 def escape(field: str) -> str:
-    return re.sub(r"[\s\\#]", lambda found: f"\\{ord(found[0]):03o}", field)
+    # Other blanks are letters to fstab(5).
+    return re.sub(r"[ \t\n\\#]", lambda found: f"\\{ord(found[0]):03o}", field)
 
 
 def normal_source(source: str) -> str:
@@ -50,8 +53,8 @@ def normal_source(source: str) -> str:
 
 def parse(text: str) -> list[Line]:
     found = []
-    for line in text.splitlines():
-        fields = line.split()
+    for line in text.split("\n"):
+        fields = re.findall(r"[^ \t]+", line)
         if len(fields) >= 3 and not fields[0].startswith("#"):
             options = tuple(fields[3].split(",")) if len(fields) > 3 else ()
             found.append(
@@ -67,7 +70,7 @@ def split(text: str) -> tuple[str, str, str]:
 
     :raises Damaged: somebody has taken one of them away.
     """
-    lines = text.splitlines(keepends=True)
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
     begins = [number for number, line in enumerate(lines) if line.rstrip("\n") == BEGIN]
     ends = [number for number, line in enumerate(lines) if line.rstrip("\n") == END]
     if not begins and not ends:

@@ -51,9 +51,9 @@ class Mounted:
     options: frozenset[str] = frozenset()
 
 
-# What is on record of a disk: the ids of its file system, table and partition, its size when they were made, whether that was finished,
-# where it is mounted, with which options, and the directories that were made for that.
-RECORDED = ("uuid", "table", "part", "size", "finished", "mount", "options", "made")
+# What is on record of a disk: the ids of its file system, table and partition, its size when they were made, whether mkfs was begun and all
+# of it finished, where it is mounted, with which options, and the directories that were made for that.
+RECORDED = ("uuid", "table", "part", "size", "making", "finished", "mount", "options", "made")
 Given = dict[str, t.Any]
 
 
@@ -202,6 +202,7 @@ def judge(work: Work, facts: Facts, confirmed: t.Collection[str], new_id: t.Call
     if target and content and content.uuid and alone and (content.kind, content.label) == (entry.fs, entry.label):
         work.device = target.path
         work.given.update(uuid=content.uuid, finished=True)
+        work.given.pop("making", None)
         work.given.setdefault("size", disk.size)
         yield from _in_use_elsewhere(work, target)
         yield from _copied(work, target, facts)
@@ -233,7 +234,8 @@ def left_unfinished(entry: Entry, disk: Disk, content: Content | None, known: Gi
         return False
     if content is not None and content.uuid == known["uuid"]:
         return True
-    bare = content is None or not (content.kind or content.table or content.signatures)
+    # Before mkfs began, what is there without a signature is somebody's: a volume of dm-crypt without a header, bytes of a program.
+    bare = content is None or content.empty or (bool(known.get("making")) and not signed(content))
     if entry.partition:
         return (
             not disk.content.kind
@@ -243,6 +245,10 @@ def left_unfinished(entry: Entry, disk: Disk, content: Content | None, known: Gi
             and disk.content.table_id == known["table"]
         )
     return bare and not disk.partitions and not known.get("table")
+
+
+def signed(content: Content) -> bool:
+    return bool(content.kind or content.table or content.signatures)
 
 
 def writing(work: Work, facts: Facts) -> t.Iterator[Refusal]:
@@ -371,7 +377,9 @@ def mounting(work: Work, facts: Facts, mounts: t.Collection[str]) -> t.Iterator[
     wanted = ",".join(entry.options)
     if ours and there:
         work.again = entry.quota and QUOTA_OPTION not in there.options
-        work.remount = not work.again and work.given.get("options", wanted) != wanted
+        # One that was mounted by somebody else, or by an older release.
+        open_to_others = bool(there.options) and {"nosuid", "nodev"} & {*entry.options} - there.options
+        work.remount = not work.again and (bool(open_to_others) or work.given.get("options", wanted) != wanted)
         work.given.setdefault("options", wanted)
     work.given["mount"] = entry.mount
     yield from _quota(work, facts)

@@ -37,8 +37,9 @@ SYSTEM = (
 NOT_BELOW = ("/boot", "/dev", "/etc", "/proc", "/run", "/sys", "/usr")
 # The layout of a workstation: what a role of a disk stands for when nothing else is said.
 ROLES = {"data": "/data", "cache": "/data/cache", "scratch": "/scratch"}
-# A disk that is missing stops no boot, and nobody waits for it longer than this.
-ALWAYS = ("noatime", "nofail", "x-systemd.device-timeout=30s")
+# A disk that is missing stops no boot. What others put on a disk brings neither programs that run as root nor devices.
+ALWAYS = ("noatime", "nofail", "nosuid", "nodev")
+OPPOSITES = {"noatime": ("relatime", "strictatime", "atime"), "nosuid": ("suid",), "nodev": ("dev",)}
 QUOTA_OPTION = "prjquota"
 # What lies there is a user's own: a token (HF_HOME), or code that the next user would run (wheels, packages, torch's hub).
 PRIVATE = (
@@ -137,15 +138,7 @@ def parse_mode(value: t.Any) -> int:
 def options(entry: t.Mapping[str, t.Any], quota: bool) -> tuple[str, ...]:
     """Those that every disk has come first; what the user says of the same thing takes their place."""
     own = [word for text in entry.get("options") or [] for word in text.split(",")]
-    opposite = {"noatime": ("relatime", "strictatime", "atime"), "nofail": ()}
-    kept = [
-        word
-        for word in ALWAYS
-        if not any(
-            other in opposite.get(word, ()) or (other.partition("=")[0] == word.partition("=")[0] and other != word)
-            for other in own
-        )
-    ]
+    kept = [word for word in ALWAYS if not {*own} & {*OPPOSITES.get(word, ())}]
     return tuple(dict.fromkeys([*kept, *own, *([QUOTA_OPTION] if quota else [])]))
 
 

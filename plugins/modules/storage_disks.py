@@ -73,7 +73,7 @@ options:
         default: true
       options:
         description:
-          - Mount options beside C(noatime,nofail,x-systemd.device-timeout=30s).
+          - Mount options beside C(noatime,nofail,nosuid,nodev); C(relatime), C(suid) and C(dev) take the place of theirs.
         type: list
         elements: str
         default: []
@@ -248,6 +248,11 @@ cache:
   returned: always
   type: dict
   sample: {cache: /data/cache/sets, mount: /data/cache, group: ml, sources: [/data/sets]}
+units:
+  description: Drop-ins of systemd that mount a disk which comes up after the boot, as M(rigwright.workstation.config_files) takes them.
+  returned: always
+  type: dict
+  sample: {directories: [], files: []}
 findings:
   description: What was seen, as M(rigwright.workstation.finding) takes it.
   returned: when O(state=planned)
@@ -274,8 +279,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _stor
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_findings as findings
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_fstab as fstab
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_look as look
+from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_rows as rows
+from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_units as units
 from ansible_collections.rigwright.workstation.plugins.module_utils._directories import UnsafePath
 from ansible_collections.rigwright.workstation.plugins.module_utils._disk_facts import find
+from ansible_collections.rigwright.workstation.plugins.module_utils._lock import Busy, host_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage_plan import Facts, Given, Plan, plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage_request import (
     FILE_SYSTEMS,
@@ -323,8 +331,11 @@ class Storage:
         self.module = module
         params = module.params
         asked = {} if params["state"] == "absent" else params
-        self.entries, refused = read_entries(asked.get("disks", []))
-        own = [*roots(self.entries), *asked.get("directories", [])]
+        disks, odd = rows.read_rows("storage_disks", asked.get("disks", []), rows.DISK)
+        listed, odd_too = rows.read_rows("storage_directories", asked.get("directories", []), rows.DIRECTORY)
+        self.entries, refused = read_entries(disks)
+        refused = [*odd, *odd_too, *refused]
+        own = [*roots(self.entries), *listed]
         users, environment = asked.get("users", []), asked.get("environment", {})
         self.wanted, wrong = read_directories(own, users, environment, self.entries)
         cache = asked.get("cache", {})
@@ -338,13 +349,13 @@ class Storage:
                 asked_for[one.path] = dataclasses.replace(one, quota=quota)
             self.wanted = sorted(asked_for.values(), key=lambda one: (one.path.count("/"), one.path))
         self.record = self.read_record()
-        self.facts = look.facts(self.run, self.entries, self.record)
-        self.plan = plan(self.entries, asked.get("confirm_wipe", []), self.facts, lambda: str(uuid.uuid4()))
+        named = [entry for entry in self.entries if bool(entry.id) != bool(entry.serial)]
+        self.facts = look.facts(self.run, named, self.record)
+        self.plan = plan(named, asked.get("confirm_wipe", []), self.facts, lambda: str(uuid.uuid4()))
         sizes = {work.entry.mount: work.disk.size for work in self.plan.works}
         self.groups = params["planned"].get("groups") or [] if module.check_mode else []
         missing = unknown(self.wanted, self.groups)
-        # As long as they run: what is wrong with an entry is told once.
-        seen = self.plan.requirements if not refused else []
+        seen = self.plan.requirements
         self.plan.requirements = [
             *refused,
             *wrong,
@@ -556,41 +567,10 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["planned", "present", "absent"], "default": "present"},
-            "disks": {
-                "type": "list",
-                "elements": "dict",
-                "default": [],
-                "options": {
-                    "id": {"type": "str"},
-                    "serial": {"type": "str"},
-                    "role": {"type": "str", "choices": ["data", "cache", "scratch"]},
-                    "mount": {"type": "str"},
-                    "fs": {"type": "str", "choices": ["ext4", "xfs", "btrfs", "vfat"], "default": "ext4"},
-                    "label": {"type": "str"},
-                    "partition": {"type": "bool", "default": True},
-                    "options": {"type": "list", "elements": "str", "default": []},
-                    "owner": {"type": "str"},
-                    "group": {"type": "str"},
-                    "mode": {"type": "raw"},
-                    "wipe": {"type": "bool", "default": False},
-                    "quota": {"type": "bool", "default": False},
-                },
-            },
+            # Their rows are read in _storage_rows.py, so that all that is wrong is told at once.
+            "disks": {"type": "list", "elements": "dict", "default": []},
             "confirm_wipe": {"type": "list", "elements": "str", "default": []},
-            "directories": {
-                "type": "list",
-                "elements": "dict",
-                "default": [],
-                "options": {
-                    "path": {"type": "str", "required": True},
-                    "owner": {"type": "str", "default": "root"},
-                    "group": {"type": "str", "default": "root"},
-                    "mode": {"type": "raw", "default": "0755"},
-                    "setgid": {"type": "bool", "default": False},
-                    "default_acl": {"type": "list", "elements": "str", "default": []},
-                    "quota": {"type": "str", "default": "0"},
-                },
-            },
+            "directories": {"type": "list", "elements": "dict", "default": []},
             "users": {"type": "list", "elements": "str", "default": []},
             "environment": {"type": "dict", "default": {}},
             "cache": {"type": "dict", "default": {"mode": "none"}},
@@ -599,7 +579,19 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    storage = Storage(module)
+    planned = module.params["state"] == "planned"
+    if planned or module.check_mode:
+        done(module, Storage(module))
+    try:
+        # One run at a time: from what it sees to what it has recorded.
+        with host_lock("storage_disks"):
+            done(module, Storage(module))
+    except Busy as error:
+        module.fail_json(msg=f"{error}. Nothing was changed.")
+
+
+def done(module: AnsibleModule, storage: Storage) -> None:
+    """Do what is asked for, and end."""
     planned = module.params["state"] == "planned"
     refused = [f"{row['variable']} {row['problem']}: {row['remedy']}" for row in storage.plan.requirements]
     if refused and not planned:
@@ -637,6 +629,7 @@ def main() -> None:
         packages=storage.packages,
         host=host_words(storage.run),
         cache=storage.dataset_cache,
+        units=units.drop_ins([] if refused else storage.entries, storage.dataset_cache.get("mount", "")),
         diff=difference(storage.facts, storage.plan, changes),
         **({"findings": storage.findings()} if planned else {}),
     )

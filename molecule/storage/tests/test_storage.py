@@ -66,9 +66,29 @@ def test_a_member_of_the_group_gets_a_verified_copy_and_others_get_none(targets:
         assert copy.startswith("/data/cache/sets/") and target.must(f"cat {copy}/b", user="bob") == "owl\n"
         assert target.run("dataset-cache get /data/sets/birds", user="carol").rc != 0
         # What users may ask of root: systemd sees it, and the unit has all that it needs.
-        target.must("echo 1 > /data/cache/sets/requests/test", user="alice")
-        target.must("timeout 20 sh -c 'while [ -e /data/cache/sets/requests/test ]; do sleep 0.2; done'")
+        # A directory, a FIFO and a link are gone as well, and keep nobody from the service.
+        requests = "/data/cache/sets/requests"
+        target.must(f"cd {requests} && mkdir -p odd/below && mkfifo fifo && ln -s /etc link", user="alice")
+        for _request in range(2):
+            target.must(f"echo 1 > {requests}/1-1", user="bob")
+            target.must(f"timeout 30 sh -c 'while [ \"$(ls -A {requests})\" ]; do sleep 0.2; done'")
         assert target.run("systemctl is-failed dataset-cache-evict.service").rc != 0
+        assert target.must("systemctl is-active dataset-cache-evict.path") == "active\n"
+
+
+def test_root_owns_the_directories_of_the_cache_and_removes_copies_as_their_owner(targets: list[Machine]) -> None:
+    for target in targets:
+        for name, mode in ((".", "750"), ("locks", "3770"), ("requests", "3770"), ("sets", "3770")):
+            assert target.must(f"stat --format '%U %G %a' /data/cache/sets/{name}") == f"root ml {mode}\n"
+        target.must("ln -s /data/sets /data/cache/sets/sets/evil", user="bob")
+        target.must("dataset-cache rm /data/sets/birds")
+        target.must("systemctl start dataset-cache-evict.service")
+        assert (
+            target.must("ls /data/cache/sets/sets /data/sets/birds")
+            == "/data/cache/sets/sets:\n\n/data/sets/birds:\nb\n"
+        )
+        owners = target.must("find /data/cache/sets -mindepth 2 -user root")
+        assert owners == ""
 
 
 def test_systemd_takes_the_lines_for_mounts_that_boot_does_not_wait_for(targets: list[Machine]) -> None:
@@ -77,11 +97,14 @@ def test_systemd_takes_the_lines_for_mounts_that_boot_does_not_wait_for(targets:
     for target in targets:
         told = target.must(
             f"rm -rf /tmp/u; unshare --mount sh -c '{generate}' && cd /tmp/u && systemd-analyze verify ./data.mount ./data-cache.mount 2>&1"
-            " | grep -v 'Unit configuration has fatal' >&2; find . ; cat *.mount; cat *.device.d/*"
+            " | grep -v 'Unit configuration has fatal' >&2; find . ; cat *.mount"
         )
         assert "./local-fs.target.wants/data.mount" in told and "local-fs.target.requires/data" not in told
-        assert "JobRunningTimeoutSec=30s" in told or "JobTimeoutSec=30s" in told
-        assert "What=/dev/disk/by-uuid/" in told and "Options=noatime,nofail" in told
+        # As long as systemd waits for any device; and what was waiting is started when the disk comes up later.
+        assert ".device.d" not in told
+        assert "What=/dev/disk/by-uuid/" in told and "Options=noatime,nofail,nosuid,nodev" in told
+        wants = target.must(r"systemctl show --property Wants 'dev-disk-by\x2dlabel-data.device'")
+        assert {"data.mount", "data-cache.mount", "dataset-cache-evict.path"} <= set(wants.strip()[6:].split())
 
 
 # --- What may not be lost ---

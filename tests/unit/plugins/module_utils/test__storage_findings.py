@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_findings as findings
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage_plan import Facts, Plan, Point
+from ansible_collections.rigwright.workstation.plugins.module_utils._disk_facts import Disk
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage_plan import Facts, Plan, Point, Work
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage_request import read_entries
 
 
 def told(plan: Plan, facts: Facts) -> dict[str, str]:
@@ -14,6 +16,17 @@ def test_disks_as_declared_pass_and_a_line_that_is_missing_fails() -> None:
     assert told(Plan(), Facts()) == {"storage.disks": "skip", "storage.mount_points": "skip"}
     assert told(Plan(fstab="UUID=1 /data ext4"), Facts())["storage.disks"] == "fail"
     assert told(Plan(gone={"A": {"mount": "/old"}}), Facts())["storage.disks"] == "fail"
+
+
+def test_a_disk_that_came_up_too_late_is_told_with_what_mounts_it() -> None:
+    (entry,), _refused = read_entries([{"serial": "B", "role": "data"}])
+    work = Work(entry, Disk("/dev/sdb", serial="B"), "B", {"uuid": "u"}, mount=True)
+    found = next(findings.of_mounts(Plan([work], fstab=work.line), Facts(fstab=work.line)))
+    assert (found["status"], found["evidence"]) == (
+        "fail",
+        "not done: /data is not mounted, though /dev/sdb (B) is there",
+    )
+    assert "`systemctl start 'data.mount'`" in found["remedy"]
 
 
 def test_what_is_refused_is_told_with_its_remedy() -> None:

@@ -85,7 +85,7 @@ def test_an_empty_disk_is_made_and_the_next_plan_has_nothing_to_do(partition: bo
         True,
         True,
     )
-    assert f"UUID={work.given['uuid']} /data ext4 noatime,nofail,x-systemd.device-timeout=30s 0 2\n" in first.fstab
+    assert f"UUID={work.given['uuid']} /data ext4 noatime,nofail,nosuid,nodev 0 2\n" in first.fstab
 
     facts = done(first, EMPTY)
     second = plan(facts.pop("disks"), rows=rows, **facts)
@@ -308,10 +308,19 @@ def test_markers_that_were_broken_are_refused() -> None:
 def test_other_options_are_a_remount_and_quotas_a_new_mount() -> None:
     facts = done(plan(EMPTY), EMPTY)
     disk = facts.pop("disks")
-    (work,) = plan(disk, rows=[{**DATA, "options": ["nodev"]}], **facts).works
+    (work,) = plan(disk, rows=[{**DATA, "options": ["dev"]}], **facts).works
     assert (work.remount, work.again, work.mount) == (True, False, False)
     (work,) = plan(disk, rows=[{**DATA, "quota": True}], **facts).works
     assert (work.remount, work.again, work.mount) == (False, True, False)
+
+
+def test_a_disk_that_somebody_mounted_with_programs_of_root_and_devices_is_mounted_anew() -> None:
+    facts = done(plan(EMPTY), EMPTY)
+    disk, mounted = facts.pop("disks"), facts.pop("mounted")
+    for options, due in ((["rw", "noatime"], True), (["rw", "nosuid", "nodev"], False)):
+        there = {mount: dataclasses.replace(one, options=frozenset(options)) for mount, one in mounted.items()}
+        (work,) = plan(disk, mounted=there, **facts).works
+        assert work.remount is due
 
 
 def test_quotas_that_kernel_or_file_system_have_not_are_refused() -> None:
@@ -350,8 +359,20 @@ def begun(**more: Any) -> dict[str, dict[str, Any]]:
     ],
 )
 def test_what_a_run_left_that_was_cut_short_is_completed(disk: Disk, table: bool) -> None:
-    (work,) = plan(disk, record=begun()).works
+    making = bool(disk.partitions) and not disk.partitions[0].content.blank
+    (work,) = plan(disk, record=begun(making=making)).works
     assert (work.make, work.table, work.wipe) == (True, table, False)
+
+
+def test_data_without_a_signature_is_not_formatted_before_mkfs_began() -> None:
+    for disk in (parted(content=Content(blank=False)), dataclasses.replace(EMPTY, content=Content(blank=False))):
+        rows = [{**DATA, "partition": bool(disk.partitions)}]
+        table = "t" if disk.partitions else ""
+        made = plan(disk, rows=rows, record=begun(table=table))
+        assert "is not empty" in words(made)
+        assert not made.works[0].destroys
+        confirmed = plan(disk, rows=[{**rows[0], "wipe": True}], confirm=("B",), record=begun(table=table))
+        assert confirmed.works[0].wipe
 
 
 def test_an_unfinished_file_system_that_somebody_has_mounted_and_filled_is_not_made_anew() -> None:

@@ -16,7 +16,7 @@ def problems(*rows: dict[str, Any]) -> str:
 def test_a_role_stands_for_mount_point_and_label_and_a_missing_disk_stops_no_boot() -> None:
     (entry,), refused = request.read_entries([DATA])
     assert (refused, entry.mount, entry.label, entry.fs) == ([], "/data", "data", "ext4")
-    assert entry.options == ("noatime", "nofail", "x-systemd.device-timeout=30s")
+    assert entry.options == ("noatime", "nofail", "nosuid", "nodev")
 
 
 def test_disks_are_mounted_from_the_outside_in() -> None:
@@ -27,10 +27,10 @@ def test_disks_are_mounted_from_the_outside_in() -> None:
 @pytest.mark.parametrize(
     ("options", "quota", "expected"),
     [
-        (["discard,nodev"], False, "noatime,nofail,x-systemd.device-timeout=30s,discard,nodev"),
-        (["relatime"], False, "nofail,x-systemd.device-timeout=30s,relatime"),
-        (["x-systemd.device-timeout=5s"], False, "noatime,nofail,x-systemd.device-timeout=5s"),
-        (["nofail"], True, "noatime,nofail,x-systemd.device-timeout=30s,prjquota"),
+        (["discard,nodev"], False, "noatime,nofail,nosuid,nodev,discard"),
+        (["relatime"], False, "nofail,nosuid,nodev,relatime"),
+        (["suid", "dev"], False, "noatime,nofail,suid,dev"),
+        (["nofail"], True, "noatime,nofail,nosuid,nodev,prjquota"),
     ],
 )
 def test_own_options_come_on_top_and_take_the_place_of_their_like(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils import _lock
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_apply as apply
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_directories as directories
 from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_look as look
@@ -88,6 +89,30 @@ def test_all_refusals_are_told_at_once(storage: Run) -> None:
     )["requirements"]
     assert {row["variable"] for row in rows} == {"storage_disks", "storage_directories", "storage_environment"}
     assert len(rows) == 4
+
+
+def test_each_entry_is_named_by_its_own_variable_with_all_that_is_wrong(storage: Run) -> None:
+    told = storage(
+        state="planned",
+        disks=[{**DATA, "fs": "ntfs", "lable": "x", "wipe": "perhaps"}],
+        directories=[{"mode": "0755"}, {"path": "/data/x", "setgid": "some"}, {"path": "/elsewhere"}],
+    )["requirements"]
+    assert [(row["variable"], row["problem"]) for row in told] == [
+        ("storage_disks", "has B, whose fs is 'ntfs'"),
+        ("storage_disks", "has B, with the unknown key 'lable'"),
+        ("storage_disks", "has B, whose wipe is 'perhaps'"),
+        ("storage_directories", "has entry 1, without path"),
+        ("storage_directories", "has /data/x, whose setgid is 'some'"),
+        ("storage_directories", "has /elsewhere, which lies on no disk of storage_disks"),
+    ]
+    assert [row["remedy"] for row in told[:2]] == ["choose one of ext4, xfs, btrfs, vfat", "name it label"]
+
+
+def test_two_runs_at_once_follow_each_other(storage: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage_disks, "host_lock", lambda name: _lock.host_lock(name, wait=0))
+    with _lock.host_lock("storage_disks"):
+        assert "another run has held" in storage(disks=[DATA])["msg"]
+        assert storage(state="planned", disks=[DATA])["changed"] is False
 
 
 def test_a_quota_larger_than_the_disk_is_refused(storage: Run) -> None:
