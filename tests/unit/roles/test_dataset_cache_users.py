@@ -346,7 +346,7 @@ def test_no_file_of_somebody_else_is_opened_to_be_made(shared, images):
             assert shared.run(*command, fault=fault, user=user).rc == 0
 
 
-def test_owner_of_a_dataset_cannot_lead_the_copy_of_another_elsewhere(shared, images, tmp_path):
+def test_owner_of_a_dataset_cannot_lead_the_copy_of_another_elsewhere(shared, images):
     """Alice's process writes where it began to write, whatever bob puts in the place of its staging folder."""
     home = shared.top / "home"
     home.mkdir()
@@ -354,14 +354,10 @@ def test_owner_of_a_dataset_cannot_lead_the_copy_of_another_elsewhere(shared, im
     as_user(BOB, lambda: shared.run("pin", images))
     (folder,) = (shared.cache / "sets").iterdir()
     assert folder.stat().st_uid == BOB[0]
-    go = tmp_path / "go"
+    go = shared.top / "go"
     maker = shared.start(
         "get", images, user=ALICE, fault=processes.at_read(images / "one", lambda: await_that(go.exists))
     )
-    tmp_path.chmod(0o755)
-    for parent in tmp_path.parents:
-        if parent.stat().st_uid == os.geteuid() and not parent.stat().st_mode & 0o001:
-            parent.chmod(parent.stat().st_mode | 0o001)
     await_that(lambda: list(folder.glob(".staging-*/data/images")))
 
     def swap() -> None:
