@@ -1322,6 +1322,9 @@ class Cache:
         """What may go, in this order. *look_at* tells whether a copy is in use."""
         for dataset in datasets:
             for copy in dataset.trash:
+                # The owner of a dataset can rename what another reads.
+                if look_at(copy):
+                    continue
                 yield Victim("trash", copy.set, copy.name, copy.disk, copy.owner, "removed before", dataset.source)
             for staging in dataset.staging:
                 lock = self.try_lock(dataset.set, "make")

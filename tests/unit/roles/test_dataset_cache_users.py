@@ -371,6 +371,19 @@ def test_owner_of_a_dataset_cannot_lead_the_copy_of_another_elsewhere(shared, im
     assert list(home.iterdir()) == []
 
 
+def test_copy_that_is_read_stays_whatever_the_owner_of_the_dataset_calls_it(shared, images):
+    shared.run("pin", images, user=BOB)
+    copy = shared.get(images, user=ALICE).path
+    reader = shared.read(images)
+    folder = copy.parents[2]
+    as_user(BOB, lambda: (folder / "g000001").rename(folder / ".trash-1"))
+    assert shared.run("evict").rc == 0
+    assert (folder / ".trash-1/data/images/one").exists()
+    reader.kill()
+    assert shared.run("evict").rc == 0
+    assert not (folder / ".trash-1").exists()
+
+
 def test_dataset_whose_last_copy_its_owner_has_not_removed_is_forgotten(shared, images):
     shared.run("pin", images, user=BOB)
     shared.get(images, user=ALICE)
