@@ -22,7 +22,6 @@ LIBRARIES = {"_nvml.py": "pynvml", "_rattler.py": "rattler"}
 LOCKS = ("module_lock", "host_lock", "alone", "locked")
 # What changes a host without a lock, and why two runs at once do no harm.
 WITHOUT_LOCK = {
-    "storage_disks": "still to be done",
     "gpu_accept": "writes the measurement of one card in one step, from nothing that it has read before",
     "machine_manifest": "writes one file in one step, of what the host is",
     "nvidia_driver_key": "hands one key to mokutil, which keeps the record",
