@@ -191,8 +191,9 @@ def remember(
             continue
         before = current[item.path]
         known = records.get(item.path) or shared.get(item.path)
-        if known or item.secret or before != item.state:
-            first = known or Record(before, times.get(item.path))
+        own = _is_own_directory(item)
+        if known or own or item.secret or before != item.state:
+            first = known or Record(MISSING if own else before, times.get(item.path))
             # What was secret once stays so: the diff of a later run shows what was there before it.
             secret = first.secret or item.secret
             # Text that lay there already is a person's if it was not written by the set, also where the set wants just this text.
@@ -200,6 +201,11 @@ def remember(
             written = first.written if found else item.state.digest
             remembered[item.path] = dataclasses.replace(first, written=written, secret=secret)
     return remembered
+
+
+def _is_own_directory(item: Wanted) -> bool:
+    """Whether a directory is the collection's own: who made it, a set or a program of the collection, makes no difference."""
+    return item.state.kind == "directory" and os.path.basename(item.path).startswith("rigwright")
 
 
 def _obstacle(item: Wanted, before: State) -> str | None:

@@ -254,6 +254,16 @@ def test_a_directory_of_two_sets_is_given_back_by_the_last_one(host, order, ther
     assert snapshot(host.root) == before
 
 
+def test_a_directory_of_the_collection_goes_although_a_program_of_it_made_it_before(host):
+    os.mkdir(host.path("rigwright"))
+    host.write("rigwright/program.pyz", "program\n")
+    host.apply({"rigwright": directory(), "rigwright/a": NEW})
+    assert not host.begin({"rigwright": directory(), "rigwright/a": NEW}).due
+    os.unlink(host.path("rigwright/program.pyz"))
+    host.apply({})
+    assert os.listdir(host.root) == []
+
+
 def test_an_empty_directory_stays_as_long_as_one_set_wants_it(host):
     host.apply({"d": directory()}, host.set("one"))
     host.apply({"d": directory(), "2": NEW}, host.set("two"))
