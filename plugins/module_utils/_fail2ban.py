@@ -4,7 +4,7 @@
 
 # This module is private to the collection.
 
-"""What is wrong with what a role's variables ask of fail2ban. Pure."""
+"""What is wrong with what a role's variables ask of fail2ban, and whether it is in use."""
 
 from __future__ import annotations
 
@@ -12,11 +12,24 @@ import ipaddress
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._units import parse_show
+
 # jail.conf(5), "TIME ABBREVIATION FORMAT", without the long names of the units.
 TIME = re.compile(r"-1|[0-9]+([smhdwy]|mo)?( [0-9]+([smhdwy]|mo))*")
 _LABEL = "[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?"
 # Letters somewhere: digits and dots alone are an address that is wrong.
 HOST_NAME = re.compile(rf"(?=.*[A-Za-z]){_LABEL}(\.{_LABEL})*")
+
+
+UNIT = "fail2ban.service"
+
+
+def is_idle(run_command: t.Callable[..., tuple[int, str, str]]) -> bool:
+    """Whether fail2ban neither runs nor starts at boot, as one that is not installed."""
+    asked = ["systemctl", "show", "--property=Id,Names,ActiveState,UnitFileState", UNIT]
+    _rc, out, _err = run_command(asked, check_rc=True)
+    shown = parse_show(out, [UNIT])[UNIT]
+    return shown["ActiveState"] in (["inactive"], ["failed"]) and shown.get("UnitFileState") != ["enabled"]
 
 
 def faults(role: str, params: t.Mapping[str, t.Any]) -> t.Iterator[dict[str, t.Any]]:

@@ -207,6 +207,10 @@ door:
   returned: always
   type: str
   sample: 127.0.0.1
+fail2ban_idle:
+  description: Whether fail2ban neither runs nor starts at boot, as one that is not installed.
+  returned: always
+  type: bool
 ports_open:
   description: The ports on which sshd listens once this is in place.
   returned: always
@@ -252,6 +256,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _ssh_plan as ssh_plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._directories import read_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._fail2ban import is_idle
 from ansible_collections.rigwright.workstation.plugins.module_utils._listeners import read_listeners
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh_request import input_faults
 from ansible_collections.rigwright.workstation.plugins.module_utils._sshd import (
@@ -544,6 +549,7 @@ class Planner:
             "socket_active": seen.service.socket_active,
             "listen_streams": ssh_plan.listen_streams(self.params, decision.ports),
             "door": door(config),
+            "fail2ban_idle": is_idle(self.module.run_command),
             "ports_open": list(decision.ports.open),
             "ports_to_close": list(decision.ports.surplus),
             "passwords_refused": decision.passwords_refused,

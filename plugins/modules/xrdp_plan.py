@@ -291,6 +291,10 @@ auth_log:
   description: Whether this host has the log file that fail2ban's own jail for ssh reads.
   returned: always
   type: bool
+fail2ban_idle:
+  description: Whether fail2ban neither runs nor starts at boot, as one that is not installed.
+  returned: always
+  type: bool
 requirements:
   description: What speaks against the request, as M(rigwright.workstation.require) takes it. Empty when nothing does.
   returned: always
@@ -328,6 +332,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._certificate
     parse_certificate,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._fail2ban import is_idle
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp_sessions import (
     MANAGER,
     Process,
@@ -632,6 +637,7 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
         "gnome_managed": gnome.managed,
         "shared_directory": "RuntimeDirectory=" in read(SESMAN_UNIT),
         "auth_log": seen.auth_log,
+        "fail2ban_idle": is_idle(host.module.run_command),
         "requirements": requirements,
         "findings": findings,
     }
@@ -675,6 +681,7 @@ def plan_gnome(
         "gnome_managed": gnome.managed,
         "shared_directory": False,
         "auth_log": seen.auth_log,
+        "fail2ban_idle": is_idle(host.module.run_command),
         "requirements": requirements,
         "findings": findings,
     }

@@ -184,16 +184,24 @@ def test_a_local_user_cannot_have_an_address_banned(target: Machine) -> None:
     target.must("fail2ban-client unban 203.0.113.9; rm /srv/as_sshd.py")
 
 
-def test_without_the_jail_fail2ban_goes_on_or_stops_and_does_not_fail(applied: Apply, targets: list[Machine]) -> None:
-    applied({"ssh_fail2ban": False})
+@pytest.mark.parametrize("somebody_else", [True, False], ids=["of others", "of the role"])
+def test_without_the_jail_fail2ban_goes_on_for_others_alone(
+    applied: Apply, targets: list[Machine], somebody_else: bool
+) -> None:
+    with kept(targets, "/etc/fail2ban/jail.local"):
+        for target in targets if somebody_else else ():
+            target.put({"/etc/fail2ban/jail.local": Entry(b"# mine\n")})
+        applied({"ssh_fail2ban": False})
 
-    again = applied({"ssh_fail2ban": False})
+        again = applied({"ssh_fail2ban": False})
 
-    assert set(again.changed().values()) == {0}
-    for target in targets:
-        # Debian 12's own jail reads a log file that is not there; that of Debian 13 reads the journal.
-        expected = {"debian12": "inactive", "debian13": "active"}[target.host.name]
-        assert target.run("systemctl is-active fail2ban").stdout.strip() == expected
+        assert set(again.changed().values()) == {0}
+        for target in targets:
+            # Debian 12's own jail reads a log file that is not there; that of Debian 13 reads the journal.
+            goes_on = somebody_else and target.host.name == "debian13"
+            expected = "active enabled" if goes_on else "inactive disabled"
+            shown = target.run("systemctl is-active fail2ban; systemctl is-enabled fail2ban").stdout.split()
+            assert " ".join(shown) == expected
     applied()
     for target in targets:
         assert "Currently banned" in target.must("fail2ban-client status sshd")

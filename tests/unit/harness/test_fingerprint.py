@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from harness.fingerprint import State, difference, without_new_packages
+from harness.fingerprint import State, difference, units, without_new_packages
 
 FRESH: State = {
     "package openssh-server": "1",
@@ -50,3 +50,10 @@ def test_what_is_gone_is_named():
     assert left({name: what for name, what in FRESH.items() if not name.startswith("file")}) == [
         "gone: file /etc/ssh/sshd_config"
     ]
+
+
+def test_units_of_packages_that_stay_are_told_by_themselves():
+    after = (
+        FRESH | FAIL2BAN | {"enabled fail2ban.service": "at boot +fail2ban", "enabled cron.service": "at boot +cron"}
+    )
+    assert units(after) - units(FRESH) == {"fail2ban.service", "cron.service"}

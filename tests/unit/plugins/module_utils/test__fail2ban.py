@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._fail2ban import faults
+from ansible_collections.rigwright.workstation.plugins.module_utils._fail2ban import faults, is_idle
 
 REQUEST: dict[str, Any] = {
     "fail2ban_bantime": "1h",
@@ -50,3 +50,18 @@ def test_what_fail2ban_reads_is_not_refused(asked: dict[str, Any]) -> None:
 def test_all_is_refused_at_once() -> None:
     asked = {"fail2ban_bantime": "soon", "fail2ban_maxretry": 0, "fail2ban_ignoreip": ["/"]}
     assert {*refused(**asked)} == {"xrdp_fail2ban_bantime", "xrdp_fail2ban_maxretry", "xrdp_fail2ban_ignoreip"}
+
+
+@pytest.mark.parametrize(
+    ("active", "at_boot", "idle"),
+    [
+        ("inactive", "", True),  # not installed
+        ("inactive", "disabled", True),
+        ("failed", "disabled", True),
+        ("active", "disabled", False),
+        ("inactive", "enabled", False),
+    ],
+)
+def test_fail2ban_is_idle_where_it_neither_runs_nor_starts_at_boot(active: str, at_boot: str, idle: bool) -> None:
+    text = f"Id=fail2ban.service\nNames=fail2ban.service\nActiveState={active}\nUnitFileState={at_boot}\n"
+    assert is_idle(lambda _command, **_options: (0, text, "")) is idle

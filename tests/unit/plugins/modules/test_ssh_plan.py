@@ -21,6 +21,7 @@ UNITS = (
     "Id=ssh.service\nNames=ssh.service\nActiveState=active\nMainPID=0\n\n"
     "Id=ssh.socket\nNames=ssh.socket\nActiveState=inactive\nAccept=no\nListen=[::]:22 (Stream)\n"
 )
+FAIL2BAN = "Id=fail2ban.service\nNames=fail2ban.service\nActiveState=inactive\nUnitFileState=\n"
 MAY_BECOME_ROOT = {
     "alice": "User alice may run the following commands on ws:\n    (ALL : ALL) ALL\n",
     "bob": "User bob is not allowed to run sudo on ws.\n",
@@ -46,7 +47,7 @@ def settings_of(path: Path, user: str) -> Iterator[tuple[bool, str, str]]:
 def run_command(args: list[str], **_options: Any) -> tuple[int, str, str]:
     """sudo, systemctl, and a sshd that knows Include, Match User, what the first file says, and what adds up."""
     if args[0] == "systemctl":
-        return 0, UNITS, ""
+        return 0, FAIL2BAN if "fail2ban.service" in args else UNITS, ""
     if args[0] == "sudo":
         return 0, MAY_BECOME_ROOT[args[-1]], ""
     user = args[args.index("-C") + 1].split(",")[0].partition("=")[2] if "-C" in args else ""
@@ -124,6 +125,7 @@ def test_a_plan_for_a_host_as_it_should_be(plan):
     result = plan()
     assert result["requirements"] == []
     assert result["passwords_refused"] is True
+    assert result["fail2ban_idle"] is True
     assert "PasswordAuthentication no" in result["settings"]
     assert result["changed"] is False
 
