@@ -7,6 +7,7 @@ python -m harness.fingerprint compare molecule   fail when they are not as they 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,7 +16,7 @@ from harness.clients import Machine
 from harness.lab import STATE, Refusal
 
 # By name: of a file its mode, owner, the SHA-256 of its content and its packages; of a package its version; of a unit that it runs, and
-# its packages; of a unit that starts at boot, that it does.
+# its packages. Which units are enabled, links below /etc tell.
 State = dict[str, str]
 
 # Runs on the host: nothing of the harness is there, and nothing of Ansible is asked.
@@ -99,9 +100,6 @@ for line in lines("systemctl", "list-units", "--type=service", "--state=running"
     unit = line.split()[0]
     if not unit.startswith("user"):
         state["unit " + unit] = "running" + packages_of_unit(unit)
-for line in lines("systemctl", "list-unit-files", "--state=enabled", "--plain", "--no-legend"):
-    unit = line.split()[0]
-    state["enabled " + unit] = "at boot" + packages_of_unit(unit)
 print(json.dumps(state))
 """
 
@@ -140,7 +138,8 @@ def without_new_packages(before: State, after: State) -> State:
 
 def units(state: State) -> set[str]:
     """The units that run, or start at boot, whichever package brought them."""
-    return {name.partition(" ")[2] for name in state if name.startswith(("unit ", "enabled "))}
+    found = (re.fullmatch(r"unit (.+)|file /etc/systemd/system/[^/]+\.(?:wants|requires)/(.+)", name) for name in state)
+    return {one[1] or one[2] for one in found if one}
 
 
 def service_starts(machine: Machine) -> dict[str, str]:
