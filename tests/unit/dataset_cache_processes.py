@@ -75,7 +75,8 @@ class Running:
             sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))  # noqa: SIM115
             if user:
                 os.setgroups([user[1]])
-                os.setgid(user[1])
+                # As users have it: a group of their own, and that of the cache besides.
+                os.setgid(user[0])
                 os.setuid(user[0])
             for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
                 signal.signal(

@@ -1790,7 +1790,7 @@ class Making:
             self.name = name
         self.stage.replace("need", str(need))
         # Nobody else enters it: below, paths are as safe as descriptors.
-        self.stage.make("data", 0o700, None).close()
+        self.stage.make("data", 0o2700, None).close()
         # By the descriptor: the owner of the dataset's folder may exchange what has a name in it.
         self.top = os.path.join(self.stage.path, "data", self.source.name)
         self.shown = self.cache.at("sets", self.source.set, name, "data", self.source.name)

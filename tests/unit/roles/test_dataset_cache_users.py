@@ -51,8 +51,8 @@ def child(user: tuple[int, int], do: Callable[[], object]) -> int:
     if pid == 0:
         status = 1
         try:
-            os.setgroups([])
-            os.setgid(user[1])
+            os.setgroups([user[1]])
+            os.setgid(user[0])
             os.setuid(user[0])
             do()
             status = 0
