@@ -71,7 +71,7 @@ def test_a_member_of_the_group_gets_a_verified_copy_and_others_get_none(targets:
         target.must(f"cd {requests} && mkdir -p odd/below && mkfifo fifo && ln -s /etc link", user="alice")
         for _request in range(2):
             target.must(f"echo 1 > {requests}/1-1", user="bob")
-            target.must(f"timeout 30 sh -c 'while [ \"$(ls -A {requests})\" ]; do sleep 0.2; done'")
+            target.must(f"timeout 55 sh -c 'while [ \"$(ls -A {requests})\" ]; do sleep 0.2; done'")
         assert target.run("systemctl is-failed dataset-cache-evict.service").rc != 0
         assert target.must("systemctl is-active dataset-cache-evict.path") == "active\n"
 
