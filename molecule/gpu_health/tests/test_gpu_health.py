@@ -109,26 +109,6 @@ def test_a_card_that_fell_off_the_bus_and_a_driver_that_is_gone_are_told(
         assert (found["gpu_health.nvml"], found["gpu_health.timer"]) == ("warn", "pass")
 
 
-def test_a_card_without_a_driver_and_one_that_is_gone_are_told_until_they_are_back(
-    verified: Verified, targets: list[Machine], nvml: Callable[[dict[str, Entry]], None]
-) -> None:
-    place = f"/sys/bus/pci/devices/{GPUS[1]['address']}"
-    for target in targets:
-        look(target)
-    nvml(state(gpu__1__absent="1"))
-    for target in targets:
-        target.must(f"mv {place}/driver /run/driver")
-        dead = look(target)
-        target.must(f"mv {place} /run/away")
-        gone = look(target)
-        target.must(f"mv /run/away {place} && mv /run/driver {place}/driver")
-        told = [(gpu["uuid"], gpu["reasons"][0]["what"]) for gpu in (dead["gpus"][1], gone["gpus"][1])]
-        assert told == [(GPUS[1]["uuid"], "no_driver"), (GPUS[1]["uuid"], "missing")]
-        assert verdicts(gone) == ["PASS", "REBOOT"]
-    for found in verified().values():
-        assert (found[FIRST], found[SECOND], found["gpu_health.count"]) == ("pass", "fail", "fail")
-
-
 def test_the_proof_tells_a_check_that_does_not_run(verified: Verified, targets: list[Machine]) -> None:
     old = json.dumps({"time": 0, "findings": []})
     for target in targets:
