@@ -43,7 +43,7 @@ WRITERS = {
     **dict.fromkeys(("_bare_metal_backup.py", "_bare_metal_run.py"), "a live system, where only root logs in"),
     **dict.fromkeys(("_samba_directories.py", "_storage_directories.py"), "descriptors, not paths"),
     "_replace.py": "for its callers; the name of what is unfinished is new and its own",
-    "_backup_restore.py": "reviewed in tests/unit/plugins/module_utils/test__backup_restore.py: descriptors",
+    "_backup_place.py": "descriptors of a directory that only root writes",
     "dataset_cache.py": "descriptors as root; otherwise the user's own directories",
     **dict.fromkeys(
         (
