@@ -378,6 +378,11 @@ def sets_in_place(root: str = STORE) -> list[str]:
     return [name for name in _listdir(root) if Store(name, root)._entries()]
 
 
+def is_open(root: str = STORE) -> list[str]:
+    """Name the sets that an interrupted run, or one that is at work, has left half changed."""
+    return [name for name in _listdir(root) if os.path.exists(Store(name, root).journal)]
+
+
 class Transaction:
     """The way of one set to what is wanted: ``stage``, ``commit``, the caller's checks, then ``finish`` or ``rollback``.
 

@@ -58,6 +58,7 @@ EXAMPLES = r"""
 # The action returns it unchanged: plugins/modules/config_files.py.
 RETURN = r""" # """
 
+import contextlib
 import grp
 import json
 import os
@@ -70,6 +71,7 @@ import tempfile
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import _config_files_boot as boot
 from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import (
     FILE,
     MISSING,
@@ -115,13 +117,26 @@ class ConfigFiles:
                 self.recovered = self.store.recover()
                 transaction = self._plan()
                 if transaction.due:
-                    self._apply(transaction)
+                    with self._recovered_at_boot(transaction):
+                        self._apply(transaction)
+                elif self.recovered:
+                    boot.disarm()
                 return self._result(transaction.steps)
         finally:
             for kept in self.store.rescued:
                 self.module.warn(
                     f"A file that was edited while a run was half done was put back; the edited one is kept as {kept}"
                 )
+
+    @contextlib.contextmanager
+    def _recovered_at_boot(self, transaction: Transaction) -> t.Iterator[None]:
+        """Have a boot in the middle of the transaction put its files back."""
+        if transaction.steps:
+            boot.arm()
+        try:
+            yield
+        finally:
+            boot.disarm()
 
     def _wanted(self) -> list[Wanted]:
         directories = [Wanted(item["path"], self._state("directory", item)) for item in self.params["directories"]]

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils import _config_files
+from ansible_collections.rigwright.workstation.plugins.module_utils import _config_files, _config_files_boot
 from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import (
     State,
     Store,
@@ -38,6 +38,7 @@ def etc(tmp_path):
 
 @pytest.fixture
 def apply(run_module, monkeypatch, tmp_path):
+    monkeypatch.setattr(_config_files_boot, "ROOT", str(tmp_path / "root"))
     monkeypatch.setattr(config_files_apply, "Store", functools.partial(Store, root=str(tmp_path / "store")))
 
     def run(contents: dict[Path, str], files: list[dict] | None = None, told: dict | None = None, **params):
