@@ -35,7 +35,7 @@ REQUEST: dict[str, Any] = {
     "samba_networks": ["10.0.2.0/24"],
     "firewall_ssh_networks": ["10.0.2.0/24"],
     "backup_repositories": [{"name": "disk", "url": "/srv/backup", "password": "password-of-the-repository"}],
-    "backup_jobs": [{"name": "data", "paths": ["/data"]}],
+    "backup_jobs": [{"name": "data", "paths": ["/etc", "/data"]}],
 }
 
 
