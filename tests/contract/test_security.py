@@ -48,7 +48,15 @@ WRITERS = {
     **dict.fromkeys(
         (
             *("_backup_job.py", "_backup_open.py", "_backup_program.py", "_backup_state.py", "backup_repository.py"),
-            *("_firewall_load.py", "firewall_load.py", "_gpu_boot.py", "_lock.py", "_manifest_machine.py", "_tree.py"),
+            *(
+                "_config_files_boot.py",
+                "_firewall_load.py",
+                "firewall_load.py",
+                "_gpu_boot.py",
+                "_lock.py",
+                "_manifest_machine.py",
+                "_tree.py",
+            ),
             *("_nvidia_change.py", "_release.py", "release_archive.py", "_storage_apply.py", "systemd_units.py"),
             *("cuda_repository.py", "cudnn_wheels.py", "docker_plan.py", "docker_rootless.py", "python_environment.py"),
             "tls_certificate.py",
