@@ -39,8 +39,12 @@ class Process:
             preexec_fn=mps.end_with_parent,
         )
         self.words: list[str] = []
-        for target, pipe in ((self.read, self.child.stdout), (self.keep, self.child.stderr)):
-            threading.Thread(target=target, args=(pipe,), daemon=True).start()
+        self.readers = [
+            threading.Thread(target=target, args=(pipe,), daemon=True)
+            for target, pipe in ((self.read, self.child.stdout), (self.keep, self.child.stderr))
+        ]
+        for reader in self.readers:
+            reader.start()
 
     @property
     def pid(self) -> int:
@@ -77,6 +81,8 @@ class Process:
         if answer is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.child.wait(1)
+            for reader in self.readers:
+                reader.join(1)
             raise Lost(f"process {self.pid} ended with status {self.child.poll()}. {self.last_words()}")
         if "problem" in answer:
             raise Lost(answer["problem"])

@@ -153,7 +153,7 @@ def test_python_is_started_isolated() -> None:
 def downloads(text: str) -> bool:
     return any(
         isinstance(node, ast.Call)
-        and ast.unparse(node.func).split(".")[-1] in ("open_url", "urlopen", "fetch_url", "urlretrieve")
+        and ast.unparse(node.func).rpartition(".")[2] in ("open_url", "urlopen", "fetch_url", "urlretrieve")
         for node in ast.walk(ast.parse(text))
     )
 

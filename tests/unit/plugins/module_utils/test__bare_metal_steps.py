@@ -70,7 +70,7 @@ def test_volumes_of_a_smaller_group_fit_into_it() -> None:
     plan = plan_of(
         recorded(),
         blank(vda=1700 << 20),
-        {"vdb": "/dev/vda"},
+        {"vdb": "/dev/disk/by-id/vda"},
         mode="uefi",
         keep=("sda", "vdc", "vdd", "nvme0n1"),
         passphrase=True,
@@ -95,11 +95,11 @@ def test_uefi_gets_an_entry_and_what_a_firmware_without_entries_starts() -> None
 
 
 def test_bios_gets_a_core_on_the_disk_of_the_system_and_the_package_is_told_where() -> None:
-    plan = plan_of(simple(("ext4 /", 4000, 1000)), blank(vda=8 * GIB), {"sda": "/dev/vda"})
+    plan = plan_of(simple(("ext4 /", 4000, 1000)), blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"})
     system = {step["command"][2]: step for step in plan.phases["system"] if step.get("command", [""])[0] == "chroot"}
     assert system["grub-install"]["command"][-2:] == ["--recheck", "/dev/vda"]
     assert system["debconf-set-selections"]["input"] == (
-        "grub-pc grub-pc/install_devices multiselect /dev/disk/by-id/virtio-NEW0\n"
+        "grub-pc grub-pc/install_devices multiselect /dev/disk/by-id/vda\n"
     )
 
 
@@ -141,7 +141,7 @@ def test_a_directory_of_a_btrfs_that_is_mounted_as_well_does_not_become_a_subvol
         {**root, "target": "/home", "root": "/@rootfs/home", "subvolume": "/@rootfs/home"},
         {**root, "target": "/srv/www", "root": "/@rootfs/data/www", "subvolume": "/@rootfs"},
     ]
-    plan = plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/vda"})
+    plan = plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"})
     ran = [
         " ".join(step["command"]) for step in plan.phases["disks"] if step.get("command", [""])[0] in ("btrfs", "mount")
     ]
@@ -161,7 +161,7 @@ def test_a_block_is_no_smaller_than_a_sector_of_the_new_disk() -> None:
     here = blank(vda=8 * GIB)
     for sector, block in ((512, "1024"), (4096, "4096")):
         here["vda"]["logical_sector"] = sector
-        plan = plan_of(manifest, here, {"sda": "/dev/vda"})
+        plan = plan_of(manifest, here, {"sda": "/dev/disk/by-id/vda"})
         (made,) = (one["command"] for one in plan.phases["disks"] if "ext2" in one.get("command", []))
         assert made[made.index("-b") + 1] == block
 
@@ -173,7 +173,7 @@ def test_a_swap_file_of_a_disk_that_is_kept_does_not_fill_the_new_one() -> None:
     manifest["mounts"].append({**manifest["mounts"][0], "target": "/data", "source": "/dev/sdb"})
     for path, made in (("/data/swapfile", False), ("/database/swapfile", True)):
         manifest["swaps"] = [{"path": path, "type": "file", "size": 64 * GIB, "priority": -2}]
-        plan = plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/vda"}, keep=("sdb",))
+        plan = plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"}, keep=("sdb",))
         assert [step["path"] for step in plan.phases["system"] if step["do"] == "swap_file"] == [
             f"/target{path}"
         ] * made
@@ -185,6 +185,6 @@ def test_a_directory_of_a_file_system_that_is_mounted_a_second_time_is_mounted_b
     manifest: dict[str, Any] = copy.deepcopy(simple(("ext4 /", 4000, 1000)))
     manifest["devices"]["sda1"]["mountpoints"] = ["/", "/srv/www"]
     manifest["mounts"].append({**manifest["mounts"][0], "target": "/srv/www", "root": "/var/www"})
-    plan = plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/vda"})
+    plan = plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"})
     mounts = [step["command"] for step in plan.phases["disks"] if step.get("command", [""])[0] == "mount"]
     assert mounts == [["mount", "/dev/vda1", "/target"]]

@@ -316,10 +316,10 @@ def test_other_options_are_a_remount_and_quotas_a_new_mount() -> None:
 
 def test_a_disk_that_somebody_mounted_with_programs_of_root_and_devices_is_mounted_anew() -> None:
     facts = done(plan(EMPTY), EMPTY)
-    disk, mounted = facts.pop("disks"), facts.pop("mounted")
+    disk, mounted = facts.pop("disks"), facts["mounted"]
     for options, due in ((["rw", "noatime"], True), (["rw", "nosuid", "nodev"], False)):
-        there = {mount: dataclasses.replace(one, options=frozenset(options)) for mount, one in mounted.items()}
-        (work,) = plan(disk, mounted=there, **facts).works
+        facts["mounted"] = {m: dataclasses.replace(one, options=frozenset(options)) for m, one in mounted.items()}
+        (work,) = plan(disk, **facts).works
         assert work.remount is due
 
 
