@@ -58,6 +58,9 @@ class Host:
     exposed: t.Mapping[str, t.Sequence[str]] = dataclasses.field(
         default_factory=dict
     )  # programs that root would run, files of passwords, and what others than root can change or read of them
+    unfit: t.Mapping[str, tuple[str, str]] = dataclasses.field(
+        default_factory=dict
+    )  # directories of repositories that root cannot safely give away: the problem and its remedy
     strangers: t.AbstractSet[str] = frozenset()  # users of hooks and dumps that are not there
 
     def timers(self) -> list[str]:
@@ -108,6 +111,9 @@ def faults(request: t.Mapping[str, t.Any], host: Host) -> t.Iterator[Row]:
                 f"has for {row['name']} the password_file {row['password_file']}, which is not there",
                 "put it there",
             )
+        if row["local_path"] in host.unfit:
+            problem, remedy = host.unfit[row["local_path"]]
+            yield fault("backup_repositories", f"has {row['name']}, which {problem}", remedy)
         found = host.exposed.get(row["password_file"] or "")
         if found:
             yield fault(

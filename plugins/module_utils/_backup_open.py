@@ -20,13 +20,14 @@ import pwd
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_address as addresses
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_home import give, unfit
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_known import (
     Asked,
     Known,
     read_password,
     short,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._directories import directory
+from ansible_collections.rigwright.workstation.plugins.module_utils._directories import UnsafePath, directory
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic import (
     DENIED,
     MISSING,
@@ -129,26 +130,34 @@ class Opener:
         path = self.public["local_path"]
         if not path:
             return
+        wrong = unfit(path, self.user)
+        if wrong:
+            raise OpenError(f"{self.name} {wrong.problem}. To do: {wrong.remedy}")
         account = pwd.getpwnam(self.user)
         there = os.listdir(path) if os.path.isdir(path) else []
         if not there:
             self._not_known(known, "it is empty")
-        # Whoever may exchange a part of the path gets nothing by that.
-        with directory(os.path.realpath(path), make=not there) as handle:
-            owner = os.fstat(handle).st_uid
-            if owner == account.pw_uid:
-                return
-            if not there and not os.listdir(handle):
-                os.fchown(handle, account.pw_uid, account.pw_gid)
-                os.fchmod(handle, 0o700)
-                return
+        try:
+            owner = self._make_directory(path, account, not there)
+        except UnsafePath as error:
+            raise OpenError(f"{self.name}: {error.filename} {error.strerror}. To do: make it a directory") from None
+        if owner == account.pw_uid:
+            return
         if known.asked.place == self.asked.place and known.asked.owner not in ("", self.user):
-            give(os.path.realpath(path), owner, account)
+            give(path, owner, account)
         else:
             raise OpenError(
                 f"{path} is not empty and belongs to another user than {self.user}: see whether it is the repository that you mean, then "
                 f"`chown -R {self.user}: {path}`, or set backup_user"
             )
+
+    def _make_directory(self, path: str, account: pwd.struct_passwd, is_empty: bool) -> int:
+        """Give an empty directory to the user of the units, make a missing one; return whose it is then."""
+        with directory(path, make=is_empty) as handle:
+            if is_empty and not os.listdir(handle):
+                os.fchown(handle, account.pw_uid, account.pw_gid)
+                os.fchmod(handle, 0o700)
+            return os.fstat(handle).st_uid
 
     def _make(self, outcome: Outcome, known: Known) -> Known:
         """Make it where there is none, and where none was before."""
@@ -244,17 +253,6 @@ class Opener:
 
 def _current(keys: t.Mapping[str, bool]) -> str:
     return next((key for key, current in keys.items() if current), "")
-
-
-def give(path: str, owner: int, account: pwd.struct_passwd) -> None:
-    """Give a tree of one user to another. What is somebody else's in it stays so; the top comes last, so that a cut run is made up for."""
-    with directory(path) as top:
-        for _folder, names, files, here in os.fwalk(".", topdown=False, dir_fd=top):
-            for name in (*names, *files):
-                if os.stat(name, dir_fd=here, follow_symlinks=False).st_uid == owner:
-                    os.chown(name, account.pw_uid, account.pw_gid, dir_fd=here, follow_symlinks=False)
-        if os.fstat(top).st_uid == owner:
-            os.fchown(top, account.pw_uid, account.pw_gid)
 
 
 def write_secret(path: str, text: str) -> None:

@@ -139,6 +139,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt_package
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_address import fingerprint
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_coverage import links
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_faults import Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup_home import Unfit, unfit
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_hooks import WITH_COMMANDS, exposed
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_known import RECORD, read_password
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_units import FOLDER
@@ -205,6 +206,15 @@ def read_exposed(
             yield row["password_file"], exposed(tree.at(row["password_file"]), secret=True)
 
 
+def read_unfit(
+    repositories: t.Sequence[t.Mapping[str, t.Any]], user: str, tree: Tree
+) -> t.Iterator[tuple[str, Unfit | None]]:
+    """What keeps root from giving the directories of repositories to the user of the units."""
+    for row in repositories:
+        if row["local_path"]:
+            yield row["local_path"], unfit(tree.at(row["local_path"]), user)
+
+
 def read_host(module: AnsibleModule, request: t.Mapping[str, t.Any], tree: Tree) -> Host:
     jobs, repositories = request["jobs"], request["repositories"]
     schedules = [request["schedule"], *(request[f"{verb}_schedule"] for verb in ("forget", "prune", "check", "drill"))]
@@ -235,6 +245,7 @@ def read_host(module: AnsibleModule, request: t.Mapping[str, t.Any], tree: Tree)
         units=found.units,
         outdated=read_outdated(module, found.services()),
         exposed={path: found for path, found in read_exposed(jobs, repositories, tree) if found},
+        unfit={path: found for path, found in read_unfit(repositories, request["user"], tree) if found},
         strangers=frozenset(str(spec["user"]) for spec in commands if spec.get("user") and not there(spec["user"])),
     )
 

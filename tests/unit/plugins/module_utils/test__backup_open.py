@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pwd
@@ -206,6 +207,35 @@ def test_another_user_of_the_units_is_given_the_repository_and_nothing_else(make
     uids = {path.lstat().st_uid for path in place.rglob("*") if path.name != "roots"}
     assert uids == {pwd.getpwnam("daemon").pw_uid}
     assert [Path(path).stat().st_uid for path in (place / "roots", "/etc/passwd")] == [0, 0]
+
+
+@pytest.mark.parametrize("target", ["empty", "new", "etc"])
+def test_nothing_is_given_away_where_another_user_can_put_a_link(make: Make, tmp_path: Path, target: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/shadow").touch()
+    theirs = tmp_path / "home"
+    theirs.mkdir()
+    os.chown(theirs, 4002, 4002)
+    opener = make(url=str(theirs / "repository"))
+    known = Known(dataclasses.replace(opener.asked, owner="daemon"))
+    with pytest.raises(OpenError, match="others than root and nobody can change .*/home. To do: `chown root:root`"):
+        opener.open(known)
+    assert not (theirs / "repository").exists()
+    (theirs / "repository").symlink_to(tmp_path / target)
+    with pytest.raises(OpenError, match="can change"):
+        opener.open(known)
+    os.chown(theirs, 0, 0)
+    with pytest.raises(OpenError, match=f"leads through a link to .*{target}"):
+        opener.open(known)
+    assert {path.lstat().st_uid for path in tmp_path.rglob("*") if not path.is_symlink()} == {0}
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_repository_may_lie_in_a_directory_of_the_user_of_the_units(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "srv").mkdir()
+    shutil.chown(tmp_path / "srv", "nobody")
+    assert make(url=str(tmp_path / "srv/ws1/ws1")).open(Known())[0] == "made"
 
 
 def test_what_is_not_to_be_made_or_belongs_to_another_is_refused(make: Make, tmp_path: Path) -> None:

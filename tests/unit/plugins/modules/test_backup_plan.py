@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,19 @@ def test_what_others_can_change_is_told_all_at_once(host: Callable[..., dict[str
     ]
     assert all(str(tmp_path) in row["problem"] and "chown root:root" in row["remedy"] for row in found)
     assert "hunter2" not in json.dumps(found)
+
+
+def test_a_repository_below_a_directory_of_another_user_is_refused(
+    host: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    (tmp_path / "backup").mkdir()
+    os.chown(tmp_path / "backup", 4002, 4002)
+    (found,) = host()["requirements"]
+    assert found["variable"] == "backup_repositories" and f"can change {tmp_path}/backup" in found["problem"]
+    (tmp_path / "backup").rmdir()
+    (tmp_path / "backup").symlink_to(tmp_path / "etc")
+    (found,) = host()["requirements"]
+    assert f"through a link to {tmp_path}/etc/ws" in found["problem"] and "name " in found["remedy"]
 
 
 def test_systemd_has_the_word_on_schedules(host: Callable[..., dict[str, Any]]) -> None:
