@@ -59,6 +59,10 @@ SUMS = "SHA256SUMS"
 FOLDERS = ("locks", "requests", "sets")
 # What may be left in a dataset of which no copy is left.
 ENDINGS = re.compile(r"~\d*$|\.damaged$")
+GENERATION = r"g\d{6,18}"
+# The largest number of a use that is read.
+LAST = 10**18 - 1
+ALGORITHMS = ("sha256", "blake2b")
 # What is read, hashed and written in one go: larger ones fall out of the processor's caches, smaller ones cost calls.
 CHUNK = 1 << 20
 # Files from here on are flushed and read back one by one, all others after one flush of the file system.
@@ -69,6 +73,8 @@ DEEPEST = 256
 TICK_NS = 50_000_000
 LOOKS = 20
 POLL_S = 0.1
+# How long root waits for a lock that a user may hold for ever.
+LOCK_S = 20.0
 SERVICE_S = 120.0
 CACHEDIR_TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Copies of datasets, made by dataset-cache.\n"
 ZEROS = memoryview(bytes(CHUNK))
@@ -183,8 +189,19 @@ class Stopped(BaseException):
 
 def shown(text: str) -> str:
     """A name as it can be written on a terminal: no control characters, no bytes that are not UTF-8."""
-    printable = os.fsencode(text).decode("utf-8", "backslashreplace")
+    try:
+        printable = os.fsencode(text).decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:
+        printable = text  # from JSON: no name that a file can have
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in printable)
+
+
+def is_name(text: str) -> bool:
+    """Whether a file can have it in its path."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
 
 
 def say(text: str) -> None:
@@ -298,7 +315,7 @@ def check_settings(values: dict[str, t.Any]) -> Settings:
             read_size(getattr(settings, key))
         except ValueError as error:
             raise ValueError(f"`{key}` {error}") from None
-    for key, choices in (("hash", ("full", "once")), ("algorithm", ("auto", "sha256", "blake2b"))):
+    for key, choices in (("hash", ("full", "once")), ("algorithm", ("auto", *ALGORITHMS))):
         if getattr(settings, key) not in choices:
             raise ValueError(f"`{key}` is none of {', '.join(choices)}")
     for key in ("file_mode", "directory_mode"):
@@ -810,7 +827,7 @@ class Lease(t.NamedTuple):
 
     @classmethod
     def read(cls, name: str) -> Lease | None:
-        match = re.fullmatch(r"(g\d+)@(\d{1,9})@(\d+)@(\w+)@([\w-]+)@(\d+)", name, re.ASCII)
+        match = re.fullmatch(rf"({GENERATION})@(\d{{1,9}})@(\d+)@(\w+)@([\w-]+)@(\d+)", name, re.ASCII)
         return cls(match[1], int(match[2]), int(match[3]), match[4], match[5], int(match[6])) if match else None
 
     @property
@@ -902,7 +919,8 @@ class Record(t.NamedTuple):
         sound = all(isinstance(value, str) for value in record[:7]) and all(
             isinstance(n, (int, float)) and 0 <= n < 1 << 62 for n in record[7:11]
         )
-        named = sound and record.name not in ("", ".", "..") and "/" not in record.name
+        sound = sound and record.algorithm in ALGORITHMS and is_name(record.source)
+        named = sound and record.name not in ("", ".", "..") and "/" not in record.name and is_name(record.name)
         return record if named and record.whole is True else None
 
 
@@ -1067,21 +1085,40 @@ class Cache:
                 with self.writing(folder):
                     return self.locks.file_or_new(file)
 
+    def take(self, name: str, what: str, wait: bool = False) -> Flock | None:
+        return Flock.take(self.lock_file(name, what), wait=wait)
+
     def lock(self, name: str, what: str) -> Flock:
-        return t.cast(Flock, Flock.take(self.lock_file(name, what)))
+        """Wait for a lock; never called with the lock of the room, which others would wait for too."""
+        if not self.guest:
+            return t.cast(Flock, self.take(name, what, wait=True))
+        return self.patient(lambda: self.take(name, what), self.at("locks", f"{name}.{what}"))
 
     def try_lock(self, name: str, what: str) -> Flock | None:
+        """A lock; None where somebody has it. One that a user has made unusable keeps others from this dataset alone."""
         try:
-            return Flock.take(self.lock_file(name, what), wait=False)
+            return self.take(name, what)
         except OSError:
-            # A lock that one user has made unusable keeps root from this dataset alone.
-            if not self.guest:
-                raise
             return None
+
+    def patient(self, take: t.Callable[[], Flock | None], what: str) -> Flock:
+        """Wait for a lock as root: not for ever, as a user may hold it."""
+        end = time.monotonic() + LOCK_S
+        while True:
+            lock = take()
+            if lock:
+                return lock
+            if time.monotonic() >= end:
+                raise Failed(Exit.BUSY, f"somebody holds the lock {shown(what)}: lslocks tells who")
+            time.sleep(POLL_S)
 
     def room(self) -> Flock:
         """A lock on a folder that is always there, which nobody can exchange."""
-        return t.cast(Flock, Flock.take(os.open(".", FOLDER, dir_fd=self.locks.fd)))
+
+        def take(wait: bool = False) -> Flock | None:
+            return Flock.take(os.open(".", FOLDER, dir_fd=self.locks.fd), wait=wait)
+
+        return self.patient(take, self.at("locks")) if self.guest else t.cast(Flock, take(wait=True))
 
     # what there is
 
@@ -1102,8 +1139,18 @@ class Cache:
         return [name for name in self.sets.names() if not name.startswith(".")]
 
     def datasets(self) -> list[Dataset]:
-        found = [self.dataset(name) for name in self.names()]
-        return [dataset for dataset in found if dataset]
+        found = []
+        for name in self.names():
+            try:
+                dataset = self.dataset(name)
+            except OSError as error:
+                if (name, "") not in self.stuck:
+                    say(f"{shown(self.at('sets', name))} cannot be read: {error.strerror}")
+                self.stuck.add((name, ""))
+                continue
+            if dataset:
+                found.append(dataset)
+        return found
 
     def dataset(self, name: str) -> Dataset | None:
         with self.opened(name) as folder:
@@ -1114,7 +1161,7 @@ class Cache:
         trash: list[Copy] = []
         staging = []
         for item in folder.names():
-            if re.fullmatch(r"g\d+", item, re.ASCII) or item.startswith(".trash-"):
+            if re.fullmatch(GENERATION, item, re.ASCII) or item.startswith(".trash-"):
                 copy = self.copy(folder, name, item)
                 if copy:
                     (trash if item.startswith(".") else copies).append(copy)
@@ -1143,7 +1190,8 @@ class Cache:
 
     def copy(self, folder: Folder, name: str, item: str) -> Copy | None:
         """One copy; None when it is gone, or no folder."""
-        damaged = folder.lstat(f"{item}.damaged") and (folder.read(f"{item}.damaged") or "damaged")
+        mark = f"{item}.damaged"
+        damaged = not item.startswith(".") and folder.lstat(mark) and (folder.read(mark) or "damaged")
         try:
             with folder.folder(item) as made:
                 return Copy(name, item, self.at("sets", name, item), Record.read(made), damaged or "", self.owner(made))
@@ -1187,7 +1235,7 @@ class Cache:
         """Record a use, by a number that only grows: the time of day is for people."""
         # A full disk is no reason not to serve what is on it.
         with contextlib.suppress(OSError), self.writing(folder):
-            folder.write("used", f"{max(self.numbers(), default=0) + 1} {int(time.time())}\n")
+            folder.write("used", f"{min(max(self.numbers(), default=0) + 1, LAST)} {int(time.time())}\n")
 
     def numbers(self) -> list[int]:
         found = []
@@ -1222,8 +1270,13 @@ class Cache:
         """Forget all datasets of which nothing is left: who removed the last copy may not have been who made the dataset."""
         for dataset in self.datasets() if self.guest else ():
             if not (dataset.pin or dataset.copies or dataset.staging or dataset.trash):
-                with contextlib.suppress(OSError), self.lock(dataset.set, "lock"):
-                    self.close_set(dataset.set)
+                self.try_close(dataset.set)
+
+    def try_close(self, name: str) -> None:
+        lock = self.try_lock(name, "lock")
+        if lock:
+            with lock, contextlib.suppress(OSError):
+                self.close_set(name)
 
     def close_set(self, name: str) -> None:
         """Forget a dataset of which nothing is left; called with its lock."""
@@ -1275,7 +1328,8 @@ class Cache:
     def share(self, folder: Folder, copy: Copy) -> Flock | None:
         """Keep a copy, as `run` does."""
         with contextlib.suppress(OSError), folder.folder(copy.name) as made:
-            return Flock.take(made.file("use"), fcntl.LOCK_SH)
+            # Nobody who works as this program does holds it otherwise here.
+            return Flock.take(made.file("use"), fcntl.LOCK_SH, wait=False)
         return None
 
     def wrong(self, folder: Folder, copy: Copy) -> str:
@@ -1337,7 +1391,7 @@ class Cache:
                 if copy is not dataset.current() and not look_at(copy):
                     why = "damaged" if copy.damaged or not copy.record else "older than its source"
                     yield Victim("copy", copy.set, copy.name, copy.disk, copy.owner, why, dataset.source)
-        for dataset in sorted(datasets, key=lambda dataset: (dataset.number, dataset.set)):
+        for dataset in sorted(datasets, key=lambda dataset: (dataset.number, dataset.used, dataset.set)):
             current = dataset.current()
             if current and not dataset.pin and not look_at(current):
                 why = "used longest ago"
@@ -1427,7 +1481,10 @@ class Cache:
             else:
                 trash = victim.name
                 if victim.kind == "copy":
-                    with self.lock(victim.set, "lock"):
+                    lock = self.try_lock(victim.set, "lock")
+                    if lock is None:
+                        return False
+                    with lock:
                         copy = self.copy(folder, victim.set, victim.name)
                         if copy is None or self.users(folder, copy):
                             return False
@@ -1439,8 +1496,7 @@ class Cache:
                             with contextlib.suppress(OSError):
                                 folder.unlink(f"{victim.name}.damaged")
                 self.discard(folder, trash)
-        with self.lock(victim.set, "lock"):
-            self.close_set(victim.set)
+        self.try_close(victim.set)
         return True
 
     def discard(self, above: Folder, name: str) -> None:
@@ -1768,10 +1824,15 @@ class Making:
                 except NoRoom as error:
                     if not (error.others and self.settings.evict_service):
                         raise
+                    short = True
                 else:
-                    self.make_stage(need)
-                    return
-            self.cache.ask_for_room(need)
+                    if self.make_stage(need):
+                        return
+                    short = False
+            if short:
+                self.cache.ask_for_room(need)
+            else:
+                time.sleep(POLL_S)
 
     def clear_left(self) -> None:
         """This process holds SET.make: whoever made what is there is gone."""
@@ -1780,8 +1841,12 @@ class Making:
                 with contextlib.suppress(OSError):
                     self.cache.discard(t.cast(Folder, folder), staging.name)
 
-    def make_stage(self, need: int) -> None:
-        with self.cache.lock(self.source.set, "lock"):
+    def make_stage(self, need: int) -> bool:
+        """Begin the copy; False while somebody has the lock of the dataset, for which nobody waits with that of the room."""
+        lock = self.cache.take(self.source.set, "lock")
+        if lock is None:
+            return False
+        with lock:
             self.folder = self.cache.open_set(self.source)
             name = f".staging-{secrets.token_hex(6)}"
             self.stage = self.folder.make(name, 0o2750, self.cache.gid)
@@ -1795,6 +1860,7 @@ class Making:
         self.top = os.path.join(self.stage.path, "data", self.source.name)
         self.shown = self.cache.at("sets", self.source.set, name, "data", self.source.name)
         self.progress.folder = self.stage
+        return True
 
     def place(self, entry: Entry) -> str:
         return os.path.join(self.top, entry.path) if entry.path else self.top
@@ -1968,8 +2034,7 @@ class Making:
         sync_tree(stage)
         lock = t.cast(Flock, Flock.take(stage.file("use"), fcntl.LOCK_SH))
         with self.cache.lock(self.source.set, "lock"):
-            taken = [int(match[1]) for name in above.names() for match in [re.match(r"g(\d+)", name)] if match]
-            name = f"g{max(taken, default=0) + 1:06}"
+            name = next_generation(above.names())
             os.rename(self.name, name, src_dir_fd=above.fd, dst_dir_fd=above.fd)
             self.name = ""
             os.fsync(above.fd)
@@ -2030,6 +2095,15 @@ class Making:
             os.fchmod(fd, self.settings.modes[0])
         finally:
             os.close(fd)
+
+
+def next_generation(names: list[str]) -> str:
+    """The name of the next copy, beside what is there; a user may have left the largest that is read."""
+    taken = {int(match[1]) for name in names for match in [re.match(r"g(\d{6,18})(?!\d)", name, re.ASCII)] if match}
+    number = max((number for number in taken if number < 10**17), default=0) + 1
+    while number in taken:
+        number += 1
+    return f"g{number:06}"
 
 
 def extents(fd: int, size: int) -> t.Iterator[tuple[int, int]]:
@@ -2104,7 +2178,7 @@ def obtain(cache: Cache, source: Source, options: Options) -> Held:
             raise Failed(Exit.ABSENT, f"there is no whole copy of {shown(source.path)}")
         if cache.guest:
             raise cache.refusal(source)
-        lock = cache.try_lock(source.set, "make")
+        lock = cache.take(source.set, "make")
         if lock:
             with lock:
                 held = cache.find(source, look(source.path, keep=False).fingerprint)
@@ -2123,7 +2197,7 @@ def obtain(cache: Cache, source: Source, options: Options) -> Held:
 
 def wait_for_maker(cache: Cache, source: Source, waiting: Progress, end: float | None) -> None:
     while True:
-        lock = cache.try_lock(source.set, "make")
+        lock = cache.take(source.set, "make")
         if lock:
             lock.release()
             return
@@ -2323,14 +2397,13 @@ def describe(cache: Cache, dataset: Dataset, check: bool) -> list[dict[str, t.An
     rows = []
     current = dataset.current()
     for copy in dataset.copies:
-        with cache.lock(dataset.set, "lock"), cache.opened(dataset.set) as folder:
-            users = cache.users(folder, copy) if folder else []
         state = "whole" if copy is current else "damaged" if copy.damaged or not copy.record else "superseded"
         if check and state == "whole":
             state = compare(t.cast(Record, copy.record))
         record = copy.record
         path = os.path.join(copy.path, "data", record.name) if record else copy.path
         found = {"path": path, "made": record.made, "files": record.files} if record else {}
+        users = look_who(cache, copy)
         rows.append({**common, **found, "state": state, "size": copy.disk, "in_use_by": users})
     for staging in dataset.staging:
         lock = cache.try_lock(dataset.set, "make")
@@ -2341,6 +2414,19 @@ def describe(cache: Cache, dataset: Dataset, check: bool) -> list[dict[str, t.An
     for copy in dataset.trash:
         rows.append({**common, "state": "removed", "size": copy.disk})
     return rows or [{**common, "state": "absent", "size": 0}]
+
+
+def look_who(cache: Cache, copy: Copy) -> list[str]:
+    """Who uses a copy, for those who only want to know: whoever has its lock for longer keeps nobody waiting."""
+    end = time.monotonic() + 1
+    while True:
+        lock = cache.try_lock(copy.set, "lock")
+        if lock:
+            with lock, cache.opened(copy.set) as folder:
+                return cache.users(folder, copy) if folder else []
+        if time.monotonic() >= end:
+            return ["somebody"]
+        time.sleep(POLL_S)
 
 
 def compare(record: Record) -> str:
@@ -2390,7 +2476,7 @@ def evict(args: argparse.Namespace) -> Exit:
 def remove(args: argparse.Namespace) -> Exit:
     cache = open_cache(args)
     for dataset in chosen(cache, args.sources):
-        make = cache.try_lock(dataset.set, "make")
+        make = cache.take(dataset.set, "make")
         if make is None:
             raise Failed(Exit.BUSY, f"{shown(dataset.source)} is being copied")
         with make, cache.room(), cache.opened(dataset.set) as folder:
@@ -2400,8 +2486,7 @@ def remove(args: argparse.Namespace) -> Exit:
             if dataset.pin:
                 raise Failed(Exit.BUSY, f"{shown(dataset.source)} is pinned: dataset-cache unpin")
             for copy in dataset.copies:
-                with cache.lock(dataset.set, "lock"):
-                    users = cache.users(folder, copy)
+                users = look_who(cache, copy)
                 if users:
                     raise Failed(Exit.BUSY, f"{shown(dataset.source)} is used by {', '.join(users)}")
             for copy, kind in [(copy, "copy") for copy in dataset.copies] + [(copy, "trash") for copy in dataset.trash]:
@@ -2413,19 +2498,23 @@ def remove(args: argparse.Namespace) -> Exit:
                     raise Failed(Exit.BUSY, f"{shown(dataset.source)} is in use")
             for staging in dataset.staging:
                 cache.discard(folder, staging.name)
-            with cache.lock(dataset.set, "lock"):
-                cache.close_set(dataset.set)
+            cache.try_close(dataset.set)
     return Exit.DONE
 
 
 def verify(args: argparse.Namespace) -> Exit:
     cache = open_cache(args)
-    wrong = 0
+    wrong, failed = 0, Exit.DONE
     for dataset in chosen(cache, args.sources):
-        with cache.opened(dataset.set) as folder:
-            for copy in dataset.copies if folder else ():
-                wrong += not verified(cache, t.cast(Folder, folder), copy, args)
-    return Exit.WRONG if wrong else Exit.DONE
+        for copy in dataset.copies:
+            try:
+                with cache.opened(dataset.set) as folder:
+                    wrong += bool(folder) and not verified(cache, t.cast(Folder, folder), copy, args)
+            except (OSError, ValueError, MemoryError, Failed) as error:
+                # What a user has made so that it cannot be read keeps nobody from the others.
+                say(f"{shown(copy.path)} cannot be verified: {error}")
+                failed = error.status if isinstance(error, Failed) else Exit.CACHE
+    return Exit.WRONG if wrong else failed
 
 
 def verified(cache: Cache, folder: Folder, copy: Copy, args: argparse.Namespace) -> bool:
@@ -2434,6 +2523,8 @@ def verified(cache: Cache, folder: Folder, copy: Copy, args: argparse.Namespace)
     if lock is None:
         if not folder.lstat(copy.name):
             return True
+        if copy.record and not copy.damaged:
+            raise Failed(Exit.BUSY, "somebody has locked it")
         say(f"{shown(copy.path)}: {shown(copy.damaged) or 'no record'}")
         return False
     with lock, folder.folder(copy.name) as made:
@@ -2472,6 +2563,8 @@ class Verifying:
                 return "its manifest has changed"
             rows = [json.loads(line) for line in text.splitlines()]
             files = [row for row in rows if row["kind"] == "file"]
+            if not all(isinstance(row["path"], str) and is_name(row["path"]) and row["hash"] for row in files):
+                return "its manifest is none"
             self.progress.total = sum(row["size"] for row in files)
         except OSError as error:
             return f"its manifest cannot be read: {error.strerror}"

@@ -4,6 +4,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
+import hashlib
+import json
 import os
 import signal
 import stat
@@ -13,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit import dataset_cache_processes as processes
-from tests.unit.dataset_cache_processes import MIB, Place, await_that, tree
+from tests.unit.dataset_cache_processes import MIB, Place, await_that, fails, tree
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be several users"),
@@ -391,3 +395,198 @@ def test_dataset_whose_last_copy_its_owner_has_not_removed_is_forgotten(shared, 
     assert shared.run("rm", images, user=ALICE).rc == 0
     assert shared.run("evict").rc == 0
     assert list((shared.cache / "sets").iterdir()) == []
+
+
+# --- what users do to keep others from the cache ---
+
+
+@contextlib.contextmanager
+def holding(path: Path, user: tuple[int, int] = BOB) -> Iterator[None]:
+    """A user holds a lock."""
+    ready, told = os.pipe()
+
+    def hold() -> None:
+        fd = os.open(path, os.O_RDONLY if path.exists() else os.O_CREAT, 0o640)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        os.write(told, b"1")
+        signal.pause()
+
+    pid = child(user, hold)
+    os.close(told)
+    try:
+        assert os.read(ready, 1)
+        yield
+    finally:
+        os.close(ready)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def soon() -> None:
+    """Whatever waits for ever is killed, and waits for locks are short."""
+    signal.alarm(20)
+    processes.program.LOCK_S = 0.2
+
+
+def own_set(place: Place, *names: str, name: str = "evil") -> Path:
+    """A dataset that bob makes by hand, with folders in it."""
+    folder = place.cache / "sets" / name
+
+    def make() -> None:
+        folder.mkdir()
+        folder.chmod(0o3770)
+        for one in names:
+            (folder / one).mkdir()
+            (folder / one).chmod(0o750)
+
+    as_user(BOB, make)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "item"),
+    [("evil", "g" + "9" * 250), ("evil", "g" + "9" * 18), ("evil", ".trash-" + "9" * 245), ("e" * 255, "g000001")],
+    ids=["generation", "last", "trash", "dataset"],
+)
+def test_long_name_in_a_dataset_keeps_nobody_from_the_others(shared, images, name, item):
+    own_set(shared, item, name=name)
+    for command, user in ((("evict", "--requests"), None), (("get", images), ALICE), (("status",), ALICE)):
+        assert shared.run(*command, user=user).rc == 0
+
+
+def test_dataset_that_cannot_be_read_keeps_nobody_from_the_others(shared, images):
+    own_set(shared)
+
+    def fault() -> None:
+        real = processes.program.Cache.read
+
+        def read(cache: object, folder: object, name: str) -> object:
+            return fails(errno.EIO)() if name == "evil" else real(cache, folder, name)
+
+        processes.program.Cache.read = read
+
+    for command, user in ((("evict",), None), (("get", images), ALICE), (("status",), ALICE)):
+        assert shared.run(*command, fault=fault, user=user).rc == 0
+
+
+def test_next_copy_has_a_number_that_is_read(shared, images):
+    shared.run("pin", images, user=BOB)
+    (folder,) = (shared.cache / "sets").iterdir()
+    as_user(BOB, lambda: (folder / ("g" + "9" * 18)).mkdir())
+    shared.get(images, user=ALICE)
+    assert shared.cached() == {"images"}
+
+
+def test_lock_that_a_user_holds_keeps_nobody_from_the_others(shared, images):
+    own_set(shared, ".staging-1", "g000001")
+    with holding(shared.cache / "locks/evil.lock"):
+        assert shared.run("evict", "--requests", fault=soon).rc == 0
+        assert shared.run("get", images, fault=soon, user=ALICE).rc == 0
+        for command in ("status", "verify"):
+            assert shared.run(command, fault=soon).rc in (0, 8)
+
+
+@pytest.mark.parametrize("what", ["locks", "locks/{}.lock"])
+def test_root_does_not_wait_for_ever_for_a_user(shared, images, what):
+    shared.get(images, user=ALICE)
+    name = next((shared.cache / "sets").iterdir()).name
+    with holding(shared.cache / what.format(name)):
+        for command in (("unpin", images), ("rm", images)):
+            assert shared.run(*command, fault=soon).rc in (8, 9)
+        assert shared.run("evict", fault=soon).rc in (0, 8)
+
+
+def test_user_who_locks_a_copy_makes_nobody_wait(shared, images):
+    copy = shared.get(images, user=ALICE).path
+    with holding(copy.parents[1] / "use"):
+        assert shared.run("get", images, fault=soon, user=BOB).rc == 0
+        assert shared.run("verify", fault=soon).rc == 8
+
+
+def test_lock_of_the_room_is_free_while_a_dataset_is_locked(shared, images):
+    shared.run("pin", images, user=BOB)
+    name = next((shared.cache / "sets").iterdir()).name
+    ready, told = os.pipe()
+    go = shared.top / "go"
+
+    def fault() -> None:
+        real = processes.program.Making.reserve
+
+        def reserve(*arguments: object) -> None:
+            os.write(told, b"1")
+            await_that(go.exists)
+            real(*arguments)
+
+        processes.program.Making.reserve = reserve
+
+    waiting = shared.start("get", images, fault=fault, user=ALICE)
+    assert os.read(ready, 1)
+    with holding(shared.cache / f"locks/{name}.lock"):
+        go.touch()
+        other = shared.source("other", file=b"x")
+        assert shared.run("get", other, fault=soon, user=ALICE).rc == 0
+    assert waiting.wait().rc == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"source": "\ud800"},
+        {"name": "\ud800"},
+        {"source": "/a\0b"},
+    ],
+    ids=repr,
+)
+def test_record_that_a_user_wrote_ends_no_command(shared, images, change):
+    shared.get(images, user=ALICE)
+    copy = own_set(shared, "g000001") / "g000001"
+
+    def write() -> None:
+        record = json.loads(next(shared.cache.glob("sets/images*/g*/record.json")).read_text())
+        (copy / "data/images").mkdir(parents=True)
+        (copy / "record.json").write_text(json.dumps(record | change))
+        (copy.parent / "source").write_text(json.dumps(change.get("source", "")))
+        (copy / "use").touch()
+
+    as_user(BOB, write)
+    for command in (("status", "--check"), ("verify",), ("evict",)):
+        done = shared.run(*command)
+        assert done.rc in (0, 7)
+        assert "Traceback" not in done.err
+    assert shared.cached() == {"images"}
+
+
+@pytest.mark.parametrize(
+    ("row", "record"),
+    [({"hash": None}, {}), ({"path": 1}, {}), ({"path": "\ud800"}, {}), ({}, {"algorithm": "shake_128"})],
+    ids=repr,
+)
+def test_copy_that_its_owner_changed_ends_no_command(shared, images, row, record):
+    folder = shared.get(images, user=ALICE).path.parents[1]
+
+    def write() -> None:
+        rows = [json.loads(line) | row for line in (folder / "manifest").read_text().splitlines()]
+        text = "".join(json.dumps(one) + "\n" for one in rows)
+        sum_of = {"manifest": hashlib.sha256(text.encode()).hexdigest()}
+        changed = json.loads((folder / "record.json").read_text()) | sum_of | record
+        folder.chmod(0o750)
+        for name, content in (("manifest", text), ("record.json", json.dumps(changed))):
+            (folder / name).unlink()
+            (folder / name).write_text(content)
+
+    as_user(ALICE, write)
+    done = shared.run("verify")
+    assert done.rc == 7
+    assert ("no record" if record else "its manifest is none") in done.err
+
+
+def test_largest_number_of_a_use_is_followed_by_one_that_is_read(shared, images):
+    other = shared.source("other", file=b"x" * 300_000)
+    for source in (other, images):
+        shared.get(source, user=ALICE)
+    for folder in (shared.cache / "sets").iterdir():
+        (folder / "used").write_text(f"{'9' * 18} {1 if 'images' in folder.name else 2}\n")
+    shared.get(images, user=ALICE)
+    shared.configure(quota="600K")
+    shared.run("evict")
+    assert shared.cached() == {"images"}
