@@ -6,13 +6,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: unknown_variables
-short_description: Refuse variables that look like one of a role and are none
+short_description: Refuse variables that are misspelled ones of a role
 version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
 description:
-  - Compares the names of all variables of the host with the argument specs of the roles. A name that begins with the name of a role,
-    with C(remote_desktop_) or with C(workstation_), and is in no argument spec, is most likely misspelled.
-  - Only names are looked at, no values. Names that begin with two underscores are internal and are left out.
+  - Compares the names of variables with the argument specs of the roles. A name that begins with the name of a role,
+    with C(remote_desktop_) or with C(workstation_), is in no argument spec and is nearly a name in one, is most likely misspelled.
+  - Other names that begin so get a warning where they come from the inventory or from C(-e). They may be yours, or those of another
+    collection.
+  - Only names are looked at, no values. Registered results, facts that a task has set, and names that begin with two underscores are
+    left out.
 options:
   _terms:
     description: Takes none.
@@ -20,8 +23,8 @@ options:
     description: What to do with such a variable.
     type: str
     choices:
-      refuse: Return a requirement that is not met.
-      warn: Show a warning and return nothing.
+      refuse: Return a requirement that is not met where a variable is near, and show a warning where none is.
+      warn: Show warnings and return nothing.
       ignore: Return nothing.
     default: refuse
     vars:
@@ -36,7 +39,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _raw:
-  description: Requirements for M(rigwright.workstation.require), one for each unknown variable.
+  description: Requirements for M(rigwright.workstation.require), one for each misspelled variable.
   type: list
   elements: dict
 """
@@ -47,9 +50,21 @@ from typing import Any
 
 from ansible.plugins.lookup import LookupBase
 from ansible.utils.display import Display
-from ansible_collections.rigwright.workstation.plugins.module_utils._role_variables import requirements
+from ansible_collections.rigwright.workstation.plugins.module_utils._role_variables import requirements, unknown
 
 ROLES = Path(__file__).parents[2] / "roles"
+
+
+def set_by_tasks(variables: Mapping[str, Any]) -> set[str]:
+    """Return the names of registered results and set facts. Only the variable manager knows them."""
+    manager = getattr(variables.get("hostvars"), "_variable_manager", None)
+    return set(getattr(manager, "_nonpersistent_fact_cache", {}).get(variables.get("inventory_hostname"), ()))
+
+
+def of_the_host(variables: Mapping[str, Any]) -> set[str]:
+    """Return the names from the inventory and from `-e`, without those of plays, roles and tasks."""
+    hostvars, host = variables.get("hostvars"), variables.get("inventory_hostname")
+    return set(hostvars[host]) if hostvars and host in hostvars else set()
 
 
 class LookupModule(LookupBase):
@@ -57,7 +72,18 @@ class LookupModule(LookupBase):
         variables = variables or {}
         self.set_options(var_options=variables, direct=kwargs)
         choice = self.get_option("unknown")
-        found = [] if choice == "ignore" else requirements(ROLES, variables)
+        if choice == "ignore":
+            return []
+        names = set(variables) - set_by_tasks(variables)
+        found = requirements(ROLES, names)
+        others = [
+            name for name, (_role, nearest) in unknown(ROLES, names & of_the_host(variables)).items() if not nearest
+        ]
+        if others:
+            Display().warning(
+                f"No role of rigwright.workstation has {', '.join(others)}, though the names begin like those of its variables."
+                " Set workstation_unknown_variables to ignore if they are yours."
+            )
         if choice == "refuse":
             return found
         for item in found:

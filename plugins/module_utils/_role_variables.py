@@ -18,7 +18,8 @@ from ansible.module_utils.common.yaml import yaml_load
 OTHER_PREFIXES = {"remote_desktop": "xrdp", "workstation": "common"}
 # Variables of playbooks that begin with the name of a role.
 OF_PLAYBOOKS = ("backup_now_hosts", "backup_now_jobs")
-CHOICES = ("refuse", "warn", "ignore")
+# How alike what follows the prefix has to be: `ssh_pasword` and `ssh_passwords`, and not `docker_compose_version` and `docker_version`.
+ALIKE = 0.8
 
 
 @cache
@@ -38,26 +39,36 @@ def _owners(roles: Path, name: str) -> list[str]:
     return [owners[prefix] for prefix in prefixes]
 
 
+def _nearest(roles: Path, owners: Iterable[str], name: str) -> str:
+    """Return the variable that *name* is most likely meant to be, or ""."""
+    known = {*OF_PLAYBOOKS, *(variable for role in owners for variable in declared(roles, role))}
+    for prefix in sorted({*owners, *OTHER_PREFIXES}, key=len, reverse=True):
+        if name.startswith(f"{prefix}_"):
+            rest = {one[len(prefix) + 1 :]: one for one in sorted(known) if one.startswith(f"{prefix}_")}
+            for found in difflib.get_close_matches(name[len(prefix) + 1 :], rest, n=1, cutoff=ALIKE):
+                return rest[found]
+    return ""
+
+
 def unknown(roles: Path, names: Iterable[str]) -> dict[str, tuple[str, str]]:
     """Return `{name: (role, nearest variable or "")}` of those names that begin like a variable of a role, and are none."""
     found = {}
     for name in sorted(names):
         owners = _owners(roles, name)
-        known = sorted({*OF_PLAYBOOKS, *(variable for role in owners for variable in declared(roles, role))})
-        if owners and name not in known:
-            found[name] = (owners[0], next(iter(difflib.get_close_matches(name, known, n=1)), ""))
+        if owners and not any(name in (*OF_PLAYBOOKS, *declared(roles, role)) for role in owners):
+            found[name] = (owners[0], _nearest(roles, owners, name))
     return found
 
 
 def requirements(roles: Path, names: Iterable[str]) -> list[dict[str, object]]:
-    """Return a requirement that is not met for each unknown name."""
+    """Return a requirement that is not met for each name that is most likely misspelled."""
     return [
         {
             "ok": False,
             "variable": name,
             "problem": f"is no variable of the role {role}",
-            "remedy": (f"write {nearest}" if nearest else f"see roles/{role}/defaults/main.yml")
-            + ", or set workstation_unknown_variables to warn or ignore",
+            "remedy": f"write {nearest}, or set workstation_unknown_variables to warn or ignore",
         }
         for name, (role, nearest) in unknown(roles, names).items()
+        if nearest
     ]

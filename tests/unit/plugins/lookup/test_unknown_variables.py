@@ -53,3 +53,37 @@ def test_setting_is_one_of_its_choices(run_tasks):
     ended, words = asked("wran", run_tasks)
     assert ended == 2
     assert "wran" in words
+
+
+def test_variables_of_other_people_pass(run_plays, tmp_path):
+    """Defaults of another's role, results and facts of tasks; those of the inventory and of -e with one warning."""
+    defaults = tmp_path / "roles/other.docker/defaults/main.yml"
+    defaults.parent.mkdir(parents=True)
+    defaults.write_text("docker_install_compose_plugin: true\n")
+    tasks = [
+        {"ansible.builtin.set_fact": {"ssh_port": 22}, "register": "ssh_passwrods"},
+        {"rigwright.workstation.require": {"that": "{{ query('rigwright.workstation.unknown_variables') }}"}},
+        {"ansible.builtin.assert": {"that": "docker_install_compose_plugin"}},
+    ]
+    play = {"hosts": "all", "gather_facts": False, "vars": {"cuda_visible_devices": 0}, "tasks": tasks}
+    play["roles"] = [str(tmp_path / "roles/other.docker")]
+    run = run_plays([play], "-e", json.dumps({"docker_compose_version": 2, "ssh_known_hosts": []}), hosts=("a", "b"))
+    words = " ".join(run.output.split())
+    assert run.rc == 0, run.output
+    assert words.count("[WARNING]: No role of rigwright.workstation has docker_compose_version, ssh_known_hosts,") == 1
+    for name in ("docker_install_compose_plugin", "ssh_passwrods", "ssh_port", "cuda_visible_devices"):
+        assert name not in words
+
+
+@pytest.mark.parametrize("where", ["play", "inventory"])
+def test_misspelled_variable_of_a_play_and_of_the_inventory(run_plays, tmp_path, where):
+    tasks = [{"rigwright.workstation.require": {"that": "{{ query('rigwright.workstation.unknown_variables') }}"}}]
+    play = {"hosts": "all", "gather_facts": False, "tasks": tasks}
+    if where == "play":
+        play["vars"] = {"ssh_port": 22}
+    else:
+        (tmp_path / "group_vars").mkdir()
+        (tmp_path / "group_vars/all.yml").write_text("ssh_port: 22\n")
+    run = run_plays([play])
+    assert run.rc == 2
+    assert "ssh_port: is no variable of the role ssh; write ssh_ports, or set" in " ".join(run.output.split())

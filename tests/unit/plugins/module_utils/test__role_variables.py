@@ -27,8 +27,12 @@ ROLES = CHECKOUT / "roles"
         ("gpu_sharing_gpu", "gpu_sharing", "gpu_sharing_gpus"),
         ("remote_desktop_backnd", "xrdp", "remote_desktop_backend"),
         ("backup_now_job", "backup", "backup_now_jobs"),
-        ("backup_of_mine", "backup", None),
-        ("docker_xyz", "docker", None),
+        ("ssh_known_hosts", "ssh", ""),
+        ("ssh_result", "ssh", ""),
+        ("backup_of_mine", "backup", ""),
+        ("docker_compose_version", "docker", ""),
+        ("docker_install_compose_plugin", "docker", ""),
+        ("cuda_visible_devices", "cuda", ""),
         ("workstation_gpus", "common", "workstation_gpu"),
     ],
 )
@@ -37,8 +41,7 @@ def test_nearest_variable(name, role, nearest):
     if not role:
         assert found == {}
     else:
-        assert found[name][0] == role
-        assert nearest is None or found[name][1] == nearest
+        assert found == {name: (role, nearest)}
 
 
 @pytest.mark.parametrize(
@@ -64,7 +67,7 @@ def test_every_variable_of_a_playbook_is_known():
 
 
 def test_requirement_names_the_remedy_and_the_setting():
-    (item,) = requirements(ROLES, ["samba_shraes", "samba_shares"])
+    (item,) = requirements(ROLES, ["samba_shraes", "samba_shares", "docker_compose_version"])
     assert item == {
         "ok": False,
         "variable": "samba_shraes",
