@@ -48,6 +48,9 @@ def read(config: t.Mapping[str, t.Any], selected: str, devices: t.Mapping[int, t
     configs = config.get("mig-configs")
     if not isinstance(configs, dict) or not configs:
         raise Refusal("mig_parted.config: `mig-configs` has to be a mapping of names to lists")
+    numbers = [repr(name) for name in configs if not isinstance(name, str)]
+    if numbers:
+        raise Refusal(f"mig_parted.config: mig-configs: {', '.join(numbers)} is no text to YAML; write names in quotes")
     if selected not in configs:
         raise Refusal(f"mig_parted.selected: there is no {selected!r}; there are {', '.join(sorted(configs))}")
     requests = {name: _requests(specs, f"mig_parted.config: mig-configs.{name}") for name, specs in configs.items()}
@@ -103,7 +106,9 @@ def _indices(spec: t.Mapping[str, t.Any], devices: t.Mapping[int, tuple[int, int
     unknown = [str(index) for index in named if index not in devices] if named != "all" else []
     if unknown:
         raise Refusal(f"{where}.devices: no GPU {', '.join(unknown)}; there are {', '.join(map(str, devices))}")
-    filters = spec.get("device-filter") or []
+    filters = spec.get("device-filter")
+    # Without a filter, all; 0 and false are one, and no ids.
+    filters = [] if filters in (None, "") else filters
     wanted = [_filter(one, where) for one in (filters if isinstance(filters, list) else [filters])]
     return [
         index
@@ -117,7 +122,7 @@ def _filter(text: t.Any, where: str) -> tuple[int, int | None]:
     """Ids of a device, and of its subsystem where the filter has one."""
     # Without quotes 0x233010de is a number already to YAML.
     found = _FILTER.fullmatch(f"0x{text:x}" if _is_number(text) else str(text))
-    if not found:
+    if not found or not int(found[1], 16):
         raise Refusal(
             f"{where}.device-filter: ids are written as 0x233010de, device before vendor,"
             " or with those of the subsystem as 0x233010de:0x16c110de"
