@@ -23,10 +23,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils import _xid_
 # nvErrorLog of the open kernel module: "Xid (PCI:%04x:%02x:%02x GPU-I:%02u GPU-CI:%02u): %d, pid=%s, name=%s, %s". Older drivers leave out
 # "PCI:" or the process, and the instances stand there on a GPU with MIG alone.
 _XID = re.compile(
-    r"NVRM: Xid \((?:PCI:)?(?P<address>[0-9a-fA-F:]+)(?P<instance>[^)]*)\): (?P<code>\d+)(?:, *(?P<rest>.*))?$"
+    r"NVRM: Xid \((?:PCI:)?(?P<address>[0-9a-fA-F:]+)(?P<instance>[^)]*)\): (?P<code>\d{1,9})(?:, *(?P<rest>.*))?$"
 )
-_PROCESS = re.compile(r"pid='?(?P<pid>\d+|<unknown>|N/A)'?(?:, name=(?P<name>[^,]*))?(?:, *(?P<text>.*))?$")
-_INSTANCE = re.compile(r"GPU-I:(\d+)")
+_PROCESS = re.compile(r"pid='?(?P<pid>\d{1,9}|<unknown>|N/A)'?(?:, name=(?P<name>[^,]*))?(?:, *(?P<text>.*))?$")
+_INSTANCE = re.compile(r"GPU-I:(\d{1,9})")
 # Some drivers tell it in these words alone. It is Xid 79 (gpud, matcher.go).
 _FALLEN = re.compile(
     r"NVRM: GPU (?P<address>(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\.0: GPU has fallen off the bus"
@@ -59,10 +59,11 @@ _LINK_EVENT, _NO_RESET = 149, frozenset({0b100110, 0b101000})
 # Xid 13: "Graphics SM Warp Exception on (GPC 1, TPC 3, SM 0): Out Of Range Address".
 _PLACE = re.compile(r"\(GPC (\d+), TPC (\d+)")
 # Xid 45: "Ch 00000001 caused by previous Xid 149".
-_CAUSE = re.compile(r"caused by previous Xid (\d+)")
+_CAUSE = re.compile(r"caused by previous Xid (\d{1,9})")
 
 _ISO = re.compile(r"(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?) ?(?P<zone>Z|[+-]\d\d:?\d\d)?")
 _CTIME = re.compile(r"\[\w{3} (?P<time>\w{3} +\d+ \d\d:\d\d:\d\d \d{4})\]")
+_MICROSECONDS = re.compile(r"[0-9]{1,20}")
 _SECONDS = re.compile(r"\[ *(?P<seconds>\d+\.\d+)\]")
 
 
@@ -203,7 +204,7 @@ def _lines(text: str, booted: float | None) -> t.Iterator[tuple[str, float | Non
         # Most lines of a kernel's log are nobody's concern, and need not be taken apart.
         if "NVRM" not in line and "SXid" not in line and '"MESSAGE":[' not in line.replace(" ", ""):
             continue
-        message, time = _entry(line) if line.startswith("{") else (line, _time_of(line, booted))
+        message, time = _entry(line) if line.startswith("{") else (line, _time_or_none(line, booted))
         for part in message.splitlines():
             yield part, time
 
@@ -212,15 +213,23 @@ def _entry(line: str) -> tuple[str, float | None]:
     """Message and time of a line of ``journalctl -o json``."""
     try:
         entry = json.loads(line)
-    except ValueError:
-        # The last line of a log that was cut off.
+        message = entry.get("MESSAGE") or ""
+        if isinstance(message, list):
+            # Bytes, where they are no UTF-8 (systemd.io, "Journal JSON Format"): a process may be named as it likes.
+            message = bytes(message).decode("utf-8", errors="replace")
+    except (ValueError, TypeError, RecursionError):
+        # The last line of a log that was cut off, or none of journald's.
         return "", None
-    message = entry.get("MESSAGE") or ""
-    if isinstance(message, list):
-        # Bytes, where they are no UTF-8 (systemd.io, "Journal JSON Format"): a process may be named as it likes.
-        message = bytes(message).decode("utf-8", errors="replace")
-    stamp = str(entry.get("__REALTIME_TIMESTAMP", ""))
-    return message, int(stamp) / 1e6 if stamp.isdecimal() else None
+    stamp = _MICROSECONDS.fullmatch(str(entry.get("__REALTIME_TIMESTAMP")))
+    return message if isinstance(message, str) else "", int(stamp[0]) / 1e6 if stamp else None
+
+
+def _time_or_none(line: str, booted: float | None) -> float | None:
+    """None also for what is no time, such as a month 13: an Xid counts without one."""
+    try:
+        return _time_of(line, booted)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _time_of(line: str, booted: float | None) -> float | None:

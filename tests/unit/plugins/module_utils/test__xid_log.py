@@ -188,3 +188,27 @@ def test_a_result_tells_what_the_catalogue_says_beside_the_line() -> None:
     told = Xid(109, "0000:41:00", NOON, 7, "train").told()
     assert told["name"] == "Context Switch Timeout Error"
     assert (told["code"], told["action"], told["verdict"], told["pid"]) == (109, "RESET_GPU", "RESET_GPU", 7)
+
+
+@pytest.mark.parametrize("message", ["[1e99]", "[300]", '["N"]', "[[[78]]]", "[" * 100_000])
+def test_a_message_that_is_none_of_journald_is_left_out(message: str) -> None:
+    xid = "NVRM: Xid (PCI:0000:41:00): 79, pid=1"
+    assert [found.code for found in log.parse(f'{{"MESSAGE":{message}}}\n{{"MESSAGE": {{"NVRM":1}}}}\n{xid}')] == [79]
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    [
+        "2026-13-01T10:00:00+00:00 h kernel:",
+        "2026-01-01T25:00:00 h",
+        "[Foo Bar 99 10:00:00 2026]",
+        "0000-00-00T00:00:00",
+    ],
+)
+def test_an_xid_with_a_time_that_is_none_counts_without_it(stamp: str) -> None:
+    found = log.parse(f"{stamp} NVRM: Xid (PCI:0000:41:00): 79, pid=1")
+    assert [(xid.code, xid.time) for xid in found] == [(79, None)]
+
+
+def test_a_code_of_thousands_of_digits_is_none() -> None:
+    assert log.parse(f"NVRM: Xid (PCI:0000:41:00): {'9' * 5000}") == []
