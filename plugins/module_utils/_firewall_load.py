@@ -174,7 +174,7 @@ def comparable(listing: str) -> list[t.Any]:
 
 
 def command(what: str) -> list[str]:
-    return ["/usr/bin/python3", "-B", PROGRAM, what]
+    return ["/usr/bin/python3", "-I", "-B", PROGRAM, what]
 
 
 def run(command: list[str]) -> tuple[int, str, str]:

@@ -75,7 +75,7 @@ Before={_BEFORE}
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart={python} -B {program_path(module)}
+ExecStart={python} -I -B {program_path(module)}
 TimeoutStartSec=480
 
 [Install]

@@ -104,4 +104,4 @@ def test_units_say_who_comes_first() -> None:
     assert "Before=nvidia-cdi-refresh.service docker.service" in text
     assert "ConditionPathExists=/var/lib/rigwright_gpu_mig/declared.json\n" in text
     assert "After=systemd-modules-load.service nvidia-persistenced.service" in text
-    assert "ExecStart=/opt/rigwright/python/bin/python3 -B /usr/local/lib/rigwright/gpu_mig.pyz\n" in text
+    assert "ExecStart=/opt/rigwright/python/bin/python3 -I -B /usr/local/lib/rigwright/gpu_mig.pyz\n" in text

@@ -410,7 +410,7 @@ def test_what_a_reboot_takes_comes_back_by_the_unit_with_the_same_code(
         "accounting": True,
     }
     assert host.systemctl == [["daemon-reload"]]
-    assert f"ExecStart={sys.executable} -B {PROGRAM}" in host.text(UNIT)
+    assert f"ExecStart={sys.executable} -I -B {PROGRAM}" in host.text(UNIT)
 
     machine.reboot()
     host.boot("second")
