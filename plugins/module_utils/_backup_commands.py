@@ -48,9 +48,13 @@ def _exposed(command: t.Sequence[str], user: str, path: str) -> str:
     return ", ".join(sorted({place for word in found for place in hooks.exposed(word)}))
 
 
-def _cannot_be_run(error: OSError | KeyError, user: str) -> str:
+def _cannot_be_run(error: Exception, user: str) -> str:
     """Why a command cannot be run, without a word of it."""
-    return f"cannot be run: {error.strerror if isinstance(error, OSError) else f'there is no user {user}'}"
+    if isinstance(error, OSError):
+        return f"cannot be run: {error.strerror}"
+    if isinstance(error, KeyError):
+        return f"cannot be run: there is no user {user}"
+    return "cannot be run: its command or the result has a character that no argument can have"
 
 
 def run_hook(hook: t.Mapping[str, t.Any], name: str, job: str, result: t.Mapping[str, t.Any]) -> Problem | None:
@@ -77,7 +81,7 @@ def run_hook(hook: t.Mapping[str, t.Any], name: str, job: str, result: t.Mapping
             start_new_session=True,
             **as_user(user),
         )
-    except (OSError, KeyError) as error:
+    except (OSError, KeyError, ValueError) as error:
         return Problem(HOOK, f"the hook {name} {_cannot_be_run(error, user)}")
     try:
         rc = child.wait(timeout)
@@ -125,7 +129,7 @@ class Dump:
                 env=own,
                 **as_user(user),
             )
-        except (OSError, KeyError) as error:
+        except (OSError, KeyError, ValueError) as error:
             self.problem = _cannot_be_run(error, user)
             return False
         # One that hangs says nothing: its end is not for the reader to see.

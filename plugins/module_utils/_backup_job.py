@@ -381,12 +381,20 @@ def _refused(error: Refused) -> Result:
 def finish(config: Config, place: Place, verb: str, subject: str, environment: t.Mapping[str, str]) -> Result:
     """Hooks that follow, the state, and metrics. systemd runs this also when the rest was killed."""
     result = ended(config, place, verb, subject, environment)
-    if verb == states.RUN and subject in config.jobs:
-        finish_run(config, config.jobs[subject], place, result)
-    elif verb == states.RUN:
-        words = f"{subject} went out of backup_jobs while it ran: its hooks of the end, such as `always`, were not run"
-        result.update(kind="failed", words=words, exit_code=1)
-    return states.save(config, place, verb, subject, result, time.time())
+    try:
+        if verb == states.RUN and subject in config.jobs:
+            finish_run(config, config.jobs[subject], place, result)
+        elif verb == states.RUN:
+            words = (
+                f"{subject} went out of backup_jobs while it ran: its hooks of the end, such as `always`, were not run"
+            )
+            result.update(kind="failed", words=words, exit_code=1)
+    except BaseException as error:
+        result.update(kind="failed", words=f"the last step failed: {type(error).__name__}", exit_code=1)
+        raise
+    finally:
+        state = states.save(config, place, verb, subject, result, time.time())
+    return state
 
 
 def finish_run(config: Config, job: Job, place: Place, result: Result) -> None:

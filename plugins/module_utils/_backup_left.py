@@ -26,7 +26,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._restic impo
 RESULT, DUMPS, MANIFEST, SAMPLE, PROGRESS = (
     f"{name}.json" for name in ("result", "dumps", "manifest", "sample", "progress")
 )
-_LONGEST = 100_000
+# Words go into the environment of hooks, where Linux takes 128 KiB.
+LONGEST = 16 << 10
+_WORDS = ("words", "problem", "lost")
 _KINDS = {OK, *REMEDIES, *states.OWN_REMEDIES}
 Check = t.Callable[[t.Any], bool]
 
@@ -41,7 +43,18 @@ def folder(place: Place, verb: str, subject: str) -> str:
 
 
 def leave(place: Place, verb: str, subject: str, name: str, data: t.Any) -> None:
-    replace_file(os.path.join(folder(place, verb, subject), name), states.dump(data), 0o640)
+    replace_file(os.path.join(folder(place, verb, subject), name), states.dump(_fitting(data)), 0o640)
+
+
+def _fitting(data: t.Any, is_words: bool = False) -> t.Any:
+    """The data with words as :func:`left` takes them: names of files may have other bytes than UTF-8, and lists of them may be long."""
+    if isinstance(data, dict):
+        return {key: _fitting(value, key in _WORDS) for key, value in data.items()}
+    if is_words and isinstance(data, (list, tuple)):
+        return [_fitting(value, True) for value in data]
+    if is_words and isinstance(data, str):
+        return data.replace("\0", "?").encode("utf-8", "replace")[:LONGEST].decode("utf-8", "ignore")
+    return data
 
 
 def left(config: Config, place: Place, verb: str, subject: str, name: str) -> dict[str, t.Any]:
@@ -87,12 +100,24 @@ def _is_number(value: t.Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e20
 
 
+def _fits(value: t.Any, errors: str) -> bool:
+    try:
+        return isinstance(value, str) and "\0" not in value and len(value.encode("utf-8", errors)) <= LONGEST
+    except UnicodeEncodeError:
+        return False
+
+
 def _is_text(value: t.Any) -> bool:
-    return isinstance(value, str) and len(value) <= _LONGEST
+    return _fits(value, "strict")
+
+
+def _is_name(value: t.Any) -> bool:
+    """Whether it can be the name of a file, which may have other bytes than UTF-8."""
+    return _fits(value, "surrogateescape")
 
 
 def _is_path(value: t.Any) -> bool:
-    return _is_text(value) and value.startswith("/") and value[:2] != "//" and posixpath.normpath(value) == value
+    return _is_name(value) and value.startswith("/") and value[:2] != "//" and posixpath.normpath(value) == value
 
 
 def _is_kind(value: t.Any) -> bool:
@@ -152,8 +177,8 @@ _is_described = _record(
     {
         **dict.fromkeys(("type", "mode", "uid", "gid", "size", "device"), _is_count),
         "mtime": _is_integer,
-        **dict.fromkeys(("sha256", "target"), _is_text),
-        "attributes": _table(_is_text, lambda value: isinstance(value, str)),
+        **dict.fromkeys(("sha256", "target"), _is_name),
+        "attributes": _table(_is_name, lambda value: isinstance(value, str)),
         "links": _list(_is_path),
     },
     needed=("type", "attributes"),

@@ -47,7 +47,8 @@ _PARTS = ("pre", "dumps", "main", "end")
 
 
 def say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
+    # Names of files may have other bytes than UTF-8.
+    sys.stdout.write(f"{text}\n".encode("utf-8", "backslashreplace").decode())
     sys.stdout.flush()
 
 

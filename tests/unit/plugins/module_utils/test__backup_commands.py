@@ -47,6 +47,15 @@ def test_of_a_command_nothing_is_told(command: list[str]) -> None:
         assert not dump.feed(stdin) and "secret" not in dump.problem
 
 
+@pytest.mark.parametrize("words", ["x\0y", "\ud800", "x" * (1 << 18)], ids=["NUL", "surrogate", "long"])
+def test_words_that_no_environment_takes_fail_the_hook_alone(words: str) -> None:
+    problem = commands.run_hook({"command": ["true"]}, "always[0]", "home", {"words": words})
+    assert problem and problem.kind == "hook" and problem.words.startswith("the hook always[0] cannot be run: ")
+    dump = commands.Dump({"command": ["true", "x\0y"]})
+    with Path("/dev/null").open("wb") as stdin:
+        assert not dump.feed(stdin) and dump.problem.startswith("cannot be run: ")
+
+
 @pytest.mark.parametrize(("mode", "owner"), [(0o777, 0), (0o775, 0), (0o755, 1234)])
 @pytest.mark.parametrize("what", ["hook", "script", "above"])
 def test_root_runs_nothing_that_others_can_change(tmp_path: Path, what: str, mode: int, owner: int) -> None:

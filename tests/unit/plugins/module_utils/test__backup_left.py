@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_job
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_left as leaving
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_job import finish
 
@@ -69,6 +70,9 @@ def row(**changes: object) -> Callable[[Path], object]:
         (row(files=-1), "keys or types"),
         (row(mounts=["/data/../etc"]), "keys or types"),
         (row(words={"a": 1}), "keys or types"),
+        (row(words="x\0y"), "keys or types"),
+        (row(words="\ud800"), "keys or types"),
+        (row(words="\U0001f600" * 4097), "keys or types"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -76,7 +80,9 @@ def test_what_the_unit_would_not_write_is_refused_and_published_nowhere(
     host: Host, lay: Callable[[Path], object], why: str
 ) -> None:
     lay(result(host))
+    host.configure(job={"always": [{"command": ["touch", str(host.root / "cleaned")]}]})
     state = finish(host.config, host.place, "run", "home", SYSTEMD)
+    assert (host.root / "cleaned").exists() and host.state("run") == state
     assert (state["kind"], state["exit_code"]) == ("failed", 1)
     assert state["words"].startswith("what the unit has left is not taken: result.json: ") and why in state["words"]
     assert "files" not in host.state("run")
@@ -86,6 +92,24 @@ def test_the_result_of_the_units_user_is_taken(host: Host) -> None:
     result(host).write_text(json.dumps(GOOD))
     os.chown(result(host), 1, 1)
     assert finish(host.config, host.place, "run", "home", SYSTEMD)["files"] == 3
+
+
+def test_words_of_any_length_and_of_any_bytes_are_taken_as_a_step_leaves_them(host: Host) -> None:
+    words = "\udcff\0" + "\U0001f600" * 9999
+    leaving.leave(host.place, "run", "home", "result.json", {**GOOD, "words": words, "lost": [words]})
+    state = finish(host.config, host.place, "run", "home", SYSTEMD)
+    assert state["kind"] == "ok" and state["words"].startswith("??\U0001f600") and state["lost"] == [state["words"]]
+
+
+def test_the_state_is_saved_when_the_last_step_fails(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(_backup_job, "run_hooks", fail)
+    result(host).write_text(json.dumps(GOOD))
+    with pytest.raises(MemoryError):
+        finish(host.config, host.place, "run", "home", SYSTEMD)
+    assert (host.state("run")["kind"], host.state("run")["exit_code"]) == ("failed", 1)
 
 
 @pytest.mark.parametrize(
