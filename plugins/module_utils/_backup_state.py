@@ -18,6 +18,7 @@ import os
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import Config, Place
+from ansible_collections.rigwright.workstation.plugins.module_utils._directories import write_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._restic import OK, REMEDIES
 
@@ -139,7 +140,7 @@ def save(
         state = merge(read_json(path), result, ended)
         replace_file(path, dump(state))
         if config.textfile_directory:
-            replace_file(os.path.join(config.textfile_directory, TEXTFILE), metrics(read_states(config, place)))
+            write_file(os.path.join(config.textfile_directory, TEXTFILE), metrics(read_states(config, place)))
     return state
 
 

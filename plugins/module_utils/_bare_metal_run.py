@@ -46,10 +46,10 @@ def read_state(name: str, path: str = STATE) -> Facts:
     """How far the rebuild of this name has come in this live session."""
     try:
         with open(path, encoding="utf-8") as file:
-            state: Facts = json.load(file)
+            state = json.load(file)
     except (OSError, ValueError):
-        state = {}
-    return state if state.get("plan") == name else {"plan": name, "begun": {}, "done": []}
+        state = None
+    return state if isinstance(state, dict) and state.get("plan") == name else {"plan": name, "begun": {}, "done": []}
 
 
 def write_state(state: Facts, path: str = STATE) -> None:

@@ -16,6 +16,8 @@ import os
 import stat
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
+
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PASS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK, opening a FIFO waits for a writer for ever.
@@ -106,3 +108,13 @@ def read_file(
     if len(content) > limit:
         raise UnsafePath(path, f"is larger than {limit} bytes")
     return content
+
+
+def write_file(path: str, text: str) -> None:
+    """Replace a file in one step; its directory exists and may belong to somebody else.
+
+    :raises OSError: it cannot be written, or its directory is reached through a link.
+    """
+    with directory(os.path.dirname(path)) as parent:
+        # The directory that was opened, whatever is put in its place meanwhile.
+        replace_file(f"/proc/self/fd/{parent}/{os.path.basename(path)}", text)

@@ -21,6 +21,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health_look as looking
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health_report as report
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health_state as state
+from ansible_collections.rigwright.workstation.plugins.module_utils._directories import write_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._lock import Busy
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
@@ -70,10 +71,10 @@ def check(settings: t.Mapping[str, t.Any], tree: Tree, now: float) -> dict[str, 
             (looking.REPORT, json.dumps(told, indent=1, sort_keys=True) + "\n"),
             (looking.STATE, json.dumps(left, indent=1, sort_keys=True) + "\n"),
         ):
-            state.write(tree.at(path), text)
+            write_file(tree.at(path), text)
         directory = settings.get("textfile_directory")
         if directory:
-            state.write(tree.at(f"{directory}/{TEXTFILE}"), report.metrics(result))
+            write_file(tree.at(f"{directory}/{TEXTFILE}"), report.metrics(result))
     return told
 
 

@@ -14,7 +14,6 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._directories import directory, read_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._lock import host_lock
-from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
 
 # A day of Xids of many GPUs.
 _LIMIT = 8 << 20
@@ -41,16 +40,6 @@ def kept(path: str) -> tuple[str, list[str]]:
         return read(path), []
     except OSError as error:
         return "", [f"the last look: {error}; it is left out, and the next one compares with this"]
-
-
-def write(path: str, text: str) -> None:
-    """Put a file in place whose directory is there; the directory may be somebody else's.
-
-    :raises OSError: it cannot be written, or its directory is reached through a link.
-    """
-    with directory(os.path.dirname(path)) as parent:
-        # The directory that was opened, whatever is put in its place meanwhile.
-        replace_file(f"/proc/self/fd/{parent}/{os.path.basename(path)}", text)
 
 
 @contextlib.contextmanager

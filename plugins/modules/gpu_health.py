@@ -238,6 +238,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health as health
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health_look as looking
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health_state as state
+from ansible_collections.rigwright.workstation.plugins.module_utils._directories import write_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_health_report import name_of
 from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import respawn_where_possible
@@ -277,7 +278,7 @@ ARGUMENTS: dict[str, t.Any] = {
 
 def write_state(module: AnsibleModule, path: str, left: dict[str, t.Any]) -> None:
     try:
-        state.write(path, json.dumps(left, indent=1, sort_keys=True))
+        write_file(path, json.dumps(left, indent=1, sort_keys=True))
     except OSError as error:
         module.fail_json(msg=f"`remember`: {path} cannot be written: {error}. Make its directory, or set `state_file`.")
 

@@ -93,6 +93,18 @@ def test_a_failure_keeps_what_only_a_success_tells(config: Config, tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
+def test_metrics_are_not_written_through_a_link_and_the_state_is_saved(config: Config, tmp_path: Path) -> None:
+    (tmp_path / "roots").mkdir()
+    (tmp_path / "node").symlink_to("roots")
+    place = Place(state=str(tmp_path / "state"))
+    with pytest.raises(OSError, match="link"):
+        states.save(
+            replace(config, textfile_directory=str(tmp_path / "node")), place, "run", "home", {"kind": "ok"}, NOW
+        )
+    assert list((tmp_path / "roots").iterdir()) == []
+    assert states.read_json(states.path_of(place, "run", "home"))["last_success"] == NOW
+
+
 def test_runs_that_add_nothing_are_reckoned_from_the_first_of_them() -> None:
     state: dict[str, object] = {}
     for hour, added in enumerate((5, 0, 0, 7, 0)):

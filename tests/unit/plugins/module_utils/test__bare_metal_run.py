@@ -215,8 +215,9 @@ def test_a_rebuild_is_completed_by_the_same_request_only(tmp_path: Path) -> None
     running.write_state({**state, "begun": {"/dev/vda": {}}}, path)
     assert running.read_state(name, path)["begun"] == {"/dev/vda": {}}
     assert running.read_state(other, path)["begun"] == {}
-    Path(path).write_text("{")
-    assert running.read_state(name, path)["begun"] == {}
+    for damaged in ("{", "null", "[1]"):
+        Path(path).write_text(damaged)
+        assert running.read_state(name, path)["begun"] == {}
 
 
 def test_what_was_left_open_is_closed_before_disks_are_made_again(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._directories
     open_directory,
     open_file,
     read_file,
+    write_file,
 )
 
 
@@ -83,3 +84,14 @@ def test_read_file_that_is_too_large(tmp_path: Path) -> None:
     assert read_file(str(path), limit=11) == b"x" * 11
     with pytest.raises(UnsafePath, match="larger than 10 bytes"):
         read_file(str(path), limit=10)
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "textfile").symlink_to("real")
+    with pytest.raises(OSError, match="link"):
+        write_file(str(tmp_path / "textfile/x.prom"), "")
+    (tmp_path / "real/x.prom").symlink_to(tmp_path / "passwd")
+    write_file(str(tmp_path / "real/x.prom"), "metrics")
+    assert not (tmp_path / "passwd").exists()
+    assert (tmp_path / "real/x.prom").read_text() == "metrics"
