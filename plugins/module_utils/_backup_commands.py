@@ -44,7 +44,7 @@ def _exposed(command: t.Sequence[str], user: str, path: str) -> str:
     """Which of a command's files others than root can change, where root is to run it."""
     if user and pwd.getpwnam(user).pw_uid:
         return ""
-    found = [shutil.which(word, path=path) or word for word in hooks.programs(command)]
+    found = [shutil.which(word, path=path) or word for word in hooks.run_files(command)]
     return ", ".join(sorted({place for word in found for place in hooks.exposed(word)}))
 
 

@@ -18,12 +18,20 @@ import stat
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_kinds as kinds
+from ansible_collections.rigwright.workstation.plugins.module_utils._directories import open_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._writable import is_roots, open_to_others
 
 FILE = "commands.json"
 WITH_COMMANDS = ("dumps", *kinds.HOOKS)
 _INTERPRETER = re.compile(r"(ba|da|k|z)?sh|(python|perl|ruby|node|php)[\d.]*")
-_SCRIPT_FOLLOWS = re.compile(r"-[a-bd-ln-zA-Z]+")  # neither -c nor -m, which take what is no path
+_LAUNCHER = re.compile(r"env|nice|ionice|chrt|taskset|timeout|nohup|setsid|stdbuf|time|chronic")
+# Options of interpreters and of launchers whose value is the next word, and those whose value is a file that is run too.
+_VALUE = {True: re.compile(r"[-+]\w*[oOXWd]"), False: re.compile(r"-[usefcoS]")}
+_READS_TOO = re.compile(r"--(rcfile|init-file|require|import|loader)|-\w*[Ir]")
+# Options of launchers whose value is a directory to work in.
+_WORKS_IN = ("-C", "--chdir")
+# A word of a launcher that is no program: a number, a duration, a mask or a variable.
+_SETTING = re.compile(r"\d\w*|\w+=.*", re.DOTALL)
 
 Row = dict[str, t.Any]
 Commands = dict[str, dict[str, list[list[str]]]]  # by job, and by what they are for
@@ -53,17 +61,58 @@ def _public(job: t.Mapping[str, t.Any]) -> Row:
 
 
 def programs(command: t.Any) -> list[str]:
-    """The program, and the script that it interprets. No argument that may be a secret."""
+    """The program, and the programs and the script that it starts. No argument that may be a secret."""
     if not kinds.COMMAND.fits(command):
         return []
-    found = [command[0]]
-    if _INTERPRETER.fullmatch(os.path.basename(command[0])):
-        for word in command[1:]:
-            if word.startswith("/") and not any(letter.isspace() for letter in word):
-                found.append(word)
-            if not _SCRIPT_FOLLOWS.fullmatch(word):
-                break
-    return found
+    return [command[0], *_started(command)]
+
+
+def _started(command: t.Sequence[str]) -> t.Iterator[str]:
+    """What an interpreter or a launcher starts, as far as it is an absolute path; nothing of another program."""
+    starter = os.path.basename(command[0])
+    for before, word in zip(command, command[1:]):
+        interprets = bool(_INTERPRETER.fullmatch(starter))
+        if not interprets and not _LAUNCHER.fullmatch(starter):
+            return
+        path = _path(word)
+        has_value = _VALUE[interprets].fullmatch(before)
+        if path and before not in _WORKS_IN:
+            yield path
+            if interprets and not _READS_TOO.fullmatch(before) and (before, starter[:3]) != ("-c", "php"):
+                return
+            starter = starter if interprets else os.path.basename(path)
+        elif interprets and re.fullmatch(r"-\w*[cm]", before):
+            return
+        elif not path and word[:1] not in ("-", "+") and not has_value and not _SETTING.fullmatch(word):
+            if interprets:
+                return
+            starter = word
+
+
+def _path(word: str) -> str:
+    """The first word of a text, as `-c` takes one, where it is an absolute path."""
+    first = next(iter(word.split()), "").strip("'\"")
+    return first if first.startswith("/") else ""
+
+
+def run_files(command: t.Sequence[str]) -> list[str]:
+    """What a command runs, on the host where it runs: :func:`programs`, and every argument that is the path of a program or a script."""
+    found = [*programs(command)]
+    for number, word in enumerate(command[1:], 1):
+        found += _started(command[number:])
+        path = _path(word)
+        if path and _is_program(path):
+            found.append(path)
+    return [*dict.fromkeys(found)]
+
+
+def _is_program(path: str) -> bool:
+    """Whether it is a file that can be executed, or a script."""
+    try:
+        with open(open_file(os.path.realpath(path)), "rb") as file:
+            return bool(os.fstat(file.fileno()).st_mode & 0o111) or file.read(2) == b"#!"
+    except (OSError, ValueError):
+        return False
 
 
 def faults(jobs: t.Any) -> t.Iterator[Row]:

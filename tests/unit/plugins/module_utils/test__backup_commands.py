@@ -75,6 +75,39 @@ def test_root_runs_nothing_that_others_can_change(tmp_path: Path, what: str, mod
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        *(["bash", "-eo", "pipefail"], ["bash", "--norc"], ["python3", "-X", "dev"], ["nice", "-n", "5", "sh"]),
+        *(["env"], ["nice"], ["timeout", "9"], ["xargs"], ["bash", "-c"], ["/bin/sh", "-ec"]),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("is_there", [True, False])
+def test_root_runs_no_script_of_another_user_whatever_starts_it(
+    tmp_path: Path, before: list[str], is_there: bool
+) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, 4002, 4002)
+    script = theirs / "x"
+    if is_there or before == ["xargs"]:
+        script.write_text("#!/bin/sh\n")
+        script.chmod(0o755)
+    problem = commands.run_hook({"command": [*before, str(script)]}, "pre[0]", "home", {})
+    assert problem and problem.kind == "exposed" and str(theirs) in problem.words
+
+
+def test_files_that_a_command_only_reads_may_be_anybodys(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.write_text("rows")
+    os.chown(data, 4002, 4002)
+    own = tmp_path / "own.sh"
+    own.write_text("true\n")
+    for command in (["cat", str(data)], ["sh", "-e", str(own), str(data)], ["env", "-C", "/tmp", "cat", str(data)]):
+        assert commands.run_hook({"command": command}, "pre[0]", "home", {}) is None, command
+
+
 def test_a_user_who_is_not_there_is_told() -> None:
     problem = commands.run_hook({"command": ["true"], "user": "nobody-here"}, "pre[0]", "home", {})
     assert problem and "there is no user nobody-here" in problem.words
