@@ -144,9 +144,9 @@ class Place:
         end_sleepers()
         return done
 
-    def read(self, source: Path) -> Running:
+    def read(self, source: Path, user: tuple[int, int] | None = None) -> Running:
         """A process that uses the copy until it is killed."""
-        running = self.start("run", source, "--", "sh", "-c", "echo {}; exec sleep 1000")
+        running = self.start("run", source, "--", "sh", "-c", "echo {}; exec sleep 1000", user=user)
         await_that(lambda: running.read(0).endswith("\n"))
         return running
 

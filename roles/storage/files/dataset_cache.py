@@ -17,8 +17,8 @@ sets/SET/             a dataset: its name and a hash of its path
     pin, used         who pinned it; number and time of the last use
     leases/           a file for each process that `get` was run for
     g000001/          a copy: `data/NAME`, `manifest`, `record.json`, and `use`, which `run` locks
-    g000001.damaged   why this copy is never served again
-    .staging-*        a copy that is being made; without a holder of SET.make, what a killed process left
+    g000001.damaged   why this copy is never served again, of root, its owner or the dataset's
+    .staging-*        a copy that is being made, locked by who makes it; without a lock on it and on SET.make, what a killed process left
     .trash-*          a copy that is being removed
 .odd-*                folders of users that were no part of the cache and that root moved out of it
 
@@ -613,16 +613,16 @@ class Folder:
         except FileNotFoundError:
             return None
 
-    def file(self, name: str, flags: int = os.O_RDONLY) -> int:
+    def file(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o640) -> int:
         """Open a regular file that has no other name: with one, it would be a file from elsewhere."""
-        fd = os.open(name, flags | READ, 0o660, dir_fd=self.fd)
+        fd = os.open(name, flags | READ, mode, dir_fd=self.fd)
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
             os.close(fd)
             raise OSError(errno.ELOOP, "is no file of the cache", name)
         return fd
 
-    def file_or_new(self, name: str, flags: int = os.O_RDONLY) -> int:
+    def file_or_new(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o640) -> int:
         while True:
             try:
                 # Not O_CREAT: Linux refuses that for a file of somebody else in a sticky folder (fs.protected_regular).
@@ -630,7 +630,8 @@ class Folder:
             except FileNotFoundError:
                 pass
             with contextlib.suppress(FileExistsError):
-                return self.file(name, flags | os.O_CREAT | os.O_EXCL)
+                # Others may write it only where they must: who may write a file may also give it other names.
+                return self.file(name, flags | os.O_CREAT | os.O_EXCL, mode)
 
     def read(self, name: str) -> str | None:
         """The text of a file; None when there is none that can be read."""
@@ -668,7 +669,7 @@ class Folder:
     def write(self, name: str, text: str, durable: bool = False) -> None:
         """Write a file where it is: in a sticky folder nobody replaces the file of somebody else."""
         data = text.encode("utf-8")
-        fd = self.file_or_new(name, os.O_WRONLY)
+        fd = self.file_or_new(name, os.O_WRONLY, 0o660)
         try:
             write_all(fd, memoryview(data), 0)
             os.ftruncate(fd, len(data))
@@ -1022,6 +1023,8 @@ class Cache:
             open_to_others(folder.status) for folder in (self.top, self.locks, self.requests, self.sets)
         )
         self.stuck: set[tuple[str, str]] = set()
+        # Copies that this process found to be wrong, whether or not it may say so to others.
+        self.shunned: set[tuple[int, str]] = set()
         if self.guest:
             self.require_safe()
             return
@@ -1086,7 +1089,19 @@ class Cache:
                     return self.locks.file_or_new(file)
 
     def take(self, name: str, what: str, wait: bool = False) -> Flock | None:
-        return Flock.take(self.lock_file(name, what), wait=wait)
+        while True:
+            fd = self.lock_file(name, what)
+            status = os.fstat(fd)
+            if status.st_uid == os.geteuid() and status.st_mode & 0o020:
+                os.fchmod(fd, 0o640)  # made by an older release
+            lock = Flock.take(fd, wait=wait)
+            if lock is None:
+                return None
+            now = self.locks.lstat(f"{name}.{what}")
+            if now and (now.st_dev, now.st_ino) == (status.st_dev, status.st_ino):
+                return lock
+            # It was removed meanwhile: who comes later would have another one.
+            lock.release()
 
     def lock(self, name: str, what: str) -> Flock:
         """Wait for a lock; never called with the lock of the room, which others would wait for too."""
@@ -1167,6 +1182,11 @@ class Cache:
                     (trash if item.startswith(".") else copies).append(copy)
             elif item.startswith(".staging-"):
                 with contextlib.suppress(OSError), folder.folder(item) as stage:
+                    moved = stage.status.st_uid != folder.status.st_uid and stage.lstat("record.json")
+                    if moved and not self.is_live(folder, item):
+                        # A whole copy, which the owner of the dataset may have renamed.
+                        trash.append(t.cast(Copy, self.copy(folder, name, item)))
+                        continue
                     state = stage.json("progress")
                     state = state if isinstance(state, dict) else {}
                     need, done = as_count(stage.json("need")), as_count(state.get("written"))
@@ -1190,15 +1210,27 @@ class Cache:
 
     def copy(self, folder: Folder, name: str, item: str) -> Copy | None:
         """One copy; None when it is gone, or no folder."""
-        mark = f"{item}.damaged"
-        damaged = not item.startswith(".") and folder.lstat(mark) and (folder.read(mark) or "damaged")
+        path = self.at("sets", name, item)
         try:
             with folder.folder(item) as made:
-                return Copy(name, item, self.at("sets", name, item), Record.read(made), damaged or "", self.owner(made))
+                damaged = self.mark(folder, item, made.status.st_uid)
+                return Copy(name, item, path, Record.read(made), damaged, self.owner(made))
         except OSError as error:
             if error.errno in NO_FOLDER:
                 return None
-            return Copy(name, item, self.at("sets", name, item), None, damaged or "", -1)
+            return Copy(name, item, path, None, "", -1)
+
+    def mark(self, folder: Folder, item: str, owner: int) -> str:
+        """Why a copy is damaged: as root, its owner or the dataset's says, or the caller for itself."""
+        if (folder.status.st_ino, item) in self.shunned:
+            return "damaged"
+        status = None if item.startswith(".") else folder.lstat(f"{item}.damaged")
+        believed = (0, owner, folder.status.st_uid or NOBODY, os.geteuid())
+        # A file with another name, or that others may write, is one that somebody else moved here.
+        sound = status and stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and not status.st_mode & 0o022
+        if status is None or not sound or status.st_uid not in believed:
+            return ""
+        return folder.read(f"{item}.damaged") or "damaged"
 
     def used(self, datasets: list[Dataset]) -> int:
         """Bytes that copies take or will take."""
@@ -1207,11 +1239,13 @@ class Cache:
 
     def users(self, folder: Folder, copy: Copy) -> list[str]:
         """Who uses a copy; called with the lock of its dataset, so that no new user comes."""
-        found = []
+        # The owner of the dataset may have renamed it: whose lease it was, its name does not tell any more.
+        moved = copy.name.startswith(".") and copy.owner != folder.status.st_uid
+        found = [f"pin of {shown(folder.read('pin') or '')}"] if moved and folder.read("pin") else []
         with contextlib.suppress(OSError), folder.folder("leases") as leases:
             for name in leases.names():
                 lease = Lease.read(name)
-                if lease and lease.copy == copy.name and lease.holds(self.settings.lease_hours):
+                if lease and (moved or lease.copy == copy.name) and lease.holds(self.settings.lease_hours):
                     found.append(process_words(lease.pid))
         try:
             with folder.folder(copy.name) as made:
@@ -1263,7 +1297,8 @@ class Cache:
     def refusal(self, source: Source) -> Failed:
         return Failed(
             Exit.CACHE,
-            f"root makes nothing in a cache of users, and it has no copy of {shown(source.path)}: run it as a member of the group",
+            f"root makes nothing in a cache of users, and it has no copy of {shown(source.path)} that root or the owner of "
+            "the source made: run it as a member of the group",
         )
 
     def close_sets(self) -> None:
@@ -1304,7 +1339,7 @@ class Cache:
                 if folder is None:
                     return None
                 with self.lock(source.set, "lock"):
-                    held = self.hold(folder, source.set, fingerprint)
+                    held = self.hold(folder, source, fingerprint)
                 if held is None:
                     return None
                 copy, lock = held
@@ -1316,14 +1351,29 @@ class Cache:
                     self.condemn(folder, copy, wrong)
                 lock.release()
 
-    def hold(self, folder: Folder, name: str, fingerprint: str | None) -> tuple[Copy, Flock] | None:
+    def hold(self, folder: Folder, source: Source, fingerprint: str | None) -> tuple[Copy, Flock] | None:
         """The newest copy that may be served; called with the lock of its dataset."""
-        for copy in self.read(folder, name).copies:
-            if copy.record and not copy.damaged and fingerprint in (None, copy.record.fingerprint):
+        givers = self.givers(source.path)
+        if givers is not None and folder.status.st_uid not in givers:
+            # Its owner can put something else in the place of a copy.
+            return None
+        for copy in self.read(folder, source.set).copies:
+            if not copy.record or copy.damaged or copy.record.source != source.path:
+                continue
+            if fingerprint in (None, copy.record.fingerprint) and (givers is None or copy.owner in givers):
                 lock = self.share(folder, copy)
                 if lock:
                     return copy, lock
         return None
+
+    def givers(self, source: str) -> set[int] | None:
+        """Whose copies are served; None: everybody's. Members of the group trust each other, root only who may change the source."""
+        if os.geteuid() != 0:
+            return None
+        try:
+            return {0, os.stat(source).st_uid}
+        except OSError:
+            return {0}
 
     def share(self, folder: Folder, copy: Copy) -> Flock | None:
         """Keep a copy, as `run` does."""
@@ -1349,8 +1399,12 @@ class Cache:
     def condemn(self, folder: Folder, copy: Copy, why: str) -> None:
         """A copy is never served again; called with the lock of its dataset."""
         say(f"the copy {shown(copy.path)} is not used any more: {why}")
-        with self.writing(folder):
-            folder.replace(f"{copy.name}.damaged", why, durable=True)
+        self.shunned.add((folder.status.st_ino, copy.name))
+        try:
+            with self.writing(folder):
+                folder.replace(f"{copy.name}.damaged", why, durable=True)
+        except OSError as error:
+            say(f"others cannot be told: {error.strerror}")
 
     def lease(self, held: Held, pid: int) -> None:
         """Keep a copy for a process; dead leases go on the way."""
@@ -1381,13 +1435,12 @@ class Cache:
                     continue
                 yield Victim("trash", copy.set, copy.name, copy.disk, copy.owner, "removed before", dataset.source)
             for staging in dataset.staging:
-                lock = self.try_lock(dataset.set, "make")
-                if lock:
-                    lock.release()
+                if not self.is_making(staging):
                     why = "left by a process that was killed"
                     yield Victim("staging", staging.set, staging.name, staging.need, staging.owner, why, dataset.source)
         for dataset in datasets:
-            for copy in dataset.copies:
+            # What is pinned keeps its copies, damaged ones too, until there is a whole one.
+            for copy in dataset.copies if dataset.current() or not dataset.pin else ():
                 if copy is not dataset.current() and not look_at(copy):
                     why = "damaged" if copy.damaged or not copy.record else "older than its source"
                     yield Victim("copy", copy.set, copy.name, copy.disk, copy.owner, why, dataset.source)
@@ -1396,6 +1449,23 @@ class Cache:
             if current and not dataset.pin and not look_at(current):
                 why = "used longest ago"
                 yield Victim("copy", current.set, current.name, current.disk, current.owner, why, dataset.source)
+
+    def is_making(self, staging: Staging) -> bool:
+        """Whether somebody makes this copy. The owner of SET.make can exchange it: who makes a copy holds its folder, too."""
+        lock = self.try_lock(staging.set, "make")
+        if lock is None:
+            return True
+        with lock, self.opened(staging.set) as folder:
+            return folder is None or self.is_live(folder, staging.name)
+
+    def is_live(self, folder: Folder, name: str) -> bool:
+        try:
+            lock = Flock.take(os.open(name, FOLDER, dir_fd=folder.fd), wait=False)
+        except OSError:
+            return True
+        if lock:
+            lock.release()
+        return lock is None
 
     def is_used(self, copy: Copy) -> bool:
         lock = self.try_lock(copy.set, "lock")
@@ -1477,8 +1547,12 @@ class Cache:
                 if lock is None:
                     return False
                 with lock:
+                    if self.is_live(folder, victim.name):
+                        return False
                     self.discard(folder, victim.name)
             else:
+                if victim.kind == "trash" and self.is_used(Copy(victim.set, victim.name, "", None, "", victim.owner)):
+                    return False
                 trash = victim.name
                 if victim.kind == "copy":
                     lock = self.try_lock(victim.set, "lock")
@@ -1488,7 +1562,8 @@ class Cache:
                         copy = self.copy(folder, victim.set, victim.name)
                         if copy is None or self.users(folder, copy):
                             return False
-                        if victim.why == "used longest ago" and folder.read("pin"):
+                        current = self.read(folder, victim.set).current()
+                        if folder.read("pin") and (current is None or current.name == victim.name):
                             return False
                         trash = f".trash-{victim.name}-{secrets.token_hex(4)}"
                         with self.acting_as(copy.owner):
@@ -1523,13 +1598,23 @@ class Cache:
                     self.expel(folder, name, is_folder)
         for name in self.top.names():
             if name.startswith(".odd-"):
-                with contextlib.suppress(OSError):
-                    self.discard(self.top, name)
+                try:
+                    os.rmdir(name, dir_fd=self.top.fd)
+                except OSError:
+                    with contextlib.suppress(OSError):
+                        self.discard(self.top, name)
 
     def expel(self, folder: Folder, name: str, is_folder: bool) -> None:
         try:
             if not is_folder:
-                folder.unlink(name)
+                lock = None
+                if folder is self.locks and stat.S_ISREG(t.cast(os.stat_result, folder.lstat(name)).st_mode):
+                    lock = Flock.take(os.open(name, READ, dir_fd=folder.fd), wait=False)
+                    if lock is None:
+                        say(f"the lock {shown(name)} is held, and has other names: it stays")
+                        return
+                with lock or contextlib.nullcontext():
+                    folder.unlink(name)
                 return
             # Users cannot follow it there, and it may be what one of them has of another: that is kept.
             moved = f".odd-{secrets.token_hex(6)}"
@@ -1839,7 +1924,8 @@ class Making:
         with self.cache.opened(self.source.set) as folder:
             for staging in self.cache.read(folder, self.source.set).staging if folder else ():
                 with contextlib.suppress(OSError):
-                    self.cache.discard(t.cast(Folder, folder), staging.name)
+                    if not self.cache.is_live(t.cast(Folder, folder), staging.name):
+                        self.cache.discard(t.cast(Folder, folder), staging.name)
 
     def make_stage(self, need: int) -> bool:
         """Begin the copy; False while somebody has the lock of the dataset, for which nobody waits with that of the room."""
@@ -1849,7 +1935,9 @@ class Making:
         with lock:
             self.folder = self.cache.open_set(self.source)
             name = f".staging-{secrets.token_hex(6)}"
-            self.stage = self.folder.make(name, 0o2750, self.cache.gid)
+            self.stage = self.folder.make(name, 0o700, None)
+            fcntl.flock(self.stage.fd, fcntl.LOCK_SH | fcntl.LOCK_NB)  # nobody else can have opened it
+            self.stage.give(0o2750, self.cache.gid)
             if self.stage.status.st_uid != os.geteuid():
                 raise Failed(Exit.CACHE, f"somebody else writes in {self.cache.at('sets', self.source.set)}")
             self.name = name
@@ -2361,6 +2449,7 @@ def status(args: argparse.Namespace) -> Exit:
         "quota": read_size(cache.settings.quota, whole),
         "free": free,
         "floor": read_size(cache.settings.free, whole),
+        "odd": [cache.at(name) for name in cache.top.names() if name.startswith(".odd-")],
     }
     if args.json:
         sys.stdout.write(json.dumps({**total, "datasets": rows}, indent=2) + "\n")
@@ -2377,6 +2466,8 @@ def status(args: argparse.Namespace) -> Exit:
     sys.stdout.write(
         f"{size_words(total['used'])} of {size_words(total['quota'])} used, {size_words(free)} free on the file system\n"
     )
+    for path in total["odd"]:
+        sys.stdout.write(f"{shown(path)} was no part of the cache: remove it by hand\n")
     return Exit.DONE
 
 
@@ -2399,18 +2490,18 @@ def describe(cache: Cache, dataset: Dataset, check: bool) -> list[dict[str, t.An
     for copy in dataset.copies:
         state = "whole" if copy is current else "damaged" if copy.damaged or not copy.record else "superseded"
         if check and state == "whole":
-            state = compare(t.cast(Record, copy.record))
+            # A member of the group may have written what its source is.
+            with cache.acting_as(copy.owner if copy.owner >= 0 else NOBODY):
+                state = compare(t.cast(Record, copy.record))
         record = copy.record
         path = os.path.join(copy.path, "data", record.name) if record else copy.path
         found = {"path": path, "made": record.made, "files": record.files} if record else {}
         users = look_who(cache, copy)
         rows.append({**common, **found, "state": state, "size": copy.disk, "in_use_by": users})
     for staging in dataset.staging:
-        lock = cache.try_lock(dataset.set, "make")
-        if lock:
-            lock.release()
+        state = "making" if cache.is_making(staging) else "interrupted"
         done = min(1.0, staging.done / staging.need) if staging.need else 0.0
-        rows.append({**common, "state": "interrupted" if lock else "making", "size": staging.need, "done": done})
+        rows.append({**common, "state": state, "size": staging.need, "done": done})
     for copy in dataset.trash:
         rows.append({**common, "state": "removed", "size": copy.disk})
     return rows or [{**common, "state": "absent", "size": 0}]
@@ -2497,6 +2588,8 @@ def remove(args: argparse.Namespace) -> Exit:
                 if not cache.drop(victim):
                     raise Failed(Exit.BUSY, f"{shown(dataset.source)} is in use")
             for staging in dataset.staging:
+                if cache.is_live(folder, staging.name):
+                    raise Failed(Exit.BUSY, f"{shown(dataset.source)} is being copied")
                 cache.discard(folder, staging.name)
             cache.try_close(dataset.set)
     return Exit.DONE

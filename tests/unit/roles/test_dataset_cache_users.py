@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
 ]
 ML = 62000
-ALICE, BOB, STRANGER = (61001, ML), (61002, ML), (61003, 62001)
+ALICE, BOB, CAROL, STRANGER = (61001, ML), (61002, ML), (61004, ML), (61003, 62001)
 
 
 @pytest.fixture
@@ -164,6 +164,7 @@ def test_users_at_once_make_one_copy_each_may_use(shared, images):
 
 
 def test_root_makes_nothing_in_a_cache_of_users(shared, images):
+    os.chown(images, *ALICE)
     shared.get(images, user=ALICE)
     before = of_root(shared)
     for command in (("get", images), ("pin", images), ("status",), ("verify",), ("unpin", images), ("evict",)):
@@ -378,12 +379,13 @@ def test_owner_of_a_dataset_cannot_lead_the_copy_of_another_elsewhere(shared, im
 def test_copy_that_is_read_stays_whatever_the_owner_of_the_dataset_calls_it(shared, images):
     shared.run("pin", images, user=BOB)
     copy = shared.get(images, user=ALICE).path
-    reader = shared.read(images)
+    reader = shared.read(images, user=ALICE)
     folder = copy.parents[2]
     as_user(BOB, lambda: (folder / "g000001").rename(folder / ".trash-1"))
     assert shared.run("evict").rc == 0
     assert (folder / ".trash-1/data/images/one").exists()
     reader.kill()
+    shared.run("unpin", images, user=BOB)
     assert shared.run("evict").rc == 0
     assert not (folder / ".trash-1").exists()
 
@@ -590,3 +592,137 @@ def test_largest_number_of_a_use_is_followed_by_one_that_is_read(shared, images)
     shared.configure(quota="600K")
     shared.run("evict")
     assert shared.cached() == {"images"}
+
+
+# --- whom the cache believes ---
+
+
+def dataset_of(place: Place) -> Path:
+    (folder,) = (place.cache / "sets").iterdir()
+    return folder
+
+
+@pytest.mark.parametrize("pinned", [True, False], ids=["pinned", "not pinned"])
+@pytest.mark.parametrize("how", ["file", "link"])
+def test_mark_of_another_member_removes_no_copy(shared, images, how, pinned):
+    copy = shared.get(images, user=ALICE).path
+    inode = copy.stat().st_ino
+    if pinned:
+        shared.run("pin", images, user=ALICE)
+    mark = dataset_of(shared) / "g000001.damaged"
+    as_user(BOB, mark.touch if how == "file" else lambda: os.link(mark.with_name("used"), mark))
+    assert shared.run("evict").rc == 0
+    assert shared.get(images, user=ALICE).path.stat().st_ino == inode
+
+
+def test_damaged_copy_goes_when_it_is_no_longer_pinned(shared, images):
+    copy = shared.get(images, user=ALICE).path
+    shared.run("pin", images, user=BOB)
+    as_user(ALICE, lambda: os.close(os.open(dataset_of(shared) / "g000001.damaged", os.O_CREAT, 0o640)))
+    assert shared.rows("damaged")
+    shared.run("evict")
+    assert copy.exists()
+    shared.run("unpin", images, user=BOB)
+    shared.run("evict")
+    assert not copy.exists()
+
+
+@pytest.mark.parametrize("mark", [True, False], ids=["with a mark", "without"])
+def test_member_who_finds_the_copy_of_another_wrong_has_a_new_one(shared, images, mark):
+    copy = shared.get(images, user=ALICE).path
+    os.utime(copy / "one")
+    if mark:
+        as_user(CAROL, (dataset_of(shared) / "g000001.damaged").touch)
+    new = shared.get(images, user=BOB).path
+    assert tree(new) == tree(images)
+    assert shared.get(images, user=ALICE).path == new != copy
+
+
+@pytest.mark.parametrize("keep", ["lease", "pin"])
+@pytest.mark.parametrize("name", [".trash-1", ".staging-1"])
+def test_copy_that_the_owner_of_the_dataset_renames_keeps_leases_and_pins(shared, images, name, keep):
+    shared.run("pin", images, user=BOB)
+    shared.run("get", "--pid", os.getpid(), images, user=ALICE)
+    if keep == "lease":
+        shared.run("unpin", images, user=BOB)
+    else:
+        shared.run("release", "--pid", os.getpid(), images, user=ALICE)
+    folder = dataset_of(shared)
+    as_user(BOB, lambda: (folder / "g000001").rename(folder / name))
+    shared.run("evict")
+    shared.run("rm", images)
+    assert (folder / name / "data/images/one").exists()
+    shared.run("unpin", images, user=BOB)
+    shared.run("release", "--pid", os.getpid(), images, user=ALICE)
+    shared.run("evict")
+    assert not folder.exists()
+
+
+def test_root_has_only_copies_of_root_or_of_the_owner_of_the_source(shared, images):
+    copy = shared.get(images, user=ALICE).path
+    assert shared.run("get", images).rc == 10
+    assert shared.run("get", "--offline", images).rc == 9
+    assert shared.run("get", "--or-source", images).path == images
+    assert shared.get(images, user=BOB).path == copy
+    os.chown(images, *ALICE)
+    assert shared.get(images).path == copy
+
+
+def test_root_has_no_copy_in_a_dataset_of_another_member(shared, images):
+    os.chown(images, *ALICE)
+    shared.run("pin", images, user=BOB)
+    shared.get(images, user=ALICE)
+    assert shared.run("get", images).rc == 10
+
+
+def test_copy_of_another_source_is_not_served(shared, images):
+    copy = shared.get(images, user=ALICE).path
+    record = copy.parents[1] / "record.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"source": str(shared.data)}))
+    assert shared.get(images, user=ALICE).path != copy
+
+
+def test_locks_are_files_that_others_cannot_write(shared, images):
+    shared.get(images, user=ALICE)
+    for lock in (shared.cache / "locks").iterdir():
+        assert stat.S_IMODE(lock.stat().st_mode) == 0o640
+        lock.chmod(0o660)
+    shared.get(images, user=ALICE)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in shared.cache.glob("locks/*.lock")} == {0o640}
+
+
+@pytest.mark.parametrize("how", ["link", "exchange"])
+def test_copy_that_is_made_stays_whatever_becomes_of_its_lock(shared, images, how):
+    go = shared.top / "go"
+    block = processes.at_read(images / "one", lambda: await_that(go.exists))
+    maker = shared.start("get", images, fault=block, user=ALICE)
+    await_that(lambda: list(shared.cache.glob("sets/*/.staging-*/data/images")))
+    (lock,) = (shared.cache / "locks").glob("*.make")
+    if how == "link":
+        os.link(lock, lock.with_name("other.make"))
+    else:
+        lock.unlink()
+        as_user(BOB, lock.touch)
+    for command in (("evict",), ("rm", images), ("evict", "--need", "1")):
+        shared.run(*command)
+    assert lock.exists()
+    assert shared.rows("making")
+    go.touch()
+    assert tree(maker.wait().path) == tree(images)
+
+
+def test_status_looks_at_a_source_with_the_rights_of_the_owner_of_the_copy(shared, images):
+    shared.get(images, user=ALICE)
+    images.chmod(0o700)
+    (row,) = json.loads(shared.run("status", "--check", "--json").out)["datasets"]
+    assert row["state"] == "sourceless"
+
+
+def test_folder_that_root_moved_out_of_the_cache_goes_or_is_told(shared):
+    for name in (".odd-empty", ".odd-full"):
+        (shared.cache / name).mkdir()
+        own(shared.cache / name, ALICE[0], 0o2770)
+    (shared.cache / ".odd-full/file").touch()
+    shared.run("evict")
+    assert shared.status()["odd"] == [str(shared.cache / ".odd-full")]
+    assert ".odd-full was no part of the cache" in shared.run("status").out
