@@ -71,8 +71,8 @@ class Model(RuleBasedStateMachine):
             self.used(name)
             return
         assert done.rc == 5, done.err
-        # It could not fit, even without all that may go; and then nothing went.
-        stays = sum(SIZES[one] for one in before if self.kept(one))
+        # It could not fit, even without all that may go; and then nothing went. A pinned copy stays until its successor is whole.
+        stays = sum(SIZES[one] for one in self.paths if self.kept(one))
         stays += sum(
             SIZES[one]
             for one, _path in {(one, path) for one, path, _reader, _tree in self.readers}
