@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import tempfile
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -18,7 +19,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._writable import open_to_others
 
 CHECKOUT = Path(__file__).parents[2]
-KERNEL = ("/proc/", "/sys/")
+TEMPORARY = tempfile.gettempdir() + "/"
 # event -> positions of its paths
 EVENTS = {
     "open": (0,),
@@ -47,22 +48,19 @@ class Watch:
         sys.addaudithook(self.hear)
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if not self.active or self.busy or event not in EVENTS or os.geteuid() != 0:
+        if not self.active or self.busy or event not in EVENTS:
             return
-        place = caller(sys._getframe(1))
-        if not place:
+        # Tests work in temporary directories; most other files are those of imports.
+        named = [arguments[position] for position in EVENTS[event]]
+        paths = [os.fsdecode(path) for path in named if isinstance(path, str | bytes | os.PathLike)]
+        paths = [path for path in paths if path.startswith(TEMPORARY)]
+        place = caller(sys._getframe(1)) if paths and os.geteuid() == 0 else ""
+        if not place or reads_safely(event, arguments):
             return
         self.busy = True
         try:
-            for position in EVENTS[event]:
-                path = arguments[position]
-                path = os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else ""
-                if (
-                    path.startswith("/")
-                    and not path.startswith(KERNEL)
-                    and not reads_safely(event, arguments)
-                    and (others := unsafe(path, creates_alone(event, arguments)))
-                ):
+            for path in paths:
+                if others := unsafe(path, creates_alone(event, arguments)):
                     self.found.append(f"{place} {event} {path}: others may write in {', '.join(others)}")
         except OSError:
             pass
