@@ -72,8 +72,8 @@ def main(root: str | None = None) -> int:
         store = Store(name, place)
         with store.locked():
             if store.recover():
-                print(f"{name}: files of an interrupted run were put back")
+                sys.stdout.write(f"{name}: files of an interrupted run were put back\n")
             for kept in store.rescued:
-                print(f"{name}: a file that was edited meanwhile is kept as {kept}")
+                sys.stdout.write(f"{name}: a file that was edited meanwhile is kept as {kept}\n")
     disarm(root)
     return 0

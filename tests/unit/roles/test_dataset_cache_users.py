@@ -474,7 +474,7 @@ def test_dataset_that_cannot_be_read_keeps_nobody_from_the_others(shared, images
 def test_next_copy_has_a_number_that_is_read(shared, images):
     shared.run("pin", images, user=BOB)
     (folder,) = (shared.cache / "sets").iterdir()
-    as_user(BOB, lambda: (folder / ("g" + "9" * 18)).mkdir())
+    as_user(BOB, (folder / ("g" + "9" * 18)).mkdir)
     shared.get(images, user=ALICE)
     assert shared.cached() == {"images"}
 
