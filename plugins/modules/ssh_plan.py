@@ -21,6 +21,7 @@ author:
   - The Rigwright engineers (@rigwright)
 extends_documentation_fragment:
   - rigwright.workstation.attributes
+  - rigwright.workstation.fail2ban
 attributes:
   check_mode:
     support: full
@@ -126,23 +127,6 @@ options:
     description: Further options of sshd_config(5) by name. A list repeats the option.
     type: dict
     default: {}
-  fail2ban_bantime:
-    description: A time that is to be one for fail2ban.
-    type: str
-    default: 1h
-  fail2ban_findtime:
-    description: A time that is to be one for fail2ban.
-    type: str
-    default: 10m
-  fail2ban_maxretry:
-    description: Failures after which fail2ban bans, at least 1.
-    type: int
-    default: 5
-  fail2ban_ignoreip:
-    description: Addresses, networks and host names that fail2ban never bans.
-    type: list
-    elements: str
-    default: []
 notes:
   - Run it as root. Keys and password hashes are read, but none is returned, except the keys of O(authorized_keys).
   - Not seen are keys from C(AuthorizedKeysCommand) and certificates. A user who has only those counts as one without a key.
@@ -254,9 +238,9 @@ import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import _fail2ban as fail2ban
 from ansible_collections.rigwright.workstation.plugins.module_utils import _ssh_plan as ssh_plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._directories import read_file
-from ansible_collections.rigwright.workstation.plugins.module_utils._fail2ban import is_idle
 from ansible_collections.rigwright.workstation.plugins.module_utils._listeners import read_listeners
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh_request import input_faults
 from ansible_collections.rigwright.workstation.plugins.module_utils._sshd import (
@@ -549,7 +533,7 @@ class Planner:
             "socket_active": seen.service.socket_active,
             "listen_streams": ssh_plan.listen_streams(self.params, decision.ports),
             "door": door(config),
-            "fail2ban_idle": is_idle(self.module.run_command),
+            "fail2ban_idle": fail2ban.is_idle(self.module.run_command),
             "ports_open": list(decision.ports.open),
             "ports_to_close": list(decision.ports.surplus),
             "passwords_refused": decision.passwords_refused,
@@ -700,10 +684,7 @@ def main() -> None:
             "client_alive_count_max": {"type": "int", "default": 3},
             "log_level": {"type": "str", "default": "VERBOSE"},
             "extra_options": {"type": "dict", "default": {}},
-            "fail2ban_bantime": {"type": "str", "default": "1h"},
-            "fail2ban_findtime": {"type": "str", "default": "10m"},
-            "fail2ban_maxretry": {"type": "int", "default": 5},
-            "fail2ban_ignoreip": {"type": "list", "elements": "str", "default": []},
+            **fail2ban.OPTIONS,
         },
         supports_check_mode=True,
     )

@@ -22,6 +22,7 @@ author:
   - The Rigwright engineers (@rigwright)
 extends_documentation_fragment:
   - rigwright.workstation.attributes
+  - rigwright.workstation.fail2ban
 attributes:
   check_mode:
     support: full
@@ -175,23 +176,6 @@ options:
     description: Whether sessions may be ended.
     type: bool
     default: false
-  fail2ban_bantime:
-    description: A time that is to be one for fail2ban.
-    type: str
-    default: 1h
-  fail2ban_findtime:
-    description: A time that is to be one for fail2ban.
-    type: str
-    default: 10m
-  fail2ban_maxretry:
-    description: Failures after which fail2ban bans, at least 1.
-    type: int
-    default: 5
-  fail2ban_ignoreip:
-    description: Addresses, networks and host names that fail2ban never bans.
-    type: list
-    elements: str
-    default: []
 notes:
   - Run it as root. Whether users have a password is read, the hashes are not returned.
 seealso:
@@ -322,6 +306,7 @@ import stat
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils import _fail2ban as fail2ban
 from ansible_collections.rigwright.workstation.plugins.module_utils import _gnome_remote_desktop, _grdctl
 from ansible_collections.rigwright.workstation.plugins.module_utils import _xrdp_gnome as xrdp_gnome
 from ansible_collections.rigwright.workstation.plugins.module_utils import _xrdp_plan as xrdp_plan
@@ -332,7 +317,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._certificate
     parse_certificate,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import Store
-from ansible_collections.rigwright.workstation.plugins.module_utils._fail2ban import is_idle
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp_sessions import (
     MANAGER,
     Process,
@@ -637,7 +621,7 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
         "gnome_managed": gnome.managed,
         "shared_directory": "RuntimeDirectory=" in read(SESMAN_UNIT),
         "auth_log": seen.auth_log,
-        "fail2ban_idle": is_idle(host.module.run_command),
+        "fail2ban_idle": fail2ban.is_idle(host.module.run_command),
         "requirements": requirements,
         "findings": findings,
     }
@@ -681,7 +665,7 @@ def plan_gnome(
         "gnome_managed": gnome.managed,
         "shared_directory": False,
         "auth_log": seen.auth_log,
-        "fail2ban_idle": is_idle(host.module.run_command),
+        "fail2ban_idle": fail2ban.is_idle(host.module.run_command),
         "requirements": requirements,
         "findings": findings,
     }
@@ -730,10 +714,7 @@ def main() -> None:
             "ini_overrides": table,
             "sesman_overrides": table,
             "allow_disruption": no,
-            "fail2ban_bantime": {"type": "str", "default": "1h"},
-            "fail2ban_findtime": {"type": "str", "default": "10m"},
-            "fail2ban_maxretry": {"type": "int", "default": 5},
-            "fail2ban_ignoreip": texts_,
+            **fail2ban.OPTIONS,
         },
         supports_check_mode=True,
     )
