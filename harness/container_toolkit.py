@@ -65,9 +65,10 @@ def build(version: str) -> dict[str, bytes]:
 
 
 def sources(version: str) -> Path:
-    """The folder that Go keeps the module's sources in."""
-    command = ["go", "list", "-m", "-f", "{{.Dir}}", MODULE]
-    return Path(subprocess.run(command, cwd=FILES / version, check=True, capture_output=True, text=True).stdout.strip())
+    """The folder that Go keeps the module's sources in; downloads them where they are missing."""
+    command = ["go", "mod", "download", "-json", MODULE]
+    answer = subprocess.run(command, cwd=FILES / version, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return Path(json.loads(answer)["Dir"])
 
 
 def installed(root: Path, package: str, version: str) -> dict[str, bytes]:
@@ -137,7 +138,7 @@ def packages(version: str) -> dict[str, bytes]:
         "libnvidia-container-tools": (f"libnvidia-container1 (>= {full})",),
         "libnvidia-container1": (),
     }
-    root, programs = sources(version), build(version)
+    programs, root = build(version), sources(version)
     debs = {}
     for name, depends in same.items():
         files = {f"usr/bin/{program}": programs[program] for program in PROGRAMS.get(name, ())}
