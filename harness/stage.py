@@ -25,13 +25,14 @@ FAULT_CHARACTERS = 240
 class Tally:
     """How many tests passed, failed and were skipped. A skipped test has proved nothing, so it is never among the passed.
 
-    `faults` has a line for each test that failed, where the tool tells which.
+    `faults` has a line for each test that failed, and `seconds` the time of each, where the tool tells them.
     """
 
     passed: int = 0
     failed: int = 0
     skipped: int = 0
     faults: tuple[str, ...] = ()
+    seconds: tuple[tuple[float, str], ...] = ()
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(
@@ -39,6 +40,7 @@ class Tally:
             self.failed + other.failed,
             self.skipped + other.skipped,
             self.faults + other.faults,
+            self.seconds + other.seconds,
         )
 
     def __str__(self) -> str:
@@ -151,7 +153,8 @@ def tally_of_junit(path: Path) -> Tally:
             tally += Tally(skipped=1)
         else:
             tally += Tally(passed=1)
-    return tally
+    times = tuple((float(case.get("time", 0)), case.get("name", "")) for case in root.iter("testcase"))
+    return tally + Tally(seconds=times)
 
 
 def fault(case: ElementTree.Element, failure: ElementTree.Element) -> str:

@@ -21,6 +21,7 @@ from harness.lab import NUMBER, Refusal
 from harness.stage import OUTPUT, ROOT, Log, Stage, StageFailed, Tally, at_least_one_failed
 
 LANES = 2
+SLOWEST = 25
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,13 @@ def summary(results: Sequence[Result]) -> str:
         lines.append(
             f"{result.stage.name:{width}}  {result.verdict}  {tally.passed:6}  {tally.failed:6}  {tally.skipped:7}  {result.seconds:7.1f}"
         )
-    return "\n".join([*lines, "", str(sum((result.tally for result in results), Tally()))])
+    return "\n".join([*lines, "", *slowest_tests(results), "", str(sum((result.tally for result in results), Tally()))])
+
+
+def slowest_tests(results: Sequence[Result]) -> list[str]:
+    """Return a line for each of the slowest tests of all stages, the slowest first."""
+    times = [(seconds, f"{result.stage.name}: {name}") for result in results for seconds, name in result.tally.seconds]
+    return [f"{seconds:7.1f} s  {name}" for seconds, name in sorted(times, reverse=True)[:SLOWEST]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

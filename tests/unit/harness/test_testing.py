@@ -17,7 +17,7 @@ LANES = (NUMBER, NUMBER + 1)
 JUNIT = """\
 <testsuites>
   <testsuite name="pytest">
-    <testcase name="a"/>
+    <testcase name="a" time="12.5"/>
     <testcase name="b"/>
     <testcase name="c"><failure message="AssertionError:&#10;PLAY&#10;[ERROR]: no sudo">
 def c():
@@ -93,6 +93,14 @@ def test_failed_tests_stand_before_the_table() -> None:
     assert shown[-1] == "8 passed, 1 failed"
 
 
+def test_the_slowest_tests_stand_before_the_closing_line() -> None:
+    def slow(log: Log) -> Tally:
+        return Tally(passed=30, seconds=tuple((float(number), f"test_{number}") for number in range(30)))
+
+    shown = testing.summary(testing.run_stages([stage(slow, "one"), stage(passes, "other")], LANES)).splitlines()
+    assert shown[-27:-2] == [f"{number:7.1f} s  one: test_{number}" for number in range(29, 4, -1)]
+
+
 def test_an_error_of_the_stage_itself_is_not_hidden() -> None:
     def broken(log: Log) -> Tally:
         raise ZeroDivisionError
@@ -151,7 +159,9 @@ def test_junit_results_are_counted_by_case(tmp_path: Path) -> None:
     path = tmp_path / "results.xml"
     path.write_text(JUNIT)
     faults = ("c: tests/test_c.py:7: [ERROR]: no sudo", "d: fixture")
-    assert tally_of_junit(path) == Tally(passed=2, failed=2, skipped=1, faults=faults)
+    tally = tally_of_junit(path)
+    assert (tally.passed, tally.failed, tally.skipped, tally.faults) == (2, 2, 1, faults)
+    assert sorted(tally.seconds)[-1] == (12.5, "a")
 
 
 @pytest.mark.parametrize("content", [None, "", JUNIT[:100]], ids=["missing", "empty", "cut short"])
