@@ -47,10 +47,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description:
-    - C(proxies) and C(visitors) in frp's own keys.
-    - C(shared) names the services that list C(allow_users) and have the secret that all services share. Every client with the token
-      can call itself by the name of another, so the secret alone keeps clients out.
+  description: C(proxies) and C(visitors) in frp's own keys.
   type: dict
 """
 
@@ -65,15 +62,9 @@ def frp_tunnels(
     allow_users: list[str] | None = None,
 ) -> dict[str, list[Any]]:
     """The proxies and visitors of one client. A service without a port has port 0, which the role refuses."""
-    proxies = [_proxy(service, ports or {}, secret_key, allow_users or ["*"]) for service in services]
     return {
-        "proxies": proxies,
+        "proxies": [_proxy(service, ports or {}, secret_key, allow_users or ["*"]) for service in services],
         "visitors": [_visitor(visitor, secret_key) for visitor in visitors],
-        "shared": [
-            proxy["name"]
-            for proxy in proxies
-            if "*" not in proxy.get("allowUsers", ["*"]) and proxy.get("secretKey") == secret_key
-        ],
     }
 
 

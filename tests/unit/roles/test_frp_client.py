@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the proof of the role frp_client says about secrets."""
+
+from __future__ import annotations
+
+import operator
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.rigwright.workstation.plugins.filter.frp_tunnels import frp_tunnels
+from jinja2.nativetypes import NativeEnvironment
+
+VERIFY = Path(__file__).parents[3] / "roles/frp_client/tasks/verify.yml"
+
+
+@pytest.mark.parametrize(
+    ("service", "shared"),
+    [
+        ({"allow_users": ["laptop"]}, ["ssh"]),
+        ({"allow_users": ["laptop"], "secret_key": "t" * 16}, []),
+        ({"allow_users": ["*"]}, []),
+        ({}, []),
+        ({"remote_port": 6000}, []),
+    ],
+)
+def test_a_service_that_lists_users_and_shares_its_secret_is_named(service, shared):
+    secret = "s" * 16
+    tunnels = frp_tunnels([{"name": "ssh", **service}], [], {"ssh": 22}, secret)
+    expression = yaml.safe_load(VERIFY.read_text())[-1]["vars"]["__frp_client_shared"]
+    environment = NativeEnvironment()
+    environment.tests["contains"] = operator.contains
+    found = environment.from_string(expression).render(__frp_client_tunnels=tunnels, frp_client_secret_key=secret)
+    assert list(found) == shared
