@@ -10,7 +10,7 @@ def test_a_short_token_is_refused(apply, unchanged):
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,9 @@ from tests.contract.role_contract import PROOFS
 from tests.slow import leave_out_slow
 
 LAB = lab.read("molecule")
+RELEASES = [host.name for host in LAB.group("targets")]
+# Where a test applies the role that is not marked `both_releases`: on both it would take twice the time.
+ONE_RELEASE = RELEASES[:1]
 # Molecule asks for colours, which would stand between the words that a test looks for.
 os.environ |= {"ANSIBLE_CONFIG": str(lab.ROOT / "ansible.cfg"), "ANSIBLE_FORCE_COLOR": "false"}
 
@@ -50,6 +53,28 @@ class Result:
         return {finding["id"]: finding["status"] for finding in self.hosts[host]["findings"]}
 
 
+def releases_of(test: pytest.Function, fixtures: Sequence[str]) -> list[str]:
+    """Return the targets of a test: both releases where it only looks, or when it is marked so, or with `script/test --all`."""
+    everywhere = test.get_closest_marker("both_releases") or os.environ.get("RIGWRIGHT_SLOW")
+    return RELEASES if everywhere or "apply" not in fixtures else ONE_RELEASE
+
+
+# Fixtures of the whole session ask it what a test runs on.
+RUNNING: list[str] = []
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Function) -> None:
+    RUNNING[:] = releases_of(item, item.fixturenames)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "target" in metafunc.fixturenames:
+        metafunc.parametrize(
+            "target", releases_of(metafunc.definition, metafunc.fixturenames), indirect=True, scope="session"
+        )
+
+
 @pytest.fixture(scope="session")
 def scenario() -> str:
     """The name of the scenario, which is that of its role."""
@@ -64,14 +89,20 @@ def machine() -> Callable[[str], Machine]:
 
 
 @pytest.fixture(scope="session")
+def all_targets(machine: Callable[[str], Machine]) -> list[Machine]:
+    """One host for each supported system."""
+    return [machine(name) for name in RELEASES]
+
+
+@pytest.fixture
 def targets(machine: Callable[[str], Machine]) -> list[Machine]:
-    """The hosts that the role under test runs on, one for each supported system."""
-    return [machine(host.name) for host in LAB.group("targets")]
+    """The hosts that this test applies the role to, or looks at (`releases_of`)."""
+    return [machine(name) for name in RUNNING]
 
 
-@pytest.fixture(scope="session", params=[host.name for host in LAB.group("targets")])
+@pytest.fixture(scope="session")
 def target(request: pytest.FixtureRequest, machine: Callable[[str], Machine]) -> Machine:
-    """Each of the targets in turn."""
+    """Each of these hosts in turn."""
     return machine(request.param)
 
 
@@ -101,7 +132,7 @@ def publish() -> Callable[[str, bytes], Any]:
 
 @pytest.fixture(scope="session")
 def apply(scenario: str) -> Callable[..., Result]:
-    """Apply a role with ansible-playbook, to all targets side by side unless told otherwise, and return what came of it.
+    """Apply a role with ansible-playbook, to the targets of the test side by side unless told otherwise, and return what came of it.
 
     `variables` come on top of molecule/<role>/vars.yml; they travel in a file, because secrets may be among them.
     """
@@ -114,7 +145,8 @@ def apply(scenario: str) -> Callable[..., Result]:
         check: bool = False,
     ) -> Result:
         words = [*options, *(["--check"] if check else [])]
-        return Result(*applying.apply_role(role, hosts, variables or {}, *words))
+        wanted = ",".join(RUNNING) if hosts == "targets" else hosts
+        return Result(*applying.apply_role(role, wanted, variables or {}, *words))
 
     return run
 

@@ -19,6 +19,8 @@ import pytest
 from harness import lab, playbook
 from harness.clients import Machine
 
+pytestmark = pytest.mark.both_releases
+
 Verified = Callable[..., dict[str, dict[str, str]]]
 # By host: the first snapshot of `home`, and what there is to say of the files in it.
 BackedUp = dict[str, tuple[str, str]]
@@ -100,7 +102,7 @@ def fails(target: Machine, verb: str, subject: str, kind: str, words: str) -> No
 
 
 @pytest.fixture(scope="module")
-def backed_up(targets: list[Machine]) -> Iterator[BackedUp]:
+def backed_up(all_targets: list[Machine]) -> Iterator[BackedUp]:
     """Each target backed up once, with files of every kind."""
     found = {}
 
@@ -109,9 +111,9 @@ def backed_up(targets: list[Machine]) -> Iterator[BackedUp]:
         program(target, "run home")
         found[target.host.name] = (state(target, "run", "home")["snapshot"], target.must(SHOW.format(WORK)))
 
-    side_by_side(targets, begin)
+    side_by_side(all_targets, begin)
     yield found
-    side_by_side(targets, lambda target: target.must(f"rm -rf {WORK} /home/owner/added /root/backup.json"))
+    side_by_side(all_targets, lambda target: target.must(f"rm -rf {WORK} /home/owner/added /root/backup.json"))
 
 
 def test_files_of_every_kind_come_back_after_a_change_as_they_were(targets: list[Machine], backed_up: BackedUp) -> None:

@@ -106,6 +106,7 @@ def test_nobodys_shell_files_are_edited_and_nothing_of_anaconda_is_named(target:
 # --- The proof ---
 
 
+@pytest.mark.both_releases
 def test_the_proof_passes(apply: Apply, targets: list[Machine]) -> None:
     proof = apply(variables=PROVE)
     for target in targets:
@@ -132,6 +133,7 @@ def test_the_proof_fails_where_an_environment_is_broken_or_another(
 # --- Another request, and back ---
 
 
+@pytest.mark.both_releases
 def test_an_upgrade_shows_what_changes_and_the_way_back_needs_no_channel(
     applied: Apply, targets: list[Machine]
 ) -> None:

@@ -193,6 +193,7 @@ def test_another_installation_is_not_taken_for_the_toolkit(
         refused({}, "found by way of /usr/local/cuda: no link, but another installation")
 
 
+@pytest.mark.both_releases
 def test_the_proof_does_not_call_an_imitation_a_compiler(apply: Apply, targets: list[Machine]) -> None:
     proof = apply(variables=PROVE)
 
@@ -227,7 +228,7 @@ def test_debian_s_own_toolkit_really_compiles(apply: Apply, machine: Callable[[s
 @pytest.fixture(scope="module")
 def without_cuda(apply: Apply) -> None:
     """Have nothing of the role on the targets, for the tests from here on."""
-    result = apply(variables={"cuda_state": "absent"})
+    result = apply(hosts="debian12,debian13", variables={"cuda_state": "absent"})
     assert result.rc == 0, result.output
 
 

@@ -310,6 +310,7 @@ def test_bad_json_of_somebody_else_is_refused_and_kept(apply: Apply, targets: li
 # --- Rootless docker ---
 
 
+@pytest.mark.both_releases
 def test_a_named_user_has_a_docker_of_her_own(applied: Apply, targets: list[Machine]) -> None:
     variables = {"docker_rootless_users": ["carol"]}
     applied(variables)
@@ -374,6 +375,7 @@ def version(target: Machine) -> str:
 
 
 @pytest.mark.after_contract("hosts whose docker is another one")
+@pytest.mark.both_releases
 def test_dockers_own_packages_are_pinned_held_and_upgraded(
     apply: Apply, applied: Apply, targets: list[Machine], bare: None, containers: Callable[..., None]
 ) -> None:
@@ -436,6 +438,7 @@ def test_dockers_own_packages_are_pinned_held_and_upgraded(
 # --- A proof on a live host ---
 
 
+@pytest.mark.both_releases
 def test_verify_passes(apply: Apply, targets: list[Machine]) -> None:
     result = apply(variables={"apply_tasks_from": "verify"})
     assert result.rc == 0, result.output

@@ -15,6 +15,8 @@ import pytest
 from harness import sandbox
 from harness.clients import Machine
 
+pytestmark = pytest.mark.both_releases
+
 Apply = Callable[..., Any]
 FRAGMENTS = "/etc/nftables.d/rigwright"
 RULES = f"{FRAGMENTS}.nft"
@@ -32,11 +34,11 @@ def serve(target: Machine) -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def services(targets: list[Machine]) -> Iterator[None]:
-    for target in targets:
+def services(all_targets: list[Machine]) -> Iterator[None]:
+    for target in all_targets:
         serve(target)
     yield
-    for target in targets:
+    for target in all_targets:
         target.run(f"systemctl stop web-{DECLARED} web-{SECRET}")
 
 
@@ -84,10 +86,10 @@ def test_a_port_is_reached_from_the_network_named_and_from_no_other(
 
 
 @pytest.fixture(scope="module")
-def containers(targets: list[Machine]) -> Iterator[None]:
+def containers(all_targets: list[Machine]) -> Iterator[None]:
     """Two of docker's own networks; 8080 and 8081 are published."""
     web = "local /bin/busybox httpd -f -p 80 -h /www"
-    for target in targets:
+    for target in all_targets:
         target.must(
             "docker network create lab;"
             f"docker run --detach --stop-signal KILL --name web --publish 8080:80 {web};"
@@ -95,7 +97,7 @@ def containers(targets: list[Machine]) -> Iterator[None]:
             seconds=120,
         )
     yield
-    for target in targets:
+    for target in all_targets:
         target.run("docker rm --force web shy; docker network rm lab")
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from harness import fingerprint
 
+pytestmark = pytest.mark.both_releases
+
 PORTS = {"debian12": 6012, "debian13": 6013}
 
 
@@ -23,9 +25,9 @@ def visitors():
 
 
 @pytest.fixture(scope="session")
-def tunnel(apply, laptop, targets, visitors):
+def tunnel(apply, laptop, all_targets, visitors):
     """Everything as vars.yml and `visitors` have it, and the laptop's key on the targets."""
-    for one in targets:
+    for one in all_targets:
         one.must(
             f"mkdir -p ~owner/.ssh; grep -qF '{laptop.public_key().strip()}' ~owner/.ssh/authorized_keys || "
             f"echo '{laptop.public_key().strip()}' >> ~owner/.ssh/authorized_keys"
@@ -145,7 +147,7 @@ SECRETS = {
 
 
 @pytest.fixture(scope="module")
-def words(apply, targets):
+def words(apply, all_targets):
     """All that is said, with -vvv and differences, while the secrets come to the hosts, are proven, and stand in what is refused."""
     token, secret, of_service, of_visitor = SECRETS.values()
     variables = {
@@ -164,17 +166,18 @@ def words(apply, targets):
     assert refusal.rc != 0 and "frpc verify" in refusal.text
     for result in (rehearsal, real):
         assert "/etc/frpc/token" in result.output and "(the content after is secret)" in result.output
-    for one in targets:
+    for one in all_targets:
         held = one.must("cat /etc/frpc/token /etc/frpc/frpc.toml /etc/frpc/conf.d/*")
         assert all(secret in held for secret in SECRETS.values()), "there is something to show"
     said = {
         "Ansible": "".join(result.output for result in (rehearsal, real, proof, refusal)),
         # The journal has Ansible's own log of each module call; command lines are public.
         "the hosts": "".join(
-            one.must("journalctl --no-pager; cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '") for one in targets
+            one.must("journalctl --no-pager; cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '")
+            for one in all_targets
         ),
         "own passwords": [
-            one.must("sed -n 's/^password = \"\\(.*\\)\"/\\1/p' /etc/frpc/frpc.toml").strip() for one in targets
+            one.must("sed -n 's/^password = \"\\(.*\\)\"/\\1/p' /etc/frpc/frpc.toml").strip() for one in all_targets
         ],
     }
     assert apply().rc == 0

@@ -15,6 +15,8 @@ import pytest
 from harness.clients import Entry, Machine
 from harness.hosts_with_gpus import GPUS, state
 
+pytestmark = pytest.mark.both_releases
+
 Verified = Callable[..., dict[str, dict[str, str]]]
 REPORT = "/var/lib/rigwright_gpu_health/report.json"
 TEXTFILE = "/var/lib/prometheus/node-exporter/rigwright_gpu_health.prom"

@@ -68,8 +68,8 @@ def started(target: Machine) -> str:
 
 
 @pytest.fixture(autouse=True)
-def image(targets: list[Machine]) -> None:
-    for target in targets:
+def image(all_targets: list[Machine]) -> None:
+    for target in all_targets:
         if target.run("docker image inspect local").rc != 0:
             target.must(IMAGE)
 
@@ -193,6 +193,7 @@ def test_a_spec_that_is_gone_comes_back(applied: Apply, targets: list[Machine]) 
 # --- One owner of daemon.json ---
 
 
+@pytest.mark.both_releases
 def test_docker_before_and_after_changes_nothing(applied: Apply, targets: list[Machine]) -> None:
     before = [(target.must(f"cat {DAEMON_JSON}"), started(target)) for target in targets]
     runs = [applied(role) for role in ("docker", "nvidia_container_toolkit", "docker")]
@@ -390,6 +391,7 @@ def test_absent_waits_for_containers_with_a_gpu(
 # --- A proof on a live host ---
 
 
+@pytest.mark.both_releases
 def test_verify_passes(apply: Apply, targets: list[Machine]) -> None:
     result = apply(variables={"apply_tasks_from": "verify"})
     assert result.rc == 0, result.output

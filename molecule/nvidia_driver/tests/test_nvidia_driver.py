@@ -125,6 +125,7 @@ def test_the_lock_holds_against_the_next_branch(target: Machine) -> None:
         assert NEW not in target.must(upgrade)
 
 
+@pytest.mark.both_releases
 def test_a_reboot_is_announced_and_done_when_allowed(applied: Apply, targets: list[Machine]) -> None:
     announced = applied()
     for target in targets:
@@ -139,6 +140,7 @@ def test_a_reboot_is_announced_and_done_when_allowed(applied: Apply, targets: li
         assert done.findings(target.host.name)["nvidia_driver.reboot"] == "pass"
 
 
+@pytest.mark.both_releases
 def test_the_proofs_hold(apply: Apply, applied: Apply, targets: list[Machine]) -> None:
     applied()
     verdict = apply(variables={"apply_tasks_from": "verify"})
@@ -220,6 +222,7 @@ def test_mixed_sources_are_refused(refused: Callable[..., str], with_all_compone
 # --- Another branch, and back ---
 
 
+@pytest.mark.both_releases
 def test_another_branch_and_back(applied: Apply, targets: list[Machine]) -> None:
     applied(branch="590", reboot=True)
     for target in targets:
@@ -320,6 +323,7 @@ def test_a_package_that_dpkg_was_killed_over_is_finished(applied: Apply, targets
 # --- Without the role ---
 
 
+@pytest.mark.both_releases
 def test_absent_brings_nouveau_back(apply: Apply, targets: list[Machine]) -> None:
     said = apply(variables={"nvidia_driver_state": "absent"})
     assert said.rc == 0, said.output

@@ -248,6 +248,7 @@ def test_a_share_whose_disk_is_missing_is_refused_and_the_others_are_served(
 # --- Changes ---
 
 
+@pytest.mark.both_releases
 def test_a_changed_list_of_users_and_shares_is_taken_over_while_a_copy_goes_on(
     applied: Callable[..., Any], laptop: Machine, targets: list[Machine]
 ) -> None:
@@ -422,6 +423,7 @@ def test_all_that_is_wrong_is_said_at_once(
 # --- Secrets, proof, and runs that are cut short ---
 
 
+@pytest.mark.both_releases
 def test_no_password_shows(apply: Callable[..., Any], targets: list[Machine]) -> None:
     secret, hashed = "nobody-may-see-this-password", "0123456789ABCDEF0123456789ABCDEF"
     variables = {"samba_users": [{"name": "alice", "password": secret}, {"name": "bob", "nt_hash": hashed}]}
@@ -439,6 +441,7 @@ def test_no_password_shows(apply: Callable[..., Any], targets: list[Machine]) ->
     assert apply().rc == 0
 
 
+@pytest.mark.both_releases
 def test_the_proof_passes_and_finds_what_is_wrong(verified: Callable[..., Any], targets: list[Machine]) -> None:
     for found in verified().values():
         assert set(found.values()) == {"pass"}, found

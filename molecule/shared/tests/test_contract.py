@@ -16,6 +16,7 @@ import pytest
 from harness import fingerprint
 from harness.clients import Machine
 
+pytestmark = pytest.mark.both_releases
 MODULE_RUNS = int(os.environ.get("MODULE_RUNS", "4"))
 
 # Changes that check mode cannot know of, by role: a pattern of their lines in `changes`, and the reason.

@@ -16,6 +16,8 @@ import pytest
 from harness import fingerprint, imitated_gpu, imitated_nvml
 from harness.clients import Entry, Machine, kept
 
+pytestmark = pytest.mark.both_releases
+
 Apply = Callable[..., Any]
 
 NVML = f"{imitated_gpu.LIBRARIES}/{imitated_nvml.SONAME}"

@@ -65,6 +65,7 @@ def test_a_key_opens_the_door(login: Callable[..., Done], target: Machine) -> No
     assert login(target, "owner", "sudo -n id -u").stdout == "0\n"
 
 
+@pytest.mark.both_releases
 def test_passwords_and_root_are_refused_and_let_in_when_asked(
     applied: Apply, login: Callable[..., Done], strangers: Callable[[], str], targets: list[Machine]
 ) -> None:
@@ -185,6 +186,7 @@ def test_a_local_user_cannot_have_an_address_banned(target: Machine) -> None:
     target.must("fail2ban-client unban 203.0.113.9; rm /srv/as_sshd.py")
 
 
+@pytest.mark.both_releases
 @pytest.mark.parametrize("somebody_else", [True, False], ids=["of others", "of the role"])
 def test_without_the_jail_fail2ban_goes_on_for_others_alone(
     applied: Apply, targets: list[Machine], somebody_else: bool
@@ -210,6 +212,7 @@ def test_without_the_jail_fail2ban_goes_on_for_others_alone(
         assert "Currently banned" in target.must("fail2ban-client status sshd")
 
 
+@pytest.mark.both_releases
 def test_the_proofs_hold(verified: Callable[..., dict[str, dict[str, str]]], targets: list[Machine]) -> None:
     verdict = verified()
     for target in targets:
@@ -443,6 +446,7 @@ def test_a_new_port_that_does_not_answer_keeps_the_old_one(
     applied()
 
 
+@pytest.mark.both_releases
 def test_ports_of_a_socket_activated_sshd_change_too(
     applied: Apply, login: Callable[..., Done], targets: list[Machine]
 ) -> None:

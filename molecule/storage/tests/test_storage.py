@@ -16,6 +16,8 @@ from harness import sandbox
 from harness.clients import Machine
 from harness.imitated_disks import HOME
 
+pytestmark = pytest.mark.both_releases
+
 Applied = Callable[..., Any]
 Verified = Callable[..., dict[str, dict[str, str]]]
 OLD = {"serial": "OLD1", "mount": "/photos", "label": "photos"}

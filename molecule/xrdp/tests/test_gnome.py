@@ -18,6 +18,7 @@ from harness.clients import Done, Entry, Machine
 from molecule.conftest import Result
 
 pytestmark = [
+    pytest.mark.both_releases,
     pytest.mark.after_contract("GNOME and its display manager, as packages that stay"),
     pytest.mark.slow("installs GNOME, 400 packages, for minutes"),
 ]

@@ -16,6 +16,8 @@ import pytest
 from harness.clients import Entry, Machine
 from harness.lab import ROOT
 
+pytestmark = pytest.mark.both_releases
+
 PASSWORD = "Wonder-1and"
 # What alice's session puts on her screen (prepare.yml): steelblue, and before it a terminal in white.
 HER_SCREEN = {(70, 130, 180), (255, 255, 255)}
