@@ -25,10 +25,10 @@ VERIFY = Path(__file__).parents[3] / "roles/frp_client/tasks/verify.yml"
     ],
 )
 def test_a_service_that_lists_users_and_shares_its_secret_is_named(service, shared):
-    secret = "s" * 16
-    tunnels = frp_tunnels([{"name": "ssh", **service}], [], {"ssh": 22}, secret)
     expression = yaml.safe_load(VERIFY.read_text())[-1]["vars"]["__frp_client_shared"]
     environment = NativeEnvironment()
     environment.tests["contains"] = operator.contains
-    found = environment.from_string(expression).render(__frp_client_tunnels=tunnels, frp_client_secret_key=secret)
+    environment.filters["rigwright.workstation.frp_tunnels"] = frp_tunnels
+    template = environment.from_string(expression)
+    found = template.render(frp_client_services=[{"name": "ssh", **service}], frp_client_allow_users=["*"])
     assert list(found) == shared
