@@ -48,9 +48,8 @@ def run_stage(stage: Stage, sandbox: int) -> Result:
     style = progress.RED if result.problem else progress.BOLD
     progress.say(f"{stage.name}: {result.verdict} ({tally}): {result.seconds:.1f} s", style=style)
     if result.problem:
-        print(
-            f"{log.tail()}\n{stage.name}: {result.problem}; its whole output: {log.path.relative_to(ROOT)}", flush=True
-        )
+        told = [log.tail(), *result.tally.faults, f"{result.problem}; its whole output: {log.path.relative_to(ROOT)}"]
+        print("\n".join([told[0], *(f"{stage.name}: {line}" for line in told[1:])]), flush=True)
     return result
 
 

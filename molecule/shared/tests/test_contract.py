@@ -16,7 +16,6 @@ import pytest
 from harness import fingerprint
 from harness.clients import Machine
 
-pytestmark = pytest.mark.both_releases
 MODULE_RUNS = int(os.environ.get("MODULE_RUNS", "4"))
 
 # Changes that check mode cannot know of, by role: a pattern of their lines in `changes`, and the reason.
@@ -90,6 +89,7 @@ def told_beforehand(
     return prove
 
 
+@pytest.mark.both_releases
 def test_the_second_run_changes_and_restarts_nothing(life: Life, targets: list[Machine], scenario: str) -> None:
     # The role's own tests may have left something to do, once.
     for _run in range(2):
@@ -111,12 +111,14 @@ def test_check_mode_finds_nothing_to_change_after_a_run(life: Life) -> None:
 
 
 @pytest.mark.of_states
+@pytest.mark.both_releases
 def test_check_mode_tells_beforehand_what_taking_the_role_away_changes(life: Life, told_beforehand: Callable) -> None:
     life.given("present")
     told_beforehand("absent")
 
 
 @pytest.mark.of_states
+@pytest.mark.both_releases
 def test_absent_gives_the_host_back(life: Life, targets: list[Machine], scenario: str) -> None:
     fresh = fingerprint.remembered("molecule")
 

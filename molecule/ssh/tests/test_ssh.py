@@ -475,7 +475,7 @@ def test_ports_of_a_socket_activated_sshd_change_too(
 
 def test_bad_input_is_refused_with_every_variable_and_changes_nothing(apply: Apply, targets: list[Machine]) -> None:
     for target in targets:
-        target.start("exec timeout 60 python3 -m http.server 8022")
+        target.start("exec timeout 300 python3 -m http.server 8022")
         target.must("for i in $(seq 50); do ss -Hltn sport = :8022 | grep -q . && exit; sleep 0.2; done; exit 1")
     before = state(targets)
 

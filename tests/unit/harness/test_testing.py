@@ -138,6 +138,11 @@ def test_the_log_of_a_failed_stage_is_shown(capsys: pytest.CaptureFixture[str]) 
     assert "example: sh ended with status 3; its whole output: example.log" in shown
 
 
+def test_the_tests_that_failed_are_named_as_soon_as_their_stage_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    testing.run_stages([stage(names_its_faults, "one")], LANES)
+    assert "one: test_login: no sudo" in capsys.readouterr().out
+
+
 def test_a_missing_tool_fails_its_stage_and_no_other() -> None:
     def work(log: Log) -> Tally:
         log.run("no-such-tool")
