@@ -9,8 +9,6 @@ import pytest
 
 from harness import fingerprint
 
-pytestmark = pytest.mark.both_releases
-
 PORTS = {"debian12": 6012, "debian13": 6013}
 
 
@@ -49,6 +47,7 @@ def until(check: Callable[[], bool], seconds: float = 30) -> bool:
     return True
 
 
+@pytest.mark.both_releases
 def test_a_login_from_the_laptop_reaches_the_workstation(tunnel, target):
     assert until(lambda: tunnel(target, "hostname").stdout.strip() == target.host.name)
 
@@ -103,7 +102,7 @@ def test_another_service_is_added_without_ending_an_open_connection(tunnel, appl
     result = apply(variables={"frp_client_services": [{"name": "ssh"}, {"name": "web", "local_port": 8080}]})
 
     assert result.rc == 0
-    assert result.changed() == {"debian12": 2, "debian13": 2}, "the file, and the reload"
+    assert set(result.changed().values()) == {2}, "the file, and the reload"
     assert fingerprint.service_starts(target)["frpc.service"] == starts
     assert until(lambda: laptop.must("tail -n 1 /root/long").strip() == "40"), "the session ran to its end"
     assert "running" in target.must("frpc status -c /etc/frpc/frpc.toml | grep web")
@@ -184,12 +183,14 @@ def words(apply, all_targets):
     return said
 
 
+@pytest.mark.both_releases
 @pytest.mark.parametrize("place", ["Ansible", "the hosts"])
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
 def test_no_secret_shows(words, secret, place):
     assert words[place].count(secret) == 0
 
 
+@pytest.mark.both_releases
 def test_the_password_of_frpcs_own_interface_does_not_show_either(words):
     assert [len(password) for password in words["own passwords"]] == [64, 64]
     assert not any(
