@@ -490,7 +490,7 @@ def test_bad_input_is_refused_with_every_variable_and_changes_nothing(apply: App
 
     assert result.rc != 0
     said = result.text
-    assert "ssh_ports: must hold ports from 1 to 65535, and is [0, 8022, 70000]" in said
+    assert "ssh_ports: must hold ports from 1 to 65535, and has 0, 70000" in said
     assert "ssh_ports: names a port on which another program listens: 8022 python3" in said
     assert "ssh_listen_addresses: leaves out" in said
     assert "ssh_authorized_keys: holds what sshd would not accept (owner, key 1: damaged" in said
