@@ -215,14 +215,15 @@ class Store:
         os.makedirs(self.cache("packages"), exist_ok=True)
         # uv's locks may be written by everybody.
         os.chmod(self.cache(""), 0o700)
-        _rattler.install(name, records, prefix, self.cache("packages"))
-        _rattler.write_lock(self.place(name, f"{number}{LOCK}"), spec, records)
+        lock = self.place(name, f"{number}{LOCK}")
+        _rattler.write_lock(lock, spec, records)
+        _rattler.install(name, lock, records, prefix, self.cache("packages"), self.run_command)
         packages, distributions = _rattler.packages_of(records), read_distributions(prefix)
         if spec["pip"]:
-            lock = pip_lock or uv.lock(wanted, prefix, distributions)
-            uv.install(wanted, lock, prefix)
+            pip_lock = pip_lock or uv.lock(wanted, prefix, distributions)
+            uv.install(wanted, pip_lock, prefix)
             with open(self.place(name, f"{number}{PIP_LOCK}"), "w", encoding="utf-8") as file:
-                file.write(lock)
+                file.write(pip_lock)
             new = sorted(set(read_distributions(prefix)) - set(distributions))
             packages.update({project + conda.PIP: package for project, package in map(conda.distribution, new)})
         open_to_users(prefix)

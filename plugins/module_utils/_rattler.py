@@ -16,11 +16,13 @@ from __future__ import annotations
 import hashlib
 import os
 import pathlib
+import sys
 import tempfile
 import typing as t
 import urllib.parse
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda_plan import CondaError, Package, Spec
+from ansible_collections.rigwright.workstation.plugins.module_utils._uv import RunCommand
 
 try:
     import rattler
@@ -173,23 +175,47 @@ def read_lock_text(text: str, words: str) -> Records:
 # Installing
 
 
-def install(name: str, records: Records, prefix: str, cache: str) -> None:
-    """Link packages into a new prefix. Whatever went wrong, nothing but the prefix and the cache has changed."""
+# After an error rattler's threads go on linking until their process ends: this one ends then, and with the module.
+LINK = """\
+import ctypes, os, signal, sys
+parent, lock, environment, prefix, cache = sys.argv[1:]
+PR_SET_PDEATHSIG = 1
+ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+if os.getppid() != int(parent):
+    os._exit(1)
+import asyncio, pathlib, rattler
+from rattler import exceptions as e
+locked = rattler.LockFile.from_path(pathlib.Path(lock)).environment(environment)
+records = locked.conda_repodata_records()[str(rattler.Subdir.current())]
+trusting_nothing = rattler.PackageCache.new_layered([pathlib.Path(cache)], validation_mode=rattler.ValidationMode.full())
+status = 0
+try:
+    asyncio.run(rattler.install(records, prefix, package_cache=trusting_nothing, show_progress=False))
+except (e.InstallerError, e.LinkError, e.TransactionError, e.IoError) as error:
+    status = 1
+    print(error, file=sys.stderr, flush=True)
+# Python's own end can crash on the threads that rattler still has.
+os._exit(status)
+"""
+
+
+def install(name: str, lock: str, records: Records, prefix: str, cache: str, run_command: RunCommand) -> None:
+    """Link the packages of a lock, which are `records`, into a new prefix.
+
+    Whatever went wrong, nothing but the prefix and the cache has changed, and nothing changes any more.
+    """
     check_local_archives(name, records)
-    trusting_nothing = rattler.PackageCache.new_layered(
-        [pathlib.Path(cache)], validation_mode=rattler.ValidationMode.full()
-    )
-    task = rattler.install(records, prefix, package_cache=trusting_nothing, show_progress=False)
-    try:
-        asyncio.run(task)
-    except (exceptions.InstallerError, exceptions.LinkError, exceptions.TransactionError, exceptions.IoError) as error:
-        raise CondaError(f"the environment {name} cannot be installed: {_words(error)} {_remedy(error)}") from error
+    command = [sys.executable, "-I", "-c", LINK, str(os.getpid()), lock, ENVIRONMENT, prefix, cache]
+    status, _output, errors = run_command(command)
+    if status != 0:
+        message = errors.strip() or f"the linking ended with status {status}"
+        raise CondaError(f"the environment {name} cannot be installed: {message.rstrip('.')}. {_remedy(message)}")
 
 
-def _remedy(error: Exception) -> str:
-    if "hash mismatch" in str(error):
+def _remedy(message: str) -> str:
+    if "hash mismatch" in message:
         return "What the channel hands out is not what it states: use another channel, or tell its owner"
-    if "os error 28" in str(error):
+    if "os error 28" in message:
         return "Free space on the disk of `root`"
     return "Correct that and run again"
 

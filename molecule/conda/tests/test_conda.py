@@ -272,10 +272,12 @@ def test_a_run_killed_while_it_links_leaves_the_old_environment_in_use(
     channel(LARGE)
     name = target.host.name
     old = linked(target)
-    # The process that has py-rattler loaded, as soon as the first file is linked.
+    # The module, as soon as the first file is linked; the process that links ends with it.
     kill = """
+    linking() { grep -ls rattler.abi3.so /proc/[0-9]*/maps | cut -d/ -f3 | sort -n; }
     until compgen -G '/opt/conda/generations/data/*/share/large/1*' >/dev/null; do sleep 0.01; done
-    for maps in $(grep -l rattler.abi3.so /proc/[0-9]*/maps); do pid=${maps#/proc/}; kill -KILL ${pid%/maps}; done
+    kill -KILL $(linking | head -1)
+    while [ "$(linking)" ]; do sleep 0.01; done
     ls /opt/conda/generations/data/*/share/large | wc -l
     """
     with ThreadPoolExecutor() as pool:

@@ -143,7 +143,7 @@ def test_another_version_takes_the_place_of_the_old_one(apply: Apply, targets: l
         wheels.publish("nvidia-cudnn-cu12", "9.99.2.1", second),
     ):
         assert apply(variables={**request, "cudnn_version": "9.99.1.2"}).rc == 0
-        assert [compiled(target) for target in targets] == ["headers: 99901\nlibrary: 99901\n"] * 2
+        assert {compiled(target) for target in targets} == {"headers: 99901\nlibrary: 99901\n"}
         assert apply(variables={**request, "cudnn_version": "9.99.2.1"}).rc == 0
 
     for target in targets:

@@ -330,6 +330,7 @@ def test_bad_input_is_refused_with_the_variable_and_changes_nothing(refused, var
     refused(variables, words)
 
 
+@pytest.mark.both_releases
 def test_two_clients_of_a_run_with_the_same_proxy_names_are_refused(apply, unchanged):
     result = apply(variables={"frp_client_user": "same"})
     assert result.rc != 0

@@ -85,6 +85,10 @@ def test_a_channel_by_name_lies_below_the_alias_and_one_by_address_does_not(alia
     assert addressed.base_url.rstrip("/") == "https://b.example/c"
 
 
+def no_command(_command: list[str]) -> tuple[int, str, str]:
+    raise AssertionError("nothing may be linked")
+
+
 def test_py_rattler_itself_does_not_compare_archives_of_a_directory(channel, tmp_path):
     """The trap that check_local_archives is for: should this fail, py-rattler has learnt it."""
     import asyncio
@@ -95,7 +99,7 @@ def test_py_rattler_itself_does_not_compare_archives_of_a_directory(channel, tmp
     )
     assert (tmp_path / "prefix/share/tampered").exists()
     with pytest.raises(CondaError, match="hash mismatch"):
-        _rattler.install("e", records, str(tmp_path / "other"), str(tmp_path / "cache"))
+        _rattler.install("e", "unread", records, str(tmp_path / "other"), str(tmp_path / "cache"), no_command)
 
 
 def test_a_silent_channel_is_given_up(tmp_path):

@@ -710,6 +710,16 @@ def test_an_archive_that_is_not_what_the_index_states_is_refused(host, web, behi
     assert not host.ask("libnumbers ==1.0")["changed"]
 
 
+def test_nothing_is_linked_any_more_once_an_install_has_failed(host, web):
+    names = [f"part{number}" for number in range(40)]
+    parts = [Package(name, "1.0", files={f"share/{name}/{number}": "" for number in range(100)}) for name in names]
+    host.add(*parts, Package("damaged", "1.0", wrong_hash=True))
+    host.ask(*names)  # they are in the cache now: they are linked while the other one is fetched
+    for _attempt in range(3):
+        assert "hash mismatch" in refused(host.ask(*names, "damaged", channels=[web]))
+        assert not host.generation(2).exists()
+
+
 @pytest.mark.parametrize("behind_a_server", [True, False])
 def test_an_archive_that_is_missing_is_named(host, web, behind_a_server):
     (host.channel / "noarch/handwritten-1.0-0.conda").unlink()
