@@ -13,7 +13,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness import bare_metal, selection
-from harness.stage import OUTPUT, ROOT, Log, Outcome, Stage, StageFailed, Tally, tally_of_junit
+from harness.stage import (
+    OUTPUT,
+    ROOT,
+    Log,
+    Outcome,
+    Stage,
+    StageFailed,
+    Tally,
+    clean_environment,
+    tally_of_junit,
+)
 
 COLLECTION = "rigwright.workstation"
 COLLECTION_PATH = Path("ansible_collections", *COLLECTION.split("."))
@@ -234,8 +244,10 @@ def archive(log: Log) -> Tally:
     return tally + documentation(log, cwd=home, env=env)
 
 
-# What other stages do: ruff, yamllint, shellcheck; and what the import test does for each Python.
-SANITY_LEFT_OUT = ("pep8", "yamllint", "shellcheck", "compile")
+# What other stages do: ruff, yamllint, shellcheck; and what the import test does, which runs once for each of its Pythons.
+SANITY_LEFT_OUT = ("pep8", "yamllint", "shellcheck", "compile", "import")
+# Those that ansible-core 2.21 supports on targets.
+PYTHONS = [f"3.{minor}" for minor in range(9, 15)]
 
 
 def sanity(log: Log) -> Tally:
@@ -253,11 +265,23 @@ def sanity(log: Log) -> Tally:
     log.run("git", "init", "--quiet", cwd=copy)
     log.run("git", "add", "--all", cwd=copy)
     home = prepare_ansible_test_home(log)
-    options = ["--junit", "--color", "no", *(f"--skip-test={name}" for name in SANITY_LEFT_OUT)]
-    outcome = log.run("ansible-test", "sanity", *options, cwd=copy, env={"HOME": str(home)}, must_pass=False)
+    rest = [f"--skip-test={name}" for name in SANITY_LEFT_OUT]
+    # With the oldest and the newest that are here: ruff keeps the syntax to what the oldest knows.
+    path = clean_environment()["PATH"]
+    pythons = [python for python in PYTHONS if shutil.which(f"python{python}", path=path)]
+    imports = [["--test", "import", "--python", python] for python in (pythons[0], pythons[-1])]
+    statuses = [
+        log.run(
+            *("ansible-test", "sanity", "--junit", "--color", "no", *options),
+            cwd=copy,
+            env={"HOME": str(home)},
+            must_pass=False,
+        ).status
+        for options in (rest, *imports)
+    ]
     tally = sum((tally_of_junit(path) for path in sorted((copy / "tests/output/junit").glob("*.xml"))), Tally())
-    if outcome.status != 0:
-        raise StageFailed(f"ansible-test ended with status {outcome.status}", tally)
+    if any(statuses):
+        raise StageFailed(f"ansible-test ended with status {max(statuses)}", tally)
     return tally
 
 

@@ -181,12 +181,13 @@ def verified(apply: Callable[..., Result]) -> Callable[..., dict[str, dict[str, 
     return run
 
 
-def look_at(target: Machine) -> Callable[[], None]:
-    """Look at a host now; calling what this returns proves that nothing there has changed or restarted since."""
+def look_at(target: Machine, but: str = "") -> Callable[[], None]:
+    """Look at a host now; calling what this returns proves that nothing there has changed or restarted since, but for a directory."""
     state, starts = fingerprint.of(target), fingerprint.service_starts(target)
 
     def prove() -> None:
-        assert fingerprint.difference(state, fingerprint.of(target)) == []
+        changes = fingerprint.difference(state, fingerprint.of(target))
+        assert [line for line in changes if not (but and f" {but}" in line)] == []
         assert fingerprint.service_starts(target) == starts
 
     return prove
@@ -207,6 +208,20 @@ def refused(apply: Callable[..., Result], targets: list[Machine]) -> Callable[[M
         result = apply(hosts=targets[0].host.name, variables=variables)
         assert result.rc != 0
         assert words in result.text
+        unchanged()
+
+    return prove
+
+
+@pytest.fixture
+def all_refused(scenario: str, targets: list[Machine]) -> Callable[..., None]:
+    """Prove that the role refuses each of these variables with its words, and that none of them changes anything `but` a directory."""
+
+    def prove(requests: Sequence[tuple[Mapping[str, Any], str]], but: str = "") -> None:
+        unchanged = look_at(targets[0], but)
+        outputs = applying.refusals(scenario, targets[0].host.name, [variables for variables, _words in requests])
+        results = zip(requests, outputs, strict=True)
+        assert [(words, output) for (_, words), output in results if words not in " ".join(output.split())] == []
         unchanged()
 
     return prove

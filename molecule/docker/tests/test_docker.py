@@ -242,24 +242,22 @@ def test_a_part_of_another_role_is_merged_and_taken_back(applied: Apply, targets
 # --- Bad input ---
 
 
-@pytest.mark.parametrize(
-    ("variables", "words"),
-    [
-        (
-            {"docker_daemon_options": {"bogus": True}},
-            "docker_daemon_options: has options that dockerd does not know: bogus",
-        ),
-        ({"docker_daemon_options": {"hosts": ["tcp://0.0.0.0:2375"]}}, "docker_daemon_options"),
-        ({"docker_data_root": "/sealed/docker"}, "read-only"),
-        ({"docker_data_root": "/small/docker"}, "docker_free_bytes"),
-        ({"docker_data_root": "/var/lib/elsewhere"}, "which it would no longer see"),
-        ({"docker_bind_ip": "localhost"}, "docker_bind_ip"),
-        ({"docker_users": ["nobody-of-that-name"]}, "docker_users"),
-        ({"docker_edition": "docker-ce"}, "docker_edition"),
-    ],
-)
-def test_what_cannot_be_is_refused(refused: Callable[..., None], variables: dict[str, Any], words: str) -> None:
-    refused(variables, words)
+def test_what_cannot_be_is_refused(all_refused: Callable[..., None]) -> None:
+    all_refused(
+        [
+            (
+                {"docker_daemon_options": {"bogus": True}},
+                "docker_daemon_options: has options that dockerd does not know: bogus",
+            ),
+            ({"docker_daemon_options": {"hosts": ["tcp://0.0.0.0:2375"]}}, "docker_daemon_options"),
+            ({"docker_data_root": "/sealed/docker"}, "read-only"),
+            ({"docker_data_root": "/small/docker"}, "docker_free_bytes"),
+            ({"docker_data_root": "/var/lib/elsewhere"}, "which it would no longer see"),
+            ({"docker_bind_ip": "localhost"}, "docker_bind_ip"),
+            ({"docker_users": ["nobody-of-that-name"]}, "docker_users"),
+            ({"docker_edition": "docker-ce"}, "docker_edition"),
+        ]
+    )
 
 
 def test_data_of_a_docker_that_does_not_run_is_not_left_behind(
@@ -342,17 +340,13 @@ def test_a_named_user_has_a_docker_of_her_own(applied: Apply, targets: list[Mach
         )
 
 
-@pytest.mark.parametrize(
-    ("variables", "words"),
-    [
-        ({"docker_rootless_users": ["nobody-of-that-name"]}, "names no user of this host: nobody-of-that-name"),
-        ({"docker_rootless_users": ["owner"]}, "names who is in docker_users as well"),
-    ],
-)
-def test_who_cannot_have_a_docker_of_their_own_is_refused(
-    refused: Callable[..., None], variables: dict[str, Any], words: str
-) -> None:
-    refused(variables, words)
+def test_who_cannot_have_a_docker_of_their_own_is_refused(all_refused: Callable[..., None]) -> None:
+    all_refused(
+        [
+            ({"docker_rootless_users": ["nobody-of-that-name"]}, "names no user of this host: nobody-of-that-name"),
+            ({"docker_rootless_users": ["owner"]}, "names who is in docker_users as well"),
+        ]
+    )
 
 
 # --- Docker's own packages ---

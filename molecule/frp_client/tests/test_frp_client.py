@@ -269,64 +269,51 @@ def test_absent_leaves_a_service_and_a_user_that_the_role_did_not_bring(apply, g
     assert (result.rc, result.changed(), left) == (0, {"gateway": 0}, ["active", "frpc"])
 
 
+def test_bad_input_is_refused_with_the_variable_and_changes_nothing(all_refused):
+    all_refused(
+        [
+            ({"frp_client_token": "x" * 31}, "frp_client_token: is missing or shorter than 32"),
+            ({"frp_client_server_address": ""}, "frp_client_server_address: is missing"),
+            ({"frp_client_secret_key": "short"}, "frp_client_secret_key: is missing or shorter than 16"),
+            ({"frp_client_services": [{"name": "web"}]}, "has no port for web"),
+            ({"frp_client_services": [{"name": "ssh"}, {"name": "ssh", "local_port": 2222}]}, "name a tunnel twice"),
+            (
+                {
+                    "frp_client_visitors": [
+                        visit("a", "ssh", 6022),
+                        visit("b", "ssh", 6022),
+                    ]
+                },
+                "frp_client_visitors: wants port 6022, which is asked for twice",
+            ),
+            ({"frp_client_admin_port": 22}, "frp_client_admin_port: wants port 22, which is taken by sshd"),
+            ({"frp_client_services": [{"nam": "ssh"}]}, "frp_client_services"),
+            ({"frp_client_server_host": "nowhere"}, "frp_client_tls_trusted_ca: is missing"),
+            ({"frp_client_extra": {"serverAdr": "x"}}, "unknown field"),
+        ]
+    )
+
+
 @pytest.mark.parametrize(
     ("variables", "words"),
     [
-        pytest.param(
-            {"frp_client_token": "x" * 31}, "frp_client_token: is missing or shorter than 32", id="short token"
-        ),
-        pytest.param({"frp_client_server_address": ""}, "frp_client_server_address: is missing", id="no server"),
-        pytest.param(
-            {"frp_client_secret_key": "short"},
-            "frp_client_secret_key: is missing or shorter than 16",
-            id="short secret",
-        ),
-        pytest.param({"frp_client_services": [{"name": "web"}]}, "has no port for web", id="no port"),
-        pytest.param(
-            {"frp_client_services": [{"name": "ssh"}, {"name": "ssh", "local_port": 2222}]},
-            "name a tunnel twice",
-            id="twice",
-        ),
-        pytest.param(
-            {
-                "frp_client_visitors": [
-                    visit("a", "ssh", 6022),
-                    visit("b", "ssh", 6022),
-                ]
-            },
-            "frp_client_visitors: wants port 6022, which is asked for twice",
-            id="a port twice",
-        ),
-        pytest.param(
-            {"frp_client_admin_port": 22},
-            "frp_client_admin_port: wants port 22, which is taken by sshd",
-            id="port taken",
-        ),
-        pytest.param(
+        (
             {"frp_client_services": [{"name": "ssh"}], "frp_client_visitors": [visit("debian13", "shh", 6022)]},
             "frp_client_visitors: asks for shh of debian13, which offers ssh",
-            id="not offered",
         ),
-        pytest.param(
+        (
             {
                 "frp_client_services": [{"name": "web", "local_port": 80, "remote_port": 7001}],
                 "frp_server_allow_ports": [{"start": 6000, "end": 6010}],
             },
             "frp_client_services: asks for public port 7001 for web, which gateway does not allow",
-            id="not allowed",
         ),
-        pytest.param({"frp_client_services": [{"nam": "ssh"}]}, "frp_client_services", id="unknown key"),
         # As the server's play leaves it; the plays themselves: tests/unit/playbooks/test_site.py.
-        pytest.param(
-            {"__frp_server_ended": False},
-            "frp_client_server_host: is gateway, which has failed earlier in this run",
-            id="failed server",
-        ),
-        pytest.param({"frp_client_server_host": "nowhere"}, "frp_client_tls_trusted_ca: is missing", id="no CA"),
-        pytest.param({"frp_client_extra": {"serverAdr": "x"}}, "unknown field", id="unknown key of frpc"),
+        ({"__frp_server_ended": False}, "frp_client_server_host: is gateway, which has failed earlier in this run"),
     ],
+    ids=["not offered", "not allowed", "failed server"],
 )
-def test_bad_input_is_refused_with_the_variable_and_changes_nothing(refused, variables, words):
+def test_what_other_hosts_do_not_offer_is_refused(refused, variables, words):
     refused(variables, words)
 
 

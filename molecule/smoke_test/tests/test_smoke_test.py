@@ -298,18 +298,14 @@ def test_a_gpu_that_is_demanded_and_is_not_there(failed: Any) -> None:
 # --- Bad input ---
 
 
-@pytest.mark.parametrize(
-    ("variables", "words"),
-    [
-        ({"smoke_test_accuracy": 95}, "smoke_test_accuracy: is no share of the digits"),
-        ({"smoke_test_epochs": 0}, "smoke_test_epochs: is less than 1"),
-        ({"smoke_test_timeout_s": 0}, "smoke_test_timeout_s: is less than 1"),
-        ({"smoke_test_environments": [DEBIAN, DEBIAN]}, "environment debian is there twice"),
-        ({"smoke_test_environments": [{"name": "torch"}]}, "python"),
-        ({"smoke_test_user": "nobody-of-that-name"}, "There is no user nobody-of-that-name"),
-    ],
-)
-def test_bad_input_is_refused(
-    refused: Callable[[dict[str, Any], str], None], variables: dict[str, Any], words: str
-) -> None:
-    refused(variables, words)
+def test_bad_input_is_refused(all_refused: Callable[..., None]) -> None:
+    all_refused(
+        [
+            ({"smoke_test_accuracy": 95}, "smoke_test_accuracy: is no share of the digits"),
+            ({"smoke_test_epochs": 0}, "smoke_test_epochs: is less than 1"),
+            ({"smoke_test_timeout_s": 0}, "smoke_test_timeout_s: is less than 1"),
+            ({"smoke_test_environments": [DEBIAN, DEBIAN]}, "environment debian is there twice"),
+            ({"smoke_test_environments": [{"name": "torch"}]}, "python"),
+            ({"smoke_test_user": "nobody-of-that-name"}, "There is no user nobody-of-that-name"),
+        ]
+    )
