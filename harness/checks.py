@@ -251,14 +251,14 @@ PYTHONS = [f"3.{minor}" for minor in range(9, 15)]
 
 
 def sanity(log: Log) -> Tally:
-    """Run `ansible-test sanity` on a copy: it does not follow the links under collections/."""
+    """Run `ansible-test sanity` on a copy of what the archive will hold: it does not follow the links under collections/."""
     copy = OUTPUT / "sanity" / COLLECTION_PATH
     shutil.rmtree(copy, ignore_errors=True)
     for name in subprocess.check_output(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, text=True
     ).splitlines():
         source = ROOT / name
-        if not name.startswith("collections/") and source.is_file():
+        if Path(name).parts[0] in {*SHIPPED, "galaxy.yml"} and source.is_file():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, copy / name)
     # What ansible-test would not read from a folder inside another git tree.

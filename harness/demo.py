@@ -11,10 +11,9 @@ import shutil
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 
-from harness import depot, engine, images, imitated_disks, lab, sandbox
+from harness import depot, engine, images, imitated_disks, lab, sandbox, site_output
 from harness.clients import Entry, Machine
 from harness.lab import ROOT, Refusal
 from harness.progress import say, step
@@ -23,6 +22,8 @@ INSTALL = "apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq inst
 STATE = lab.STATE / "demo"
 VARIABLES = STATE / "variables.json"
 REPORT = STATE / "report.json"
+SITE_LOG = STATE / "site.log"
+SHOWN_OF_A_FAILURE = 40
 # frp_client_visitors of the laptop in harness/labs/demo.yml.
 TUNNEL_PORT, SMB_PORT, RDP_PORT = 6022, 6445, 6389
 
@@ -67,15 +68,30 @@ def site_command() -> list[str]:
     return ["ansible-playbook", "site.yml", "-i", str(inventory), "-e", f"@{VARIABLES.relative_to(ROOT)}"]
 
 
-def provision() -> None:
-    """Run site.yml with its words going straight to the terminal. Raises Refusal when it fails."""
+def provision(*, verbose: bool = False) -> None:
+    """Run site.yml, and show one line a role, or with *verbose* all its output. Raises Refusal when it fails."""
     command = site_command()
     with step(" ".join(command)):
-        program = str(Path(sys.executable).with_name(command[0]))
+        words = [str(Path(sys.executable).with_name(command[0])), *command[1:]]
         environment = os.environ | {"RIGWRIGHT_REPORT_PATH": str(REPORT)}
-        status = subprocess.run([program, *command[1:]], cwd=ROOT, env=environment, check=False).returncode
-    if status != 0:
-        raise Refusal(f"site.yml failed (see above): the hosts are left as they are, `script/demo` tries again, {DOWN}")
+        with (
+            SITE_LOG.open("w") as log,
+            subprocess.Popen(
+                words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            ) as site,
+        ):
+            steps = site_output.Steps()
+            for line in site.stdout or ():
+                log.write(line)
+                shown = line.rstrip("\n") if verbose else steps.take(line.rstrip("\n"))
+                if verbose or shown:
+                    print(shown, flush=True)
+    if site.returncode != 0:
+        end = "" if verbose else "".join(SITE_LOG.read_text().splitlines(keepends=True)[-SHOWN_OF_A_FAILURE:])
+        raise Refusal(
+            f"{end}site.yml failed; all its output: {SITE_LOG.relative_to(ROOT)}."
+            f" The hosts are left as they are, `script/demo` tries again, {DOWN}"
+        )
 
 
 def log_in(laptop: Machine) -> None:
@@ -120,13 +136,6 @@ def restore_file(workstation: Machine) -> None:
             raise Refusal(f"The workstation has not got its file back: {done.stdout.strip()} {done.stderr.strip()}")
 
 
-def count_findings() -> str:
-    """`30 pass, 3 skip`: what the report above has host by host."""
-    hosts = json.loads(REPORT.read_text())["hosts"].values()
-    counts = Counter(finding["status"] for host in hosts for finding in host["findings"])
-    return ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-
-
 # A sandbox of another number than the usual one has to be named in every command.
 SANDBOX = f"RIGWRIGHT_SANDBOX={lab.NUMBER} " if "RIGWRIGHT_SANDBOX" in os.environ else ""
 DOWN = f"`{SANDBOX}script/demo --down` removes them"
@@ -136,18 +145,20 @@ LOOK_AROUND = f"""
       ssh -F {(lab.STATE / "demo.ssh_config").relative_to(ROOT)} -t laptop sudo ssh -p {TUNNEL_PORT} owner@127.0.0.1
     Change {lab.LABS.relative_to(ROOT)}/demo.yml and run this again:
       {SANDBOX}.venv/bin/{" ".join(site_command())}
-    The whole report: {REPORT.relative_to(ROOT)}. Done with the hosts? {DOWN}.
+    Every finding: {REPORT.relative_to(ROOT)}. All of Ansible's output: {SITE_LOG.relative_to(ROOT)}. Done with the hosts? {DOWN}.
 """
 
 
-def up() -> None:
+def up(*, verbose: bool) -> None:
     start = time.monotonic()
     machines = hosts()
-    provision()
+    provision(verbose=verbose)
     log_in(machines["laptop"])
     put_file(machines["laptop"])
     restore_file(machines["workstation"])
-    say(f"findings, in the report above: {count_findings()}")
+    reports = json.loads(REPORT.read_text())["hosts"]
+    say(f"findings: {site_output.counts(row for report in reports.values() for row in report['findings'])}")
+    print("\n".join(site_output.findings(reports)), flush=True)
     say(f"the demo works: {time.monotonic() - start:.0f} s")
     print(LOOK_AROUND, flush=True)
 
@@ -163,6 +174,9 @@ def down(*, with_images: bool) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--down", action="store_true", help="remove the hosts, the network and the secrets of the demo")
+    parser.add_argument(
+        "--verbose", action="store_true", help="show all the output of Ansible, and not one line a role"
+    )
     parser.add_argument("--images", action="store_true", help="with --down: remove the images and downloads too")
 
 
@@ -172,5 +186,5 @@ def main(args: argparse.Namespace) -> int:
     if args.down:
         down(with_images=args.images)
     else:
-        up()
+        up(verbose=args.verbose)
     return 0
