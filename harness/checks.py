@@ -39,6 +39,7 @@ SHIPPED = {
     "LICENSE",
     "MANIFEST.json",
     "README.md",
+    "SECURITY.md",
     "changelogs",
     "docs",
     "meta",
