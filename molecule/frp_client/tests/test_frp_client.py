@@ -288,7 +288,6 @@ def test_bad_input_is_refused_with_the_variable_and_changes_nothing(all_refused)
             ),
             ({"frp_client_admin_port": 22}, "frp_client_admin_port: wants port 22, which is taken by sshd"),
             ({"frp_client_services": [{"nam": "ssh"}]}, "frp_client_services"),
-            ({"frp_client_server_host": "nowhere"}, "frp_client_tls_trusted_ca: is missing"),
             ({"frp_client_extra": {"serverAdr": "x"}}, "unknown field"),
         ]
     )
@@ -310,8 +309,9 @@ def test_bad_input_is_refused_with_the_variable_and_changes_nothing(all_refused)
         ),
         # As the server's play leaves it; the plays themselves: tests/unit/playbooks/test_site.py.
         ({"__frp_server_ended": False}, "frp_client_server_host: is gateway, which has failed earlier in this run"),
+        ({"frp_client_server_host": "nowhere"}, "frp_client_tls_trusted_ca: is missing"),
     ],
-    ids=["not offered", "not allowed", "failed server"],
+    ids=["not offered", "not allowed", "failed server", "no CA"],
 )
 def test_what_other_hosts_do_not_offer_is_refused(refused, variables, words):
     refused(variables, words)

@@ -46,12 +46,12 @@ def client(laptop: Machine) -> Callable[..., str]:
 
 
 @pytest.fixture(scope="session")
-def everywhere(targets: list[Machine]) -> Callable[[Callable[[Machine], Any]], dict[str, Any]]:
+def everywhere(all_targets: list[Machine]) -> Callable[[Callable[[Machine], Any]], dict[str, Any]]:
     """Do something with all targets side by side."""
 
     def run(action: Callable[[Machine], Any]) -> dict[str, Any]:
         with ThreadPoolExecutor() as pool:
-            return dict(zip([target.host.name for target in targets], pool.map(action, targets), strict=True))
+            return dict(zip([target.host.name for target in all_targets], pool.map(action, all_targets), strict=True))
 
     return run
 
@@ -90,10 +90,10 @@ def end_sessions(target: Machine, *users: str) -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def ended(targets: list[Machine]) -> Any:
+def ended(all_targets: list[Machine]) -> Any:
     """Nobody is logged in when the role's own tests are over, and fail2ban, which may have gone on without its jail, is as it was."""
     yield
-    for target in targets:
+    for target in all_targets:
         end_sessions(target, "alice", "bob")
         target.must("systemctl disable --now fail2ban 2>&1")
 
