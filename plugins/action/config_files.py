@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import typing as t
@@ -15,6 +16,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.yaml import yaml_load
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import lookup_loader
+from ansible_collections.rigwright.workstation.plugins.module_utils._boot_program import bundle
 from ansible_collections.rigwright.workstation.plugins.module_utils._check_mode import changes
 from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import FILE, SET
 from ansible_collections.rigwright.workstation.plugins.module_utils._formats import WRITERS, format_of
@@ -23,6 +25,7 @@ SOURCES = {
     "template": {"type": "str"},
     "content": {"type": "str"},
     "data": {"type": "raw"},
+    "program": {"type": "str"},
 }
 FILES = {
     "type": "list",
@@ -42,6 +45,10 @@ def _version() -> str:
     if (root / "MANIFEST.json").is_file():
         return str(json.loads((root / "MANIFEST.json").read_text(encoding="utf-8"))["collection_info"]["version"])
     return str(yaml_load((root / "galaxy.yml").read_text(encoding="utf-8"))["version"])
+
+
+def _program(entry: str) -> str:
+    return base64.b64encode(bundle(entry)).decode()
 
 
 def _words(item: dict[str, t.Any], text: str) -> list[str]:
@@ -73,11 +80,13 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         _result, request = self.validate_argument_spec(argument_spec={**SET, "files": FILES})
         contents: dict[str, str] = {}
+        programs: dict[str, str] = {}
         if request["state"] == "present":
+            programs = {item["path"]: _program(item["program"]) for item in request["files"] if item["program"]}
             contents = {
                 item["path"]: self._render(item, task_vars or {})
                 for item in request["files"]
-                if item["state"] != "absent"
+                if item["state"] != "absent" and not item["program"]
             }
         secrets = [
             word for item in request["files"] if item["secret"] for word in _words(item, contents.get(item["path"], ""))
@@ -87,6 +96,7 @@ class ActionModule(ActionBase):
                 item.pop(source, None)
         payload = {
             "files": contents,
+            "programs": programs,
             "secrets": sorted(set(secrets)),
             # In check mode: whether an earlier task would change something, and may bring directories.
             "changes_before": self._task.check_mode and changes(task_vars or {}),

@@ -387,7 +387,3 @@ def main(arguments: t.Sequence[str] | None = None, place: Place | None = None) -
         except (ConfigError, OSError) as error:
             sys.stderr.write(f"rigwright-backup: {error}\n")
     return 1
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -90,7 +90,3 @@ def main() -> int:
     for finding in told["findings"]:
         sys.stdout.write(f"{finding['id']}: {finding['status']}: {finding['evidence']}\n")
     return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -826,7 +826,3 @@ def main() -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

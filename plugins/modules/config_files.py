@@ -60,10 +60,15 @@ options:
       template:
         description:
           - Template, relative to the role's C(templates) directory.
-          - Default is the path on the target with C(.j2) added, when neither O(files[].content) nor O(files[].data) is set.
+          - Default is the path on the target with C(.j2) added, unless another source is set.
         type: str
       content:
         description: The text itself.
+        type: str
+      program:
+        description: >-
+          A private module of this collection, whose C(main) is the program. It is written with all its imports,
+          as one file that Python runs without Ansible.
         type: str
       data:
         description: Data that is written in O(files[].format).

@@ -58,6 +58,7 @@ EXAMPLES = r"""
 # The action returns it unchanged: plugins/modules/config_files.py.
 RETURN = r""" # """
 
+import base64
 import contextlib
 import grp
 import json
@@ -100,7 +101,9 @@ class ConfigFiles:
         self.params = module.params
         self.store = Store(self.params["name"])
         payload = json.loads(self.params["contents"])
-        self.contents = payload["files"]
+        self.contents = {path: text.encode() for path, text in payload["files"].items()}
+        for path, program in payload.get("programs", {}).items():
+            self.contents[path] = base64.b64decode(program)
         self.secrets = payload["secrets"]
         self.changes_before = module.check_mode and payload.get("changes_before", False)
         self.version = payload.get("version", "")
@@ -160,7 +163,7 @@ class ConfigFiles:
         return directories + files
 
     def _state(self, kind: str, item: t.Mapping[str, t.Any]) -> State:
-        content = self.contents[item["path"]].encode() if kind == "file" else None
+        content = self.contents[item["path"]] if kind == "file" else None
         if not isinstance(item["mode"], str) or not re.fullmatch("0[0-7]{3,4}", item["mode"]):
             raise Refused(f'{item["path"]}: mode must be octal text in quotes, such as "0644", and is {item["mode"]!r}')
         return State(kind, content, int(item["mode"], 8), self._id(item, "owner"), self._id(item, "group"))
@@ -293,12 +296,12 @@ def _shown(step: Step, state: State, what: str, version: str = "") -> str:
     if not _is_program(step.path, text):
         return text
     of = f" of rigwright.workstation {version}" if version else ""
-    return f"program {os.path.basename(step.path)}{of}, {len(text.splitlines())} lines, sha256 {state.digest}\n"
+    return f"program {os.path.basename(step.path)}{of}, {len(state.content)} bytes, sha256 {state.digest}\n"
 
 
 def _is_program(path: str, text: str) -> bool:
     """Whether a person would rather not read it all: code outside of /etc, where scripts are configuration."""
-    return not path.startswith("/etc/") and (path.endswith(".py") or text.startswith("#!"))
+    return not path.startswith("/etc/") and (path.endswith((".py", ".pyz")) or text.startswith("#!"))
 
 
 def _described(state: State) -> str:

@@ -136,7 +136,7 @@ class Role:
 
     def template_of(self, item: dict[str, Any]) -> Path | None:
         """Return where the template of a file of config_files should be; None when it needs none or is computed."""
-        if item.keys() & {"content", "data"} or item.get("state") == "absent":
+        if item.keys() & {"content", "data", "program"} or item.get("state") == "absent":
             return None
         name = item.get("template") or f"{self.resolve(item['path']).lstrip('/')}.j2"
         return None if "{{" in name else self.path / "templates" / name

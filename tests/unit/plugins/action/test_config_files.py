@@ -38,5 +38,11 @@ def test_the_diff_of_a_program_names_the_version(run_tasks, tmp_path):
     files = [{"path": str(tmp_path / "_tool.py"), "content": "import os\n"}]
     done = run_tasks([{"rigwright.workstation.config_files": {"name": "test", "files": files}}], "--check", "--diff")
     version = yaml.safe_load((CHECKOUT / "galaxy.yml").read_text())["version"]
-    assert f"+program _tool.py of rigwright.workstation {version}, 1 lines, sha256 " in done.output
+    assert f"+program _tool.py of rigwright.workstation {version}, 10 bytes, sha256 " in done.output
     assert "import os" not in done.output
+
+
+def test_program_is_written_as_one_file(run_tasks, tmp_path):
+    files = [{"path": str(tmp_path / "backup.pyz"), "program": "_backup_program"}]
+    done = run_tasks([{"rigwright.workstation.config_files": {"name": "test", "files": files}}], "--check", "--diff")
+    assert done.rc == 0 and "+program backup.pyz of rigwright.workstation" in done.output

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import signal
@@ -15,14 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_program as program
 from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_state as states
 
-from tests.unit.backup_hosts import CHECKOUT, Host, restic
+from tests.unit.backup_hosts import Host, restic
 
 PACKAGE = "ansible_collections.rigwright.workstation.plugins.module_utils"
-UTILS = CHECKOUT / "plugins/module_utils"
 Said = Callable[[], str]
 
 
@@ -208,29 +205,3 @@ def test_what_only_root_may_read_is_said_with_what_to_do(
     monkeypatch.setattr(program, "act", refused)
     assert program.main(["snapshots", "home"], host.place) == 1
     assert capsys.readouterr().err.endswith("'/etc/rigwright/backup/nas.address': run it as root\n")
-
-
-def test_the_role_brings_all_that_the_program_imports_and_it_needs_no_ansible(tmp_path: Path) -> None:
-    listed = yaml.safe_load((CHECKOUT / "roles/backup/vars/main.yml").read_text())["__backup_modules"]
-    needed, new = set(), {"_backup_program"}
-    while new:
-        needed |= new
-        found = set()
-        for name in new:
-            for node in ast.walk(ast.parse((UTILS / f"{name}.py").read_text())):
-                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
-                    found |= (
-                        {(node.module or "").rpartition(".")[2]}
-                        if node.module != PACKAGE
-                        else {row.name for row in node.names}
-                    )
-        new = found - needed
-    assert listed == sorted(needed)
-
-    folder = tmp_path / PACKAGE.replace(".", "/")
-    folder.mkdir(parents=True)
-    for name in listed:
-        (folder / f"{name}.py").write_text((UTILS / f"{name}.py").read_text())
-    words = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from {PACKAGE}._backup_program import main; main(['--help'])"
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", words], capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and "import-tar" in done.stdout, done.stderr

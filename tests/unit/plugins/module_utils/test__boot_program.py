@@ -4,10 +4,43 @@
 from __future__ import annotations
 
 import io
+import re
+import subprocess
+import sys
 import zipfile
+from pathlib import Path
 
+import pynvml
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils import _boot_program as program
+
+CHECKOUT = Path(__file__).parents[4]
+# What roles put in place (`program:` of config_files).
+PROGRAMS = sorted(
+    {
+        name
+        for path in (CHECKOUT / "roles").rglob("*.yml")
+        for name in re.findall(r"\bprogram: (_[\w.]+)", path.read_text())
+    }
+)
+
+
+@pytest.mark.parametrize("entry", PROGRAMS)
+def test_program_of_a_role_needs_no_ansible(entry: str, tmp_path: Path) -> None:
+    archive = tmp_path / "program.pyz"
+    archive.write_bytes(program.bundle(entry))
+    (tmp_path / "pynvml.py").symlink_to(str(pynvml.__file__))
+    code = f"import sys; sys.path[:0] = {[str(archive), str(tmp_path)]}; from {program.PACKAGE}.{entry} import main"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_program_starts_by_its_path(tmp_path: Path) -> None:
+    archive = tmp_path / "rigwright-backup"
+    archive.write_bytes(program.bundle("_backup_program"))
+    archive.chmod(0o755)
+    done = subprocess.run([archive, "--help"], capture_output=True, text=True, check=False)
+    assert "import-tar" in done.stdout, done.stderr
 
 
 def test_everything_that_is_imported_comes_along_and_nothing_else() -> None:
@@ -38,6 +71,8 @@ def test_packages_are_named_so_that_python_finds_them_in_the_archive() -> None:
     [
         (f"from {program.PACKAGE} import _a, _b as c", {"_a", "_b"}),
         (f"from {program.PACKAGE}._a import x", {"_a"}),
+        (f"from {program.PACKAGE} import (\n    _a,\n    _b,\n)\n", {"_a", "_b"}),
+        (f"from {program.PACKAGE}._a import (\n    x,\n    y,\n)\nfrom {program.PACKAGE} import _b\n", {"_a", "_b"}),
         (f"def f():\n    from {program.PACKAGE}._a import x", {"_a"}),
         ("import os\nfrom ansible.module_utils.basic import AnsibleModule", set()),
     ],

@@ -220,8 +220,8 @@ def test_a_program_is_summed_up_in_the_diff(apply, tmp_path, path, text):
     file.write_text("#!/bin/sh\n")
     (diff,) = apply({file: text}, told={"version": "0.2.0"})["diff"]
     digest = hashlib.sha256(text.encode()).hexdigest()
-    assert diff["after"] == f"program {file.name} of rigwright.workstation 0.2.0, 40 lines, sha256 {digest}\n"
-    assert diff["before"].startswith(f"program {file.name}, 1 lines, sha256 ")
+    assert diff["after"] == f"program {file.name} of rigwright.workstation 0.2.0, {len(text)} bytes, sha256 {digest}\n"
+    assert diff["before"].startswith(f"program {file.name}, 10 bytes, sha256 ")
 
 
 def test_a_script_in_etc_is_configuration():
