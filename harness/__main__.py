@@ -18,14 +18,14 @@ class Subcommand(NamedTuple):
 
 
 SUBCOMMANDS = {
-    "up": Subcommand("harness.sandbox", "start the sandbox hosts"),
-    "down": Subcommand("harness.sandbox", "remove everything that the sandbox made"),
-    "depot": Subcommand("harness.depot", "serve the depot: what roles download"),
-    "serve": Subcommand("harness.served", "put into the depot what roles of a lab download"),
+    "up": Subcommand("harness.sandbox.lifecycle", "start the sandbox hosts"),
+    "down": Subcommand("harness.sandbox.lifecycle", "remove everything that the sandbox made"),
+    "depot": Subcommand("harness.depot.lifecycle", "serve the depot: what roles download"),
+    "serve": Subcommand("harness.depot.content", "put into the depot what roles of a lab download"),
     "demo": Subcommand("harness.demo", "provision a gateway and a workstation, then use them"),
-    "bench": Subcommand("harness.bench", "measure a run of the site in which nothing has to change"),
-    "bare-metal": Subcommand("harness.bare_metal", "lose machines of qemu, and build them again from their backups"),
-    "test": Subcommand("harness.testing", "run every check"),
+    "bench": Subcommand("harness.bench.site", "measure a run of the site in which nothing has to change"),
+    "bare-metal": Subcommand("harness.vm.drill", "lose machines of qemu, and build them again from their backups"),
+    "test": Subcommand("harness.testing.run", "run every check"),
 }
 
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness import lab, playbook
+from harness import playbook
+from harness.sandbox import lab
 
 
 class Applied(NamedTuple):

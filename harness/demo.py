@@ -13,10 +13,13 @@ import sys
 import time
 from pathlib import Path
 
-from harness import depot, engine, images, imitated_disks, lab, sandbox, site_output
-from harness.clients import Entry, Machine
-from harness.lab import ROOT, Refusal
+from harness.depot import lifecycle as depot
+from harness.fakes import disks as fake_disks
 from harness.progress import say, step
+from harness.sandbox import engine, images, lab, site_output
+from harness.sandbox import lifecycle as sandbox
+from harness.sandbox.clients import Entry, Machine
+from harness.sandbox.lab import ROOT, Refusal
 
 INSTALL = "apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends"
 STATE = lab.STATE / "demo"
@@ -24,7 +27,7 @@ VARIABLES = STATE / "variables.json"
 REPORT = STATE / "report.json"
 SITE_LOG = STATE / "site.log"
 SHOWN_OF_A_FAILURE = 40
-# frp_client_visitors of the laptop in harness/labs/demo.yml.
+# frp_client_visitors of the laptop in harness/sandbox/labs/demo.yml.
 TUNNEL_PORT, SMB_PORT, RDP_PORT = 6022, 6445, 6389
 
 
@@ -55,7 +58,7 @@ def hosts() -> dict[str, Machine]:
     workstation, laptop = machines["workstation"], machines["laptop"]
     make_variables(laptop.public_key())
     with step("workstation: an empty disk, a window manager, a password; laptop: smbclient"):
-        imitated_disks.prepare(workstation)
+        fake_disks.prepare(workstation)
         account = shlex.quote(f"owner:{password()}")
         workstation.must(f"chpasswd <<< {account}; test -e /usr/bin/openbox || {INSTALL} openbox xterm", seconds=300)
         laptop.must(f"test -e /usr/bin/smbclient || {INSTALL} smbclient", seconds=300)

@@ -18,8 +18,10 @@ import pytest
 import testinfra
 from testinfra.host import Host as TestinfraHost
 
-from harness import applying, depot, engine, fingerprint, lab
-from harness.clients import Machine
+from harness import applying
+from harness.depot import lifecycle as depot
+from harness.sandbox import engine, fingerprint, lab
+from harness.sandbox.clients import Machine
 from tests.contract.role_contract import PROOFS
 from tests.slow import leave_out_slow
 

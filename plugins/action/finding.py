@@ -10,9 +10,9 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.rigwright.workstation.plugins.module_utils._check_mode import changes
-from ansible_collections.rigwright.workstation.plugins.module_utils._finding import KEYS, merge, not_seen, parse
-from ansible_collections.rigwright.workstation.plugins.module_utils._report import short_role
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._check_mode import changes
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._finding import KEYS, merge, not_seen, parse
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import short_role
 
 
 class ActionModule(ActionBase):

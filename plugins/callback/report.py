@@ -61,7 +61,7 @@ from ansible import constants as C
 from ansible import context
 from ansible.plugins.action import ActionBase
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.rigwright.workstation.plugins.module_utils._report import Report, short_role, table
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import Report, short_role, table
 
 if TYPE_CHECKING:
     from ansible.executor.stats import AggregateStats

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """The option of modules that plan with NVIDIA's repositories; `REPOSITORY_OPTIONS` of `_cuda_host` is its specification."""
+    """The option of modules that plan with NVIDIA's repositories; `REPOSITORY_OPTIONS` of `_nvidia.cuda_facts` is its specification."""
 
     DOCUMENTATION = r"""
 options:

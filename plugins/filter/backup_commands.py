@@ -40,7 +40,7 @@ _value:
 
 from typing import Any
 
-from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_hooks as hooks
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import hooks
 
 
 def backup_commands(jobs: Any, folder: str) -> dict[str, Any]:

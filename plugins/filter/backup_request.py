@@ -42,7 +42,7 @@ _value:
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_address as addresses
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import address as addresses
 
 
 def backup_request(entries: Sequence[Mapping[str, Any]], folder: str) -> dict[str, Any]:

@@ -35,7 +35,7 @@ _value:
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._firewall_rules import parse_networks
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.rules import parse_networks
 
 
 def firewall_requirements(networks: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:

@@ -57,13 +57,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.rigwright.workstation.plugins.module_utils import _firewall_rules
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import rules as firewall_rules_module
 
 
 def firewall_rules(ports: Sequence[Mapping[str, Any]], networks: Sequence[str], service: str) -> str:
     """The file of one service."""
     try:
-        return _firewall_rules.fragment(ports, networks, service)
+        return firewall_rules_module.fragment(ports, networks, service)
     except ValueError as error:
         raise AnsibleFilterError(f"firewall_rules: {error}") from error
 

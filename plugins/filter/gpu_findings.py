@@ -39,7 +39,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_report import findings
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._gpu_findings import findings
 
 
 class FilterModule:

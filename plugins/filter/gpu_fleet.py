@@ -37,8 +37,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept as accept
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept_compare as compare
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import compare
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import verdict as accept
 
 
 def gpu_fleet(accounts: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[dict[str, str]]]:

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.rigwright.workstation.plugins.module_utils._role_variables import declared
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._role_variables import declared
 
 ROLES = Path(__file__).parents[2] / "roles"
 

@@ -50,7 +50,7 @@ from typing import Any
 
 from ansible.plugins.lookup import LookupBase
 from ansible.utils.display import Display
-from ansible_collections.rigwright.workstation.plugins.module_utils._role_variables import requirements, unknown
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._role_variables import requirements, unknown
 
 ROLES = Path(__file__).parents[2] / "roles"
 

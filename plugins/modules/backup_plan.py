@@ -133,23 +133,23 @@ import shutil
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_kinds as kinds
-from ansible_collections.rigwright.workstation.plugins.module_utils import _backup_plan as planning
-from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import STATUS, parse_status
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_address import fingerprint
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_coverage import links
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_faults import Host
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_home import Unfit, unfit
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_hooks import WITH_COMMANDS, exposed
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_known import RECORD, read_password
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_units import FOLDER
-from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import STATUS, parse_status
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import plan as planning
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import value_types as kinds
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import fingerprint
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.checks import Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.coverage import links
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.hooks import WITH_COMMANDS, exposed
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.location import Unfit, unfit
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import RECORD, read_password
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import PATH
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.units import FOLDER
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import (
     parse_fstab,
     read_mounts,
     with_planned,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._restic_run import PATH
-from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 ROOT = "/"
 

@@ -121,13 +121,13 @@ import tempfile
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_address import OPTIONS
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_config import ConfigError, read_version
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_known import RECORD, Known, findings
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_open import Opener, OpenError, asked
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_state import dump, read_json
-from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
-from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import OPTIONS
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import ConfigError, read_version
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import RECORD, Known, findings
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.repository import Opener, OpenError, asked
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.state import dump, read_json
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 
 # Memory, which nobody else reads, and which is gone after a boot whatever happens.
 SCRATCH = "/run"

@@ -91,9 +91,9 @@ import contextlib
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_run as running
-from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_backup import SPEC, Backup, Failed
-from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal_plan import IDENTITY
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import apply as running
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.backup import SPEC, Backup, Failed
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.plan import IDENTITY
 
 Facts = dict[str, t.Any]
 

@@ -224,14 +224,15 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.respawn import has_respawned, respawn_module
-from ansible_collections.rigwright.workstation.plugins.module_utils import _conda_plan as conda
-from ansible_collections.rigwright.workstation.plugins.module_utils import _conda_steps as conda_steps
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_host as gpu
-from ansible_collections.rigwright.workstation.plugins.module_utils import _rattler, _uv
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda_plan import CondaError
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda_store import Store
-from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
-from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda import plan as conda
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda import rattler
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda import run as conda_steps
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda import uv as conda_uv
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import CondaError
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.store import Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import facts as gpu
 
 ENVIRONMENT: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str", "required": True},
@@ -314,7 +315,7 @@ def run(module: AnsibleModule) -> None:
     if any_present:
         # Before anything is made, be it the root.
         conda.check_place(store.open_to_others())
-    if not _rattler.is_there():
+    if not rattler.is_there():
         # Before anything is locked: who starts again waits for the one that started it.
         respawn_where_needed(module, store)
     with module_lock(module, "conda_environment", wait=3600):
@@ -327,7 +328,7 @@ def run(module: AnsibleModule) -> None:
         with tempfile.TemporaryDirectory() as scratch:
             cache = (lambda what: os.path.join(scratch, what)) if module.check_mode else store.cache
             program = os.path.join(os.path.dirname(params["python"]), "uv")
-            uv = _uv.Uv(program, cache("uv"), params["index_url"], params["torch_index"], module.run_command)
+            uv = conda_uv.Uv(program, cache("uv"), params["index_url"], params["torch_index"], module.run_command)
             planner = conda_steps.Planner(store, cache("index"), params["timeout"], uv)
             steps = [planner.plan(row, environments[row.name]) for row in request]
             changed = any(step.changes for step in steps)

@@ -72,8 +72,8 @@ import tempfile
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _config_files_boot as boot
-from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import config_files_boot as boot
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import (
     FILE,
     MISSING,
     SET,
@@ -86,7 +86,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._config_file
     new_name,
     write,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._writable import open_to_others
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import open_to_others
 
 
 class CheckFailed(Exception):

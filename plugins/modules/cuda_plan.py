@@ -178,17 +178,17 @@ import dataclasses
 import json
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _archive_components as archive
-from ansible_collections.rigwright.workstation.plugins.module_utils import _cuda_plan as cuda
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
-from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_host import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt import components as archive
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import cuda_plan as cuda
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_facts import (
     REPOSITORY_OPTIONS,
     known_packages,
     memory,
     read_host,
     repository,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 ROOT = "/"
 ROLE = "cuda"

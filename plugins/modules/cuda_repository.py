@@ -105,14 +105,14 @@ import urllib.error
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
-from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import STATUS, parse_status
-from ansible_collections.rigwright.workstation.plugins.module_utils._apt_sources import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import STATUS, parse_status
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.sources import (
     SOURCES_LIST,
     SOURCES_PARTS,
     parse,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
-from ansible_collections.rigwright.workstation.plugins.module_utils._replace import clear_unfinished, replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import clear_unfinished, replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 
 ROOT = "/"
 PACKAGE = "cuda-keyring"

@@ -140,16 +140,16 @@ import dataclasses
 import json
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _cudnn_plan as cudnn
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
-from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_host import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import cudnn_plan as cudnn
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_facts import (
     REPOSITORY_OPTIONS,
     known_packages,
     memory,
     read_host,
     repository,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
 
 ROOT = "/"
 ROLE = "cudnn"

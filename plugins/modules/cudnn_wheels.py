@@ -82,7 +82,13 @@ import typing as t
 import urllib.parse
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._cudnn_wheels import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import (
+    replace_link,
+    sync_directory,
+    sync_tree,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cudnn_wheels import (
     BASE,
     LINKS,
     PLACES,
@@ -93,12 +99,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._cudnn_wheel
     is_whole,
     unpack,
     wanted_links,
-)
-from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
-from ansible_collections.rigwright.workstation.plugins.module_utils._replace import (
-    replace_link,
-    sync_directory,
-    sync_tree,
 )
 
 ROOT = "/"

@@ -309,30 +309,30 @@ import tempfile
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _docker_plan as docker
-from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import STATUS, parse_status
-from ansible_collections.rigwright.workstation.plugins.module_utils._apt_sources import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import STATUS, parse_status
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.sources import (
     SOURCES_LIST,
     SOURCES_PARTS,
     parse,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import (
     STORE,
     Record,
     Store,
     read_state,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._docker_api import ask, running_containers
-from ansible_collections.rigwright.workstation.plugins.module_utils._docker_options import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.openpgp import Invalid, armored, parse_keys
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker import plan as docker
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.api import ask, running_containers
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.options import (
     Unreadable,
     dump,
     parse_options,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._firewall_table import RULES
-from ansible_collections.rigwright.workstation.plugins.module_utils._mounts import is_within
-from ansible_collections.rigwright.workstation.plugins.module_utils._openpgp import Invalid, armored, parse_keys
-from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._units import parse_show, parse_time
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.table import RULES
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import parse_show, parse_time
 
 ROOT = "/"
 UNIT = "docker.service"

@@ -76,11 +76,11 @@ import pwd
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _docker_rootless as rootless
-from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
-from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
-from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._units import parse_show, parse_time
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker import rootless
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import parse_show, parse_time
 
 ROOT = "/"
 RECORD = "/var/lib/rigwright_docker/rootless_users.json"

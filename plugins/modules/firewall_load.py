@@ -69,11 +69,11 @@ import os
 import shutil
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _boot_program
-from ansible_collections.rigwright.workstation.plugins.module_utils import _firewall_load as load
-from ansible_collections.rigwright.workstation.plugins.module_utils import _firewall_table as table
-from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
-from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import apply as load
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import table
 
 ROOT = "/"
 
@@ -117,7 +117,7 @@ def run(module: AnsibleModule) -> None:
         module.exit_json(changed=changed)
     try:
         if state == "loaded":
-            program = _boot_program.bundle(load.ENTRY)
+            program = bundle.bundle(load.ENTRY)
             if loader.tree.bytes(load.PROGRAM) != program:
                 load.write(loader.tree, load.PROGRAM, program, 0o644)
             loader.try_out(module.params["seconds"])

@@ -123,15 +123,15 @@ import tempfile
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _boot_program
-from ansible_collections.rigwright.workstation.plugins.module_utils import _firewall_load as load
-from ansible_collections.rigwright.workstation.plugins.module_utils import _firewall_plan as plan
-from ansible_collections.rigwright.workstation.plugins.module_utils import _firewall_ssh as ssh
-from ansible_collections.rigwright.workstation.plugins.module_utils import _firewall_table as table
-from ansible_collections.rigwright.workstation.plugins.module_utils._listeners import read_listeners
-from ansible_collections.rigwright.workstation.plugins.module_utils._sshd import connection
-from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._units import parse_show
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import apply as load
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import checks as plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import ssh_ports as ssh
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import table
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import connection
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.listeners import read_listeners
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import parse_show
 
 ROOT = "/"
 OURS = ("rigwright-firewall.service", "rigwright-firewall.path")
@@ -206,7 +206,7 @@ class Reader:
             trial=trial,
             in_force=self.loader.in_force() if self.installed else [],
             unconfirmed=self.tree.exists(load.UNCONFIRMED),
-            program_is_current=self.tree.bytes(load.PROGRAM) == _boot_program.bundle(load.ENTRY),
+            program_is_current=self.tree.bytes(load.PROGRAM) == bundle.bundle(load.ENTRY),
             confirmed_is_current=self.tree.text(load.CONFIRMED) in ("", text),
             units_are_up=all(
                 units[name]["ActiveState"] == "active"

@@ -118,10 +118,10 @@ import dataclasses
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gnome_remote_desktop as remote
-from ansible_collections.rigwright.workstation.plugins.module_utils import _grdctl
-from ansible_collections.rigwright.workstation.plugins.module_utils._grdctl import Grdctl, GrdctlError
-from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import gnome_remote_desktop as remote
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import grdctl as xrdp_grdctl
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.grdctl import Grdctl, GrdctlError
 
 NONE = remote.Settings(enabled=False)
 
@@ -206,9 +206,9 @@ def run(module: AnsibleModule) -> None:
     faults = [] if absent else remote.find_faults(wanted)
     if faults:
         module.fail_json(msg="; ".join(faults) + ". Nothing was changed.")
-    grdctl = _grdctl.find(module.run_command)
+    grdctl = xrdp_grdctl.find(module.run_command)
     if grdctl is None and not absent and not module.check_mode:
-        module.fail_json(msg=f"GNOME Remote Desktop is not installed: {_grdctl.INSTALL}. Nothing was changed.")
+        module.fail_json(msg=f"GNOME Remote Desktop is not installed: {xrdp_grdctl.INSTALL}. Nothing was changed.")
     if grdctl is None:
         changes = [] if absent else [command.change for command in remote.plan(NONE, wanted)]
         outcome = result(changes, NONE, NONE if absent else wanted)
@@ -217,7 +217,7 @@ def run(module: AnsibleModule) -> None:
             outcome = remove(module, grdctl) if absent else configure(module, grdctl, wanted)
         except GrdctlError as error:
             module.fail_json(msg=str(error))
-    module.exit_json(sessions=_grdctl.sessions(module.run_command) if grdctl else [], **outcome)
+    module.exit_json(sessions=xrdp_grdctl.sessions(module.run_command) if grdctl else [], **outcome)
 
 
 if __name__ == "__main__":

@@ -262,16 +262,15 @@ import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept as accept
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept_compare as compare
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept_machine as machine
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept_run as runner
-from ansible_collections.rigwright.workstation.plugins.module_utils import _xid_log
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_processes import GRAPHICS
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_state import read_card
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Card, Nvml, respawn_where_needed
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
-from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import compare, machine
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import run as runner
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import verdict as accept
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_log
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml, respawn_where_needed
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.processes import GRAPHICS
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.state import read_card
 
 SEED = 6
 USUAL = {"warm_up_s": 30.0, "window_s": 10.0}
@@ -389,8 +388,8 @@ class Accept:
         # The log is a ring: what was there before may have gone, so its length says nothing.
         known = set(log.splitlines())
         new = "\n".join(line for line in now.splitlines() if line not in known)
-        address = _xid_log.normal_address(card.pci_address)
-        return [xid.told() for xid in _xid_log.parse(new) if xid.pci_address == address]
+        address = xid_log.normal_address(card.pci_address)
+        return [xid.told() for xid in xid_log.parse(new) if xid.pci_address == address]
 
     # Baselines
 

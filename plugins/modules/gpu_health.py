@@ -235,16 +235,16 @@ import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health as health
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health_look as looking
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_health_state as state
-from ansible_collections.rigwright.workstation.plugins.module_utils._directories import write_file
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_health_report import name_of
-from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import respawn_where_possible
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import Refusal
-from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._xid_data import VERDICTS
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import write_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import facts as looking
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import state
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import verdict as health
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.report import name_of
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.xid_catalogue import VERDICTS
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import respawn_where_possible
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 ROOT = "/"
 NONE = "none"

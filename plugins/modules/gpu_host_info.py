@@ -248,7 +248,7 @@ free_bytes:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_host
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import facts as nvidia_facts
 
 
 def main() -> None:
@@ -266,7 +266,7 @@ def main() -> None:
         rc, out, _err = module.run_command([apt_cache, *below, "policy", *names], environ_update={"LC_ALL": "C"})
         return out if rc == 0 else ""
 
-    module.exit_json(changed=False, **_gpu_host.gather(_gpu_host.Tree(root), policy))
+    module.exit_json(changed=False, **nvidia_facts.gather(nvidia_facts.Tree(root), policy))
 
 
 if __name__ == "__main__":

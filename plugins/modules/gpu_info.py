@@ -304,16 +304,17 @@ sees_all_processes:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_inventory, _nvml
-from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import inventory as gpu_inventory
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml
 
 ROOT = "/"
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    _nvml.respawn_where_possible()
-    module.exit_json(changed=False, **_gpu_inventory.gather(Tree(ROOT)))
+    nvml.respawn_where_possible()
+    module.exit_json(changed=False, **gpu_inventory.gather(Tree(ROOT)))
 
 
 if __name__ == "__main__":

@@ -269,10 +269,11 @@ now:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _mig_boot, _mig_run
-from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Nvml, respawn_where_needed
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import boot as mig_boot
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import run as mig_run
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Nvml, respawn_where_needed
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
 
 ROOT = "/"
 
@@ -314,8 +315,8 @@ def main() -> None:
     respawn_where_needed(module)
     try:
         with Nvml() as nvml, module_lock(module, "gpu_mig"):
-            result = _mig_run.run(module, nvml, module.params, _mig_boot.PROGRAM, ROOT)
-    except _mig_run.Stopped as stopped:
+            result = mig_run.run(module, nvml, module.params, mig_boot.PROGRAM, ROOT)
+    except mig_run.Stopped as stopped:
         module.fail_json(msg=str(stopped), **stopped.result)
     except Refusal as refusal:
         module.fail_json(msg=f"{refusal}. Nothing was changed.")

@@ -209,16 +209,12 @@ import os
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _nvml
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_apply import NOT_THERE, Failed, NotKept
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_request import (
-    OPTIONS,
-    Request,
-    requests_of,
-)
-from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
-from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml as gpu_nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode.apply import NOT_THERE, Failed, NotKept
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode.run import OPTIONS, Request, requests_of
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
 
 ROOT = "/"
 
@@ -240,8 +236,8 @@ def main() -> None:
     # What is declared can go where the driver is gone.
     nvml: t.Any = contextlib.nullcontext()
     if module.params["gpus"]:
-        _nvml.respawn_where_needed(module)
-        nvml = _nvml.Nvml()
+        gpu_nvml.respawn_where_needed(module)
+        nvml = gpu_nvml.Nvml()
     try:
         with nvml, module_lock(module, "gpu_mode"):
             run(module, nvml)

@@ -318,16 +318,21 @@ import os
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _mps_apply as mps
-from ansible_collections.rigwright.workstation.plugins.module_utils import _mps_devices
-from ansible_collections.rigwright.workstation.plugins.module_utils import _mps_files as files
-from ansible_collections.rigwright.workstation.plugins.module_utils import _mps_hard as hard
-from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
-from ansible_collections.rigwright.workstation.plugins.module_utils._mps_control import PROGRAM, MpsError
-from ansible_collections.rigwright.workstation.plugins.module_utils._mps_plan import STARTED, Daemon, Wanted, wanted
-from ansible_collections.rigwright.workstation.plugins.module_utils._mps_steps import Live, Steps, decide
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvml import Nvml, respawn_where_needed
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import apply as mps
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import devices as mps_devices
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import files
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import memory_limits as hard
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.control import PROGRAM, MpsError
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.plan import Live, Steps, decide
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.request import (
+    STARTED,
+    Daemon,
+    Wanted,
+    wanted,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Nvml, respawn_where_needed
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError
 
 SYSTEMD_RUNS = "/run/systemd/system"
 UNIT_FOLDER = files.UNIT_FOLDER
@@ -421,7 +426,7 @@ def report(daemon: Daemon, live: Live, steps: Steps, verified: dict[str, t.Any] 
 
 def run(module: AnsibleModule, nvml: Nvml, host: mps.Host) -> None:
     params = module.params
-    devices, driver = _mps_devices.read(nvml)
+    devices, driver = mps_devices.read(nvml)
     made = wanted(params["daemons"], devices, driver, params["pipe_root"], params["log_root"])
     limits, problems = hard.read(params["hard_limits"], devices, driver)
     refusals = refusals_of(params, host, made) + problems

@@ -191,14 +191,14 @@ import json
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_mode as modes
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_sharing as sharing
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_sharing_look as looking
-from ansible_collections.rigwright.workstation.plugins.module_utils import _nvml
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_request import OPTIONS
-from ansible_collections.rigwright.workstation.plugins.module_utils._mps_control import MpsError
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvml_errors import NvmlError, Refusal
-from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml as gpu_nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode import plan as modes
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode.run import OPTIONS
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.control import MpsError
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import facts as looking
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import request as sharing
 
 ROOT = "/"
 
@@ -241,14 +241,14 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    _nvml.respawn_where_possible()
+    gpu_nvml.respawn_where_possible()
     # Before the first run, and when the last one was ended while it took things away.
-    if _nvml.pynvml is None and (module.check_mode or not module.params["gpus"]):
+    if gpu_nvml.pynvml is None and (module.check_mode or not module.params["gpus"]):
         module.warn("nvidia-ml-py is not there: what becomes of the GPUs is known once it is.")
         module.exit_json(changed=False, **NOTHING)
-    _nvml.respawn_where_needed(module)
+    gpu_nvml.respawn_where_needed(module)
     try:
-        with _nvml.Nvml() as nvml:
+        with gpu_nvml.Nvml() as nvml:
             result = plan(module, nvml)
     except Refusal as error:
         module.fail_json(msg=f"{error}. Nothing was changed.")
@@ -276,7 +276,7 @@ def read_record(tree: Tree, path: str) -> list[str]:
         ) from error
 
 
-def plan(module: AnsibleModule, nvml: _nvml.Nvml) -> dict[str, t.Any]:
+def plan(module: AnsibleModule, nvml: gpu_nvml.Nvml) -> dict[str, t.Any]:
     """:raises Refusal: one of the modules would refuse its part; each that does is told."""
     params = module.params
     request = sharing.read(params["gpus"], nvml.cards())

@@ -90,14 +90,14 @@ import grp
 import pwd
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._groups import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.groups import (
     Members,
     commands,
     find_faults,
     named_users,
     plan,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
 
 
 def read_members(name: str) -> Members:

@@ -135,10 +135,10 @@ import pwd
 import re
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import sets_in_place
-from ansible_collections.rigwright.workstation.plugins.module_utils._listeners import read_listeners
-from ansible_collections.rigwright.workstation.plugins.module_utils._pci import DISPLAY, nvidia_devices
-from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import sets_in_place
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.listeners import read_listeners
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.pci import DISPLAY, nvidia_devices
 
 ROOT = "/"
 

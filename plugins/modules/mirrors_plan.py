@@ -189,8 +189,9 @@ import tempfile
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _apt_sources, _mirrors
-from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import STORE, Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirrors as apt_mirrors
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt import sources as apt_sources
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import STORE, Store
 
 ROOT = "/"
 # A directory of its own: config_files keeps /var/lib/rigwright for itself.
@@ -216,7 +217,7 @@ class Plan:
     files: list[dict[str, str]] = dataclasses.field(default_factory=list)
     directories: list[dict[str, str]] = dataclasses.field(default_factory=list)
     asked: bool = False
-    mirrors: list[_mirrors.Mirror] = dataclasses.field(default_factory=list)
+    mirrors: list[apt_mirrors.Mirror] = dataclasses.field(default_factory=list)
 
     def add(self, path: str, content: str | None) -> None:
         self.files.append({"path": path, "state": "absent"} if content is None else {"path": path, "content": content})
@@ -225,7 +226,7 @@ class Plan:
 class Planner:
     """One request, weighed against what lies on the host."""
 
-    def __init__(self, params: dict[str, t.Any], fetch: _mirrors.Fetch) -> None:
+    def __init__(self, params: dict[str, t.Any], fetch: apt_mirrors.Fetch) -> None:
         self.params = params
         self.fetch = fetch
         self.plan = Plan()
@@ -233,27 +234,27 @@ class Planner:
             key: tuple(value) if isinstance(value, list) else value for key, value in params["distribution"].items()
         }
         self.security_suffix: str = data.pop("security_suffix")
-        self.distribution = _apt_sources.Distribution(**data)
+        self.distribution = apt_sources.Distribution(**data)
 
     def run(self) -> Plan:
         if self.params["apt_urls"]:
             self._plan_apt()
         if self.params["pip_url"]:
-            text = _mirrors.set_ini_option(read(PIP_CONF) or "", "global", "index-url", self.params["pip_url"])
+            text = apt_mirrors.set_ini_option(read(PIP_CONF) or "", "global", "index-url", self.params["pip_url"])
             self.plan.add(PIP_CONF, text)
         return self.plan
 
     def _plan_apt(self) -> None:
         texts = read_sources()
-        found = _apt_sources.survey(texts, self.distribution, read_origins(texts))
-        remembered = _mirrors.from_json(read(MEMORY) or "")
+        found = apt_sources.survey(texts, self.distribution, read_origins(texts))
+        remembered = apt_mirrors.from_json(read(MEMORY) or "")
         # Where security updates came from before they came from mirrors is no longer in the host's own files.
         taken = remembered.security_uris if remembered and remembered.request.security else ()
         choice = self._choose(found, remembered, taken or tuple(found.security_uris))
         self.plan.mirrors = [*choice.order, *choice.left_out]
         # The order matters should the writing be cut short: what is remembered, and what the sources point to, comes first.
         self.plan.directories.append({"path": os.path.dirname(MEMORY)})
-        self.plan.add(MEMORY, _mirrors.to_json(choice))
+        self.plan.add(MEMORY, apt_mirrors.to_json(choice))
         uri = self._address(self.distribution.id, [mirror.url for mirror in choice.order])
         if not self.params["security"]:
             security_uris = taken
@@ -264,7 +265,7 @@ class Planner:
             security_uris = (uri,)
         # What config_files has taken away has to stay named, or it would give it back.
         managed = [path for path in Store("mirrors", ROOT.rstrip("/") + STORE).load() if is_source(path)]
-        for path, text in _apt_sources.plan(found, uri, security_uris, managed).items():
+        for path, text in apt_sources.plan(found, uri, security_uris, managed).items():
             self.plan.add(path, text)
         if len(choice.order) > 1:
             self.plan.add(APT_OPTIONS, apt_options(self.params["timeout"]))
@@ -273,9 +274,9 @@ class Planner:
             self.plan.add(f"{CLOUD_INIT}/99-rigwright-mirrors.cfg", "apt:\n  preserve_sources_list: true\n")
 
     def _choose(
-        self, found: _apt_sources.Survey, remembered: _mirrors.Choice | None, security_uris: tuple[str, ...]
-    ) -> _mirrors.Choice:
-        request = _mirrors.Request(
+        self, found: apt_sources.Survey, remembered: apt_mirrors.Choice | None, security_uris: tuple[str, ...]
+    ) -> apt_mirrors.Choice:
+        request = apt_mirrors.Request(
             urls=tuple(url.rstrip("/") for url in self.params["apt_urls"]),
             codename=self.distribution.codename,
             suites={
@@ -289,10 +290,10 @@ class Planner:
         if remembered and remembered.request == request and not self.params["ask_again"]:
             return remembered
         if not request.ask:
-            return _mirrors.choose(request, [_mirrors.Mirror(url) for url in request.urls], security_uris)
+            return apt_mirrors.choose(request, [apt_mirrors.Mirror(url) for url in request.urls], security_uris)
         self.plan.asked = True
-        self.plan.mirrors = _mirrors.examine_all(request, self.fetch, datetime.datetime.now(datetime.timezone.utc))
-        return _mirrors.choose(request, self.plan.mirrors, security_uris)
+        self.plan.mirrors = apt_mirrors.examine_all(request, self.fetch, datetime.datetime.now(datetime.timezone.utc))
+        return apt_mirrors.choose(request, self.plan.mirrors, security_uris)
 
     def _address(self, name: str, urls: t.Sequence[str]) -> str:
         """What the sources name: the mirror itself, or a list of mirrors that apt goes through."""
@@ -301,7 +302,7 @@ class Planner:
         path = f"{MIRROR_LISTS}/{name}.list"
         if {"path": MIRROR_LISTS} not in self.plan.directories:
             self.plan.directories.append({"path": MIRROR_LISTS})
-        self.plan.add(path, _mirrors.mirror_list(urls))
+        self.plan.add(path, apt_mirrors.mirror_list(urls))
         return f"mirror+file:{path}"
 
 
@@ -335,21 +336,21 @@ def read(path: str) -> str | None:
 
 def is_source(path: str) -> bool:
     # apt reads no other names (sources.list(5)).
-    return path == _apt_sources.SOURCES_LIST or bool(
-        re.fullmatch(rf"{_apt_sources.SOURCES_PARTS}/[\w.-]+\.(list|sources)", path)
+    return path == apt_sources.SOURCES_LIST or bool(
+        re.fullmatch(rf"{apt_sources.SOURCES_PARTS}/[\w.-]+\.(list|sources)", path)
     )
 
 
 def read_sources() -> dict[str, str]:
-    names = sorted(os.path.basename(path) for path in glob.glob(at(f"{_apt_sources.SOURCES_PARTS}/*")))
-    paths = [_apt_sources.SOURCES_LIST, *(f"{_apt_sources.SOURCES_PARTS}/{name}" for name in names)]
+    names = sorted(os.path.basename(path) for path in glob.glob(at(f"{apt_sources.SOURCES_PARTS}/*")))
+    paths = [apt_sources.SOURCES_LIST, *(f"{apt_sources.SOURCES_PARTS}/{name}" for name in names)]
     texts = {path: read(path) for path in paths if is_source(path)}
     return {path: text for path, text in texts.items() if text is not None}
 
 
 def read_origins(texts: dict[str, str]) -> dict[tuple[str, str], str]:
     """Who signed what apt last fetched from an address, as far as apt still has it."""
-    entries = [block.entry for path, text in texts.items() for block in _apt_sources.parse(path, text) if block.entry]
+    entries = [block.entry for path, text in texts.items() for block in apt_sources.parse(path, text) if block.entry]
     origins = {}
     for uri, suite in {(uri, suite) for entry in entries for uri in entry.uris for suite in entry.suites}:
         match = re.search(r"^Origin: *(.+)$", read(f"{LISTS}/{list_name(uri, suite)}") or "", re.MULTILINE)
@@ -360,11 +361,11 @@ def read_origins(texts: dict[str, str]) -> dict[tuple[str, str], str]:
 
 def list_name(uri: str, suite: str) -> str:
     """The name under which apt keeps a Release file (URItoFileName in apt-pkg/contrib/strutl.cc)."""
-    address = re.sub(r"^[a-z0-9+.-]+:(?://)?(?:[^/@]*@)?", "", _mirrors.release_url(uri, suite))
+    address = re.sub(r"^[a-z0-9+.-]+:(?://)?(?:[^/@]*@)?", "", apt_mirrors.release_url(uri, suite))
     return re.sub(r'[\\|{}\[\]<>"^~_=!@#$%&*]', lambda match: f"%{ord(match[0]):02x}", address).replace("/", "_")
 
 
-def fetcher(module: AnsibleModule, timeout: int) -> _mirrors.Fetch:
+def fetcher(module: AnsibleModule, timeout: int) -> apt_mirrors.Fetch:
     """Fetches with apt's own transport: what apt cannot reach is no mirror, whatever other programs say."""
 
     def fetch(url: str) -> str:
@@ -388,7 +389,7 @@ def fetcher(module: AnsibleModule, timeout: int) -> _mirrors.Fetch:
             ]
             status, _out, words = module.run_command(command, environ_update={"LC_ALL": "C.UTF-8"})
             if status == TIMED_OUT:
-                raise _mirrors.Unreachable(f"no answer within {3 * timeout} s")
+                raise apt_mirrors.Unreachable(f"no answer within {3 * timeout} s")
             if status != 0:
                 raise failure(words, url)
             with open(target, encoding="utf-8", errors="replace") as file:
@@ -397,12 +398,12 @@ def fetcher(module: AnsibleModule, timeout: int) -> _mirrors.Fetch:
     return fetch
 
 
-def failure(words: str, url: str) -> _mirrors.Unreachable:
+def failure(words: str, url: str) -> apt_mirrors.Unreachable:
     """apt's complaint without what the reader knows already."""
     match = re.search(rf"^E: Failed to fetch {re.escape(url)} +(.*)$", words, re.MULTILINE)
     # "[IP: ...]" differs from run to run where a name has several addresses.
     reason = re.sub(r" *\[IP: [^]]*\]$", "", (match[1] if match else words).strip())
-    return _mirrors.Missing(reason) if re.match(r"(404|410|403)\b", reason) else _mirrors.Unreachable(reason)
+    return apt_mirrors.Missing(reason) if re.match(r"(404|410|403)\b", reason) else apt_mirrors.Unreachable(reason)
 
 
 def main() -> None:
@@ -439,9 +440,9 @@ def main() -> None:
     try:
         planner.run()
         problem = ""
-    except _mirrors.NoMirror as error:
+    except apt_mirrors.NoMirror as error:
         problem = f"mirrors_apt_urls: no mirror can be used. {error}. Set other mirrors, or `mirrors_check: false` to use them unseen."
-    except _apt_sources.NoArchive as error:
+    except apt_sources.NoArchive as error:
         problem = (
             f"mirrors_apt_urls: {error}, so its suites and keys are unknown. Give the host its own sources back first."
         )

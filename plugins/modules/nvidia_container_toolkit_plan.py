@@ -218,18 +218,15 @@ import urllib.error
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
-from ansible_collections.rigwright.workstation.plugins.module_utils import _container_toolkit_plan as toolkit
-from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import STATUS, parse_status
-from ansible_collections.rigwright.workstation.plugins.module_utils._apt_sources import SOURCES_LIST, SOURCES_PARTS
-from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import STORE, Record, Store
-from ansible_collections.rigwright.workstation.plugins.module_utils._docker_api import ask, running_containers
-from ansible_collections.rigwright.workstation.plugins.module_utils._docker_plan import (
-    DAEMON_JSON,
-    describe_containers,
-)
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_host import read_driver
-from ansible_collections.rigwright.workstation.plugins.module_utils._openpgp import Invalid, armored, parse_keys
-from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import STATUS, parse_status
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.sources import SOURCES_LIST, SOURCES_PARTS
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import STORE, Record, Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.openpgp import Invalid, armored, parse_keys
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker import gpu_toolkit as toolkit
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.api import ask, running_containers
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.plan import DAEMON_JSON, describe_containers
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import read_driver
 
 ROOT = "/"
 PACKAGE_SET = "nvidia_container_toolkit_packages"

@@ -88,8 +88,8 @@ import dataclasses
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_host as gpu
-from ansible_collections.rigwright.workstation.plugins.module_utils import _nvidia_change as change
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import driver_change as change
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import facts as gpu
 
 ROOT = "/"
 

@@ -260,20 +260,27 @@ import platform
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _archive_components as archive
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_host as gpu
-from ansible_collections.rigwright.workstation.plugins.module_utils import _nvidia_change as change
-from ansible_collections.rigwright.workstation.plugins.module_utils import _nvidia_plan as plan
-from ansible_collections.rigwright.workstation.plugins.module_utils._apt_packages import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt import components as archive
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import (
     EXTENDED_STATES,
     STATUS,
     parse_automatic,
     parse_status,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._cuda_host import REPOSITORY_OPTIONS, repository_at
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_plan import Request, in_use, plan_driver
-from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import driver_change as change
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import driver_plan as plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import facts as gpu
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_facts import (
+    REPOSITORY_OPTIONS,
+    repository_at,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_choice import (
+    Request,
+    in_use,
+    plan_driver,
+)
 
 ROOT = "/"
 PERSISTENCE_UNITS = [f"{where}/{plan.PERSISTENCE}" for where in ("/usr/lib/systemd/system", "/lib/systemd/system")]

@@ -78,8 +78,8 @@ import sys
 import urllib.parse
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
-from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file, replace_link
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file, replace_link
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 
 # Written into an environment when it is complete.
 RECEIPT = ".rigwright"

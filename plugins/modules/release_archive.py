@@ -151,8 +151,14 @@ import urllib.error
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
-from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
-from ansible_collections.rigwright.workstation.plugins.module_utils._release import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import (
+    replace_file,
+    replace_link,
+    sync_directory,
+    sync_tree,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.release import (
     DAMAGED,
     NOTHING,
     RECEIPT,
@@ -169,12 +175,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._release imp
     unpack,
     unpack_program,
     wanted_links,
-)
-from ansible_collections.rigwright.workstation.plugins.module_utils._replace import (
-    replace_file,
-    replace_link,
-    sync_directory,
-    sync_tree,
 )
 
 # Answers that a later attempt may change, among those that say the request itself is wrong (RFC 9110, section 15.5).

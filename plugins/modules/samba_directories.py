@@ -80,9 +80,9 @@ import os
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _samba_directories as directories
-from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
-from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba import directories
 
 RECORD = directories.RECORD
 

@@ -321,12 +321,10 @@ import tempfile
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _samba_config as config
-from ansible_collections.rigwright.workstation.plugins.module_utils import _samba_directories as directories
-from ansible_collections.rigwright.workstation.plugins.module_utils import _samba_host as host
-from ansible_collections.rigwright.workstation.plugins.module_utils import _samba_plan as samba_plan
-from ansible_collections.rigwright.workstation.plugins.module_utils import _samba_users as users
-from ansible_collections.rigwright.workstation.plugins.module_utils._units import parse_show
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba import checks as samba_plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba import config, directories, users
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba import facts as host
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import parse_show
 
 ROOT = "/"
 BEFORE = "/var/lib/rigwright_samba/before.json"

@@ -204,9 +204,9 @@ import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _pci
-from ansible_collections.rigwright.workstation.plugins.module_utils import _smoke_test as smoke
-from ansible_collections.rigwright.workstation.plugins.module_utils._tree import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import training_smoke as smoke
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import pci
 
 ROOT = "/"
 # Of what a program writes: the account is one line, and a wrong program may never stop.
@@ -275,7 +275,7 @@ def execute(command: t.Sequence[str], seconds: float, text: str = "", **options:
 
 
 def look_at_host() -> smoke.Host:
-    devices = len(_pci.nvidia_devices(Tree(ROOT), _pci.DISPLAY))
+    devices = len(pci.nvidia_devices(Tree(ROOT), pci.DISPLAY))
     try:
         outcome = execute(["nvidia-smi", "-L"], ANSWER_S)
     except OSError as error:

@@ -238,12 +238,9 @@ import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _fail2ban as fail2ban
-from ansible_collections.rigwright.workstation.plugins.module_utils import _ssh_plan as ssh_plan
-from ansible_collections.rigwright.workstation.plugins.module_utils._directories import read_file
-from ansible_collections.rigwright.workstation.plugins.module_utils._listeners import read_listeners
-from ansible_collections.rigwright.workstation.plugins.module_utils._ssh_request import input_faults
-from ansible_collections.rigwright.workstation.plugins.module_utils._sshd import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import read_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import plan as ssh_plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import (
     Access,
     Account,
     Host,
@@ -255,7 +252,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._sshd import
     listen_port,
     parse_shadow,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._sshd_config import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import (
     DEFAULTS,
     INCLUDE_NOTE,
     MAIN_CONFIG,
@@ -273,7 +270,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._sshd_config
     specification,
     words,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._units import parse_show
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.request import input_faults
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import fail2ban
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.listeners import read_listeners
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import parse_show
 
 SSHD = "/usr/sbin/sshd"
 RUN = "/run/sshd"

@@ -271,21 +271,23 @@ import typing as t
 import uuid
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _lvm_cache as lvm_cache
-from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_acl as acl
-from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_apply as apply
-from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_cache as storage_cache
-from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_directories as directories
-from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_findings as findings
-from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_fstab as fstab
-from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_look as look
-from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_rows as rows
-from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_units as units
-from ansible_collections.rigwright.workstation.plugins.module_utils._directories import UnsafePath
-from ansible_collections.rigwright.workstation.plugins.module_utils._disk_facts import find
-from ansible_collections.rigwright.workstation.plugins.module_utils._lock import Busy, host_lock
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage_plan import Facts, Given, Plan, plan
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage_request import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import UnsafePath
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import Busy, host_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage import (
+    acl,
+    apply,
+    directories,
+    findings,
+    fstab,
+    lvm_cache,
+    rows,
+    units,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage import dataset_cache as storage_cache
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage import facts as look
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import find
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.plan import Facts, Given, Plan, plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import (
     FILE_SYSTEMS,
     Directory,
     Entry,
@@ -567,7 +569,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["planned", "present", "absent"], "default": "present"},
-            # Their rows are read in _storage_rows.py, so that all that is wrong is told at once.
+            # Their rows are read in _storage/rows.py, so that all that is wrong is told at once.
             "disks": {"type": "list", "elements": "dict", "default": []},
             "confirm_wipe": {"type": "list", "elements": "str", "default": []},
             "directories": {"type": "list", "elements": "dict", "default": []},

@@ -154,7 +154,8 @@ import shutil
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._certificate import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import sync_directory, sync_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.certificate import (
     PRINTED,
     Certificate,
     CertificateError,
@@ -165,8 +166,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._certificate
     find_reasons,
     parse_certificate,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._lock import module_lock
-from ansible_collections.rigwright.workstation.plugins.module_utils._replace import sync_directory, sync_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 
 
 class Pair(t.NamedTuple):

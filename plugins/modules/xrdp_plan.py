@@ -306,18 +306,18 @@ import stat
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _fail2ban as fail2ban
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gnome_remote_desktop, _grdctl
-from ansible_collections.rigwright.workstation.plugins.module_utils import _xrdp_gnome as xrdp_gnome
-from ansible_collections.rigwright.workstation.plugins.module_utils import _xrdp_plan as xrdp_plan
-from ansible_collections.rigwright.workstation.plugins.module_utils import _xrdp_proof as proof
-from ansible_collections.rigwright.workstation.plugins.module_utils._certificate import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.certificate import (
     PRINTED,
     days_left,
     parse_certificate,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import Store
-from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp_sessions import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import fail2ban
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import gnome as xrdp_gnome
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import gnome_remote_desktop, proof
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import grdctl as xrdp_grdctl
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import plan as xrdp_plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.sessions import (
     MANAGER,
     Process,
     find_sessions,
@@ -483,15 +483,15 @@ class Host:
         managed = xrdp_gnome.DROP_IN in self.replaced
         if backend != "gnome" and not managed:
             return xrdp_gnome.Seen()
-        grdctl = _grdctl.find(self.module.run_command)
+        grdctl = xrdp_grdctl.find(self.module.run_command)
         settings = None
         if grdctl:
-            with contextlib.suppress(_grdctl.GrdctlError):
+            with contextlib.suppress(xrdp_grdctl.GrdctlError):
                 settings = grdctl.settings()
         target = os.path.basename(os.path.realpath(DEFAULT_TARGET))
         return xrdp_gnome.Seen(
             settings=settings,
-            sessions=_grdctl.sessions(self.module.run_command),
+            sessions=xrdp_grdctl.sessions(self.module.run_command),
             display_manager=os.path.basename(read(DISPLAY_MANAGER).strip()),
             boots_to=target if os.path.lexists(DEFAULT_TARGET) else "graphical.target",
             managed=managed,
@@ -591,7 +591,7 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
     host = Host(module)
     seen = host.look()
     decision = xrdp_plan.decide(params, seen)
-    account = "xrdp" if decision.backend == "xrdp" else _gnome_remote_desktop.ACCOUNT
+    account = "xrdp" if decision.backend == "xrdp" else gnome_remote_desktop.ACCOUNT
     seen = dataclasses.replace(seen, certificate=host.own_certificate(account))
     gnome = host.gnome(decision.backend)
     if decision.backend == "gnome":

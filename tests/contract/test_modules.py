@@ -15,9 +15,10 @@ import yaml
 CHECKOUT = Path(__file__).parents[2]
 MODULES = sorted((CHECKOUT / "plugins/modules").glob("*.py"))
 PYTHON = sorted((CHECKOUT / "plugins").rglob("*.py"))
-UTILS = sorted((CHECKOUT / "plugins/module_utils").glob("*.py"))
+PACKAGES = CHECKOUT / "plugins/module_utils"
+UTILS = sorted(PACKAGES.rglob("*.py"))
 # What has to be installed for a part of a module's work, and the one file that uses it: design.md, section 7.
-LIBRARIES = {"_nvml.py": "pynvml", "_rattler.py": "rattler"}
+LIBRARIES = {"_gpu/nvml.py": "pynvml", "_conda/rattler.py": "rattler"}
 # How a module holds a lock of the host: module_utils/_lock.py, and what is made of it.
 LOCKS = ("module_lock", "host_lock", "alone", "locked")
 # What changes a host without a lock, and why two runs at once do no harm.
@@ -38,13 +39,25 @@ def imported(text: str) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
 
 
+def dotted(path: Path) -> str:
+    """Return the name of a file of module_utils as imports have it."""
+    return ".".join(path.relative_to(PACKAGES).with_suffix("").parts)
+
+
+def in_packages(path: Path) -> str:
+    """Return where a file of module_utils is, and the name alone of any other file."""
+    return str(path.relative_to(PACKAGES)) if path.is_relative_to(PACKAGES) else path.name
+
+
 def on_target() -> list[Path]:
     """Modules, and those module_utils that reach the target with them."""
     reached, new = set(), set(MODULES)
     while new:
         reached |= new
         names = {name for path in new for _line, name in imported(path.read_text())}
-        new = {path for path in UTILS if any(f"{name}.".startswith(f"{OURS}{path.stem}.") for name in names)} - reached
+        new = {
+            path for path in UTILS if any(f"{name}.".startswith(f"{OURS}{dotted(path)}.") for name in names)
+        } - reached
     return sorted(reached)
 
 
@@ -150,9 +163,9 @@ def test_plugin(path):
     assert [*header(text), *errors(text)] == []
 
 
-@pytest.mark.parametrize("path", on_target(), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", on_target(), ids=in_packages)
 def test_runs_on_the_oldest_target(path):
-    assert list(python_3_9(path.read_text(), LIBRARIES.get(path.name, ""))) == []
+    assert list(python_3_9(path.read_text(), LIBRARIES.get(in_packages(path), ""))) == []
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
@@ -164,9 +177,10 @@ def test_module(path):
     assert "def main(" in text or (CHECKOUT / "plugins/action" / path.name).exists()
 
 
-@pytest.mark.parametrize("path", UTILS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", UTILS, ids=in_packages)
 def test_pure_logic_has_unit_tests(path):
-    assert list((CHECKOUT / "tests/unit/plugins/module_utils").glob(f"test_{path.stem}*.py"))
+    folder = CHECKOUT / "tests/unit/plugins/module_utils" / path.relative_to(PACKAGES).parent
+    assert list(folder.glob(f"test_{path.stem}*.py"))
 
 
 DOCUMENTED = '''

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What keeps root safe in all plugins and programs (docs/security.md); each rule is shown to find its flaw.
 
-What code does by path at run time, tests/unit/unsafe_paths.py notices in every unit test.
+What code does by path at run time, tests/unit/support/unsafe_paths.py notices in every unit test.
 """
 
 from __future__ import annotations
@@ -30,40 +30,54 @@ DOWNLOADS = {
     "repository_key.py": "the full fingerprints of the key",
 }
 ROOTS = "below /etc, /opt, /run, /usr/local or /var/lib/rigwright*, where only root writes"
-CHECKED = "refuses directories in which others may write (_writable.py)"
+CHECKED = "refuses directories in which others may write (_core/writable.py)"
 PRIVATE = "a private temporary directory"
 # Files that make, give away or remove by path, and why no other user can change these paths.
 WRITERS = {
     **dict.fromkeys(
-        ("_config_files.py", "_conda_store.py", "conda_environment.py", "_rattler.py", "gpu_accept.py"), CHECKED
+        ("_core/config_files.py", "_conda/store.py", "conda_environment.py", "_conda/rattler.py", "gpu_accept.py"),
+        CHECKED,
     ),
     **dict.fromkeys(
-        ("_backup_drill.py", "_gpu_accept_run.py", "firewall_plan.py", "ssh_plan.py", "_cudnn_wheels.py"), PRIVATE
+        ("_backup/drill.py", "_gpu/accept/run.py", "firewall_plan.py", "ssh_plan.py", "_nvidia/cudnn_wheels.py"),
+        PRIVATE,
     ),
-    **dict.fromkeys(("_bare_metal_backup.py", "_bare_metal_run.py"), "a live system, where only root logs in"),
-    **dict.fromkeys(("_samba_directories.py", "_storage_directories.py"), "descriptors, not paths"),
-    "_replace.py": "for its callers; the name of what is unfinished is new and its own",
-    "_backup_place.py": "descriptors of a directory that only root writes",
+    **dict.fromkeys(("_bare_metal/backup.py", "_bare_metal/apply.py"), "a live system, where only root logs in"),
+    **dict.fromkeys(("_samba/directories.py", "_storage/directories.py"), "descriptors, not paths"),
+    "_core/atomic.py": "for its callers; the name of what is unfinished is new and its own",
+    "_backup/placement.py": "descriptors of a directory that only root writes",
     "dataset_cache.py": "descriptors as root; otherwise the user's own directories",
     **dict.fromkeys(
         (
-            *("_backup_job.py", "_backup_open.py", "_backup_program.py", "_backup_state.py", "backup_repository.py"),
+            *("_backup/job.py", "_backup/repository.py", "_backup/cli.py", "_backup/state.py", "backup_repository.py"),
             *(
-                "_config_files_boot.py",
-                "_firewall_load.py",
+                "_core/config_files_boot.py",
+                "_firewall/apply.py",
                 "firewall_load.py",
-                "_gpu_boot.py",
-                "_lock.py",
-                "_manifest_machine.py",
-                "_tree.py",
+                "_gpu/boot.py",
+                "_core/lock.py",
+                "_manifest/machine.py",
+                "_core/rootfs.py",
             ),
-            *("_nvidia_change.py", "_release.py", "release_archive.py", "_storage_apply.py", "systemd_units.py"),
+            *(
+                "_nvidia/driver_change.py",
+                "_core/release.py",
+                "release_archive.py",
+                "_storage/apply.py",
+                "systemd_units.py",
+            ),
             *("cuda_repository.py", "cudnn_wheels.py", "docker_plan.py", "docker_rootless.py", "python_environment.py"),
             "tls_certificate.py",
         ),
         ROOTS,
     ),
 }
+
+
+def in_packages(path: Path) -> str:
+    """Return where a file of module_utils is, and the name alone of any other file."""
+    packages = CHECKOUT / "plugins/module_utils"
+    return str(path.relative_to(packages)) if path.is_relative_to(packages) else path.name
 
 
 def flaws(rule: Callable[[str], Iterable[str]], files: Iterable[Path]) -> dict[str, list[str]]:
@@ -196,7 +210,7 @@ def writes_by_path(text: str) -> Iterator[str]:
 
 
 def test_every_writer_by_path_says_why_it_is_safe() -> None:
-    found = {path.name for path in PYTHON if list(writes_by_path(path.read_text()))}
+    found = {in_packages(path) for path in PYTHON if list(writes_by_path(path.read_text()))}
     assert found == set(WRITERS)
 
 

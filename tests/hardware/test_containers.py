@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Containers on a real GPU, as the role nvidia_container_toolkit has them: NVIDIA's own programs with the real driver, and runc.
 
-Needs root, runc and NVIDIA's Container Toolkit (`python -m harness.container_toolkit FOLDER` builds it); no docker and no network.
+Needs root, runc and NVIDIA's Container Toolkit (`python -m harness.depot.container_toolkit FOLDER` builds it); no docker and no network.
 """
 
 from __future__ import annotations

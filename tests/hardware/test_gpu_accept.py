@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "collections"))
 
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept_run as runner  # noqa: E402
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import run as runner  # noqa: E402
 
 from tests.hardware import module  # noqa: E402
 
@@ -34,7 +34,7 @@ PYTHON = os.environ.get("RIGWRIGHT_TORCH_PYTHON", sys.executable)
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What 20 repeats gave, in about two minutes."""
     out = tmp_path_factory.mktemp("accept") / "runs.json"
-    command = [sys.executable, "-m", "harness.share.accept_runs", "--python", PYTHON, "--out", str(out)]
+    command = [sys.executable, "-m", "harness.bench.gpu_sharing.accept_runs", "--python", PYTHON, "--out", str(out)]
     done = subprocess.run(
         [*command, "--repeats", str(REPEATS), "--seconds", "150"], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -145,7 +145,7 @@ def test_a_bit_that_is_stuck_is_found_on_the_card():
 
 def test_two_programs_share_the_card_in_every_mode_that_it_has(tmp_path):
     out = tmp_path / "share.json"
-    command = [PYTHON, "-m", "harness.share", "--part", "0", "--seconds", "150", "--out", str(out)]
+    command = [PYTHON, "-m", "harness.bench.gpu_sharing", "--part", "0", "--seconds", "150", "--out", str(out)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     print(done.stdout, done.stderr)
     found = json.loads(out.read_text())

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from harness import bare_metal_systems as systems
-from harness import depot, engine, qemu
-from harness.bare_metal_systems import Drill
-from harness.lab import CACHE, DEPOT
-from harness.machine import Played, cut_power, play
+from harness.depot import lifecycle as depot
 from harness.progress import say, step
-from harness.qemu import Disk, Machine
+from harness.sandbox import engine
+from harness.sandbox.lab import CACHE, DEPOT
+from harness.vm import qemu, systems
+from harness.vm.machine import Played, cut_power, play
+from harness.vm.qemu import Disk, Machine
+from harness.vm.systems import Drill
 
 CLOUD = Drill("debian13", "bios", "cloud", ((6144, 6144),), ("/",))
 SITE = "site.yml"

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from harness import engine, fingerprint, lab, sandbox
-from harness.clients import Done, Entry, Machine
-from harness.lab import ROOT
+from harness.sandbox import engine, fingerprint, lab
+from harness.sandbox import lifecycle as sandbox
+from harness.sandbox.clients import Done, Entry, Machine
+from harness.sandbox.lab import ROOT
 
 CHECKOUT = "/srv/rigwright"
 SHIPPED = ("script", "requirements")

@@ -17,14 +17,16 @@ from typing import Any
 
 import pytest
 
-from harness import demo, lab, sandbox
-from harness.clients import Done, Entry, Machine
-from harness.lab import ROOT
+from harness import demo
+from harness.sandbox import lab
+from harness.sandbox import lifecycle as sandbox
+from harness.sandbox.clients import Done, Entry, Machine
+from harness.sandbox.lab import ROOT
 
 # At most so many module runs a role and host when nothing has to change (the issue that founded the collection).
 MODULE_RUNS = 4
 
-CLIENT = ROOT / "harness/rdp_client.sh"
+CLIENT = ROOT / "harness/sandbox/rdp_client.sh"
 OLDEST = ROOT / ".venv-core219" / "bin"
 NEWEST = Path(sys.executable).parent
 

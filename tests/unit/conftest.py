@@ -20,10 +20,10 @@ import pytest
 import yaml
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.rigwright.workstation.plugins.module_utils import _lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import lock
 
 from tests.slow import leave_out_slow
-from tests.unit.unsafe_paths import WATCH
+from tests.unit.support.unsafe_paths import WATCH
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -71,7 +71,7 @@ def run_module(
     Without it, commands really run.
     """
     # Nothing of a test waits for what another one locks, or needs the rights to /run.
-    monkeypatch.setattr(_lock, "DIRECTORY", str(tmp_path_factory.mktemp("locks")))
+    monkeypatch.setattr(lock, "DIRECTORY", str(tmp_path_factory.mktemp("locks")))
 
     def run(
         module: ModuleType, check: bool = False, commands: Mapping[str, CommandOutcome] | None = None, **params: Any

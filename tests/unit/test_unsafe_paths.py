@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._directories import directory, read_file
-from ansible_collections.rigwright.workstation.plugins.module_utils._replace import replace_file, sync_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file, sync_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import directory, read_file
 
-from tests.unit.unsafe_paths import WATCH
+from tests.unit.support.unsafe_paths import WATCH
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root alone is watched")
 
@@ -29,7 +29,7 @@ def test_paths_below_a_directory_of_others_are_noticed(place: Path) -> None:
     sync_file(str(place / "file"))
     found = [line.split() for line in WATCH.found]
     WATCH.found.clear()
-    assert {words[0].split(":")[0] for words in found} == {"_replace.py"}
+    assert {words[0].split(":")[0] for words in found} == {"atomic.py"}
     assert {words[1] for words in found} >= {"open", "os.rename"}
 
 

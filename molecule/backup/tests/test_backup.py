@@ -1,7 +1,7 @@
 """Backups as their users meet them: a server that only appends on the gateway, its sshd, a disk on the machine, units that really run.
 
 Debian 12 has its own restic 0.14, Debian 13 the pinned release. What restic can be made to suffer without a server stands in
-tests/unit/plugins/module_utils/test__backup_job.py.
+tests/unit/plugins/module_utils/_backup/test_job.py.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from harness import lab, playbook
-from harness.clients import Machine
+from harness import playbook
+from harness.sandbox import lab
+from harness.sandbox.clients import Machine
 
 pytestmark = pytest.mark.both_releases
 

@@ -1,6 +1,6 @@
 """Environments as their users meet them.
 
-The channel is the harness's (harness/depot_files/conda/packages.yml), and so is its `conda`, which finds and activates environments and no
+The channel is the harness's (harness/depot/files/conda/packages.yml), and so is its `conda`, which finds and activates environments and no
 more. Solving, downloads, links and wheels are real.
 """
 
@@ -15,9 +15,11 @@ from typing import Any
 
 import pytest
 
-from harness import conda_channel, depot, fingerprint
-from harness.clients import Machine
-from harness.conda_channel import Package
+from harness.depot import conda_channel
+from harness.depot import lifecycle as depot
+from harness.depot.conda_channel import Package
+from harness.sandbox import fingerprint
+from harness.sandbox.clients import Machine
 
 Apply = Callable[..., Any]
 # `apply` with these runs the proof alone, with the variables of the scenario.

@@ -1,6 +1,6 @@
 """CUDA toolkits as their users meet them.
 
-NVIDIA's repository is an imitation (harness/cuda_repository.py), its nvcc says its version and compiles nothing. Debian 13's own
+NVIDIA's repository is an imitation (harness/depot/cuda_repository.py), its nvcc says its version and compiles nothing. Debian 13's own
 toolkit is the real one, and really compiles.
 """
 
@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from harness import cuda_repository, fingerprint, lab
-from harness.clients import Entry, Machine, kept
+from harness.depot import cuda_repository
+from harness.sandbox import fingerprint, lab
+from harness.sandbox.clients import Entry, Machine, kept
 
 REPOSITORIES = f"http://{lab.DEPOT}/{cuda_repository.REPOSITORIES}"
 NVCC = "nvcc --version"

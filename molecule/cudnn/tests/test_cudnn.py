@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.rigwright.workstation.plugins.module_utils._cudnn_plan import PINNED, WHEELS
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cudnn_plan import PINNED, WHEELS
 
-from harness import fingerprint, lab, wheels
-from harness.clients import Entry, Machine
+from harness.depot import wheels
+from harness.sandbox import fingerprint, lab
+from harness.sandbox.clients import Entry, Machine
 
 Apply = Callable[..., Any]
 # `apply` with these runs the proof alone, with the variables of the scenario.

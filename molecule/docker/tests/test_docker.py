@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from harness import docker_repository, fingerprint
-from harness.clients import Machine
+from harness.depot import docker_repository
+from harness.sandbox import fingerprint
+from harness.sandbox.clients import Machine
 
 Apply = Callable[..., Any]
 DAEMON_JSON = "/etc/docker/daemon.json"

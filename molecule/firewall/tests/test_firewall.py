@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from harness import sandbox
-from harness.clients import Machine
+from harness.sandbox import lifecycle as sandbox
+from harness.sandbox.clients import Machine
 
 pytestmark = pytest.mark.both_releases
 

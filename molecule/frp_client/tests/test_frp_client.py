@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from harness import fingerprint
+from harness.sandbox import fingerprint
 
 PORTS = {"debian12": 6012, "debian13": 6013}
 

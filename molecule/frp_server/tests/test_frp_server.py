@@ -7,8 +7,9 @@ import tarfile
 
 import pytest
 
-from harness import depot, fingerprint
-from harness.clients import Entry
+from harness.depot import lifecycle as depot
+from harness.sandbox import fingerprint
+from harness.sandbox.clients import Entry
 
 TOKEN = "0123456789abcdef0123456789abcdef"  # molecule/frp_server/vars.yml
 ARCHIVE = depot.FRP + "/v0.70.1/frp_0.70.1_linux_amd64.tar.gz"

@@ -1,6 +1,6 @@
 """The check as its users meet it: findings, the report that anybody may read, and Prometheus' textfile.
 
-The GPUs are imitated (harness/hosts_with_gpus.py): kernel, NVML, and what the kernel writes to the journal. Timer, unit, program and
+The GPUs are imitated (harness/fakes/gpu_hosts.py): kernel, NVML, and what the kernel writes to the journal. Timer, unit, program and
 nvidia-ml-py are the real ones.
 """
 
@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from harness.clients import Entry, Machine
-from harness.hosts_with_gpus import GPUS, state
+from harness.fakes.gpu_hosts import GPUS, state
+from harness.sandbox.clients import Entry, Machine
 
 pytestmark = pytest.mark.both_releases
 

@@ -1,6 +1,6 @@
 """GPUs that are shared as declared, now and after a reboot; and a card that cannot be what is asked.
 
-The GPUs are imitated (harness/hosts_with_gpus.py): kernel, NVML and nvidia-smi. Modules, units, what these run at boot, and nvidia-ml-py
+The GPUs are imitated (harness/fakes/gpu_hosts.py): kernel, NVML and nvidia-smi. Modules, units, what these run at boot, and nvidia-ml-py
 are the real ones.
 """
 
@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
-from harness import imitated_gpu, imitated_mps, sandbox
-from harness.clients import Entry, Machine
-from harness.hosts_with_gpus import GPUS, state
+from harness.fakes import gpu_host as fake_gpu_host
+from harness.fakes import mps as fake_mps
+from harness.fakes.gpu_hosts import GPUS, state
+from harness.sandbox import lifecycle as sandbox
+from harness.sandbox.clients import Entry, Machine
 
 Apply = Callable[..., Any]
 Verified = Callable[..., dict[str, dict[str, str]]]
@@ -92,7 +94,7 @@ def test_mig_on_a_geforce_is_refused_and_nothing_is_changed(apply: Apply, target
 def with_mig(applied: Apply, targets: list[Machine]) -> Iterator[None]:
     """The cards are two H100 80GB for the time of a test."""
     for target in targets:
-        target.put(imitated_gpu.table(imitated_gpu.gpus(["2330", "2330"])))
+        target.put(fake_gpu_host.table(fake_gpu_host.gpus(["2330", "2330"])))
     yield
     applied({"gpu_sharing_state": "absent"})
     for target in targets:
@@ -130,8 +132,8 @@ def test_a_card_is_divided_and_is_divided_again_after_a_reboot(
 @pytest.fixture
 def mps(applied: Apply, targets: list[Machine]) -> Iterator[None]:
     """The driver has its MPS, which is imitated as well."""
-    files = imitated_mps.files([gpu["uuid"] for gpu in GPUS])
-    cuda = f"{imitated_gpu.LIBRARIES}/libcuda.so.{imitated_gpu.DRIVER}"
+    files = fake_mps.files([gpu["uuid"] for gpu in GPUS])
+    cuda = f"{fake_gpu_host.LIBRARIES}/libcuda.so.{fake_gpu_host.DRIVER}"
     # Behind its link, as the driver has it.
     entries = {cuda if path.endswith(".so.1") else path: Entry(*entry) for path, entry in files.items()}
     for target in targets:
@@ -140,7 +142,7 @@ def mps(applied: Apply, targets: list[Machine]) -> Iterator[None]:
     applied()
     for target in targets:
         assert target.run("pgrep -f '[n]vidia-cuda-mps-control'").rc != 0
-        target.must(f"rm -r {imitated_mps.HOME}/harness {imitated_mps.TABLE} /usr/bin/{imitated_mps.PROGRAM}")
+        target.must(f"rm -r {fake_mps.HOME}/harness {fake_mps.TABLE} /usr/bin/{fake_mps.PROGRAM}")
 
 
 def limit(target: Machine) -> str:

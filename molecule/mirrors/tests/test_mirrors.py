@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from harness import depot, fingerprint, lab
-from harness.clients import Entry, Machine
+from harness.depot import lifecycle as depot
+from harness.sandbox import fingerprint, lab
+from harness.sandbox.clients import Entry, Machine
 
 LAB = lab.read("molecule")
 DEPOT = f"http://{lab.DEPOT}"

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
-from harness import container_toolkit, fingerprint, imitated_gpu, lab
-from harness.clients import Entry, Machine, kept
+from harness.depot import container_toolkit
+from harness.fakes import gpu_host as fake_gpu_host
+from harness.sandbox import fingerprint, lab
+from harness.sandbox.clients import Entry, Machine, kept
 
 Apply = Callable[..., Any]
 OLD, NEW = "1.19.1", "1.20.1"
@@ -169,11 +171,11 @@ def test_without_the_links_a_container_loses_them(
 
 def test_another_set_of_gpus_is_seen_without_a_new_driver(applied: Apply, targets: list[Machine]) -> None:
     """Nothing of what NVIDIA's path unit watches has changed; as with MIG."""
-    one = imitated_gpu.gpus(["2684"])
-    paths = list(imitated_gpu.table(one))
+    one = fake_gpu_host.gpus(["2684"])
+    paths = list(fake_gpu_host.table(one))
     with kept(targets, *paths):
         for target in targets:
-            target.put(imitated_gpu.table(one))
+            target.put(fake_gpu_host.table(one))
         applied()
         for target in targets:
             assert "/dev/nvidia1" not in target.must(f"cat {SPEC}")

@@ -1,4 +1,4 @@
-"""The driver on machines whose kernel side is imitated (harness/imitated_gpu.py); apt, dpkg, DKMS and systemd are real.
+"""The driver on machines whose kernel side is imitated (harness/fakes/gpu_host.py); apt, dpkg, DKMS and systemd are real.
 
 Whatever fails, the machine keeps its previous driver: each test that shows so ends in `has_driver(target, OLD)`.
 """
@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from harness import fingerprint, imitated_gpu, sandbox
-from harness.clients import Entry, Machine, kept
+from harness.fakes import gpu_host as fake_gpu_host
+from harness.sandbox import fingerprint
+from harness.sandbox import lifecycle as sandbox
+from harness.sandbox.clients import Entry, Machine, kept
 
 EARLIER, OLD, NEW = "580.105.08", "580.159.04", "590.48.01"
 Apply = Callable[..., Any]
@@ -70,7 +72,7 @@ def refused(apply: Apply, targets: list[Machine]) -> Callable[..., str]:
 @pytest.fixture
 def refusing(targets: list[Machine]) -> Iterator[None]:
     """The kernel does not load the new driver."""
-    path = f"{imitated_gpu.HOME}/machine.json"
+    path = f"{fake_gpu_host.HOME}/machine.json"
     before = [target.must(f"cat {path}") for target in targets]
     for target, text in zip(targets, before, strict=True):
         described = json.loads(text) | {"refuses": {NEW: "NVRM: this GPU is not supported"}}
@@ -85,9 +87,9 @@ def with_all_components(machine: Callable[[str], Machine]) -> Iterator[Machine]:
     """Debian 12 with contrib and non-free, where the archive has its own driver."""
     target = machine("debian12")
     with kept([target], "/etc/apt"):
-        imitated_gpu.enable_all_components(target)
+        fake_gpu_host.enable_all_components(target)
         yield target
-    target.must("apt-get update", seconds=imitated_gpu.SLOW_S)
+    target.must("apt-get update", seconds=fake_gpu_host.SLOW_S)
 
 
 @pytest.fixture
@@ -239,7 +241,7 @@ def test_an_upgrade_is_one_action(applied: Apply, targets: list[Machine]) -> Non
     for target in targets:
         downgrade = [f"{name}={EARLIER}-1" for name, version in packages(target).items() if version == f"{OLD}-1"]
         options = "--yes --allow-downgrades --allow-change-held-packages"
-        target.must(f"{imitated_gpu.APT_GET} install {options} {' '.join(downgrade)}", seconds=imitated_gpu.SLOW_S)
+        target.must(f"{fake_gpu_host.APT_GET} install {options} {' '.join(downgrade)}", seconds=fake_gpu_host.SLOW_S)
 
     applied()
     for target in targets:
@@ -351,7 +353,7 @@ def test_the_archives_own_driver_is_compiled_or_the_previous_one_stays(
     }
     built, failed = machine("debian12"), machine("debian13")
     for target in targets:
-        imitated_gpu.share_compiler_cache(target)
+        fake_gpu_host.share_compiler_cache(target)
     before = fingerprint.of(built)
     applied(reboot=True)
 

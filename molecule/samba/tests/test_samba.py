@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harness.clients import Done, Machine, kept
+from harness.sandbox.clients import Done, Machine, kept
 
 PASSWORDS = {"alice": "p\"a'%s %d ü€𝄞 $`\\ end ", "bob": "bob-has-a-password", "carol": "carol-has-one"}
 SHARES: list[dict[str, Any]] = [

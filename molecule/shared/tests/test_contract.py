@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from harness import fingerprint
-from harness.clients import Machine
+from harness.sandbox import fingerprint
+from harness.sandbox.clients import Machine
 
 MODULE_RUNS = int(os.environ.get("MODULE_RUNS", "4"))
 

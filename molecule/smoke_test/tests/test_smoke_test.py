@@ -13,14 +13,16 @@ from typing import Any
 
 import pytest
 
-from harness import fingerprint, imitated_gpu, imitated_nvml
-from harness.clients import Entry, Machine, kept
+from harness.fakes import gpu_host as fake_gpu_host
+from harness.fakes import nvml as fake_nvml
+from harness.sandbox import fingerprint
+from harness.sandbox.clients import Entry, Machine, kept
 
 pytestmark = pytest.mark.both_releases
 
 Apply = Callable[..., Any]
 
-NVML = f"{imitated_gpu.LIBRARIES}/{imitated_nvml.SONAME}"
+NVML = f"{fake_gpu_host.LIBRARIES}/{fake_nvml.SONAME}"
 LIBCUDA = "/usr/local/lib/libcuda.so.1"
 UUID = "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"  # as molecule/smoke_test/imitated_cuda.c has it
 FIGURES = re.compile(
@@ -235,10 +237,10 @@ def test_without_docker_the_role_is_named(failed: Any, machine: Callable[[str], 
 def gpu(machine: Callable[[str], Machine]) -> Iterator[Machine]:
     """A host whose nvidia-smi lists a GPU."""
     target = machine("debian13")
-    files = imitated_gpu.user_space()
-    table = imitated_gpu.table([{"device": "2684", "uuid": UUID, "address": "0000:41:00.0"}], device_nodes=False)
-    with kept([target], *files, NVML, imitated_gpu.FIRMWARE):
-        target.must(f"mkdir -p {imitated_gpu.FIRMWARE}/{imitated_gpu.DRIVER}")
+    files = fake_gpu_host.user_space()
+    table = fake_gpu_host.table([{"device": "2684", "uuid": UUID, "address": "0000:41:00.0"}], device_nodes=False)
+    with kept([target], *files, NVML, fake_gpu_host.FIRMWARE):
+        target.must(f"mkdir -p {fake_gpu_host.FIRMWARE}/{fake_gpu_host.DRIVER}")
         target.put({**files, **table})
         target.must("ldconfig")
         yield target

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness import fingerprint, lab
-from harness.clients import Done, Entry, Machine, kept
+from harness.sandbox import fingerprint, lab
+from harness.sandbox.clients import Done, Entry, Machine, kept
 
 LAB = lab.read("molecule")
 PASSWORD = "correct-horse"

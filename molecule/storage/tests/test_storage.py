@@ -1,6 +1,6 @@
 """Disks as those meet them who use the machine: shared files, a disk that is missing at boot, and data that nobody may lose.
 
-The disks are loop devices (harness/imitated_disks.py): partitions, file systems, mounts and all programs are the real ones.
+The disks are loop devices (harness/fakes/disks.py): partitions, file systems, mounts and all programs are the real ones.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from harness import sandbox
-from harness.clients import Machine
-from harness.imitated_disks import HOME
+from harness.fakes.disks import HOME
+from harness.sandbox import lifecycle as sandbox
+from harness.sandbox.clients import Machine
 
 pytestmark = pytest.mark.both_releases
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from harness.clients import Done, Entry, Machine
+from harness.sandbox.clients import Done, Entry, Machine
 from molecule.conftest import Result
 
 pytestmark = [

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from harness.clients import Entry, Machine
-from harness.lab import ROOT
+from harness.sandbox.clients import Entry, Machine
+from harness.sandbox.lab import ROOT
 
 pytestmark = pytest.mark.both_releases
 
@@ -32,8 +32,8 @@ def client(laptop: Machine) -> Callable[..., str]:
     """Log in with xfreerdp from the laptop; what is told is what its user sees, and its words."""
     laptop.put(
         {
-            "/root/client.sh": Entry((ROOT / "harness/rdp_client.sh").read_bytes(), 0o755),
-            "/root/xrdp_probe.py": Entry((ROOT / "plugins/module_utils/_xrdp_probe.py").read_bytes()),
+            "/root/client.sh": Entry((ROOT / "harness/sandbox/rdp_client.sh").read_bytes(), 0o755),
+            "/root/xrdp_probe.py": Entry((ROOT / "plugins/module_utils/_xrdp/probe.py").read_bytes()),
         }
     )
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.imitated_nvml import fake
-from tests.unit import measuring_program
+from harness.fakes.nvml import fake
+from tests.unit.support.gpu import measuring_program
 
 CHECKOUT = Path(__file__).parents[3]
 HOSTS = ("one", "two", "three")

@@ -8,7 +8,7 @@ import json
 import pytest
 import yaml
 
-from tests.unit.backup_hosts import CHECKOUT
+from tests.unit.support.backup.hosts import CHECKOUT
 
 PLAN = {
     "snapshot": "0123456789",

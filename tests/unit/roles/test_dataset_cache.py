@@ -19,8 +19,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit import dataset_cache_processes as processes
-from tests.unit.dataset_cache_processes import CASES, MIB, PROGRAM, Calls, Place, await_that, program, tree
+from tests.unit.support.storage import dataset_cache_processes as processes
+from tests.unit.support.storage.dataset_cache_processes import (
+    CASES,
+    MIB,
+    PROGRAM,
+    Calls,
+    Place,
+    await_that,
+    program,
+    tree,
+)
 
 # Threads of pytest-xdist wait for messages, and hold no lock that a child could miss.
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

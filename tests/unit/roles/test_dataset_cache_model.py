@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tests.unit import dataset_cache_processes as processes
-from tests.unit.dataset_cache_processes import CASES, Running, tree
+from tests.unit.support.storage import dataset_cache_processes as processes
+from tests.unit.support.storage.dataset_cache_processes import CASES, Running, tree
 
 SIZES = {"a": 100_000, "b": 200_000, "c": 300_000, "d": 400_000}
 QUOTA = 750_000

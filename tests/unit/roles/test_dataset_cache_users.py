@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit import dataset_cache_processes as processes
-from tests.unit.dataset_cache_processes import MIB, Place, await_that, fails, tree
+from tests.unit.support.storage import dataset_cache_processes as processes
+from tests.unit.support.storage.dataset_cache_processes import MIB, Place, await_that, fails, tree
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be several users"),

@@ -43,6 +43,6 @@ def test_the_diff_of_a_program_names_the_version(run_tasks, tmp_path):
 
 
 def test_program_is_written_as_one_file(run_tasks, tmp_path):
-    files = [{"path": str(tmp_path / "backup.pyz"), "program": "_backup_program"}]
+    files = [{"path": str(tmp_path / "backup.pyz"), "program": "_backup.cli"}]
     done = run_tasks([{"rigwright.workstation.config_files": {"name": "test", "files": files}}], "--check", "--diff")
     assert done.rc == 0 and "+program backup.pyz of rigwright.workstation" in done.output

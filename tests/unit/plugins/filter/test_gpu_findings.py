@@ -11,7 +11,7 @@ import pytest
 import yaml
 from ansible_collections.rigwright.workstation.plugins.filter.gpu_findings import FilterModule
 
-from harness import imitated_nvml
+from harness.fakes import nvml as fake_nvml
 
 CHECKOUT = Path(__file__).parents[4]
 
@@ -26,7 +26,7 @@ def test_the_playbook_shows_all_gpus_and_writes_them_to_a_file(
     plays = yaml.safe_load((CHECKOUT / "playbooks/gpu_report.yml").read_text())
     for play in plays:
         play["become"] = False
-    with imitated_nvml.fake(["H200", "RTX 4090"]) as machine:
+    with fake_nvml.fake(["H200", "RTX 4090"]) as machine:
         for name, value in machine.env.items():
             monkeypatch.setenv(name, value)
         done = run_plays(plays, "-e", f"gpu_report_file={tmp_path}/gpus.json")

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.rigwright.workstation.plugins.filter.gpu_fleet import FilterModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept as accept
-from ansible_collections.rigwright.workstation.plugins.module_utils._finding import parse
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import verdict as accept
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._finding import parse
 
-from tests.unit.gpu_reports import REQUEST, card, events, samples
+from tests.unit.support.gpu.reports import REQUEST, card, events, samples
 
 gpu_fleet = FilterModule().filters()["gpu_fleet"]
 

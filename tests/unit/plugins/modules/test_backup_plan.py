@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_address import fingerprint, public
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_known import Asked, Known
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import fingerprint, public
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import Asked, Known
 from ansible_collections.rigwright.workstation.plugins.modules import backup_plan
 
-from tests.unit.backup_hosts import request
+from tests.unit.support.backup.hosts import request
 
 Run = Callable[..., dict[str, Any]]
 ASKED = ("*-*-* 04:00", "Sun *-*-* 05:00", "*-*-01 06:00", "Sat *-*-* 05:00", "*-*-15 06:00", "someday")

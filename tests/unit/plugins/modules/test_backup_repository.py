@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils import _lock
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_known import Known
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup_open import Opener
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import Known
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.repository import Opener
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import lock
 from ansible_collections.rigwright.workstation.plugins.modules import backup_repository
 
-from tests.unit.backup_hosts import PASSWORD, restic
+from tests.unit.support.backup.hosts import PASSWORD, restic
 
 Run = Callable[..., dict[str, Any]]
 
@@ -60,8 +60,8 @@ def test_check_mode_needs_no_restic_and_names_the_record(call: Callable[..., dic
 def test_two_runs_at_once_do_not_mix_their_records(
     call: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_lock, "WAIT_SECONDS", 0)
-    with _lock.host_lock("backup_repository"):
+    monkeypatch.setattr(lock, "WAIT_SECONDS", 0)
+    with lock.host_lock("backup_repository"):
         result = call()
         assert result["failed"] and "Nothing was changed" in result["msg"]
         assert call(check=True)["changed"]

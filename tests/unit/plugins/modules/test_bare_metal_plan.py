@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_plan as planning
-from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_run
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import apply as bare_metal_apply
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import plan as planning
 from ansible_collections.rigwright.workstation.plugins.modules import bare_metal_plan
 
-from tests.unit.manifests import simple
+from tests.unit.support.manifest.manifests import simple
 
 Run = Callable[..., dict[str, Any]]
 
@@ -51,8 +51,8 @@ def plan(run_module: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
     links.mkdir(parents=True)
     (links / "virtio-NEW0").symlink_to("../../vda")
     monkeypatch.setattr(bare_metal_plan, "ROOT", str(tmp_path / "root"))
-    monkeypatch.setattr(_bare_metal_run, "STATE", str(tmp_path / "state.json"))
-    monkeypatch.setattr(_bare_metal_run.read_state, "__defaults__", (str(tmp_path / "state.json"),))
+    monkeypatch.setattr(bare_metal_apply, "STATE", str(tmp_path / "state.json"))
+    monkeypatch.setattr(bare_metal_apply.read_state, "__defaults__", (str(tmp_path / "state.json"),))
 
     def run(commands: dict[str, tuple[int, str, str]] | None = None, **params: Any) -> dict[str, Any]:
         told = {"lsblk -J -O -b": (0, json.dumps(LSBLK), ""), PVS: (0, json.dumps(GROUPS), "")}
@@ -86,8 +86,8 @@ def test_the_disk_that_an_earlier_run_began_with_is_known_by_its_own_table(plan:
         "grow": {},
     }
     begun = {"/dev/disk/by-id/virtio-NEW0": {"serial": "NEW0", "wwn": "", "size": 8 << 30}}
-    _bare_metal_run.write_state(
-        {"plan": _bare_metal_run.identity(MANIFEST, asked), "begun": begun, "done": []}, _bare_metal_run.STATE
+    bare_metal_apply.write_state(
+        {"plan": bare_metal_apply.identity(MANIFEST, asked), "begun": begun, "done": []}, bare_metal_apply.STATE
     )
     assert plan(told, manifest=MANIFEST)["requirements"] == []
     lsblk["blockdevices"][0]["serial"] = "NEW1"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils import _bare_metal_run
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import apply as bare_metal_apply
 from ansible_collections.rigwright.workstation.plugins.modules import bare_metal_restore
 
 Run = Callable[..., dict[str, Any]]
@@ -38,9 +38,9 @@ PLAN: dict[str, Any] = {
 @pytest.fixture
 def restore(run_module: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     path = str(tmp_path / "state.json")
-    monkeypatch.setattr(_bare_metal_run.read_state, "__defaults__", (path,))
-    monkeypatch.setattr(_bare_metal_run.write_state, "__defaults__", (path,))
-    monkeypatch.setattr(_bare_metal_run, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(bare_metal_apply.read_state, "__defaults__", (path,))
+    monkeypatch.setattr(bare_metal_apply.write_state, "__defaults__", (path,))
+    monkeypatch.setattr(bare_metal_apply, "LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr(os.path, "ismount", lambda _path: False)
     (tmp_path / "by-id").mkdir()
     (tmp_path / "disk").touch()
@@ -81,7 +81,7 @@ def test_a_phase_does_not_come_before_the_one_that_it_needs(restore: Run) -> Non
 
 
 def test_a_second_run_does_not_work_beside_one_that_a_cut_connection_has_left(restore: Run, tmp_path: Path) -> None:
-    with _bare_metal_run.alone():
+    with bare_metal_apply.alone():
         result = restore("disks")
         assert result["failed"] and "wait until it has ended" in result["msg"]
         assert restore("disks", check=True)["changed"]

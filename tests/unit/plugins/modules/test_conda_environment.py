@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils import _rattler
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda import rattler
 from ansible_collections.rigwright.workstation.plugins.modules import conda_environment
 
-from harness.conda_channel import Package, from_row, read_table, write
+from harness.depot.conda_channel import Package, from_row, read_table, write
 
 CHECKOUT = Path(__file__).parents[4]
 # The channel's Python leads to the system's, whose version it has to have.
@@ -144,7 +144,7 @@ def test_the_second_run_changes_nothing(host, snapshot):
 def test_nothing_to_do_needs_neither_the_channel_nor_py_rattler(host, monkeypatch):
     host.ask("plotter", PYTHON)
     host.channel.rename(host.channel.with_name("gone"))
-    monkeypatch.setattr(_rattler, "rattler", None)
+    monkeypatch.setattr(rattler, "rattler", None)
     assert not host.ask("plotter", PYTHON)["changed"]
 
 
@@ -168,13 +168,13 @@ def test_check_mode_tells_the_packages_and_writes_nothing(host):
 
 
 def test_check_mode_on_a_host_without_py_rattler_says_that_packages_are_not_known_yet(host, monkeypatch):
-    monkeypatch.setattr(_rattler, "rattler", None)
+    monkeypatch.setattr(rattler, "rattler", None)
     result = host.run({"name": "research", "packages": ["mathkit"]}, check=True, python="/nowhere/python3")
     assert result["changed"] and "/nowhere/python3 has no py-rattler yet" in result["warnings"][0]
 
 
 def test_a_host_without_py_rattler_is_told_where_it_comes_from(host, monkeypatch):
-    monkeypatch.setattr(_rattler, "rattler", None)
+    monkeypatch.setattr(rattler, "rattler", None)
     assert "the role conda installs it" in refused(host.ask("mathkit"))
     assert not host.root.exists()
 

@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils import _config_files, _config_files_boot
-from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import config_files, config_files_boot
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import (
     State,
     Store,
     Transaction,
@@ -38,7 +38,7 @@ def etc(tmp_path):
 
 @pytest.fixture
 def apply(run_module, monkeypatch, tmp_path):
-    monkeypatch.setattr(_config_files_boot, "ROOT", str(tmp_path / "root"))
+    monkeypatch.setattr(config_files_boot, "ROOT", str(tmp_path / "root"))
     monkeypatch.setattr(config_files_apply, "Store", functools.partial(Store, root=str(tmp_path / "store")))
 
     def run(contents: dict[Path, str], files: list[dict] | None = None, told: dict | None = None, **params):
@@ -62,9 +62,9 @@ def test_files_are_put_in_place_and_named(apply, etc):
 
 
 def test_a_power_cut_right_after_a_run_is_no_change(apply, etc, monkeypatch):
-    real = _config_files._remove
+    real = config_files._remove
     with monkeypatch.context() as patch:  # the removal of the journal was not on the disk yet
-        patch.setattr(_config_files, "_remove", lambda path: None if path.endswith("journal.json") else real(path))
+        patch.setattr(config_files, "_remove", lambda path: None if path.endswith("journal.json") else real(path))
         apply({etc / "a": "1\n"})
     result = apply({etc / "a": "1\n"})
     assert not result["changed"] and not result["recovered"]
@@ -287,7 +287,7 @@ def test_what_a_person_wrote_after_an_interruption_is_kept_and_named_also_when_t
 RUN = """
 import functools, json, sys
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import Store
 from ansible_collections.rigwright.workstation.plugins.modules import config_files_apply
 config_files_apply.Store = functools.partial(Store, root=sys.argv[1])
 with patch_module_args(json.loads(sys.argv[2])):

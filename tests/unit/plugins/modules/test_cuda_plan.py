@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_data as data
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
 from ansible_collections.rigwright.workstation.plugins.modules import cuda_plan, cudnn_plan
 
 Run = Callable[..., dict[str, Any]]

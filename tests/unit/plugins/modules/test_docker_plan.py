@@ -16,13 +16,18 @@ from typing import Any, ClassVar
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _docker_api
-from ansible_collections.rigwright.workstation.plugins.module_utils import _docker_plan as docker
-from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import STORE, Record, State, Store
-from ansible_collections.rigwright.workstation.plugins.module_utils._firewall_table import RULES
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import (
+    STORE,
+    Record,
+    State,
+    Store,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker import api as docker_api
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker import plan as docker
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.table import RULES
 from ansible_collections.rigwright.workstation.plugins.modules import docker_plan
 
-from tests.unit.plugins.module_utils.test__openpgp import FINGERPRINT, KEY, SMUGGLED
+from tests.unit.plugins.module_utils._core.test_openpgp import FINGERPRINT, KEY, SMUGGLED
 
 Run = Callable[..., dict[str, Any]]
 
@@ -97,7 +102,7 @@ class Host:
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     found = Host(tmp_path)
     monkeypatch.setattr(docker_plan, "ROOT", str(found.root))
-    monkeypatch.setattr(_docker_api, "SOCKET", str(found.socket))
+    monkeypatch.setattr(docker_api, "SOCKET", str(found.socket))
     monkeypatch.setattr(docker, "PROGRAMS", {"docker.io": str(found.program), "docker-ce": str(found.program)})
     monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, command, **_options: found.run_command(command))
     return found

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _boot_program
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
 from ansible_collections.rigwright.workstation.plugins.modules import firewall_plan
 
 Run = Callable[..., dict[str, Any]]
@@ -82,7 +82,7 @@ def test_a_host_that_is_as_asked_has_nothing_to_load_or_start(planned: Run, host
     host.units = dict.fromkeys(firewall_plan.OURS, "active")
     program = host.root / "usr/local/lib/rigwright/firewall.pyz"
     program.parent.mkdir(parents=True)
-    program.write_bytes(_boot_program.bundle("_firewall_load"))
+    program.write_bytes(bundle.bundle("_firewall.apply"))
 
     result = planned()
 

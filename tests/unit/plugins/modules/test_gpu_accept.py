@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _gpu_accept_run as runner
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import run as runner
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_accept
 
-from harness.imitated_nvml import fake, models
-from tests.unit import measuring_program
-from tests.unit.gpu_reports import HEALTHY
+from harness.fakes.nvml import fake, models
+from tests.unit.support.gpu import measuring_program
+from tests.unit.support.gpu.reports import HEALTHY
 
 Run = Callable[..., dict[str, Any]]
 

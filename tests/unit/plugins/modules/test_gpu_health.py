@@ -13,7 +13,7 @@ import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_health
 
-from harness.imitated_nvml import Machine, fake, models
+from harness.fakes.nvml import Machine, fake, models
 
 Run = Callable[..., dict[str, Any]]
 

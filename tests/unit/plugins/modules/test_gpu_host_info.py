@@ -11,7 +11,7 @@ import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_host_info
 
-from tests.unit import gpu_hosts
+from tests.unit.support.nvidia import hosts as gpu_hosts
 
 Run = Callable[..., dict[str, Any]]
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.rigwright.workstation.plugins.module_utils import _nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_info
 
-from harness import imitated_nvml
+from harness.fakes import nvml as fake_nvml
 
 Run = Callable[..., dict[str, Any]]
 
@@ -25,7 +25,7 @@ def info(run_module: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
 
 @pytest.mark.parametrize("check", [False, True])
 def test_gpus_are_told_and_nothing_is_written(info: Run, check: bool) -> None:
-    with imitated_nvml.fake(["H200", "RTX 4090"]) as machine:
+    with fake_nvml.fake(["H200", "RTX 4090"]) as machine:
         found = info(check=check)
         assert machine.writes == 0
     assert not found["changed"]
@@ -34,7 +34,7 @@ def test_gpus_are_told_and_nothing_is_written(info: Run, check: bool) -> None:
 
 
 def test_a_mismatch_of_driver_and_library_fails_nothing(info: Run) -> None:
-    with imitated_nvml.fake(["H200"]) as machine:
+    with fake_nvml.fake(["H200"]) as machine:
         machine.upgrade_library("590.48.01")
         found = info()
     assert not found.get("failed")
@@ -42,15 +42,15 @@ def test_a_mismatch_of_driver_and_library_fails_nothing(info: Run) -> None:
 
 
 def test_without_the_binding_anywhere_nothing_fails(info: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_nvml, "pynvml", None)
-    monkeypatch.setattr(_nvml, "PYTHON", "/does/not/exist")
+    monkeypatch.setattr(nvml, "pynvml", None)
+    monkeypatch.setattr(nvml, "PYTHON", "/does/not/exist")
     found = info()
     assert not found.get("failed")
     assert found["driver"]["problem"]["nvml_error"] == "BINDING_NOT_FOUND"
 
 
 def test_the_documentation_names_every_fact_of_a_gpu(info: Run) -> None:
-    with imitated_nvml.fake(["H200"]):
+    with fake_nvml.fake(["H200"]):
         found = info()
     told = yaml.safe_load(gpu_info.RETURN)
     assert told["gpus"]["contains"].keys() == found["gpus"][0].keys()

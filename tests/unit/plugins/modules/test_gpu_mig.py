@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import yaml
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _mig_boot, _mig_run
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import boot as mig_boot
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import run as mig_run
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_mig
 
-from harness.imitated_nvml import Machine, fake
+from harness.fakes.nvml import Machine, fake
 
 Run = Callable[..., dict[str, Any]]
 
@@ -58,7 +59,7 @@ class Host:
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     found = Host(tmp_path)
     monkeypatch.setattr(gpu_mig, "ROOT", str(tmp_path))
-    monkeypatch.setattr(_mig_run.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(mig_run.time, "sleep", lambda seconds: None)
     monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, command, **_options: found.run_command(command))
     return found
 
@@ -304,7 +305,7 @@ def test_it_waits_until_the_processes_have_ended(mig: Run, h200: Machine, monkey
     occupy(h200, mig(mode="enabled", layout=LAYOUT), "3g.71gb", 4242)
     told = mig(mode="enabled", layout=[{"profile": "7g.141gb"}], when_busy="wait", check=True)
     assert told["gpus"][0]["slots"] == ["slots 0-7: 7g.141gb"]
-    monkeypatch.setattr(_mig_run.time, "sleep", lambda seconds: h200.end_process(gpu=0, pid=4242))
+    monkeypatch.setattr(mig_run.time, "sleep", lambda seconds: h200.end_process(gpu=0, pid=4242))
     result = mig(mode="enabled", layout=[{"profile": "7g.141gb"}], when_busy="wait")
     assert profiles(result) == ["7g.141gb"]
     assert result["diff"] == told["diff"]
@@ -399,7 +400,7 @@ def test_after_a_reboot_what_was_declared_brings_the_layout_back(
 ) -> None:
     before = mig(mode="enabled", layout=LAYOUT)
     h200.reboot()
-    assert _mig_boot.main(str(host.root)) == 0
+    assert mig_boot.main(str(host.root)) == 0
     assert "MIG enabled, create 3g.71gb at slot 4" in capfd.readouterr().out
     after = mig(mode="enabled", layout=LAYOUT)
     assert not after["changed"]

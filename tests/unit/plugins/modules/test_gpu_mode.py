@@ -13,23 +13,21 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import (
-    _gpu_boot,
-    _gpu_files,
-    _gpu_mode_boot,
-    _gpu_mode_record,
-    _gpu_mode_request,
-    _nvml,
-)
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import boot as gpu_boot
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import files as gpu_files
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import locked_clocks
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml as gpu_nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode import boot as mode_boot
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode import run as mode_run
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_mode
 
-from harness import imitated_nvml
-from harness.imitated_nvml import Machine
+from harness.fakes import nvml as fake_nvml
+from harness.fakes.nvml import Machine
 
 Run = Callable[..., dict[str, Any]]
-DECLARED = _gpu_boot.declared_path("gpu_mode")
-PROGRAM = _gpu_boot.program_path("gpu_mode")
-UNIT = _gpu_boot.unit_path("gpu_mode")
+DECLARED = gpu_boot.declared_path("gpu_mode")
+PROGRAM = gpu_boot.program_path("gpu_mode")
+UNIT = gpu_boot.unit_path("gpu_mode")
 
 
 class Host:
@@ -45,7 +43,7 @@ class Host:
         self.boot("first")
 
     def boot(self, name: str) -> None:
-        self.write(_gpu_mode_record.BOOT_ID, f"{name}\n")
+        self.write(locked_clocks.BOOT_ID, f"{name}\n")
         self.slices.clear()
 
     def write(self, path: str, text: str) -> None:
@@ -87,7 +85,7 @@ class Host:
         return 0, "", ""
 
     def _slice(self, index: int) -> str:
-        uuids = [gpu.uuid for gpu in imitated_nvml.cards(["H100"] * 4)]
+        uuids = [gpu.uuid for gpu in fake_nvml.cards(["H100"] * 4)]
         return ["Default", "Short", "Medium", "Long"][self.slices.get(uuids[index], 0)]
 
 
@@ -95,7 +93,7 @@ class Host:
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     found = Host(tmp_path)
     monkeypatch.setattr(gpu_mode, "ROOT", str(tmp_path))
-    monkeypatch.setattr(_gpu_mode_request, "is_root", lambda: True)
+    monkeypatch.setattr(mode_run, "is_root", lambda: True)
     monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, command, **_options: found.run_command(command))
     return found
 
@@ -110,7 +108,7 @@ def mode(run_module: Run, host: Host) -> Run:
 
 @pytest.fixture
 def machine() -> Iterator[Machine]:
-    with imitated_nvml.fake(["H100", "H100"]) as found:
+    with fake_nvml.fake(["H100", "H100"]) as found:
         yield found
 
 
@@ -206,21 +204,21 @@ def test_all_reasons_are_told_at_once(mode: Run, machine: Machine) -> None:
 
 
 def test_what_a_card_does_not_have_is_refused_by_name(mode: Run) -> None:
-    with imitated_nvml.fake(["RTX 4090"]) as machine:
+    with fake_nvml.fake(["RTX 4090"]) as machine:
         found = mode({"device": "all", "ecc": True})
         assert machine.writes == 0
     assert f"`gpus[0].ecc`: NVIDIA GeForce RTX 4090 ({machine.gpus[0].uuid}) has no ECC to switch" in found["msg"]
 
 
 def test_clocks_of_a_card_before_volta_cannot_be_locked(mode: Run) -> None:
-    with imitated_nvml.fake(["GTX 1080"]) as machine:
+    with fake_nvml.fake(["GTX 1080"]) as machine:
         found = mode({"device": "all", "locked_gpu_clocks": [1000, 1500]})
         assert machine.writes == 0
     assert "which begin with Volta" in found["msg"]
 
 
 def test_exclusive_mode_is_refused_for_a_card_with_mig(mode: Run, machine: Machine) -> None:
-    with _nvml.Nvml() as nvml:
+    with gpu_nvml.Nvml() as nvml:
         nvml.call("nvmlDeviceSetMigMode", nvml.cards()[0].handle, 1)
     writes = machine.writes
     found = mode({"device": "all", "compute_mode": "exclusive_process"})
@@ -272,7 +270,7 @@ def test_who_is_not_root_is_refused_before_a_write(
 ) -> None:
     mode({"device": "all", "persistence": True}, persist="none")
     writes = machine.writes
-    monkeypatch.setattr(_gpu_mode_request, "is_root", lambda: False)
+    monkeypatch.setattr(mode_run, "is_root", lambda: False)
     assert not mode({"device": "all", "persistence": True}, persist="none").get("failed")
     assert "become: true" in mode({"device": "all", "persistence": False}, persist="none")["msg"]
     assert machine.writes == writes
@@ -313,12 +311,12 @@ def test_what_cannot_be_put_back_is_told(mode: Run, machine: Machine) -> None:
 def test_a_write_that_the_card_ignores_is_a_failure(
     mode: Run, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call = _nvml.Nvml.call
+    call = gpu_nvml.Nvml.call
 
-    def deaf(self: _nvml.Nvml, function: str, *arguments: Any) -> Any:
+    def deaf(self: gpu_nvml.Nvml, function: str, *arguments: Any) -> Any:
         return None if function == "nvmlDeviceSetPowerManagementLimit" else call(self, function, *arguments)
 
-    monkeypatch.setattr(_nvml.Nvml, "call", deaf)
+    monkeypatch.setattr(gpu_nvml.Nvml, "call", deaf)
     found = mode({"device": machine.gpus[0].uuid, "power_limit": "300 W", "persistence": True})
     assert "was set to 300 W, and the card says 700 W" in found["msg"]
     assert machine.state()["gpu.0.persistence"] == "0"
@@ -370,7 +368,7 @@ def test_at_boot_a_card_whose_program_is_not_there_keeps_none_of_the_others_wait
     machine.reboot()
     host.boot("second")
     monkeypatch.setenv("PATH", str(host.root))
-    assert _gpu_mode_boot.main(str(host.root)) == 1
+    assert mode_boot.main(str(host.root)) == 1
     limits = [machine.state()[f"gpu.{gpu.index}.power.limit"] for gpu in machine.gpus if gpu.uuid != first]
     assert set(limits) == {"300000"}
     assert f"{first}: `time_slice`: only nvidia-smi" in capfd.readouterr().out
@@ -415,7 +413,7 @@ def test_what_a_reboot_takes_comes_back_by_the_unit_with_the_same_code(
     machine.reboot()
     host.boot("second")
     assert machine.state()["gpu.0.power.limit"] == "700000"
-    assert _gpu_mode_boot.main(str(host.root)) == 0
+    assert mode_boot.main(str(host.root)) == 0
     assert "power_limit 560 W" in capfd.readouterr().out
     assert not mode(EVERYTHING)["changed"]
 
@@ -427,12 +425,12 @@ def test_the_program_of_the_unit_runs_without_ansible_and_without_the_collection
     machine.reboot()
     host.boot("second")
     program = host.root / PROGRAM.lstrip("/")
-    binding = Path(_nvml.pynvml.__file__)
+    binding = Path(gpu_nvml.pynvml.__file__)
     (tmp_path / "alone").mkdir()
     (tmp_path / "alone/pynvml.py").symlink_to(binding)
     # With no path but the program's own and the binding's; the root comes as the only argument.
     code = f"import sys; sys.path[:0] = [{str(program)!r}, {str(tmp_path / 'alone')!r}]; "
-    code += "from ansible_collections.rigwright.workstation.plugins.module_utils._gpu_mode_boot import main; "
+    code += "from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode.boot import main; "
     code += f"sys.exit(main({str(host.root)!r}))"
     done = subprocess.run(
         [sys.executable, "-S", "-E", "-s", "-B", "-c", code],
@@ -453,7 +451,7 @@ def test_at_boot_a_card_that_does_not_answer_keeps_none_of_the_others_waiting(
     machine.reboot()
     host.boot("second")
     machine.lose(0)
-    assert _gpu_mode_boot.main(str(host.root)) == 1
+    assert mode_boot.main(str(host.root)) == 1
     assert machine.state()["gpu.1.power.limit"] == "300000"
     assert machine.gpus[0].uuid in capfd.readouterr().out
 
@@ -467,7 +465,7 @@ def test_what_cannot_be_kept_for_a_boot_is_told_and_holds_until_then(mode: Run, 
 
 
 def test_a_record_of_clocks_that_cannot_be_written_puts_all_back(mode: Run, host: Host, machine: Machine) -> None:
-    host.write(_gpu_files.home("gpu_mode"), "in the way")
+    host.write(gpu_files.home("gpu_mode"), "in the way")
     before = machine.state()
     result = mode({"device": "all", "power_limit": "300 W", "locked_gpu_clocks": [1200, 1500]}, persist="none")
     assert result["failed"] and "locked_gpu_clocks" in result["msg"]
@@ -511,7 +509,7 @@ def test_without_systemd_what_is_declared_can_go(mode: Run, host: Host, machine:
     assert host.systemctl == [["daemon-reload"]]
 
 
-@pytest.mark.parametrize("path", [DECLARED, _gpu_mode_record.LOCKED])
+@pytest.mark.parametrize("path", [DECLARED, locked_clocks.LOCKED])
 @pytest.mark.parametrize("text", ['{"gpus": {"GPU-', "[]", '{"gpus": {"GPU-a": 3}}'])
 def test_a_half_written_state_file_is_refused_with_its_name(
     mode: Run, host: Host, machine: Machine, path: str, text: str

@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils import _mps_devices
-from ansible_collections.rigwright.workstation.plugins.module_utils._mps_plan import Device
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import devices as mps_devices
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.request import Device
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_mps
 
-from harness.imitated_mps import Mps, files, imitated_mps, program, waited_for
-from harness.imitated_nvml import fake
+from harness.fakes.mps import Mps, files, imitated_mps, program, waited_for
+from harness.fakes.nvml import fake
 
 Run = Callable[..., dict[str, Any]]
 
-SYSTEMCTL = Path(__file__).with_name("imitated_systemctl.py")
+SYSTEMCTL = Path(__file__).parents[2] / "support/gpu/systemctl.py"
 
 A = "GPU-aaaaaaaa-0000-0000-0000-000000000001"
 B = "GPU-bbbbbbbb-0000-0000-0000-000000000002"
@@ -59,7 +59,7 @@ def machine(run_module: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machin
         made = Machine(mps, run_module)
         monkeypatch.setattr(gpu_mps, "Nvml", lambda: contextlib.nullcontext("no NVML"))
         monkeypatch.setattr(gpu_mps, "respawn_where_needed", lambda module: None)
-        monkeypatch.setattr(_mps_devices, "read", lambda nvml: (made.devices, made.driver))
+        monkeypatch.setattr(mps_devices, "read", lambda nvml: (made.devices, made.driver))
         for key in ("PATH", "LD_LIBRARY_PATH", "RIGWRIGHT_IMITATED_CUDA"):
             monkeypatch.setenv(key, mps.env[key])
         yield made
@@ -67,7 +67,7 @@ def machine(run_module: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machin
 
 def deaf(program: Path) -> str:
     """The daemon as a program that takes any percentage for 100."""
-    change = "from harness.nvml import mps_daemon\nmps_daemon.percent = lambda text: 100.0\n"
+    change = "from harness.fakes.mps_daemon import daemon\ndaemon.percent = lambda text: 100.0\n"
     return program.read_text().replace("sys.exit(", f"{change}sys.exit(")
 
 

@@ -9,17 +9,15 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import (
-    _gpu_boot,
-    _gpu_mode_request,
-    _gpu_sharing_look,
-    _nvml,
-)
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import boot as gpu_boot
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode import run as mode_run
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import facts as sharing_facts
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_mig, gpu_mode, gpu_mps, gpu_sharing_plan
 
-from harness import imitated_nvml
-from harness.imitated_mps import imitated_mps
-from harness.imitated_nvml import Machine
+from harness.fakes import nvml as fake_nvml
+from harness.fakes.mps import imitated_mps
+from harness.fakes.nvml import Machine
 
 Run = Callable[..., dict[str, Any]]
 SMALL = [{"profile": "1g.18gb", "count": 7}]
@@ -27,7 +25,7 @@ SMALL = [{"profile": "1g.18gb", "count": 7}]
 
 @pytest.fixture
 def machine() -> Iterator[Machine]:
-    with imitated_nvml.fake(["H200", "H200"]) as found:
+    with fake_nvml.fake(["H200", "H200"]) as found:
         yield found
 
 
@@ -36,7 +34,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "run/systemd/system").mkdir(parents=True)
     for module in (gpu_sharing_plan, gpu_mode, gpu_mig):
         monkeypatch.setattr(module, "ROOT", str(tmp_path))
-    monkeypatch.setattr(_gpu_mode_request, "is_root", lambda: True)
+    monkeypatch.setattr(mode_run, "is_root", lambda: True)
 
     monkeypatch.setattr(AnsibleModule, "run_command", lambda *_arguments, **_options: (0, "", ""))
     return tmp_path
@@ -79,7 +77,7 @@ def test_once_the_modules_have_run_the_plan_has_nothing_left_for_them(
     assert (again["modes"]["changed"], [one["changed"] for one in again["mig"]]) == (False, [False])
     assert machine.writes == writes
     # Boot would run other code than this.
-    (root / _gpu_boot.program_path("gpu_mig").lstrip("/")).write_bytes(b"of an earlier version")
+    (root / gpu_boot.program_path("gpu_mig").lstrip("/")).write_bytes(b"of an earlier version")
     assert [one["changed"] for one in plan(*rows)["mig"]] == [True]
 
 
@@ -94,7 +92,7 @@ def test_everything_that_would_be_refused_is_told_at_once(plan: Run, machine: Ma
 
 
 def test_mig_on_a_geforce_is_refused(plan: Run) -> None:
-    with imitated_nvml.fake(["RTX 4090"]) as machine:
+    with fake_nvml.fake(["RTX 4090"]) as machine:
         found = plan({"device": "all", "mig": {"mode": "enabled", "layout": []}})
         assert machine.writes == 0
     assert found["failed"] and "RTX 4090" in found["msg"]
@@ -112,7 +110,7 @@ def test_a_card_that_is_no_longer_divided_by_declaration_is_taken_from_boot(
 def test_a_card_that_was_taken_out_is_no_longer_declared_either(plan: Run, run_module: Run, machine: Machine) -> None:
     uuid = machine.gpus[1].uuid
     run_module(gpu_mig, devices=[uuid], mode="enabled", layout=SMALL)
-    with imitated_nvml.fake(["RTX 4090"]):
+    with fake_nvml.fake(["RTX 4090"]):
         found = plan({"device": "all", "users": "team"})
     assert found["mig"] == [{"changed": True, "devices": [uuid], "mode": "unchanged", "persist": "none"}]
 
@@ -134,8 +132,8 @@ def test_a_mismatch_of_driver_and_library_is_told_with_its_next_step(plan: Run, 
 def test_check_mode_before_the_binding_is_there_fails_nothing(
     plan: Run, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_nvml, "pynvml", None)
-    monkeypatch.setattr(_nvml, "PYTHON", "/does/not/exist")
+    monkeypatch.setattr(nvml, "pynvml", None)
+    monkeypatch.setattr(nvml, "PYTHON", "/does/not/exist")
     found = plan({"device": "all", "persistence": True}, check=True)
     assert (found["known"], found["changed"]) == (False, False)
     assert any("known once it is" in text for text in found["warnings"])
@@ -182,8 +180,8 @@ def test_daemons_that_run_as_declared_need_no_module(
             monkeypatch.setenv(key, mps.env[key])
         places = {"PIPES": mps.folder / "run", "LOGS": mps.folder / "log", "CONFIGURATIONS": mps.folder / "etc"}
         for name, place in places.items():
-            monkeypatch.setattr(_gpu_sharing_look, name, str(place))
-        monkeypatch.setattr(_gpu_sharing_look, "SYSTEMD", "/does/not/exist")
+            monkeypatch.setattr(sharing_facts, name, str(place))
+        monkeypatch.setattr(sharing_facts, "SYSTEMD", "/does/not/exist")
         monkeypatch.setattr(gpu_sharing_plan, "ROOT", str(tmp_path))
         rows: list[dict[str, Any]] = [{"device": "all", "mps": [{"name": "vision", "active_thread_percentage": 50}]}]
         found = run_module(gpu_sharing_plan, gpus=rows)

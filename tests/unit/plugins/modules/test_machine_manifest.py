@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _docker_api, _manifest_machine
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker import api as docker_api
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import machine as manifest_machine
 from ansible_collections.rigwright.workstation.plugins.modules import machine_manifest
 
-from tests.unit.manifests import told
+from tests.unit.support.manifest.manifests import told
 
 Run = Callable[..., dict[str, Any]]
 
@@ -81,7 +82,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
     monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, command, **_options: found.run_command(command))
     monkeypatch.setattr(AnsibleModule, "get_bin_path", lambda _self, name, **_options: name)
-    monkeypatch.setattr(_docker_api, "ask", no_docker)
+    monkeypatch.setattr(docker_api, "ask", no_docker)
     return found
 
 
@@ -168,7 +169,7 @@ def test_a_manifest_that_cannot_be_written_leaves_the_old_one(
         raise OSError("No space left on device")
 
     machine.write("/etc/hostname", "ws2\n")
-    monkeypatch.setattr(_manifest_machine.os, "fsync", full)
+    monkeypatch.setattr(manifest_machine.os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
         keep()
     assert path.read_bytes() == before and [one.name for one in path.parent.iterdir()] == ["manifest.json"]

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _container_toolkit_plan as toolkit
-from ansible_collections.rigwright.workstation.plugins.module_utils import _docker_api
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker import api as docker_api
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker import gpu_toolkit as toolkit
 from ansible_collections.rigwright.workstation.plugins.modules import nvidia_container_toolkit_plan as plan_module
 
-from tests.unit.plugins.module_utils.test__openpgp import FINGERPRINT, KEY, SMUGGLED
+from tests.unit.plugins.module_utils._core.test_openpgp import FINGERPRINT, KEY, SMUGGLED
 
 Run = Callable[..., dict[str, Any]]
 
@@ -75,7 +75,7 @@ class Host:
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     found = Host(tmp_path / "root")
     monkeypatch.setattr(plan_module, "ROOT", str(found.root))
-    monkeypatch.setattr(_docker_api, "SOCKET", str(tmp_path / "no docker"))
+    monkeypatch.setattr(docker_api, "SOCKET", str(tmp_path / "no docker"))
     monkeypatch.setattr(plan_module, "open_url", lambda address, **_options: io.BytesIO(index(address)))
     monkeypatch.setattr(
         AnsibleModule, "run_command", lambda _self, command, **options: found.run_command(command, **options)

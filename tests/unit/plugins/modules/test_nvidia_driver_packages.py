@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.rigwright.workstation.plugins.module_utils import _nvidia_change as change
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import driver_change as change
 from ansible_collections.rigwright.workstation.plugins.modules import nvidia_driver_packages as module
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia_change import RECORD
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_change import RECORD
 from ansible_collections.rigwright.workstation.plugins.modules import nvidia_driver_plan
 
-from tests.unit import gpu_hosts
+from tests.unit.support.nvidia import hosts as gpu_hosts
 
 Run = Callable[..., dict[str, Any]]
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils import _lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import lock
 from ansible_collections.rigwright.workstation.plugins.modules import release_archive
 
 Run = Callable[..., dict[str, Any]]
@@ -126,8 +126,8 @@ def test_what_a_record_names_is_on_the_disk(host: Host, synced: Callable[[Path],
 
 
 def test_a_second_run_waits_for_the_first(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_lock, "WAIT_SECONDS", 0)
-    with _lock.host_lock("release_archive.frp"):
+    monkeypatch.setattr(lock, "WAIT_SECONDS", 0)
+    with lock.host_lock("release_archive.frp"):
         assert "another run" in host.install("0.70.1")["msg"]
         assert host.install("0.70.1", check=True)["changed"]
     assert names(host.opt) == []

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.modules import repository_key
 
-from tests.unit.plugins.module_utils.test__openpgp import DOCKER, FINGERPRINT, KEY, SMUGGLED
+from tests.unit.plugins.module_utils._core.test_openpgp import DOCKER, FINGERPRINT, KEY, SMUGGLED
 
 Run = Callable[..., dict[str, Any]]
 ANOTHER = f"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n{DOCKER}-----END PGP PUBLIC KEY BLOCK-----\n".encode()

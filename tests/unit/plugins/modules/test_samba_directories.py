@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils import _samba_directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba import (
+    directories as samba_directories_module,
+)
 from ansible_collections.rigwright.workstation.plugins.modules import samba_directories
 
 Run = Callable[..., dict[str, Any]]
@@ -59,7 +61,7 @@ def test_a_run_that_is_cut_short_can_still_give_back(
 
     asked = [{"path": str(shared), "mode": "2770"}]
     with monkeypatch.context() as patch:
-        patch.setattr(_samba_directories, "write", cut)
+        patch.setattr(samba_directories_module, "write", cut)
         with pytest.raises(KeyboardInterrupt):
             run_module(samba_directories, directories=asked)
     assert run_module(samba_directories, directories=[])["changed"]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _samba_host
-from ansible_collections.rigwright.workstation.plugins.module_utils._nt_hash import nt_hash
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba import facts as samba_facts
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba.nt_hash import nt_hash
 from ansible_collections.rigwright.workstation.plugins.modules import samba_plan
 
 Run = Callable[..., dict[str, Any]]
@@ -62,7 +62,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     monkeypatch.setattr(samba_plan, "ROOT", str(tmp_path))
     for name in ("TESTPARM", "SMBD", "PDBEDIT"):
         monkeypatch.setattr(samba_plan, name, str(found.write(f"/usr/bin/{name.lower()}")))
-    monkeypatch.setattr(_samba_host, "ipv4_addresses", lambda _names: [])
+    monkeypatch.setattr(samba_facts, "ipv4_addresses", lambda _names: [])
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(samba_plan.pwd, "getpwnam", lambda _name: type("Entry", (), {"pw_uid": 1000}))
     monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, command, **_options: found.run(command))

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._sshd import Account
-from ansible_collections.rigwright.workstation.plugins.module_utils._sshd_config import DEFAULTS
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import Account
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import DEFAULTS
 from ansible_collections.rigwright.workstation.plugins.modules import ssh_plan
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBTJx7xFBWaHrCx3Zk0oM/QtF1+81jIzscE+XAiJeHKd"

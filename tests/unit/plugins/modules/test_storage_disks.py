@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils import _lock
-from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_apply as apply
-from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_directories as directories
-from ansible_collections.rigwright.workstation.plugins.module_utils import _storage_look as look
-from ansible_collections.rigwright.workstation.plugins.module_utils._disk_facts import Content, Disk
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage_plan import Facts, Mounted
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage import apply, directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage import facts as look
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import Content, Disk
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.plan import Facts, Mounted
 from ansible_collections.rigwright.workstation.plugins.modules import storage_disks
 
 Run = Callable[..., dict[str, Any]]
@@ -109,8 +108,8 @@ def test_each_entry_is_named_by_its_own_variable_with_all_that_is_wrong(storage:
 
 
 def test_two_runs_at_once_follow_each_other(storage: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage_disks, "host_lock", lambda name: _lock.host_lock(name, wait=0))
-    with _lock.host_lock("storage_disks"):
+    monkeypatch.setattr(storage_disks, "host_lock", lambda name: lock.host_lock(name, wait=0))
+    with lock.host_lock("storage_disks"):
         assert "another run has held" in storage(disks=[DATA])["msg"]
         assert storage(state="planned", disks=[DATA])["changed"] is False
 

@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils import _xrdp_plan as plan
-from ansible_collections.rigwright.workstation.plugins.module_utils._config_files import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import (
     Store,
     Transaction,
     Wanted,
     read_state,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._gnome_remote_desktop import Settings
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.gnome_remote_desktop import Settings
 from ansible_collections.rigwright.workstation.plugins.modules import xrdp_plan
 
 Run = Callable[..., dict[str, Any]]
@@ -219,7 +219,7 @@ def test_gnome_is_planned_with_packages_of_its_own_and_no_file_of_xrdp(planned: 
 def test_gnome_that_is_told_all_of_it_is_configured(planned: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     certificate, key = planned(**GNOME)["certificate"]
     told = Settings(True, 3389, certificate, key, "workstation", GNOME["machine_password"])
-    monkeypatch.setattr(xrdp_plan._grdctl, "find", lambda _run: found_grdctl(told))
+    monkeypatch.setattr(xrdp_plan.xrdp_grdctl, "find", lambda _run: found_grdctl(told))
     assert planned(**GNOME)["gnome_configured"] is True
     assert planned(**GNOME, port=3390)["gnome_configured"] is False
 

@@ -1,0 +1,164 @@
+"""The acceptance test of one GPU, many times over: how far its figures spread, and how often it would raise a false alarm.
+
+    python3 -m harness.bench.gpu_sharing.accept_runs --repeats 20 --seconds 240 --out accept.json
+
+One process measures all the time, as one run of the module `gpu_accept` does, with one warm-up and short windows; each repeat is judged as
+a run of its own. Needs PyTorch with CUDA, nvidia-ml-py and an idle GPU. No setting is changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[3]
+sys.path.insert(0, str(ROOT / "collections"))
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import run as runner  # noqa: E402
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import verdict as accept  # noqa: E402
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml  # noqa: E402
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.state import read_card  # noqa: E402
+
+Facts = dict[str, Any]
+# Windows of each repeat: one, as long as can be, is nearer to a real run's ten seconds than three short ones.
+WINDOWS = 1
+WARM_UP_S = 15.0
+# Import of PyTorch, data, checksums.
+START_S = 20.0
+# A window's settling, and reading its results.
+BESIDE_S = 0.1
+
+
+def request_for(seconds: float, repeats: int, dtypes: list[str]) -> Facts:
+    """Windows as long as the time allows."""
+    windows = repeats * WINDOWS
+    tests = len(dtypes) + runner.BESIDE
+    each = (seconds - START_S - WARM_UP_S) / (windows * tests) / 1.25 - BESIDE_S
+    if each < 0.2:
+        raise SystemExit(
+            f"{seconds:g} s are too short for {repeats} repeats: windows would be of {each:.2f} s, and 0.2 is the least"
+        )
+    return {
+        "warm_up_s": WARM_UP_S,
+        "window_s": round(each, 2),
+        "windows": windows,
+        "burn_in_s": 0.0,
+        "dtypes": dtypes,
+        # The memory is filled by the module, once.
+        "memory_share": 0,
+        "seed": 6,
+    }
+
+
+def split(events: list[Facts], repeats: int) -> list[list[Facts]]:
+    """The events of each repeat: its windows, and what was told once for all."""
+    common = [event for event in events if event["event"] in ("started", "checksum", "skipped")]
+    seen: dict[str, int] = {}
+    found: list[list[Facts]] = [list(common) for _repeat in range(repeats)]
+    for event in events:
+        if event["event"] == "window":
+            number = seen[event["test"]] = seen.get(event["test"], -1) + 1
+            found[number // WINDOWS].append(event)
+    return found
+
+
+def distribution(reports: list[Facts]) -> dict[str, Facts]:
+    """Over the repeats, for each test: figures of its value and of its efficiency."""
+    found: dict[str, Facts] = {}
+    for test in reports[0]["tests"]:
+        rows = [report["tests"][test] for report in reports]
+        values = [row["value"] for row in rows]
+        mean = statistics.fmean(values)
+        efficiencies = [row["efficiency"] for row in rows if row["efficiency"] is not None]
+        found[test] = {
+            "unit": rows[0]["unit"],
+            "least": min(values),
+            "median": statistics.median(values),
+            "most": max(values),
+            "standard_deviation_percent": 100 * statistics.pstdev(values) / mean,
+            "efficiency_least": min(efficiencies, default=None),
+            "efficiency_median": statistics.median(efficiencies) if efficiencies else None,
+            "efficiency_most": max(efficiencies, default=None),
+        }
+        for key in ("clock_mhz", "power_w", "temperature_c", "pcie_generation", "pcie_width"):
+            known = [row[key] for row in rows if row[key] is not None]
+            found[test][key] = [min(known), max(known)] if known else None
+        found[test]["reasons"] = sorted({reason for row in rows for reason in row["reasons"]})
+    return found
+
+
+def measure(nvml: Nvml, card: Card, wanted: argparse.Namespace) -> Facts:
+    before = {**read_card(nvml, card), "driver": nvml.driver_version()}
+    request = request_for(wanted.seconds, wanted.repeats, accept.dtypes_of(before))
+    print(f"{card.name}: {wanted.repeats} repeats of {WINDOWS} windows of {request['window_s']} s", flush=True)
+    begun = time.monotonic()
+    (outcome,) = runner.measure(nvml, [(card, request)], wanted.python)
+    after = {**read_card(nvml, card), "driver": nvml.driver_version()}
+    failure = accept.failure(outcome, wanted.python)
+    found: Facts = {
+        "card": {key: before[key] for key in ("name", "uuid", "compute_capability", "brand", "driver")},
+        "setting": {
+            "modes": before["modes"],
+            "power": before["power"],
+            "pcie": before["pcie"],
+            "clocks": before["clocks"],
+        },
+        "request": request,
+        "seconds": round(time.monotonic() - begun, 1),
+        "failure": failure,
+    }
+    if failure:
+        return {**found, "events": outcome.events[-5:], "words": outcome.words}
+    reports = [
+        accept.report(before, after, request, events, outcome.samples, None)
+        for events in split(outcome.events, wanted.repeats)
+    ]
+    alarms = [report for report in reports if report["verdict"] != accept.PASSED]
+    found["distribution"] = distribution(reports)
+    found["verdicts"] = {
+        verdict: sum(report["verdict"] == verdict for report in reports) for verdict in accept.VERDICTS
+    }
+    found["false_alarm_rate"] = len(alarms) / len(reports)
+    found["problems"] = [one for report in alarms for one in report["problems"]]
+    found["notes"] = sorted({note for report in reports for note in report["notes"]})
+    found["checksums"] = reports[0]["checksums"]
+    found["errors"] = {event["test"]: event["error"] for event in outcome.events if event["event"] == "checksum"}
+    found["repeats"] = [report["tests"] for report in reports]
+    found["samples_per_s"] = len(outcome.samples) / found["seconds"]
+    return found
+
+
+def main(arguments: list[str]) -> int:
+    words, _separator, details = (__doc__ or "").partition("\n\n")
+    parser = argparse.ArgumentParser(
+        "harness.bench.gpu_sharing.accept_runs",
+        description=words,
+        epilog=details,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--repeats", type=int, default=20, help="how often (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=240, help="how long in all (default: %(default)s)")
+    parser.add_argument("--python", default=sys.executable, help="an interpreter with PyTorch (default: this one)")
+    parser.add_argument("--gpu", default="0", help="UUID, PCI address or index (default: %(default)s)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("gpu_accept.json"), help="where the findings go (default: %(default)s)"
+    )
+    wanted = parser.parse_args(arguments)
+    with Nvml() as nvml:
+        found = measure(nvml, nvml.find(wanted.gpu), wanted)
+    wanted.out.write_text(json.dumps(found, indent=1) + "\n")
+    print(
+        json.dumps(
+            {key: found.get(key) for key in ("failure", "seconds", "distribution", "verdicts", "notes")}, indent=1
+        )
+    )
+    return 1 if found["failure"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,115 @@
+"""A child that is spoken to in lines of JSON, and never waited for without a limit."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from harness.bench.gpu_sharing import mps
+
+ROOT = Path(__file__).parents[3]
+END_S = 5.0
+
+
+class Lost(Exception):
+    """The child is gone, does not answer in time, or says that it cannot."""
+
+
+class Process:
+    def __init__(self, module: str, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+        self.answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self.child = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            cwd=ROOT,
+            env=os.environ | dict(environment or {}),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+            preexec_fn=mps.end_with_parent,
+        )
+        self.words: list[str] = []
+        self.readers = [
+            threading.Thread(target=target, args=(pipe,), daemon=True)
+            for target, pipe in ((self.read, self.child.stdout), (self.keep, self.child.stderr))
+        ]
+        for reader in self.readers:
+            reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self.child.pid
+
+    def read(self, pipe: IO[str]) -> None:
+        for line in pipe:
+            with contextlib.suppress(ValueError):
+                self.answers.put(json.loads(line))
+        self.answers.put(None)
+
+    def keep(self, pipe: IO[str]) -> None:
+        for line in pipe:
+            self.words = [*self.words[-20:], line.rstrip()]
+
+    def send(self, **command: Any) -> None:
+        """:raises Lost: the child takes no more."""
+        try:
+            if self.child.stdin is not None:
+                self.child.stdin.write(json.dumps(command) + "\n")
+                self.child.stdin.flush()
+        except (OSError, ValueError) as error:
+            raise Lost(f"process {self.pid} takes no commands: {error}. {self.last_words()}") from error
+
+    def hear(self, seconds: float) -> dict[str, Any]:
+        """The next answer.
+
+        :raises Lost: none came in time, or it is a problem.
+        """
+        try:
+            answer = self.answers.get(timeout=max(0.0, seconds))
+        except queue.Empty:
+            raise Lost(f"process {self.pid} does not answer in {seconds:.0f} s") from None
+        if answer is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.child.wait(1)
+            for reader in self.readers:
+                reader.join(1)
+            raise Lost(f"process {self.pid} ended with status {self.child.poll()}. {self.last_words()}")
+        if "problem" in answer:
+            raise Lost(answer["problem"])
+        return answer
+
+    def last_words(self) -> str:
+        return " / ".join(self.words[-3:])
+
+    def kill(self) -> None:
+        """End this child, and this one alone."""
+        if self.child.poll() is None:
+            self.child.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.child.wait(END_S)
+        for pipe in (self.child.stdin, self.child.stdout, self.child.stderr):
+            if pipe is not None:
+                with contextlib.suppress(OSError, ValueError):
+                    pipe.close()
+
+
+def end(processes: list[Process]) -> None:
+    """Ask all to quit, and end those that do not."""
+    for process in processes:
+        with contextlib.suppress(Lost):
+            process.send(do="quit")
+    limit = time.monotonic() + END_S
+    for process in processes:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.child.wait(max(0.0, limit - time.monotonic()))
+        process.kill()

@@ -1,0 +1,94 @@
+"""The benchmark: what a run of the site costs when nothing has to change, on the hosts of the demo.
+
+Seconds depend on the machine, so they are printed and never tested; tests hold the counts of module runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness import demo
+from harness.bench import backup as bench_backup
+from harness.bench import dataset_cache as bench_dataset_cache
+from harness.bench import smb as bench_smb
+from harness.progress import say, step
+from harness.sandbox.clients import Machine
+from harness.sandbox.lab import ROOT, Refusal
+
+
+class Cost(NamedTuple):
+    """Seconds of one run: by the clock, of the controller's processors, of the hosts' processors (the sum)."""
+
+    wall: float
+    controller: float
+    hosts: float
+
+
+def host_seconds(machines: Collection[Machine]) -> float:
+    """Processor time that hosts have used since they were started."""
+    stats: list[Any] = [machine.container.stats(stream=False) for machine in machines]
+    nanoseconds: list[int] = [one["cpu_stats"]["cpu_usage"]["total_usage"] for one in stats]
+    return sum(nanoseconds) / 1e9
+
+
+def controller_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def run_site(machines: Collection[Machine]) -> Cost:
+    """Run site.yml once. Raises Refusal when it fails or changes something."""
+    program, *arguments = demo.site_command()
+    hosts, controller, start = host_seconds(machines), controller_seconds(), time.monotonic()
+    done = subprocess.run(
+        [Path(sys.executable).with_name(program), *arguments],
+        cwd=ROOT,
+        env=os.environ | {"RIGWRIGHT_REPORT_PATH": str(demo.REPORT)},
+        stdout=subprocess.DEVNULL,
+        check=False,
+    )
+    cost = Cost(time.monotonic() - start, controller_seconds() - controller, host_seconds(machines) - hosts)
+    stats = {name: host["stats"] for name, host in json.loads(demo.REPORT.read_text())["hosts"].items()}
+    if done.returncode != 0 or any(stat["changed"] for stat in stats.values()):
+        raise Refusal(f"The site was to change nothing: exit status {done.returncode}, {stats}")
+    return cost
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--runs", type=int, default=3, help="runs that are counted (default: 3)")
+    parser.add_argument("--smb", action="store_true", help="measure the throughput of the role samba instead")
+    parser.add_argument("--backup", action="store_true", help="measure the role backup beside plain restic instead")
+    bench_dataset_cache.add_arguments(parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    if args.smb:
+        return bench_smb.main(args.runs)
+    if args.backup:
+        return bench_backup.main(args.runs)
+    if args.dataset_cache:
+        return bench_dataset_cache.main(args)
+    machines = demo.hosts().values()
+    demo.provision()
+    costs = []
+    for number in range(args.runs):
+        with step(f"run {number + 1} of {args.runs}, in which nothing has to change"):
+            costs.append(run_site(machines))
+    median = Cost(*(statistics.median(column) for column in zip(*costs, strict=True)))
+    load = os.getloadavg()[0]
+    say(f"site.yml, {len(machines)} hosts, nothing to change, median of {args.runs} (load {load:.1f}):")
+    print(f"    wall {median.wall:.1f} s, controller {median.controller:.1f} CPU-s, hosts {median.hosts:.1f} CPU-s")
+    for name, host in json.loads(demo.REPORT.read_text())["hosts"].items():
+        runs = {role: one["module_runs"] for role, one in host["roles"].items() if one["module_runs"]}
+        print(f"    {name}: {runs} module runs")
+    return 0

@@ -1,0 +1,51 @@
+"""The targets of the molecule lab as machines with two GPUs, whose kernel also speaks: driver, NVML and its words are imitated.
+
+python -m harness.fakes.gpu_hosts
+    machine.put(state(gpu__1__lost="1"))                                    # the second GPU falls off the bus
+    machine.must("logger --tag kernel 'NVRM: Xid (PCI:0000:42:00): 109'")   # and what the kernel says of it
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from harness.fakes import nvml as fake_nvml
+from harness.fakes.gpu_host import gpus, imitate_driver, table
+from harness.sandbox import engine, lab
+from harness.sandbox.clients import Entry, Machine
+
+GPUS = gpus(["2684", "2684"])
+# A container's kernel is that of its machine. What the imitated one says stands in the journal under its name, and this finds it. Not by
+# boot: Debian 12's systemd shows the machine's own boot id to a unit that is kept from the kernel's settings.
+JOURNALCTL = b"""#!/bin/sh
+for word; do
+    shift
+    case $word in
+    --dmesg) set -- "$@" --identifier=kernel ;;
+    --boot) ;;
+    *) set -- "$@" "$word" ;;
+    esac
+done
+exec /usr/bin/journalctl "$@"
+"""
+
+
+def state(**changes: str | None) -> dict[str, Entry]:
+    """What NVML answers, as `Machine.put` takes it: with other facts by their whole names, of which None takes one away."""
+    ((path, entry),) = table(GPUS).items()
+    facts = dict(line.split("=", 1) for line in (entry.content or b"").decode().splitlines())
+    others = {**facts, **{key.replace("__", "."): value for key, value in changes.items()}}
+    told = {key: value for key, value in others.items() if value is not None}
+    return {path: Entry(fake_nvml.as_text(told, 1 + len(changes)).encode())}
+
+
+def prepare(machine: Machine) -> None:
+    imitate_driver(machine, GPUS)
+    machine.put({"/usr/local/bin/journalctl": Entry(JOURNALCTL, mode=0o755)})
+    machine.must("logger --tag kernel 'Linux version, imitated'")
+
+
+if __name__ == "__main__":
+    client = engine.connect()
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(prepare, [Machine(client, host) for host in lab.read("molecule").group("targets")]))

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An imitation of `nvidia-cuda-mps-control`: daemon and command line in one program, as the original; no CUDA, no GPU.
+
+It needs nothing but Python, so that it runs on a sandbox host under the original's name (imitated_mps.py says how). GPUs stand in the
+table that mps_cuda.c reads too. Verbs, replies and options are those of NVIDIA's pages "Legacy MPS v2 Interface" and "MPS v3 Interface"
+(docs.nvidia.com/deploy/mps, release 615). What those do not show is as a recording of an H100 with driver 580 has it
+(tests/unit/fixtures/mps): percentages come back as `50.0`, a memory limit of a GiB or more in whole GiB (rounded down: driver 595.91.07).
+
+Tests have verbs of their own, on protocol 2: `imitated_client UID PID COMMAND`, `imitated_exit PID`, `imitated_fault SERVER PID`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+NO_DAEMON = "Cannot find MPS control daemon process"
+SECOND = "An instance of this daemon is already running"
+STARTS = {"-d", "--daemon", "-f", "--foreground"}
+
+
+def pipe_directory() -> str:
+    return os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")  # noqa: S108
+
+
+def ask(kind: str, words: list[str]) -> tuple[int, str]:
+    """Lines for the shell of protocol 2, words of a command for protocol 3.
+
+    :raises OSError: no daemon.
+    """
+    import _socket  # what `socket` is made of, and loads in a tenth of the time
+
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    connection.connect(f"{pipe_directory()}/control")
+    connection.sendall("\t".join([kind, *words]).encode() + b"\n")
+    got = b""
+    while part := connection.recv(65536):
+        got += part
+    connection.close()
+    status, _line, text = got.decode().partition("\n")
+    return int(status), text
+
+
+def start(arguments: list[str]) -> int:
+    try:
+        ask("words", ["server", "list"])
+    except OSError:
+        pass
+    else:
+        print(SECOND)
+        return 1
+    from harness.fakes.mps_daemon import daemon as mps_daemon
+    from harness.fakes.mps_daemon import protocol3 as mps_protocol3
+    from harness.fakes.mps_daemon.state import parse
+
+    options = parse(arguments)
+    if options.daemon:
+        if os.fork():
+            return 0
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor in range(3):
+            os.dup2(null, descriptor)
+    return (mps_protocol3.Daemon3 if options.protocol == 3 else mps_daemon.Daemon)(options).run()
+
+
+def main() -> int:
+    arguments = sys.argv[1:]
+    if STARTS & set(arguments):
+        return start(arguments)
+    try:
+        if arguments in (["-q"], ["--quit"]):
+            return ask("quit", [])[0]
+        kind, words = ("words", arguments) if arguments else ("lines", sys.stdin.read().splitlines())
+        status, text = ask(kind, words)
+    except OSError:
+        print(NO_DAEMON, file=sys.stderr)
+        return 1
+    sys.stdout.write(text)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+"""What a role can have changed on a host, in a form that two moments can be compared by.
+
+python -m harness.sandbox.fingerprint save molecule      remember the targets of the lab as they are
+python -m harness.sandbox.fingerprint compare molecule   fail when they are not as they were remembered
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+from harness.sandbox import engine, lab
+from harness.sandbox.clients import Machine
+from harness.sandbox.lab import STATE, Refusal
+
+# By name: of a file its mode, owner, the SHA-256 of its content and its packages; of a package its version; of a unit that it runs, and
+# its packages. Which units are enabled, links below /etc tell.
+State = dict[str, str]
+
+# Runs on the host: nothing of the harness is there, and nothing of Ansible is asked.
+PROBE = r"""
+import collections, hashlib, json, os, re, stat, subprocess
+
+ROOTS = ["/etc", "/home", "/opt", "/root", "/usr/local", "/var/lib/rigwright", "/var/spool/cron"]
+UNITS = ["/etc/systemd/system/", "/usr/lib/systemd/system/"]
+# What the system writes by itself.
+VOLATILE = {"/etc/ld.so.cache", "/etc/mtab", "/etc/resolv.conf"}
+VOLATILE |= {"/etc/group-", "/etc/gshadow-", "/etc/passwd-", "/etc/shadow-", "/etc/subgid-", "/etc/subuid-"}
+# Libraries of hundreds of megabytes are known by their size and by parts of them.
+LARGE, PART = 1 << 24, 1 << 20
+# What Ansible's connection and the tests' clients leave in a user's home.
+PASSING = {".ansible", ".cache", ".ssh", "__pycache__"}
+
+owners = collections.defaultdict(set)
+for name in os.listdir("/var/lib/dpkg/info"):
+    if name.endswith(".list"):
+        with open("/var/lib/dpkg/info/" + name) as paths:
+            for path in paths.read().splitlines():
+                owners["/usr" + path if path.startswith("/lib/") else path].add(name[: -len(".list")].split(":")[0])
+
+# Files that a package has made from a template of its own, and not unpacked (ucf(1)).
+if os.path.exists("/var/lib/ucf/registry"):
+    with open("/var/lib/ucf/registry") as registry:
+        for line in registry:
+            package, path = line.split(None, 1)
+            owners[path.strip()].add(package)
+
+def packages(*paths):
+    for path in paths:
+        # What enables a unit is a link to a file of the package.
+        if found := owners.get(path) or owners.get(os.path.realpath(path)):
+            return "".join(f" +{package}" for package in sorted(found))
+    return ""
+
+def packages_of_unit(unit):
+    template = re.sub(r"@.+\.", "@.", unit)
+    # systemd makes units of scripts in /etc/init.d.
+    script = "/etc/init.d/" + unit.rpartition(".")[0]
+    return packages(*(folder + name for folder in UNITS for name in (unit, template)), script)
+
+def sample(file, size):
+    parts = [str(size).encode()]
+    for place in (0, size // 2, size - PART):
+        file.seek(place)
+        parts.append(file.read(PART))
+    return b"".join(parts)
+
+state = {}
+for root in ROOTS:
+    for folder, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if name not in PASSING or folder.startswith("/etc")]
+        for name in [*folders, *files]:
+            path = os.path.join(folder, name)
+            if path in VOLATILE:
+                continue
+            info = os.lstat(path)
+            if stat.S_ISLNK(info.st_mode):
+                what = "-> " + os.readlink(path)
+            elif stat.S_ISREG(info.st_mode):
+                with open(path, "rb") as file:
+                    content = file.read() if info.st_size <= LARGE else sample(file, info.st_size)
+                # The id of config_files' last transaction: another one may have led to the same.
+                if path.startswith("/var/lib/rigwright/config_files/") and name == "manifest.json":
+                    content = json.dumps(json.loads(content)["paths"]).encode()
+                what = hashlib.sha256(content).hexdigest()
+            else:
+                what = "directory" if stat.S_ISDIR(info.st_mode) else "special"
+            state["file " + path] = f"{stat.S_IMODE(info.st_mode):04o} {info.st_uid}:{info.st_gid} {what}" + packages(path)
+
+def lines(*command):
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+
+for line in lines("dpkg-query", "--show", "--showformat", "${db:Status-Abbrev}${Package} ${Version}\n"):
+    status, package, version = line.split()
+    if status == "ii":
+        state["package " + package] = version
+for line in lines("systemctl", "list-units", "--type=service", "--state=running", "--plain", "--no-legend"):
+    unit = line.split()[0]
+    if not unit.startswith("user"):
+        state["unit " + unit] = "running" + packages_of_unit(unit)
+print(json.dumps(state))
+"""
+
+
+def of(machine: Machine) -> State:
+    """Files (mode, owner, content), packages, and units of a host as they are now."""
+    found: State = json.loads(machine.must(f"python3 - <<'PROBE'\n{PROBE}\nPROBE"))
+    return found
+
+
+def difference(before: State, after: State) -> list[str]:
+    """One line for each thing that is new, gone or changed, in the order of their names; empty when nothing is."""
+    lines = []
+    for name in sorted(before.keys() | after.keys()):
+        if name not in before:
+            lines.append(f"new: {name}")
+        elif name not in after:
+            lines.append(f"gone: {name}")
+        elif before[name] != after[name]:
+            lines.append(f"changed: {name}: {before[name]} -> {after[name]}")
+    return lines
+
+
+def without_new_packages(before: State, after: State) -> State:
+    """Return `after` without the packages that `before` has not, and without the files and units that only they brought."""
+    added = {name.removeprefix("package ") for name in after.keys() - before.keys() if name.startswith("package ")}
+    kept = {}
+    for name, what in after.items():
+        content, *owners = what.split(" +")
+        others = [owner for owner in owners if owner not in added]
+        if name not in before and (name.startswith("package ") or (owners and not others)):
+            continue
+        kept[name] = " +".join([content, *others])
+    return kept
+
+
+def units(state: State) -> set[str]:
+    """The units that run, or start at boot, whichever package brought them."""
+    found = (re.fullmatch(r"unit (.+)|file /etc/systemd/system/[^/]+\.(?:wants|requires)/(.+)", name) for name in state)
+    return {one[1] or one[2] for one in found if one}
+
+
+def service_starts(machine: Machine) -> dict[str, str]:
+    """When each running service was started: `{unit: seconds since the boot of the kernel}`. A restart changes it."""
+    text = machine.must(
+        "systemctl show --type=service --state=running --property=Id,ExecMainStartTimestampMonotonic '*.service'"
+    )
+    units = [dict(line.split("=", 1) for line in block.splitlines()) for block in text.split("\n\n")]
+    return {unit["Id"]: unit["ExecMainStartTimestampMonotonic"] for unit in units if not unit["Id"].startswith("user")}
+
+
+def of_targets(name: str) -> dict[str, State]:
+    """The state of every target of a lab."""
+    client = engine.connect()
+    machines = [Machine(client, host) for host in lab.read(name).group("targets")]
+    with ThreadPoolExecutor() as pool:
+        return dict(zip((machine.host.name for machine in machines), pool.map(of, machines), strict=True))
+
+
+def remembered(name: str) -> dict[str, State]:
+    """What `save` remembered of the targets of a lab."""
+    states: dict[str, State] = json.loads((STATE / f"{name}.fingerprint.json").read_text())
+    return states
+
+
+def main(action: str, name: str) -> None:
+    now = of_targets(name)
+    if action == "save":
+        (STATE / f"{name}.fingerprint.json").write_text(json.dumps(now))
+        return
+    changes = {host: difference(before, now[host]) for host, before in remembered(name).items()}
+    if any(changes.values()):
+        raise Refusal("\n".join(f"{host}: {line}" for host, lines in changes.items() for line in lines))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

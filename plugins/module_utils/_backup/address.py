@@ -1,0 +1,256 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""Addresses of repositories: where they lead, what they need, and their secrets as files.
+
+All kinds have one shape: a name, an address, the repository's password, and what the place asks for (a user of a REST server, an ssh key,
+the environment of S3). Secrets leave this file only as the content of files that root alone reads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+import re
+import typing as t
+import urllib.parse
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import parse_sftp
+
+LOCAL, SFTP, REST, S3, OTHER = "local", "sftp", "rest", "s3", "other"
+SHORTEST = 12
+VARIABLE = "backup_repositories"
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+_OTHERS = ("azure:", "b2:", "gs:", "rclone:", "swift:")
+
+# A repository as modules take it.
+OPTIONS: dict[str, dict[str, t.Any]] = {
+    "name": {"type": "str", "required": True},
+    "url": {"type": "str", "required": True, "no_log": False},
+    "password": {"type": "str", "no_log": True},
+    "password_file": {"type": "str", "no_log": False},
+    "user": {"type": "str"},
+    "user_password": {"type": "str", "no_log": True},
+    "env": {"type": "dict", "no_log": True},
+    "ca_certificate": {"type": "str"},
+    "ssh_key": {"type": "str", "no_log": True},
+    "known_hosts": {"type": "str"},
+    "options": {"type": "list", "elements": "str"},
+    "append_only": {"type": "bool"},
+    "init": {"type": "bool", "default": True},
+}
+
+Entry = t.Mapping[str, t.Any]
+Row = dict[str, t.Any]
+
+
+class Address(t.NamedTuple):
+    """Where a repository lies."""
+
+    kind: str
+    path: str  # of one on this machine
+    host: str
+    encrypted: bool
+
+
+def parse(url: str) -> Address | None:
+    """None for what restic would not take, or would take for something else."""
+    if url.startswith("local:"):
+        url = url[len("local:") :]
+    if url.startswith("/"):
+        # A backslash would be read in another way by the patterns that keep a repository out of its own backup.
+        fit = posixpath.normpath(url) == url and url != "/" and "\\" not in url
+        return Address(LOCAL, url, "", encrypted=True) if fit else None
+    if url.startswith("sftp:"):
+        target, _port = parse_sftp(url)
+        return Address(SFTP, "", target.rpartition("@")[2], encrypted=True) if target else None
+    if url.startswith(("rest:", "s3:")):
+        kind, _colon, rest = url.partition(":")
+        try:
+            parts = urllib.parse.urlsplit(rest if "://" in rest else f"https://{rest}")
+            parts.port  # noqa: B018 - it is only parsed when it is asked for
+        except ValueError:
+            return None
+        if parts.scheme not in ("http", "https") or not parts.hostname or (kind == REST and "://" not in rest):
+            return None
+        return Address(kind, "", parts.hostname, parts.scheme == "https")
+    return Address(OTHER, "", "", encrypted=True) if url.startswith(_OTHERS) and len(url) > url.index(":") + 1 else None
+
+
+def full(entry: Entry) -> str:
+    """The address as restic takes it, with the user of a REST server and the password that it asks for."""
+    url = str(entry["url"])
+    user = entry.get("user")
+    if not user or not url.startswith("rest:"):
+        return url
+    parts = urllib.parse.urlsplit(url[len("rest:") :])
+    place = parts.netloc.rpartition("@")[2]
+    words = ":".join(urllib.parse.quote(str(word), safe="") for word in (user, entry.get("user_password") or ""))
+    return "rest:" + urllib.parse.urlunsplit(parts._replace(netloc=f"{words}@{place}"))
+
+
+def texts(entry: Entry) -> dict[str, str]:
+    """The files of a repository, by what they are. All but `ca` and `known_hosts` are secret."""
+    found = {"address": full(entry) + "\n"}
+    if entry.get("password"):
+        found["password"] = f"{entry['password']}\n"
+    if entry.get("env"):
+        found["environment"] = (
+            json.dumps({str(key): str(value) for key, value in entry["env"].items()}, sort_keys=True) + "\n"
+        )
+    for what, key in (("ca", "ca_certificate"), ("ssh_key", "ssh_key"), ("known_hosts", "known_hosts")):
+        if entry.get(key):
+            found[what] = str(entry[key]).rstrip("\n") + "\n"
+    return found
+
+
+def has_secret(url: str) -> bool:
+    """Whether somebody has put a user or a password into the address of a server, which is shown."""
+    kind, _colon, rest = url.partition(":")
+    place = (rest.partition("://")[2] or rest).lstrip("/")
+    user, at, _host = place.partition("/")[0].rpartition("@")
+    return bool(at) and (kind in (REST, S3) or (kind == SFTP and ":" in user))
+
+
+def fingerprint(name: str, secret: str) -> str:
+    """What tells one secret from another without telling it: dear to compute, so that nobody guesses from it."""
+    if not secret:
+        return ""
+    return hashlib.scrypt(
+        secret.encode("utf-8", "surrogateescape"),
+        salt=f"rigwright backup {name}".encode(),
+        n=1 << 14,
+        r=8,
+        p=1,
+        dklen=16,
+    ).hex()
+
+
+def public(entry: Entry) -> Row:
+    """A repository without its secrets."""
+    address = parse(str(entry["url"]))
+    name, options = str(entry["name"]), [str(option) for option in entry.get("options") or []]
+    found = texts(entry)
+    access = [*options, *(text for what, text in sorted(found.items()) if what != "password")]
+    return {
+        "name": name,
+        "kind": address.kind if address else "",
+        "local_path": address.path if address else "",
+        "clear": bool(address and not address.encrypted and address.host not in ("127.0.0.1", "::1", "localhost")),
+        "append_only": entry.get("append_only") is True,
+        "init": entry.get("init") is not False,
+        "password_file": str(entry.get("password_file") or ""),
+        "options": options,
+        "ca": bool(entry.get("ca_certificate")),
+        "ssh": bool(address and address.kind == SFTP),
+        "secrets": sorted(found),
+        "fingerprint": fingerprint(name, str(entry.get("password") or "")),
+        "access": fingerprint(name, json.dumps(access)),
+        "place": hashlib.sha256(str(entry["url"]).encode()).hexdigest()[:16],
+    }
+
+
+def requirements(entries: t.Sequence[Entry]) -> list[Row]:
+    """What is wrong with them. No secret is named."""
+    found: list[Row] = []
+
+    def demand(ok: bool, problem: str, remedy: str) -> None:
+        found.append({"ok": ok, "variable": VARIABLE, "problem": problem, "remedy": remedy})
+
+    names = [str(entry["name"]) for entry in entries]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        demand(False, f"has two repositories of the name {name}", "give each a name of its own")
+    for entry in entries:
+        name, url = str(entry["name"]), str(entry["url"])
+        address = None if has_secret(url) else parse(url)
+        for key in ("append_only", "init"):
+            demand(
+                isinstance(entry.get(key), (bool, type(None))),
+                f"has for {name} {key}: {entry.get(key)!r}, which is neither true nor false",
+                "write true or false, without quotes",
+            )
+        for key in ("url", "password_file"):
+            text = str(entry.get(key) or "")
+            demand(
+                text.isprintable() and text == text.strip() and not text.endswith("\\"),
+                f"has for {name} a {key} with a line break, or a blank or backslash at an end",
+                "take it away",
+            )
+        demand(
+            bool(NAME.fullmatch(name)),
+            f"has the name {name!r}",
+            "use small letters, digits, - and _, beginning with a letter or digit",
+        )
+        demand(
+            address is not None or has_secret(url),
+            f"has for {name} an address that restic does not take",
+            "write /absolute/path, sftp:user@host:/path, rest:https://host:8000/path/ or s3:https://host/bucket; "
+            "with an address of IPv6 sftp://user@[fd00::1]:22//path",
+        )
+        demand(
+            not has_secret(url),
+            f"has for {name} a user or a password in the address, which is shown",
+            "give them as user and user_password (REST) or in env (S3); sftp logs in by ssh_key",
+        )
+        password, file = str(entry.get("password") or ""), str(entry.get("password_file") or "")
+        demand(
+            bool(password or file),
+            f"has no password for {name}",
+            "make one with `openssl rand -base64 32`, keep it in a vault and on paper",
+        )
+        demand(not (password and file), f"has both a password and a password_file for {name}", "give one of them")
+        demand(
+            not password or len(password) >= SHORTEST,
+            f"has for {name} a password of less than {SHORTEST} characters",
+            "make one with `openssl rand -base64 32`",
+        )
+        demand(
+            password == password.strip() and "\n" not in password,
+            f"has for {name} a password with a line break, or a blank at an end",
+            "take it away",
+        )
+        demand(
+            not file or file.startswith("/"),
+            f"has for {name} a password_file that is no absolute path",
+            "name a file on the host, readable by root alone",
+        )
+        user = entry.get("user")
+        demand(
+            not user or bool(address and address.kind == REST),
+            f"has for {name} a user, which only a REST server asks for",
+            "put it into the address, or into env",
+        )
+        demand(
+            not user or bool(entry.get("user_password")),
+            f"has for {name} the user {user} without user_password",
+            "set it to what the REST server asks that user for",
+        )
+        if address and address.kind == SFTP:
+            demand(
+                bool(entry.get("ssh_key")),
+                f"has for {name} no ssh_key",
+                "make one with `ssh-keygen -t ed25519`, and let it in on the server for sftp alone",
+            )
+            demand(
+                bool(entry.get("known_hosts")),
+                f"has for {name} no known_hosts",
+                "take it from `ssh-keyscan HOST`, and compare it with the server's own keys",
+            )
+    return found
+
+
+def files(entries: t.Sequence[Entry], folder: str) -> list[Row]:
+    """The files as config_files takes them."""
+    return [
+        {
+            "path": f"{folder}/{entry['name']}.{what}",
+            "content": text,
+            **({"mode": "0644"} if what in ("ca", "known_hosts") else {"mode": "0600", "secret": True}),
+        }
+        for entry in entries
+        for what, text in sorted(texts(entry).items())
+    ]

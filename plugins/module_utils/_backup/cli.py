@@ -1,0 +1,389 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""`rigwright-backup`: what a person types, and what the units run.
+
+A person's `run`, `check`, `drill` ... start the unit that the timer starts too, and show how far it is: so there is one way in which a
+backup is made, with the same rights and secrets, and closing the terminal ends nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import config as configuration
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import drill as drilling
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import import_tar as archives
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import job as jobs
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import restore as restoring
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import retention as keeping
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import status as looking
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import step_files as leaving
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import (
+    Config,
+    ConfigError,
+    Job,
+    Place,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import RESTORE, Restic
+
+VERBS = (states.RUN, states.FORGET, states.PRUNE, states.CHECK, states.DRILL)
+_PARTS = ("pre", "dumps", "main", "end")
+
+
+def say(text: str) -> None:
+    # Names of files may have other bytes than UTF-8.
+    sys.stdout.write(f"{text}\n".encode("utf-8", "backslashreplace").decode())
+    sys.stdout.flush()
+
+
+def call(*command: str) -> tuple[int, str]:
+    # There is no module whose run_command could be used.
+    done = subprocess.run(command, check=False, capture_output=True, text=True)  # pylint: disable=ansible-bad-function
+    return done.returncode, done.stdout.strip()
+
+
+# What units run
+
+
+def step(config: Config, place: Place, part: str, verb: str, subject: str) -> int:
+    """A step of a unit. Its exit status tells systemd whether to go on."""
+    if part == "end":
+        state = jobs.finish(config, place, verb, subject, os.environ)
+        say(f"{verb} {subject}: {state['kind']} {state.get('words', '')}".rstrip())
+        if verb == states.DRILL:
+            drilling.clear(place, subject)
+        return int(state["kind"] != "ok")
+    if part == "pre":
+        return jobs.pre(config, place, verb, subject)
+    name = subject if verb in states.OF_REPOSITORIES else config.job(subject).repository
+    restic = configuration.open_repository(config, place, name)
+    if part == "dumps":
+        jobs.dumps(config, place, config.job(subject), restic)
+        return 0
+    if verb == states.RUN:
+        return int(jobs.run(config, place, config.job(subject), restic)["exit_code"])
+
+    def work() -> keeping.Result:
+        if verb == states.FORGET:
+            return keeping.forget(config, config.job(subject), restic, time.time())
+        if verb == states.PRUNE:
+            return keeping.prune(config, restic)
+        if verb == states.CHECK:
+            return keeping.check(config, restic, states.read_json(states.path_of(place, verb, subject)))
+        return drilling.drill(config, place, config.job(subject), restic)
+
+    result = keeping.timed(work)
+    leaving.leave(place, verb, subject, leaving.RESULT, result)
+    return int(result["exit_code"])
+
+
+# What a person types
+
+
+def start(config: Config, place: Place, verb: str, subject: str) -> int:
+    """Start the unit, show how far it is, and tell how it ended."""
+    if (verb, subject) not in set(states.subjects(config)):
+        (config.target if verb in states.OF_REPOSITORIES else config.job)(subject)
+        raise ConfigError(
+            f"{verb} of {subject} has no unit: the server only appends, or nothing is asked for (docs/backup.md)"
+        )
+    unit = looking.unit_of(verb, subject)
+    before = states.read_json(states.path_of(place, verb, subject)).get("ended")
+    rc, _out = call("systemctl", "start", "--no-block", unit)
+    if rc:
+        raise ConfigError(f"systemd does not start {unit}: look at `systemctl status {unit}`, and run this as root")
+    seen = ""
+    try:
+        while at_work(unit):
+            line = progress_line(read_progress(config, place, verb, subject))
+            if line != seen and sys.stdout.isatty():
+                show(line)
+                seen = line
+            time.sleep(0.5)
+    except KeyboardInterrupt:
+        say(f"\n{unit} goes on. `systemctl stop {unit}` ends it, `rigwright-backup status` shows how it ended.")
+        return 130
+    if seen:
+        say("")
+    state = states.read_json(states.path_of(place, verb, subject))
+    if state.get("ended") == before:
+        say(f"{unit} has left no result: look at `journalctl -u {unit}`")
+        return 1
+    return tell(config, verb, subject, state)
+
+
+def read_progress(config: Config, place: Place, verb: str, subject: str) -> dict[str, t.Any]:
+    try:
+        return leaving.left(config, place, verb, subject, leaving.PROGRESS)
+    except leaving.Refused:
+        return {}
+
+
+def at_work(unit: str) -> bool:
+    """A unit runs, or waits for another before it does: it is inactive then, with a job."""
+    shown = call("systemctl", "show", "--property=ActiveState,Job", "--value", unit)[1].split()
+    return any(word not in ("inactive", "failed") for word in shown)
+
+
+def show(line: str) -> None:
+    """In the place of the line before."""
+    sys.stdout.write(f"\r\x1b[K{line}")
+    sys.stdout.flush()
+
+
+def progress_line(told: t.Mapping[str, t.Any]) -> str:
+    if not told:
+        return ""
+    done, total = told.get("bytes_done", told.get("bytes_restored", 0)), told.get("total_bytes", 0)
+    left = told.get("seconds_remaining")
+    return (
+        f"{100 * told.get('percent_done', 0):5.1f} %  {size(done)} of {size(total)}"
+        f"  {told.get('files_done', told.get('files_restored', 0))} of {told.get('total_files', 0)} files"
+        + (f"  {int(left) // 60} min {int(left) % 60} s left" if left else "")
+    )
+
+
+def size(number: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if number < 1024:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1024
+    return f"{number:.1f} TiB"
+
+
+def tell(config: Config, verb: str, subject: str, state: t.Mapping[str, t.Any]) -> int:
+    kind = str(state.get("kind"))
+    facts = []
+    # After a run that made none it is still the one before.
+    if verb == states.RUN and state.get("files") is not None:
+        facts.append(
+            f"snapshot {str(state['snapshot'])[:8]}, {state.get('files')} files, {size(state.get('bytes_added') or 0)} added"
+        )
+    if verb == states.DRILL and state.get("files"):
+        facts.append(f"{state['files']} files restored and compared")
+    if verb == states.DRILL and state.get("dumps"):
+        facts.append(f"{state['dumps']} dumps read and compared")
+    if verb == states.CHECK and state.get("part"):
+        facts.append(f"part {state['part']} of {state['parts']} read")
+    facts.append(f"{state.get('duration_s', '?')} s")
+    say(f"{verb} {subject}: {kind}, {', '.join(facts)}")
+    if kind != "ok":
+        names = (subject, config.jobs[subject].repository) if verb in states.OF_JOBS else ("JOB", subject)
+        say(f"  {state.get('words')}\n  To do: {states.remedy(kind, *names)}")
+    elif state.get("words"):
+        say(f"  {state['words']}")
+    return int(kind != "ok")
+
+
+def status(config: Config, place: Place, as_json: bool, with_probe: bool) -> int:
+    """What a person or verify.yml asks: timers, last successes, and with root's rights whether the repositories open."""
+    found = looking.findings(config, place, call, with_probe)
+    if as_json:
+        say(json.dumps({"findings": found}, indent=1))
+    else:
+        for row in found:
+            say(
+                f"{row['status']:5} {row['id']}: {row['evidence']}"
+                + ("" if row["status"] == "pass" else f"\n      To do: {row['remedy']}")
+            )
+    return int(any(row["status"] == "fail" for row in found))
+
+
+def restore(config: Config, place: Place, args: argparse.Namespace) -> int:
+    job = config.job(args.job)
+    restic = configuration.open_repository(config, place, job.repository)
+    if args.dump:
+        return restore_dump(job, restic, args)
+    if not args.target:
+        raise ConfigError("say where to: `--target /var/restore`, or / for the old place")
+    plan = restoring.make_plan(job, restic, args.when, args.path, args.target)
+    against = restoring.objection(plan, args.overwrite, args.without_room)
+    if args.json:
+        say(json.dumps({**plan.told(), "objection": against.words, "about": against.about}))
+    else:
+        named = restoring.shown(", ".join(plan.paths))
+        say(f"snapshot {plan.snapshot[:8]} of {plan.time}: {plan.files} files, {size(plan.bytes)}, of {named}")
+        say(f"to {restoring.shown(plan.target)}")
+        for row in plan.short_of:
+            say(f"too little room at {row} (holes and hard links are counted in full)")
+        if plan.conflicts:
+            there = restoring.shown(", ".join(plan.conflicting[:5]))
+            say(f"{plan.conflicts} files are there already and would be replaced: {there}")
+    if args.plan:
+        return 0
+    if against.words:
+        raise ConfigError(against.words)
+    restic.rights = RESTORE
+    progress = jobs.Progress(lambda told: show(progress_line(told))) if sys.stdout.isatty() else jobs.Progress()
+    problem, skipped = restoring.carry_out(config, plan, restic, args.overwrite, progress.take)
+    if progress.told:
+        say("")
+    if problem:
+        raise ConfigError(f"not all was restored: {problem}")
+    kept = f"; {skipped} files were there by then, and stayed as they are" if skipped else ""
+    say(f"restored to {restoring.shown(plan.target)}{kept}")
+    return 0
+
+
+def restore_dump(job: Job, restic: Restic, args: argparse.Namespace) -> int:
+    """Write what the command of a dump told to stdout."""
+    chosen = restoring.dump_of(job, restic, args.dump, args.when)
+    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(chosen.time))
+    sys.stderr.write(f"snapshot {chosen.id[:8]} of {moment}: {chosen.paths[0]}\n")
+    return 0 if args.plan else in_person(restic, "dump", chosen.id, chosen.paths[0])
+
+
+def in_person(restic: Restic, *words: str) -> int:
+    """restic with the caller's own input and output: a dump is no text, and restic's questions are for who sits there."""
+    return subprocess.run(restic.command(*words), check=False, env=restic.environment()).returncode  # pylint: disable=ansible-bad-function
+
+
+@contextlib.contextmanager
+def ending_together() -> t.Iterator[None]:
+    """Be ended as by Ctrl-C, with what was started, also by a closed terminal or a connection that is cut."""
+
+    def end(number: int, _frame: t.Any) -> None:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def import_tar(config: Config, place: Place, args: argparse.Namespace) -> int:
+    """Bring an archive of tar into a repository, and report what it had lost."""
+    try:
+        report = archives.survey(args.archive)
+    except (OSError, tarfile.TarError, EOFError) as error:
+        raise ConfigError(f"{args.archive} cannot be read as an archive of tar: {error}") from None
+    restic = configuration.open_repository(config, place, args.repository)
+    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(os.stat(args.archive).st_mtime))
+    os.makedirs(args.scratch, exist_ok=True)
+    free = shutil.disk_usage(args.scratch).free
+    if free < report["bytes"]:
+        raise ConfigError(
+            f"{args.scratch} has {size(free)} free, and {size(report['bytes'])} are to be unpacked: name another place by --scratch"
+        )
+    with tempfile.TemporaryDirectory(prefix="rigwright-import-", dir=args.scratch) as scratch:
+        problem = archives.unpack(args.archive, scratch)
+        if problem:
+            report["lost"].append(f"tar could not unpack all of it: {problem}")
+        snapshot, problem = archives.back_up(restic, scratch, args.archive, args.host, args.tag, moment)
+    if problem:
+        raise ConfigError(problem)
+    report.update(snapshot=snapshot, time=moment)
+    say(
+        json.dumps(report, indent=1)
+        if args.json
+        else "\n".join([f"snapshot {snapshot[:8]} of {moment}", *(f"lost: {row}" for row in report["lost"])])
+    )
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="rigwright-backup",
+        description="Backups of this machine: run, look, drill, restore.",
+        epilog="Each command has a --help of its own. `status` shows the names of the jobs and repositories.",
+    )
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for verb, words in (
+        (states.RUN, "back a job up now"),
+        (states.FORGET, "let old snapshots of a job go"),
+        (states.DRILL, "restore files of a job into a scratch place and compare them"),
+        (states.CHECK, "check a repository and read a part of its data"),
+        (states.PRUNE, "free the room in a repository that nothing needs"),
+    ):
+        one = commands.add_parser(verb, help=words, description=words)
+        one.add_argument("subject", metavar="REPOSITORY" if verb in states.OF_REPOSITORIES else "JOB")
+    one = commands.add_parser("status", help="how the last runs ended and how old the last successes are")
+    one.add_argument("--json", action="store_true")
+    one.add_argument("--probe", action="store_true", help="see whether the repositories open, too")
+    one = commands.add_parser("snapshots", help="list the snapshots of a job")
+    one.add_argument("job")
+    one = commands.add_parser("restore", help="show what a restore would do, and do it")
+    one.add_argument("job")
+    one.add_argument(
+        "--path", action="append", default=[], help="what to restore, again for more; all of it, if nothing is named"
+    )
+    one.add_argument(
+        "--when", default=restoring.LATEST, help="`latest`, a time such as '2026-11-22 18:00', or the id of a snapshot"
+    )
+    one.add_argument("--target", help="below which directory; / is the old place")
+    one.add_argument("--dump", help="instead of files this dump of the job, to stdout")
+    one.add_argument("--plan", action="store_true", help="show the plan and change nothing")
+    one.add_argument("--overwrite", action="store_true", help="replace files that are there")
+    one.add_argument("--without-room", action="store_true", help="go on where there seems to be too little room")
+    one.add_argument("--json", action="store_true")
+    one = commands.add_parser(
+        "import-tar", help="bring an archive of tar into a repository, with a report of what it had lost"
+    )
+    one.add_argument("archive")
+    one.add_argument("--repository", required=True)
+    one.add_argument("--host", default=os.uname().nodename)
+    one.add_argument("--tag", default="tar")
+    one.add_argument("--scratch", default="/var/tmp", help="where it is unpacked for the time being")  # noqa: S108
+    one.add_argument("--json", action="store_true")
+    one = commands.add_parser("restic", help="restic with the address and the secrets of a repository")
+    one.add_argument("repository")
+    one.add_argument("arguments", nargs=argparse.REMAINDER)
+    one = commands.add_parser("step")  # what the units run
+    one.add_argument("part", choices=_PARTS)
+    one.add_argument("verb", choices=VERBS)
+    one.add_argument("subject")
+    return top
+
+
+def act(args: argparse.Namespace, place: Place) -> int:
+    config = configuration.read(place)
+    if args.command in VERBS:
+        return start(config, place, args.command, args.subject)
+    if args.command == "step":
+        return step(config, place, args.part, args.verb, args.subject)
+    if args.command == "status":
+        return status(config, place, args.json, args.probe)
+    if args.command in ("restore", "import-tar"):
+        with ending_together():
+            return (restore if args.command == "restore" else import_tar)(config, place, args)
+    name = config.job(args.job).repository if args.command == "snapshots" else args.repository
+    restic = configuration.open_repository(config, place, name)
+    words = (
+        ["snapshots", "--host", config.job(args.job).host, "--tag", config.job(args.job).tag]
+        if args.command == "snapshots"
+        else args.arguments
+    )
+    return in_person(restic, *words)
+
+
+def main(arguments: t.Sequence[str] | None = None, place: Place | None = None) -> int:
+    args = parser().parse_args(arguments)
+    with contextlib.suppress(BrokenPipeError):
+        try:
+            return act(args, place or Place())
+        except KeyboardInterrupt:
+            sys.stderr.write(f"\nrigwright-backup: {args.command} was ended, and is not whole\n")
+            return 130
+        except PermissionError as error:
+            sys.stderr.write(f"rigwright-backup: {error}: run it as root\n")
+        except (ConfigError, OSError) as error:
+            sys.stderr.write(f"rigwright-backup: {error}\n")
+    return 1

@@ -1,0 +1,146 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""The drill: files and dumps of the last backup are restored, files into a scratch directory, and compared with what was noted with it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import sample as sampling
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config, Job, Place
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.excludes import literal
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.job import limits
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import Done, Restic
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic_outcome import (
+    DAMAGED,
+    OK,
+    Outcome,
+    judge,
+)
+
+Result = dict[str, t.Any]
+
+
+def restore(
+    restic: Restic,
+    config: Config,
+    snapshot: str,
+    target: str,
+    patterns: t.Sequence[str],
+    on_line: t.Callable[[str], None] | None = None,
+    pass_fds: t.Sequence[int] = (),
+) -> Done:
+    """Restore what fits the patterns below a directory of nobody else's, sparse files as such where restic can."""
+    words = ["restore", snapshot, "--target", target, *limits(config)]
+    words += ["--sparse"] if restic.has("sparse") else []
+    if restic.has("overwrite"):
+        words += ["--json", "--overwrite", "always"]
+    for pattern in patterns:
+        words += ["--include", pattern]
+    return restic.run(*words, on_line=on_line, retry_lock_s=config.retry_lock_s, pass_fds=pass_fds)
+
+
+def scratch_of(place: Place, job: str) -> str:
+    """Where a drill restores to. Not below /run: that is memory, and keeps no attributes of users."""
+    return os.path.join(place.cache, f"drill-{job}")
+
+
+def clear(place: Place, job: str) -> None:
+    """Take away what a drill has restored: it may be everybody's secrets.
+
+    :raises OSError: it does not go.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(scratch_of(place, job))
+
+
+def drill(config: Config, place: Place, job: Job, restic: Restic) -> Result:
+    # What a drill that was killed has left would be compared instead of what the repository has: restic keeps files that are right.
+    clear(place, job.name)
+    scratch = scratch_of(place, job.name)
+    os.makedirs(scratch, mode=0o700)
+    try:
+        return compare(config, place, job, restic, scratch)
+    finally:
+        clear(place, job.name)
+
+
+def compare(config: Config, place: Place, job: Job, restic: Restic, scratch: str) -> Result:
+    """
+    :param scratch: an empty directory of nobody else's.
+    """
+    drawn = states.read_json(states.list_of(place, "sample", job.name)) if job.paths else {}
+    known = states.read_json(states.list_of(place, "dumps", job.name)) if job.dumps else {}
+    lacking = ""
+    if "files" not in drawn and (job.paths or not known):
+        lacking = drawn.get("problem") or "there is no list of what to compare with: the job has not been backed up yet"
+    elif job.paths and not drawn["files"]:
+        lacking = "no file of the last backup could be compared: each is too large, or changed while it was backed up"
+    lost = [f"{path} is in backup_drill_paths and not in the backup" for path in drawn.get("missing", [])]
+    lost += [f"{path} is in backup_drill_paths and a directory: name files" for path in drawn.get("directories", [])]
+    outcomes = []
+    for part in (
+        drill_files(config, restic, drawn, scratch) if drawn.get("files") else None,
+        drill_dumps(config, restic, known),
+    ):
+        if part:
+            outcomes.append(part[0])
+            lost += part[1]
+    outcome = next((one for one in outcomes if not one.ok), Outcome(OK, ""))
+    result: Result = {
+        "kind": OK,
+        "words": "",
+        "files": len(drawn.get("files", {})),
+        "dumps": len(known),
+        "total": drawn.get("total"),
+        "snapshot": drawn.get("snapshot", ""),
+    }
+    if lost:
+        # restic's own word on why comes first, if it has one that says more.
+        kind = outcome.kind if outcome.kind not in (OK, "failed", "partial") else states.LOST
+        words = f"{len(lost)} differences: {'; '.join(lost[:5])}"
+        return {
+            **result,
+            "kind": kind,
+            "words": f"{outcome.words}; {words}" if kind != states.LOST else words,
+            "lost": lost[:100],
+        }
+    if not outcome.ok:
+        result.update(kind=DAMAGED if outcome.kind == "failed" else outcome.kind, words=outcome.words)
+    elif lacking:
+        result.update(kind=states.NOTHING, words=lacking)
+    elif drawn.get("changed"):
+        result["words"] = f"not compared, since they changed during the backup: {', '.join(drawn['changed'])}"
+    return result
+
+
+def drill_files(config: Config, restic: Restic, drawn: Result, scratch: str) -> tuple[Outcome, list[str]]:
+    """How the restore of the files on the list ended, and what they have lost."""
+    wanted: dict[str, sampling.Described] = drawn["files"]
+    names = sorted({*wanted, *(other for row in wanted.values() for other in row.get("links", []))})
+    done = restore(restic, config, drawn["snapshot"], scratch, [literal(name) for name in names])
+    return judge(done), sampling.compare(wanted, scratch)
+
+
+def drill_dumps(config: Config, restic: Restic, known: t.Mapping[str, Result]) -> tuple[Outcome, list[str]]:
+    """The same of dumps: each is read whole, and has to be what its command told."""
+    outcomes, lost = [], []
+    for name, row in known.items():
+        digest = hashlib.sha256()
+        words = ["dump", *limits(config), row["snapshot"], row["path"]]
+        outcome = judge(restic.run(*words, retry_lock_s=config.retry_lock_s, on_block=digest.update))
+        outcomes.append(outcome)
+        if not outcome.ok:
+            lost.append(f"the dump {name} cannot be read")
+        elif digest.hexdigest() != row["sha256"]:
+            lost.append(f"the dump {name} has another content")
+    return next((one for one in outcomes if not one.ok), Outcome(OK, "")), lost

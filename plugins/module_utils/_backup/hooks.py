@@ -1,0 +1,170 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""Commands of hooks and dumps, apart from the jobs: their arguments may be secrets.
+
+They are a file of their own that root alone reads. Whatever plans, logs or shows a difference gets the jobs without them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import value_types as kinds
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import open_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import is_roots, open_to_others
+
+FILE = "commands.json"
+WITH_COMMANDS = ("dumps", *kinds.HOOKS)
+_INTERPRETER = re.compile(r"(ba|da|k|z)?sh|(python|perl|ruby|node|php)[\d.]*")
+_LAUNCHER = re.compile(r"env|nice|ionice|chrt|taskset|timeout|nohup|setsid|stdbuf|time|chronic")
+# Options of interpreters and of launchers whose value is the next word, and those whose value is a file that is run too.
+_VALUE = {True: re.compile(r"[-+]\w*[oOXWd]"), False: re.compile(r"-[usefcoS]")}
+_READS_TOO = re.compile(r"--(rcfile|init-file|require|import|loader)|-\w*[Ir]")
+# Options of launchers whose value is a directory to work in.
+_WORKS_IN = ("-C", "--chdir")
+# A word of a launcher that is no program: a number, a duration, a mask or a variable.
+_SETTING = re.compile(r"\d\w*|\w+=.*", re.DOTALL)
+
+Row = dict[str, t.Any]
+Commands = dict[str, dict[str, list[list[str]]]]  # by job, and by what they are for
+
+
+def public(jobs: t.Any) -> t.Any:
+    """The jobs without commands; instead with the programs that root would run. What is of another kind stays so, without its content."""
+    return [_public(job) for job in jobs] if kinds.ROWS.fits(jobs) else False
+
+
+def _public(job: t.Mapping[str, t.Any]) -> Row:
+    row = {key: job[key] for key in kinds.JOB if key in job}
+    for what in WITH_COMMANDS:
+        if row.get(what) is None:
+            continue
+        if not kinds.ROWS.fits(row[what]):
+            row[what] = False
+            continue
+        row[what] = [
+            {
+                **{key: spec[key] for key in kinds.OF_COMMANDS if key in spec},
+                "programs": programs(spec.get("command")) if spec.get("user") in (None, "", "root") else [],
+            }
+            for spec in row[what]
+        ]
+    return row
+
+
+def programs(command: t.Any) -> list[str]:
+    """The program, and the programs and the script that it starts. No argument that may be a secret."""
+    if not kinds.COMMAND.fits(command):
+        return []
+    return [command[0], *_started(command)]
+
+
+def _started(command: t.Sequence[str]) -> t.Iterator[str]:
+    """What an interpreter or a launcher starts, as far as it is an absolute path; nothing of another program."""
+    starter = os.path.basename(command[0])
+    for before, word in zip(command, command[1:]):
+        interprets = bool(_INTERPRETER.fullmatch(starter))
+        if not interprets and not _LAUNCHER.fullmatch(starter):
+            return
+        path = _path(word)
+        has_value = _VALUE[interprets].fullmatch(before)
+        if path and before not in _WORKS_IN:
+            yield path
+            if interprets and not _READS_TOO.fullmatch(before) and (before, starter[:3]) != ("-c", "php"):
+                return
+            starter = starter if interprets else os.path.basename(path)
+        elif interprets and re.fullmatch(r"-\w*[cm]", before):
+            return
+        elif not path and word[:1] not in ("-", "+") and not has_value and not _SETTING.fullmatch(word):
+            if interprets:
+                return
+            starter = word
+
+
+def _path(word: str) -> str:
+    """The first word of a text, as `-c` takes one, where it is an absolute path."""
+    first = next(iter(word.split()), "").strip("'\"")
+    return first if first.startswith("/") else ""
+
+
+def run_files(command: t.Sequence[str]) -> list[str]:
+    """What a command runs, on the host where it runs: :func:`programs`, and every argument that is the path of a program or a script."""
+    found = [*programs(command)]
+    for number, word in enumerate(command[1:], 1):
+        found += _started(command[number:])
+        path = _path(word)
+        if path and _is_program(path):
+            found.append(path)
+    return [*dict.fromkeys(found)]
+
+
+def _is_program(path: str) -> bool:
+    """Whether it is a file that can be executed, or a script."""
+    try:
+        with open(open_file(os.path.realpath(path)), "rb") as file:
+            return bool(os.fstat(file.fileno()).st_mode & 0o111) or file.read(2) == b"#!"
+    except (OSError, ValueError):
+        return False
+
+
+def faults(jobs: t.Any) -> t.Iterator[Row]:
+    """Commands of another kind, without their content."""
+    for job, what, spec in _specs(jobs):
+        if not kinds.COMMAND.fits(spec.get("command")):
+            problem = f"has in {job.get('name')} in {what} a command that is not {kinds.COMMAND.words}"
+            yield kinds.fault("backup_jobs", problem, kinds.COMMAND.remedy)
+
+
+def _specs(jobs: t.Any) -> t.Iterator[tuple[Row, str, Row]]:
+    for job in jobs if kinds.ROWS.fits(jobs) else ():
+        for what in WITH_COMMANDS:
+            rows = job.get(what)
+            for spec in rows if kinds.ROWS.fits(rows) else ():
+                yield job, what, spec
+
+
+def text(jobs: t.Any) -> str:
+    """The content of the file of commands."""
+    found: Commands = {}
+    for job, what, spec in _specs(jobs):
+        found.setdefault(str(job.get("name")), {}).setdefault(what, []).append(list(spec["command"]))
+    return json.dumps(found, indent=1, sort_keys=True) + "\n"
+
+
+def attach(raw: Row, commands: t.Mapping[str, t.Any]) -> Row:
+    """The configuration with the commands in their places.
+
+    :raises ValueError: the two do not fit each other.
+    """
+    jobs = []
+    for job in raw.get("jobs", []):
+        row = dict(job)
+        for what in WITH_COMMANDS:
+            specs, words = job.get(what) or [], commands.get(job["name"], {}).get(what, [])
+            if len(specs) != len(words):
+                raise ValueError(f"{FILE} has {len(words)} commands for {what} of {job['name']}, not {len(specs)}")
+            row[what] = [{**spec, "command": command} for spec, command in zip(specs, words)]
+        jobs.append(row)
+    return {**raw, "jobs": jobs}
+
+
+def exposed(path: str, secret: bool = False) -> list[str]:
+    """What others than root can change of a file that root relies on: itself, and directories on the way to it.
+
+    :param secret: nobody else may read it either.
+    """
+    found = open_to_others(path)
+    try:
+        there = os.stat(path)
+    except OSError:
+        return found
+    readable = secret and stat.S_IMODE(there.st_mode) & 0o077
+    return [*found, *([path] if readable or not is_roots(there) else [])]

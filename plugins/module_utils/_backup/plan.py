@@ -1,0 +1,223 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What the role backup has to do on a host, and what speaks against it.
+
+Pure: the module backup_plan reads the host and hands in what it saw. No secret comes here: repositories are as _backup.address.public
+has them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import coverage, excludes, units
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.checks import (
+    Host,
+    Row,
+    fault,
+    faults,
+    retention_of,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import (
+    Config,
+    Job,
+    Target,
+    from_fields,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import Asked, Known
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.value_types import HOOKS
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest.document import PATH as MANIFEST
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within
+
+CONFIG = "/etc/rigwright/backup.json"
+
+
+@dataclasses.dataclass
+class Plan:
+    """What is to be done."""
+
+    requirements: list[Row] = dataclasses.field(default_factory=list)
+    findings: list[Row] = dataclasses.field(default_factory=list)
+    install: list[str] = dataclasses.field(default_factory=list)
+    release_gone: bool = False
+    user_due: bool = False
+    repositories_due: list[str] = dataclasses.field(default_factory=list)
+    reload_due: bool = False
+    directories: list[Row] = dataclasses.field(default_factory=list)
+    files: list[Row] = dataclasses.field(default_factory=list)
+    units: list[Row] = dataclasses.field(default_factory=list)
+    units_gone: list[Row] = dataclasses.field(default_factory=list)
+
+
+def plan_present(request: t.Mapping[str, t.Any], host: Host) -> Plan:
+    """
+    :param request: the role's variables, by their names without `backup_`.
+    """
+    plan = Plan()
+    plan.requirements = list(faults(request, host))
+    plan.install = sorted({*request["packages"]} - host.packages)
+    plan.user_due = not host.user_there
+    plan.release_gone = host.release_there and not request["version"]
+    if plan.requirements:
+        return plan
+    config = make_config(request)
+    plan.requirements = list(left_out(config, host))
+    if plan.requirements:
+        return plan
+    schedules = {key: config.schedule(*key) for key in states.subjects(config)}
+    secrets = {row["name"]: row["secrets"] for row in request["repositories"]}
+    plan.directories = [{"path": path} for path in ("/etc/rigwright", "/etc/rigwright/backup")]
+    plan.files = [{"path": CONFIG, "data": raw_config(config), "format": "json", "mode": "0600"}]
+    for (verb, subject), schedule in schedules.items():
+        service, timer = (f"{units.FOLDER}/{units.name(verb, subject, kind)}" for kind in ("service", "timer"))
+        text = units.service(config, verb, subject, secrets, request["hardening"], request["header"])
+        plan.files.append({"path": service, "content": text})
+        if not schedule:
+            continue
+        plan.files.append(
+            {
+                "path": timer,
+                "content": units.timer(verb, subject, schedule, request["randomized_delay_s"], request["header"]),
+            }
+        )
+        plan.units.append(
+            {"name": units.name(verb, subject, "timer"), "state": "started", "enabled": True, "restart_on": [timer]}
+        )
+    if config.notify_command:
+        text = units.notifier(config, request["hardening"], request["header"])
+        plan.files.append({"path": f"{units.FOLDER}/rigwright-backup-failed@.service", "content": text})
+    wanted = {row["name"] for row in plan.units}
+    plan.units_gone = [
+        {"name": name, "state": "stopped", "enabled": False} for name in host.timers() if name not in wanted
+    ]
+    plan.repositories_due = [row["name"] for row in request["repositories"] if is_due(row, request["user"], host)]
+    plan.reload_due = host.outdated
+    plan.findings = list(findings(request, config, host))
+    return plan
+
+
+def left_out(config: Config, host: Host) -> t.Iterator[Row]:
+    """What speaks against the jobs as a whole: a file system that none of them has. Who has no jobs of its own loses none."""
+    if not config.covered():
+        return
+    for mount in coverage.left_out(host.mounts, config.jobs.values(), config.local_paths()):
+        problem = f"have nothing of {mount.target} ({mount.fstype} on {mount.source}), which is mounted here"
+        yield fault(
+            "backup_jobs",
+            problem,
+            "add it to the paths of a job, or to backup_excludes if it can be lost or has backups alone",
+        )
+
+
+def plan_absent(host: Host) -> Plan:
+    """What the role brought goes; repositories stay, and so does all that lies in them. A run on its way is ended, with its hooks."""
+    timers = [{"name": name, "state": "stopped", "enabled": False} for name in host.timers()]
+    return Plan(units_gone=[*timers, *({"name": name, "state": "stopped"} for name in host.services())])
+
+
+def is_due(row: Row, user: str, host: Host) -> bool:
+    """Whether a repository is asked for otherwise than when it was last opened, or has keys that somebody is to look after."""
+    known = Known.of(host.record.get(row["name"]))
+    return known.is_due(Asked.of(row, user, host.fingerprints.get(row["name"], ""))) or bool(known.kept)
+
+
+def make_config(request: t.Mapping[str, t.Any]) -> Config:
+    """What the programs read."""
+    targets = {row["name"]: from_fields(Target, row) for row in request["repositories"]}
+    jobs = {row["name"]: make_job(row, request, list(targets.values())) for row in request["jobs"]}
+    names = ["program", "user", "textfile_directory", "notify_command", "retry_lock_s", "limit_upload_kib"]
+    names += ["limit_download_kib", "drill_paths", "drill_files", "max_age_h"]
+    return Config(
+        check_parts=request["check_subset_parts"],
+        manifest=MANIFEST if request["manifest"] else "",
+        schedules={
+            states.RUN: request["schedule"],
+            **{verb: request[f"{verb}_schedule"] for verb in states.MAX_AGE_H if verb != states.RUN},
+        },
+        repositories=targets,
+        jobs=jobs,
+        **{name: request[name] for name in names},
+    )
+
+
+def make_job(row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any], targets: t.Sequence[Target]) -> Job:
+    paths = list(row.get("paths") or [])
+    sets = row["exclude_sets"] if row.get("exclude_sets") is not None else request["exclude_sets"]
+    own = [
+        glob.escape(target.local_path)
+        for target in targets
+        if any(is_within(target.local_path, path) for path in paths)
+    ]
+    general = [*excludes.patterns(sets), *request["excludes"], *request["dataset_paths"]]
+    patterns = [*excludes.sparing(general, paths), *(row.get("excludes") or []), *own]
+    # What root would run was for the plan alone.
+    specs = {
+        what: [{key: value for key, value in spec.items() if key != "programs"} for spec in row.get(what) or []]
+        for what in ("dumps", *HOOKS)
+    }
+    return from_fields(
+        Job,
+        {
+            **{key: value for key, value in row.items() if value is not None},
+            **specs,
+            "repository": row.get("repository") or (targets[0].name if targets else ""),
+            "host": row.get("host") or request["host"],
+            "paths": paths,
+            "excludes": patterns if paths else [],
+            "retention": {key: value for key, value in retention_of(row, request).items() if value},
+        },
+    )
+
+
+def raw_config(config: Config) -> Row:
+    raw = dataclasses.asdict(config)
+    return {**raw, "repositories": list(raw["repositories"].values()), "jobs": list(raw["jobs"].values())}
+
+
+def findings(request: t.Mapping[str, t.Any], config: Config, host: Host) -> t.Iterator[Row]:
+    gone = sorted({path for path in config.covered() if path in host.missing})
+    if gone:
+        yield {
+            "id": "backup.paths",
+            "status": "warn",
+            "evidence": f"not there now: {', '.join(gone)}",
+            "remedy": "until they are, their jobs fail and make no snapshot",
+        }
+    if config.manifest and config.covered() and "/" not in config.covered():
+        yield {
+            "id": "backup.rebuild",
+            "status": "warn",
+            "evidence": "/ is in no job: files come back, and the machine cannot be built again from its backup",
+            "remedy": "add / to the paths of a job, with /boot and /boot/efi where they are mounted, or set backup_manifest to false",
+        }
+    for target in config.repositories.values():
+        paths = coverage.beside(host.mounts, config.covered(), target.local_path)
+        if paths:
+            yield {
+                "id": f"backup.same_disk.{target.name}",
+                "status": "warn",
+                "evidence": f"{target.local_path} is on the file system of {', '.join(paths)}, which it backs up",
+                "remedy": "have another repository on another disk or machine: what takes the one takes both",
+            }
+    clear = [row["name"] for row in request["repositories"] if row["clear"]]
+    if clear:
+        yield {
+            "id": "backup.clear",
+            "status": "warn",
+            "evidence": f"reached without TLS: {', '.join(clear)}; the backups are encrypted, the server's password is not",
+            "remedy": "use https, or come through the tunnel (docs/frp.md)",
+        }
+    if host.strangers:
+        yield {
+            "id": "backup.users",
+            "status": "warn",
+            "evidence": f"not there now: {', '.join(sorted(host.strangers))}, whom hooks or dumps of backup_jobs run as",
+            "remedy": "until they are, these hooks and dumps fail",
+        }

@@ -1,0 +1,392 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""Getting files back: first the plan, which snapshot, how much, and what it would meet; then, if that is wanted, the restore."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import re
+import shutil
+import stat
+import time
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import placement as places
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import retention as keeping
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import (
+    DUMP,
+    FILES,
+    Config,
+    ConfigError,
+    Job,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.drill import restore
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.excludes import literal
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import Restic
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic_outcome import (
+    DAMAGED,
+    FAILED,
+    OK,
+    PARTIAL,
+    Outcome,
+    judge,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import directory
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within
+
+LATEST = "latest"
+_SHOWN = 20
+_ID = re.compile("[0-9a-f]{64}")
+_LINKS = 40  # as many as the kernel follows
+_LOST = "\N{REPLACEMENT CHARACTER}"
+_BYTE = re.compile("[\udc80-\udcff]")  # as Python keeps it (surrogateescape)
+_KINDS = {
+    stat.S_IFDIR: "dir",
+    stat.S_IFREG: "file",
+    stat.S_IFLNK: "symlink",
+    stat.S_IFBLK: "dev",
+    stat.S_IFCHR: "chardev",
+    stat.S_IFIFO: "fifo",
+    stat.S_IFSOCK: "socket",
+}
+
+
+@dataclasses.dataclass
+class Plan:
+    """What a restore would do."""
+
+    snapshot: str
+    time: str
+    host: str
+    target: str
+    paths: list[str]
+    through: str = ""  # a link on the way to the target that may lead elsewhere tomorrow
+    files: int = 0
+    bytes: int = 0
+    unknown: list[str] = dataclasses.field(default_factory=list)
+    conflicts: int = 0
+    conflicting: list[str] = dataclasses.field(default_factory=list)
+    in_the_way: list[str] = dataclasses.field(default_factory=list)
+    short_of: list[str] = dataclasses.field(default_factory=list)
+    crossing: list[str] = dataclasses.field(default_factory=list)  # mount points below what is restored
+
+    def told(self) -> dict[str, t.Any]:
+        """What a person wants to know."""
+        return {key: _printable(value) for key, value in vars(self).items()}
+
+
+def shown(path: str) -> str:
+    """A path as restic lists it, and as every stream takes it: U+FFFD stands for each byte that belongs to no letter of UTF-8."""
+    return _BYTE.sub(_LOST, path)
+
+
+def _printable(value: t.Any) -> t.Any:
+    return (
+        [shown(one) for one in value] if isinstance(value, list) else shown(value) if isinstance(value, str) else value
+    )
+
+
+def parse_when(text: str) -> float | None:
+    """The end of the day, minute or second that is meant; None when it is no time, such as the id of a snapshot."""
+    for form, last in (("%Y-%m-%d", (23, 59, 59)), ("%Y-%m-%d %H:%M", (59,)), ("%Y-%m-%d %H:%M:%S", ())):
+        try:
+            fields = time.strptime(text.replace("T", " "), form)
+        except ValueError:
+            continue
+        # A day has 23 or 25 hours where clocks change, and snapshots are told without the fractions of their seconds.
+        return time.mktime((*fields[: 6 - len(last)], *last, *fields[6:])) + 1
+    return None
+
+
+def choose(found: t.Sequence[keeping.Snapshot], when: str) -> keeping.Snapshot:
+    """The last snapshot of a day, minute or second or before it, or the one with an id.
+
+    :raises ConfigError: there is none.
+    """
+    if not found:
+        raise ConfigError("the job has no snapshot: look at `rigwright-backup snapshots JOB`")
+    if when == LATEST:
+        return found[-1]
+    end = parse_when(when)
+    if end is not None:
+        before = [row for row in found if row.time < end]
+        if before:
+            return before[-1]
+        first = time.strftime("%Y-%m-%d %H:%M", time.localtime(found[0].time))
+        raise ConfigError(f"no snapshot is as old as {when}: the first is of {first}")
+    named = [row for row in found if re.fullmatch(r"[0-9a-f]{4,64}", when) and row.id.startswith(when)]
+    if len(named) != 1:
+        raise ConfigError(
+            f"{when!r} is neither `latest`, a time such as 2026-11-22 or 2026-11-22 18:00, nor the id of one snapshot of the job"
+        )
+    return named[0]
+
+
+class Lister:
+    """Counts what a restore would bring, and what is in its way, while the list of a snapshot goes by."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.met: set[str] = set()
+        self.needs: dict[str, int] = {}  # bytes by the directory that is there already and takes them
+        self._wanted = [shown(path) for path in plan.paths]
+        self._takes = {plan.target: _nearest(plan.target)}
+        self._names: dict[str, dict[str, list[str]]] = {}  # what is in a directory, by how restic would show it
+
+    def take(self, line: str) -> None:
+        if '"node"' not in line:
+            return
+        node = json.loads(line)
+        path = node.get("path", "")
+        over = {wanted for wanted in self._wanted if is_within(path, wanted)}
+        self.met |= over
+        if not over and not any(is_within(wanted, path) for wanted in self._wanted):
+            return
+        place = os.path.join(self.plan.target, path.lstrip("/"))
+        there = {one: found for one in self._places(path) for found in [_look(one)] if found}
+        takes = self._takes.get(os.path.dirname(place), self._takes[self.plan.target])
+        other = [one for one, found in there.items() if _KINDS.get(stat.S_IFMT(found.st_mode)) != node.get("type")]
+        if other:
+            # restic follows a link, and some versions write into what it leads to.
+            self.plan.in_the_way += other
+            return
+        if over:
+            self._cross(over, takes)
+        if node.get("type") == "dir":
+            self._takes[place] = next((one for one in there if os.path.ismount(one)), takes)
+        elif over:
+            self.plan.files += 1
+            self.plan.bytes += node.get("size", 0)
+            self.needs[takes] = self.needs.get(takes, 0) + node.get("size", 0)
+            if there:
+                self.plan.conflicts += 1
+                self.plan.conflicting += [*there][: _SHOWN - len(self.plan.conflicting)]
+
+    def _cross(self, over: t.Collection[str], takes: str) -> None:
+        """Note a mount point between what is asked for and a file below it."""
+        for wanted in over:
+            top = os.path.normpath(os.path.join(self.plan.target, wanted.lstrip("/")))
+            if takes != top and is_within(takes, top) and takes not in self.plan.crossing:
+                self.plan.crossing.append(takes)
+
+    def _places(self, path: str) -> list[str]:
+        """Where a path of the list lies. Where it does not tell all bytes of a name, that is each entry whose name looks the same."""
+        if _LOST not in path:
+            return [os.path.join(self.plan.target, path.lstrip("/"))]
+        above, name = os.path.split(path)
+        return [os.path.join(folder, one) for folder in self._places(above) for one in self._looking_like(folder, name)]
+
+    def _looking_like(self, folder: str, name: str) -> list[str]:
+        if _LOST not in name:
+            return [name]
+        if folder not in self._names:
+            self._names[folder] = {}
+            with contextlib.suppress(OSError):  # it is not there yet
+                for one in os.listdir(folder):
+                    self._names[folder].setdefault(shown(one), []).append(one)
+        return self._names[folder].get(name, [])
+
+    def short_of(self) -> list[str]:
+        """Where there is less room than is needed. Holes are counted in full, and each name of a file as one of its own."""
+        told = []
+        for place, needed in self.needs.items():
+            free = shutil.disk_usage(place).free
+            if needed > free:
+                told.append(f"{place}: up to {needed} bytes are needed, {free} are free")
+        return told
+
+
+def _look(place: str) -> os.stat_result | None:
+    try:
+        return os.lstat(place)
+    except OSError:
+        return None
+
+
+def _nearest(place: str) -> str:
+    """The directory itself, or the nearest one above it that is there."""
+    while place != "/" and not os.path.isdir(place):
+        place = os.path.dirname(place)
+    return place
+
+
+def resolve(target: str) -> tuple[str, str]:
+    """The directory that is really meant, and the first link on the way to it that others than root and the caller can change.
+
+    :raises ConfigError: its links lead round in a circle.
+    """
+    place, changeable = "/", ""
+    left = os.path.join(os.getcwd(), target).split("/")[::-1]
+    links = 0
+    while left:
+        name = left.pop()
+        if name in ("", ".", ".."):
+            place = os.path.dirname(place) if name == ".." else place
+            continue
+        here = os.path.join(place, name)
+        found = _look(here)
+        if not (found and stat.S_ISLNK(found.st_mode)):
+            place = here
+            continue
+        links += 1
+        if links > _LINKS:
+            raise ConfigError(f"the links of {shown(target)} lead to no directory: name another one by `--target`")
+        if not changeable and _others_may_change(found, os.lstat(place)):
+            changeable = here
+        to = os.readlink(here)
+        place = "/" if to.startswith("/") else place
+        left += to.split("/")[::-1]
+    return place, changeable
+
+
+def _others_may_change(link: os.stat_result, folder: os.stat_result) -> bool:
+    """In a directory for all, such as /tmp, nobody but a link's owner may replace it."""
+    trusted = (0, os.geteuid())
+    for_all = folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not folder.st_mode & stat.S_ISVTX
+    return link.st_uid not in trusted or folder.st_uid not in trusted or bool(for_all)
+
+
+def make_plan(job: Job, restic: Restic, when: str, paths: t.Sequence[str], target: str) -> Plan:
+    """
+    :raises ConfigError: nothing fits what is asked for.
+    """
+    resolved, through = resolve(target)
+    plan = Plan("", "", job.host, resolved, [os.path.normpath(path) for path in paths] or ["/"], through)
+    lister = Lister(plan)
+    # The list of a snapshot begins with what it is: where it is named so, the repository is opened once for both.
+    named = when if when == LATEST or _ID.fullmatch(when) else _choose(job, restic, when).id
+    outcome = _list(job, restic, named, lister)
+    # restic 0.14 ends well where there is none.
+    if not outcome.ok or not plan.snapshot:
+        _choose(job, restic, when)
+        raise ConfigError(f"{outcome.words or 'the snapshot cannot be listed'}: {outcome.remedy}")
+    plan.unknown = [path for path in plan.paths if shown(path) not in lister.met]
+    plan.short_of = lister.short_of()
+    return plan
+
+
+def _choose(job: Job, restic: Restic, when: str) -> keeping.Snapshot:
+    """
+    :raises ConfigError: there is none.
+    """
+    outcome, found = keeping.snapshots(restic, *_filters(job))
+    if not outcome.ok:
+        raise ConfigError(f"{outcome.words}: {outcome.remedy}")
+    return choose(found, when)
+
+
+def _filters(job: Job) -> tuple[str, ...]:
+    return "--host", job.host, "--tag", f"{job.tag},{FILES}"
+
+
+def _list(job: Job, restic: Restic, snapshot: str, lister: Lister) -> Outcome:
+    """List a snapshot, and note which it is.
+
+    :raises ConfigError: it is of another job.
+    """
+    strange: list[str] = []
+
+    def take(line: str) -> None:
+        if lister.plan.snapshot or '"struct_type":"snapshot"' not in line:
+            lister.take(line)
+            return
+        (found,) = keeping.parse_snapshots(f"[{line}]")
+        lister.plan.snapshot = found.id
+        lister.plan.time = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(found.time))
+        if found.host != job.host or not {job.tag, FILES} <= {*found.tags}:
+            strange.append(found.id)
+
+    filters = _filters(job) if snapshot == LATEST else ()
+    outcome = judge(restic.run("ls", "--json", "--no-lock", *filters, snapshot, on_line=take))
+    if strange:
+        raise ConfigError(f"{strange[0][:8]} is no snapshot of the files of {job.name}")
+    return outcome
+
+
+def dump_of(job: Job, restic: Restic, name: str, when: str) -> keeping.Snapshot:
+    """The snapshot of a dump.
+
+    :raises ConfigError: nothing fits what is asked for.
+    """
+    outcome, found = keeping.snapshots(restic, "--host", job.host, "--tag", job.tag)
+    if not outcome.ok:
+        raise ConfigError(f"{outcome.words}: {outcome.remedy}")
+    names = sorted({tag[len(DUMP) :] for row in found for tag in row.tags if tag.startswith(DUMP)})
+    if name not in names:
+        raise ConfigError(f"{job.name} has no snapshot of a dump {name!r}; it has {', '.join(names) or 'none'}")
+    return choose([row for row in found if f"{DUMP}{name}" in row.tags], when)
+
+
+class Objection(t.NamedTuple):
+    """Why a restore is not done: which wish it is about (`paths`, `target`, `overwrite`, `without_room`), and in words."""
+
+    about: str = ""
+    words: str = ""
+
+
+def objection(plan: Plan, overwrite: bool, without_room: bool = False) -> Objection:
+    """Why it is not done, empty when it is."""
+    if plan.unknown:
+        missing = shown(", ".join(plan.unknown))
+        words = f"the snapshot has nothing at {missing}: look at `rigwright-backup restic REPOSITORY ls {plan.snapshot[:8]}`"
+        return Objection("paths", words)
+    if plan.through:
+        words = f"others than root and you may say where the link {shown(plan.through)} leads: name the directory that you mean"
+        return Objection("target", f"{words}, if it is {shown(plan.target)}")
+    if plan.crossing:
+        named = shown(", ".join(plan.crossing[:5]))
+        words = f"{named}: another file system is mounted there, below what is restored: restore to another place, or name what lies"
+        return Objection("target", f"{words} there, and beside it, by itself")
+    if plan.in_the_way:
+        named = shown(", ".join(plan.in_the_way[:5]))
+        words = f"{named}: there is something of another kind there now, such as a link: restore to another place, or take it away"
+        return Objection("target", words)
+    if plan.conflicts and not overwrite:
+        named = shown(", ".join(plan.conflicting[:5]))
+        words = f"{plan.conflicts} files are there already, such as {named}: restore to another place, or allow to overwrite them"
+        return Objection("overwrite", words)
+    if plan.short_of and not without_room:
+        words = f"there is too little room at {shown('; '.join(plan.short_of))}: restore to another place, or go on without it"
+        return Objection("without_room", words)
+    return Objection()
+
+
+def carry_out(
+    config: Config, plan: Plan, restic: Restic, overwrite: bool, on_line: t.Callable[[str], None] | None = None
+) -> tuple[str, int]:
+    """Restore, and return what is wrong with how it went, and how many files were there by then and stayed.
+
+    Directories that are there stay as they are, unless they were asked for and may be overwritten.
+    """
+    problems, mover = [], places.Mover(plan.paths, overwrite)
+    for beside, paths in _by_mount(plan).items():
+        patterns = [literal(path) for path in paths if path != "/"]
+        with places.stage(beside) as stage:
+            done = restore(restic, config, plan.snapshot, stage.path, patterns, on_line, (stage.handle,))
+            outcome = judge(done)
+            if not outcome.ok:
+                problems.append(f"{outcome.words}: {outcome.remedy}")
+            # What the backup no longer has keeps nothing else back. Of a restore that was cut short nothing is whole.
+            if outcome.kind in (OK, DAMAGED, FAILED, PARTIAL):
+                if overwrite:
+                    # After a power cut there is the old file or the new one, and none that is empty.
+                    os.sync()
+                with directory(plan.target, make=True, mode=0o700) as target:
+                    mover.move(stage.files, target)
+    return "; ".join([*problems, *mover.problems[:_SHOWN]]), mover.skipped
+
+
+def _by_mount(plan: Plan) -> dict[str, list[str]]:
+    """The paths by the directory beside which they are restored: one for each mount, since no rename leaves it."""
+    found: dict[str, tuple[str, list[str]]] = {}
+    for path in plan.paths:
+        beside = _nearest(os.path.join(plan.target, path.lstrip("/")))
+        found.setdefault(places.mount_of(beside), (beside, []))[1].append(path)
+    return dict(found.values())

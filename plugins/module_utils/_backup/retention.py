@@ -1,0 +1,179 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What keeps a repository fit: old snapshots let go, room freed, and all data read once in so many checks."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import PART, Config, Job
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import Done, Restic
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic_outcome import (
+    OK,
+    Outcome,
+    judge,
+    nanoseconds,
+)
+
+Result = dict[str, t.Any]
+_BY_CALENDAR = ("hourly", "daily", "weekly", "monthly", "yearly")
+KEEP = ("last", *_BY_CALENDAR, "within")
+_LIST_S = 600
+# The lengths of years and months differ: the shortest of them, so that a gap is seen too early rather than too late.
+_DAYS = {"y": 365, "m": 28, "d": 1, "h": 1 / 24}
+
+
+class Snapshot(t.NamedTuple):
+    """A snapshot, as far as anybody here asks."""
+
+    id: str
+    time: float
+    host: str
+    tags: tuple[str, ...]
+    paths: tuple[str, ...]
+
+
+def parse_snapshots(text: str) -> list[Snapshot]:
+    """
+    :raises ValueError: it is not what restic tells.
+    """
+    try:
+        found = [
+            Snapshot(
+                row["id"],
+                nanoseconds(row["time"]) / 1e9,
+                row.get("hostname", ""),
+                tuple(row.get("tags") or ()),
+                tuple(row.get("paths") or ()),
+            )
+            for row in json.loads(text or "null") or []
+        ]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"restic tells snapshots in another way: {error!r}") from error
+    return sorted(found, key=lambda row: row.time)
+
+
+def snapshots(restic: Restic, *filters: str) -> tuple[Outcome, list[Snapshot]]:
+    """The snapshots, oldest first."""
+    done = restic.run("snapshots", "--json", "--no-lock", *filters, timeout_s=_LIST_S)
+    outcome = judge(done)
+    return outcome, parse_snapshots(done.out) if outcome.ok else []
+
+
+def exclusively(config: Config, restic: Restic, *arguments: str) -> Done:
+    """What needs the repository for itself. A lock that a crash has left is taken away first; that of a living one is waited for."""
+    restic.run("unlock", timeout_s=_LIST_S)
+    return restic.run(*arguments, retry_lock_s=config.retry_lock_s)
+
+
+def keep(retention: t.Mapping[str, t.Any]) -> list[str]:
+    return [word for name in KEEP if retention.get(name) for word in (f"--keep-{name}", str(retention[name]))]
+
+
+def within_s(text: str) -> float:
+    """How long `2y5m7d3h` is, in seconds."""
+    return sum(int(count) * _DAYS[unit] for count, unit in re.findall(r"(\d+)([ymdh])", text)) * 24 * states.HOUR_S
+
+
+def before_gap(retention: t.Mapping[str, t.Any], rows: t.Sequence[Snapshot]) -> list[Snapshot]:
+    """The snapshots that went only because there was none after them for longer than `within`.
+
+    restic reckons `within` back from the newest snapshot: one that was made while the clock was years ahead, or after a long time in
+    which the machine was off, would let all others go. Rules by the calendar count snapshots, so such a gap is nothing to them.
+
+    :param rows: of one kind, oldest first.
+    """
+    if not retention.get("within") or any(retention.get(name) for name in _BY_CALENDAR):
+        return []
+    length = within_s(str(retention["within"]))
+    gaps = [number for number in range(1, len(rows)) if rows[number].time - rows[number - 1].time > length]
+    return list(rows[: gaps[-1]]) if gaps else []
+
+
+def forget(config: Config, job: Job, restic: Restic, now: float) -> Result:
+    """Let old snapshots go, each kind by itself.
+
+    They are chosen by the host and the tags that the role sets and nobody changes, so that another path or tag makes no group of which
+    nothing ever expires. With a snapshot from the future nothing goes, nor of a kind with a gap: what is "the last 30 days" would be
+    reckoned from there.
+    """
+    outcome, found = snapshots(restic, "--host", job.host, "--tag", job.tag)
+    if not outcome.ok:
+        return {"kind": outcome.kind, "words": outcome.words}
+    ahead = [row for row in found if row.time > now + states.HOUR_S]
+    if ahead:
+        return {
+            "kind": states.CLOCK,
+            "words": f"snapshots from the future: {', '.join(row.id[:8] for row in ahead[:5])}; none was let go",
+        }
+    if not found:
+        return {"kind": states.NOTHING, "words": "there is no snapshot of the job"}
+    removed, gaps = 0, []
+    # Those that are there, not those that the job has now: it may have lost a dump, or be another host's.
+    for part in sorted({tag for row in found for tag in row.tags if tag.startswith(PART)}):
+        older = before_gap(job.retention, [row for row in found if part in row.tags])
+        if older:
+            gaps.append(f"{len(older)} of {part} up to {older[-1].id[:8]} of {_day(older[-1].time)}")
+            continue
+        words = [
+            "forget",
+            "--json",
+            "--host",
+            job.host,
+            "--tag",
+            f"{job.tag},{part}",
+            "--group-by",
+            "host",
+            *keep(job.retention),
+        ]
+        done = exclusively(config, restic, *words)
+        outcome = judge(done)
+        if not outcome.ok:
+            return {"kind": outcome.kind, "words": f"{part}: {outcome.words}", "removed": removed}
+        try:
+            removed += sum(len(group.get("remove") or []) for group in json.loads(done.out or "[]") or [])
+        except ValueError:
+            continue
+    result: Result = {"kind": OK, "words": "", "removed": removed, "snapshots": len(found) - removed}
+    if gaps:
+        told = f"for longer than `within` of the retention there was no snapshot after {', '.join(gaps)}; none of these was let go"
+        result.update(kind=states.GAP, words=told)
+    return result
+
+
+def _day(moment: float) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(moment))
+
+
+def prune(config: Config, restic: Restic) -> Result:
+    outcome = judge(exclusively(config, restic, "prune"))
+    return {"kind": outcome.kind, "words": outcome.words}
+
+
+def check(config: Config, restic: Restic, before: t.Mapping[str, t.Any]) -> Result:
+    """Check the repository and read one part of its data, the next one after each success: all of it is read in so many checks."""
+    parts = max(1, config.check_parts)
+    part = (int(before.get("next_part") or 1) - 1) % parts + 1
+    outcome = judge(exclusively(config, restic, "check", f"--read-data-subset={part}/{parts}"))
+    result: Result = {"kind": outcome.kind, "words": outcome.words, "part": part, "parts": parts}
+    return {**result, "next_part": part % parts + 1} if outcome.ok else result
+
+
+def timed(work: t.Callable[[], Result]) -> Result:
+    """The result of some work, and how long it took."""
+    started, clock = time.time(), time.monotonic()
+    result = work()
+    return {
+        **result,
+        "started": started,
+        "duration_s": round(time.monotonic() - clock, 1),
+        "exit_code": int(result["kind"] != OK),
+    }

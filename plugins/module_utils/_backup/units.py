@@ -1,0 +1,190 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""The units of the backups, as text: a service and a timer for everything that is to happen again and again.
+
+Each runs as a user without rights. What reads all files has the one capability for that; what restores them, in a drill, has those
+to make them as they were; what looks after a repository has none. Secrets are credentials of systemd, which only the unit reads.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config, Target
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.state import (
+    CHECK,
+    DRILL,
+    FORGET,
+    PRUNE,
+    RUN,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within
+
+PROGRAM = "/usr/local/sbin/rigwright-backup"
+FOLDER = "/etc/systemd/system"
+SECRETS = "/etc/rigwright/backup"
+
+WORDS = {
+    RUN: "Back up {}",
+    FORGET: "Let old snapshots of {} go",
+    DRILL: "Restore files of {} and compare them",
+    CHECK: "Check the repository {}",
+    PRUNE: "Free room in the repository {}",
+}
+_RIGHTS = {
+    RUN: ("CAP_DAC_READ_SEARCH",),
+    DRILL: (
+        "CAP_CHOWN",
+        "CAP_DAC_OVERRIDE",
+        "CAP_DAC_READ_SEARCH",
+        "CAP_FOWNER",
+        "CAP_FSETID",
+        "CAP_MKNOD",
+        "CAP_SETFCAP",
+    ),
+}
+
+
+def name(verb: str, subject: str, kind: str = "service") -> str:
+    return f"rigwright-backup-{verb}-{subject}.{kind}"
+
+
+def quoted(text: str) -> str:
+    """A word as systemd reads it: no specifier, no end of a word. What has a line break is refused before (_backup/checks.py)."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{escaped}"' if not text or any(letter in text for letter in " \t\"'\\;") else escaped
+
+
+def credentials(target: Target, secrets: t.Iterable[str]) -> list[str]:
+    """The secrets of a repository, by the names that the program knows them by."""
+    files = {what: f"{SECRETS}/{target.name}.{what}" for what in sorted({*secrets, "password"})}
+    if target.password_file:
+        files["password"] = target.password_file
+    # The path is the rest of the line: blanks and quotes are part of it.
+    return [
+        "LoadCredential=backup.json:/etc/rigwright/backup.json",
+        *(f"LoadCredential={target.name}.{what}:{path.replace('%', '%%')}" for what, path in files.items()),
+    ]
+
+
+def service(
+    config: Config, verb: str, subject: str, secrets: t.Mapping[str, t.Iterable[str]], hardening: str, header: str
+) -> str:
+    """
+    :param secrets: of each repository, which files it has.
+    """
+    job = config.jobs.get(subject) if verb in (RUN, FORGET, DRILL) else None
+    target = config.repositories[job.repository if job else subject]
+    call = f"{{}}{PROGRAM} step {{}} {verb} {subject}"
+    lines = [
+        header.rstrip("\n"),
+        "[Unit]",
+        f"Description={WORDS[verb].format(subject)}",
+        "Documentation=https://restic.readthedocs.io/",
+    ]
+    if not target.local_path:
+        lines += ["Wants=network-online.target", "After=network-online.target"]
+    if verb != FORGET:
+        lines += ["# It would empty a battery.", "ConditionACPower=true"]
+    if config.notify_command:
+        lines.append("OnFailure=rigwright-backup-failed@%n.service")
+    lines += ["", "[Service]", "Type=oneshot", f"User={config.user}"]
+    if target.password_file or (job and verb == RUN and (job.pre or (job.paths and config.manifest))):
+        lines += [
+            "# As root, as all steps with a plus are: hooks stop containers, and the manifest looks at disks.",
+            f"ExecStartPre={call.format('+', 'pre')}",
+        ]
+    if job and verb == RUN and job.dumps:
+        lines.append(f"ExecStart={call.format('+', 'dumps')}")
+    lines += [
+        f"ExecStart={call.format('', 'main')}",
+        "# However it ended, also by a kill: cleanup, state, metrics.",
+        f"ExecStopPost={call.format('+', 'end')}",
+        "TimeoutStartSec=infinity",
+        "# The hooks of the end have limits of their own.",
+        "TimeoutStopSec=infinity",
+        "# Behind all other work, but never wholly without processor: a machine that trains for weeks is never idle.",
+        "Nice=19",
+        "IOSchedulingClass=idle",
+        f"RuntimeDirectory=rigwright_backup/{verb}-{subject}",
+        "RuntimeDirectoryMode=0750",
+        "CacheDirectory=rigwright_backup",
+        "CacheDirectoryMode=0700",
+        *credentials(target, secrets[target.name]),
+        hardening.rstrip("\n"),
+        "# Go asks for more open files as it starts, and goes on without.",
+        "SystemCallErrorNumber=EPERM",
+        *_rights(verb, target),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _rights(verb: str, target: Target) -> t.Iterator[str]:
+    rights = _RIGHTS.get(verb)
+    if rights:
+        yield f"AmbientCapabilities={' '.join(rights)}"
+        yield f"CapabilityBoundingSet={' '.join(rights)}"
+    if verb == RUN:
+        yield "# All files are there to be read, and none to be written."
+        yield "ProtectHome=read-only"
+        yield "PrivateTmp=no"
+        yield "# It hides /usr/lib/modules, without which no machine is built again."
+        yield "ProtectKernelModules=no"
+    if verb == DRILL:
+        yield "# What it restores may be anybody's, have the set-user-ID bit, or be a device."
+        yield "RestrictSUIDSGID=no"
+        yield "SystemCallFilter=@chown mknod mknodat"
+    if target.local_path:
+        yield "# The repository is on this machine."
+        yield f"ReadWritePaths={quoted('-' + target.local_path)}"
+        if any(is_within(target.local_path, place) for place in ("/home", "/root", "/run/user")):
+            yield "ProtectHome=no"
+        # Unlike PrivateNetwork this leaves the hooks of root what they need.
+        yield "RestrictAddressFamilies="
+        yield "RestrictAddressFamilies=AF_UNIX"
+
+
+def timer(verb: str, subject: str, schedule: str, delay_s: int, header: str) -> str:
+    return "\n".join(
+        [
+            header.rstrip("\n"),
+            "[Unit]",
+            f"Description={WORDS[verb].format(subject)}",
+            "",
+            "[Timer]",
+            f"OnCalendar={schedule}",
+            "# What was missed while the machine was off is made up for.",
+            "Persistent=true",
+            f"RandomizedDelaySec={delay_s}",
+            "",
+            "[Install]",
+            "WantedBy=timers.target",
+            "",
+        ]
+    )
+
+
+def notifier(config: Config, hardening: str, header: str) -> str:
+    """What tells of a unit that has failed. Its name comes as the last word."""
+    words = " ".join(quoted(word).replace("$", "$$") for word in config.notify_command)
+    return "\n".join(
+        [
+            header.rstrip("\n"),
+            "[Unit]",
+            "Description=Tell that %i has failed",
+            "Wants=network-online.target",
+            "After=network-online.target",
+            "",
+            "[Service]",
+            "Type=oneshot",
+            "DynamicUser=yes",
+            f"ExecStart={words} %i",
+            "TimeoutStartSec=120",
+            hardening.rstrip("\n"),
+            "",
+        ]
+    )

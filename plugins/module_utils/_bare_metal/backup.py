@@ -1,0 +1,155 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""The backup that a machine is built again from, reached as the role backup reaches it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import address as addresses
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import ConfigError, read_version
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.repository import lay_down
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import Restic
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic_outcome import (
+    DAMAGED,
+    FAILED,
+    Done,
+    judge,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.steps import WORK
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest.document import PATH as MANIFEST
+
+Facts = dict[str, t.Any]
+
+SPEC = {
+    "repository": {"type": "dict", "options": {**addresses.OPTIONS, "name": {"type": "str", "default": "backup"}}},
+    "snapshots": {
+        "type": "list",
+        "elements": "dict",
+        "default": [{"id": "latest", "filters": []}],
+        "options": {
+            "id": {"type": "str", "default": "latest"},
+            "filters": {"type": "list", "elements": "str", "default": []},
+        },
+    },
+}
+# What restic says of a file that it could not restore, before it goes on with the next.
+_LOST = re.compile(r"^ignoring error for (/.*?): (.*)$", re.MULTILINE)
+# What the backup no longer has. Anything else, as a full disk or a server that is gone, is put right and then nothing is lost.
+_GONE = (DAMAGED, FAILED)
+_TOLD = 20
+
+
+class Failed(Exception):
+    """A step did not work; the text says which, and what it said."""
+
+
+class Backup:
+    """The repository to restore from. Its secrets lie in the live system's memory, and are never in a command."""
+
+    def __init__(self, entry: t.Mapping[str, t.Any], program: str = "restic", work: str = WORK) -> None:
+        """:raises Failed: there is no password, or no restic."""
+        if not entry.get("password") and not entry.get("password_file"):
+            raise Failed("the repository has no password: set `password`, or `password_file`")
+        try:
+            version = read_version(program)
+        except ConfigError:
+            raise Failed("there is no restic here: install it in the live system") from None
+        os.makedirs(f"{work}/cache", mode=0o700, exist_ok=True)
+        self.restic = Restic(program, version, lay_down(entry, f"{work}/secrets"), f"{work}/cache")
+        path = addresses.public(entry)["local_path"]
+        # A disk that is mounted read-only takes no lock, and nobody can prune what is on it meanwhile.
+        self.lock = ["--no-lock"] if path and not os.access(path, os.W_OK) else []
+
+    def ask(self, *words: str) -> str:
+        """:raises Failed: restic says no."""
+        done = self.restic.run(*self.lock, *words)
+        outcome = judge(done)
+        if not outcome.ok:
+            raise Failed(f"restic {words[0]}: {outcome.words}")
+        return done.out
+
+    def manifest(self, snapshot: Facts) -> Facts:
+        """:raises Failed: the snapshot has none."""
+        try:
+            found: Facts = json.loads(self.ask("dump", snapshot["id"], MANIFEST))
+        except Failed as error:
+            raise Failed(
+                f"the snapshot {snapshot['id'][:8]} of {', '.join(snapshot['paths'])} has no {MANIFEST} ({error}): "
+                "name one that has it first in bare_metal_snapshots, or set bare_metal_manifest to a copy of it"
+            ) from error
+        return found
+
+    def resolve(self, snapshot: str, filters: t.Sequence[str]) -> Facts:
+        """The snapshot that is meant, as it is now: id, host, time, tags, paths.
+
+        :raises Failed: there is none.
+        """
+        found = json.loads(self.ask("snapshots", "--json", *filters, snapshot) or "[]") or []
+        if len(found) != 1:
+            raise Failed(f"the repository has no snapshot {' '.join([*filters, snapshot])}: see `restic snapshots`")
+        return {
+            "id": found[0]["id"],
+            "host": found[0].get("hostname", ""),
+            "time": found[0]["time"][:19],
+            "tags": found[0].get("tags") or [],
+            "paths": found[0]["paths"],
+        }
+
+    def restore(
+        self,
+        snapshot: str,
+        filters: t.Sequence[str],
+        target: str,
+        exclude: t.Sequence[str],
+        accept_losses: bool = False,
+    ) -> list[str]:
+        """Restore all that can be read, and return what could not be, a line each.
+
+        :raises Failed: restic could not do its work, or something is lost and that is not accepted.
+        """
+        words = ["restore", *filters, snapshot, "--target", target]
+        # 0.14 writes holes out in full. What is there already is compared byte for byte, as restic does unless told otherwise: by size
+        # and time a file with a hole where the backup could not be read would be taken for whole.
+        words += ["--sparse"] if self.restic.has("sparse") else []
+        for path in exclude:
+            # The mount point itself comes back, empty.
+            words += ["--exclude", re.sub(r"([*?[])", r"[\1]", path) + "/*"]
+        done = self.restic.run(*self.lock, *words)
+        outcome = judge(done)
+        if outcome.ok:
+            return []
+        lost = losses(done)
+        if not lost:
+            raise Failed(f"restic restore: {outcome.words}")
+        if not accept_losses:
+            raise Failed(
+                f"the backup no longer has all of these, and the others are there: {tell(lost)}. See `restic check --read-data`; "
+                "another snapshot may have them. bare_metal_accept_losses: true goes on without them"
+            )
+        return lost
+
+
+def losses(done: Done) -> list[str]:
+    """The files that are not whole because the backup no longer has them; nothing where a restore had another reason to fail."""
+    found = _LOST.findall(done.err)
+    gone = all(judge(Done(1, "", why)).kind in _GONE for _path, why in found)
+    # With this restic ends when it has tried all files. With anything else there is more that it has not done.
+    tried_all = re.search(r"^Fatal: There were (\d+) errors", done.err, re.MULTILINE)
+    if not tried_all or not gone:
+        return []
+    # Of thousands of lines the middle is not kept.
+    more = [f"(more: restic told of {tried_all[1]} errors)"] if int(tried_all[1]) > len(found) else []
+    return sorted({path for path, _why in found}) + more
+
+
+def tell(lost: t.Sequence[str]) -> str:
+    """What is lost, in a line."""
+    return ", ".join(lost[:_TOLD]) + (f" and {len(lost) - _TOLD} more" if len(lost) > _TOLD else "")

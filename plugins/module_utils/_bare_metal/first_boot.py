@@ -1,0 +1,95 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What ``rigwright-first-boot.service`` runs once, after a machine was built again: is it what it was? It needs no Ansible.
+
+The answer lies in /var/lib/rigwright/first_boot.json and in the journal, and the unit fails where something is not as it was.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import document
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import mounts as system_mounts
+
+Facts = dict[str, t.Any]
+
+PROGRAM = "_bare_metal.first_boot"
+UNIT = "rigwright-first-boot.service"
+DIRECTORY = "/var/lib/rigwright"
+PLACE = f"{DIRECTORY}/first_boot"
+EXPECTED, FOUND = f"{DIRECTORY}/first_boot_expected.json", f"{DIRECTORY}/first_boot.json"
+UNIT_TEXT = f"""\
+[Unit]
+Description=Check that this machine is what it was before it was built again
+ConditionPathExists={EXPECTED}
+ConditionPathExists=!{FOUND}
+After=multi-user.target
+# Otherwise the target, which is default.target as well, would wait for what waits for it.
+DefaultDependencies=no
+Conflicts=shutdown.target
+Before=shutdown.target
+
+[Service]
+Type=oneshot
+ExecStart=/usr/bin/python3 -I {PLACE}
+TimeoutStartSec=600
+
+[Install]
+WantedBy=default.target
+"""
+
+
+def judge(expected: Facts, seen: Facts) -> list[str]:
+    """What is not as it was, a line each."""
+    faults = [
+        f"{name} is {seen[name]!r}, and was {expected[name]!r}"
+        for name in ("host", "machine_id")
+        if seen[name] != expected[name]
+    ]
+    faults += [f"{target} is not mounted" for target in expected["mounts"] if target not in seen["mounts"]]
+    faults += [f"the host key {key} is gone" for key in expected["host_keys"] if key not in seen["host_keys"]]
+    if expected["swap"] and not seen["swap"]:
+        faults.append("there is no swap")
+    if expected["driver"] and not seen["driver"]:
+        faults.append(f"no NVIDIA driver is loaded, and {expected['driver']} was: dkms status")
+    return faults + [f"the unit {unit} has failed: systemctl status {unit}" for unit in seen["failed_units"]]
+
+
+def look(tree: Tree) -> Facts:
+    mounts = system_mounts.parse_mountinfo(tree.text("/proc/self/mountinfo"))
+    keys = [name for name in tree.names("/etc/ssh") if re.fullmatch(r"ssh_host_\w+_key\.pub", name)]
+    failed = subprocess.run(  # pylint: disable=ansible-bad-function
+        ["systemctl", "list-units", "--failed", "--plain", "--no-legend", "--full"],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+    return {
+        "host": tree.text("/proc/sys/kernel/hostname").strip(),
+        "machine_id": tree.text("/etc/machine-id").strip(),
+        "mounts": [mount.target for mount in mounts],
+        "host_keys": [document.fingerprint_of_host_key(tree.text(f"/etc/ssh/{name}")) for name in keys],
+        "swap": len(tree.text("/proc/swaps").splitlines()) > 1,
+        "driver": tree.exists("/proc/driver/nvidia/version"),
+        "failed_units": [line.split()[0] for line in failed.splitlines() if line.split()],
+    }
+
+
+def main(root: str = "/") -> int:
+    tree = Tree(root)
+    expected = json.loads(tree.text(EXPECTED))
+    faults = judge(expected, look(tree))
+    replace_file(tree.at(FOUND), json.dumps({"passed": not faults, "faults": faults}, indent=1))
+    sys.stdout.write("".join(f"{line}\n" for line in faults or ["this machine is what it was"]))
+    return 1 if faults else 0

@@ -1,0 +1,253 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""How large everything becomes that a manifest has on a disk, on a disk of another size. Pure arithmetic.
+
+A larger disk gives what it has more to the largest place for data. On a smaller one such places shrink, none below what its files
+need; where these do not fit, the numbers are told. Everything begins at a whole MiB: right for every sector size and every SSD.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import storage
+
+Facts = dict[str, t.Any]
+
+MIB = 1 << 20
+GIB = 1 << 30
+# Before the first partition; at the end GPT has its second table.
+HEAD, TAIL = MIB, MIB
+LVM_HEAD = MIB
+EXTENDED = ("5", "f", "85")
+DATA = ("ext2", "ext3", "ext4", "xfs", "btrfs")
+# Below these, mkfs refuses or the file system is of no use.
+_LEAST = {"xfs": 300 * MIB, "btrfs": 256 * MIB}
+# As many sectors a table of DOS can number.
+_DOS_SECTORS = (1 << 32) - 1
+
+
+class DoesNotFit(Exception):
+    """What has to be on a disk is more than it holds; the text has the numbers."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """A place on a disk: how large it was, and how large it has to be."""
+
+    name: str
+    size: int
+    least: int
+
+    @property
+    def flexible(self) -> bool:
+        return self.least < self.size
+
+
+@dataclasses.dataclass(frozen=True)
+class Partition:
+    """A partition as it will be, in bytes."""
+
+    number: int
+    start: int
+    size: int
+    row: t.Mapping[str, t.Any]
+
+
+def human(size: int) -> str:
+    return f"{size / GIB:.1f} GiB" if size >= GIB else f"{size / MIB:.0f} MiB"
+
+
+def children(manifest: Facts, name: str) -> list[str]:
+    return [child for child, device in manifest["devices"].items() if name in device["parents"]]
+
+
+def group_on(manifest: Facts, name: str) -> str:
+    """The volume group that a device belongs to."""
+    path = manifest["devices"][name]["path"]
+    for group, facts in manifest["volume_groups"].items():
+        if any(device["path"] == path for device in facts["devices"]):
+            return str(group)
+    return ""
+
+
+def devices_of(manifest: Facts, group: str) -> set[str]:
+    """What a volume group is on."""
+    paths = {device["path"] for device in manifest["volume_groups"][group]["devices"]}
+    return {name for name, device in manifest["devices"].items() if device["path"] in paths}
+
+
+def volume_device(group: str, volume: str) -> str:
+    """The mapper's name of a volume: a hyphen in a name is doubled there."""
+    return f"{group.replace('-', '--')}-{volume.replace('-', '--')}"
+
+
+def mounts_of(manifest: Facts, name: str) -> list[Facts]:
+    """What of a device's file system is mounted, the shallowest first."""
+    points = manifest["devices"][name]["mountpoints"]
+    found = [mount for mount in manifest["mounts"] if mount["target"] in points]
+    return sorted(found, key=lambda mount: (mount["target"].count("/"), mount["target"]))
+
+
+def least(manifest: Facts, name: str, data: t.Mapping[str, int]) -> int:
+    """The bytes that a device needs at least. What cannot be told from its files stays as large as it was.
+
+    :param data: bytes by mount point, where fewer files come back than there were.
+    """
+    device = manifest["devices"][name]
+    size, content = device["size"], device["content"]["type"]
+    if content == storage.LUKS:
+        inner = children(manifest, name)
+        return (
+            size if len(inner) != 1 else size - manifest["devices"][inner[0]]["size"] + least(manifest, inner[0], data)
+        )
+    if content == storage.PV:
+        group = manifest["volume_groups"].get(group_on(manifest, name))
+        if not group or len(group["devices"]) != 1:
+            return int(size)
+        extent = group["extent_size"]
+        extents = sum(share.least for share in volume_shares(manifest, group_on(manifest, name), data))
+        return min(size, LVM_HEAD + (extents + 1) * extent)
+    mounted = mounts_of(manifest, name)
+    if content not in DATA or not mounted or any(mount["target"] == "/boot" for mount in mounted):
+        return int(size)
+    used = max(data.get(mount["target"], mount["used"]) for mount in mounted)
+    room = used + used // 10 + min(GIB, max(64 * MIB, size // 50))
+    return int(min(size, max(room, _LEAST.get(content, 0))))
+
+
+def volume_shares(manifest: Facts, group: str, data: t.Mapping[str, int]) -> list[Share]:
+    """The volumes of a group, in extents."""
+    facts = manifest["volume_groups"][group]
+    extent = facts["extent_size"]
+    return [
+        Share(
+            volume["name"],
+            -(-volume["size"] // extent),
+            -(-least(manifest, volume_device(group, volume["name"]), data) // extent),
+        )
+        for volume in facts["volumes"]
+        if not volume["origin"] and volume_device(group, volume["name"]) in manifest["devices"]
+    ]
+
+
+def divide(shares: t.Sequence[Share], room: int, unit: str) -> dict[str, int]:
+    """Sizes that fit into a room: each as it was, or smaller where they do not fit otherwise.
+
+    :raises DoesNotFit: even the least is too much.
+    """
+    total, needed = sum(share.size for share in shares), sum(share.least for share in shares)
+    if total <= room:
+        return {share.name: share.size for share in shares}
+    if needed > room:
+        raise DoesNotFit(
+            f"at least {needed} {unit} are needed ("
+            + ", ".join(f"{share.name} {share.least}" for share in shares)
+            + f"), and there are {room}"
+        )
+    # All give of what they have to spare, in proportion.
+    spare, left = total - needed, room - needed
+    return {share.name: share.least + (share.size - share.least) * left // spare for share in shares}
+
+
+def lay_out(
+    manifest: Facts, disk: str, size: int, sector: int, data: t.Mapping[str, int], grow: str = ""
+) -> list[Partition]:
+    """The partitions of a disk of the manifest on a disk of this size.
+
+    :param grow: the partition that gets what is left over; by default the largest that holds data.
+    :raises DoesNotFit: the disk is too small.
+    """
+    table = manifest["disks"][disk]["table"]
+    rows = sorted(table["partitions"], key=lambda row: row["start"])
+    plain = [row for row in rows if not is_extended(table, row)]
+    shares = []
+    for row in plain:
+        old = row["size"] * table["sector"]
+        # Of something that has no device here, as one that the kernel has not read, nothing is known but its size.
+        known = row["name"] in manifest["devices"]
+        needed = min(old, least(manifest, row["name"], data)) if known else old
+        shares.append(Share(row["name"], max(1, old // MIB), min(max(1, old // MIB), max(1, -(-needed // MIB)))))
+    logical = [row for row in plain if is_logical(table, row)]
+    # Each logical partition has a table of its own before it.
+    room = (size - HEAD - TAIL) // MIB - len(logical)
+    if table["type"] == "dos":
+        room = min(room, _DOS_SECTORS * sector // MIB - 2 - len(logical))
+    sizes = divide(shares, room, "MiB")
+    growing = grow or default_grow(manifest, [share.name for share in shares])
+    if growing in sizes:
+        sizes[growing] += room - sum(sizes.values())
+    return _place(table, rows, {name: mib * MIB for name, mib in sizes.items()})
+
+
+def default_grow(manifest: Facts, names: t.Sequence[str]) -> str:
+    """The largest partition that holds data, or something that holds data; empty when there is none."""
+
+    def holds(name: str) -> bool:
+        device = manifest["devices"].get(name)
+        if not device or any(mount["target"] == "/boot" for mount in mounts_of(manifest, name)):
+            return False
+        return device["content"]["type"] in (*DATA, storage.LUKS, storage.PV)
+
+    return max(filter(holds, names), key=lambda name: int(manifest["devices"][name]["size"]), default="")
+
+
+def is_extended(table: Facts, row: t.Mapping[str, t.Any]) -> bool:
+    return table["type"] == "dos" and row["type"].lower().lstrip("0x") in EXTENDED
+
+
+def is_logical(table: Facts, row: t.Mapping[str, t.Any]) -> bool:
+    return table["type"] == "dos" and row["number"] > 4
+
+
+def _place(table: Facts, rows: t.Sequence[Facts], sizes: t.Mapping[str, int]) -> list[Partition]:
+    """One after the other in the old order, from the first MiB on; an extended partition goes around its logical ones."""
+    placed, place = [], HEAD
+    logical = [row for row in rows if is_logical(table, row)]
+    for row in rows:
+        if is_logical(table, row):
+            continue
+        start = place
+        if is_extended(table, row):
+            for inner in logical:
+                placed.append(Partition(inner["number"], place + MIB, sizes[inner["name"]], inner))
+                place += MIB + sizes[inner["name"]]
+            # One without any logical partition has its own table still.
+            place = max(place, start + MIB)
+            placed.append(Partition(row["number"], start, place - start, row))
+        else:
+            placed.append(Partition(row["number"], start, sizes[row["name"]], row))
+            place += sizes[row["name"]]
+    return sorted(placed, key=lambda partition: partition.number)
+
+
+def _quoted(text: str) -> str:
+    """Inside the quotes of sfdisk."""
+    return re.sub(r'["\\]', lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def script(table: Facts, partitions: t.Iterable[Partition], sector: int) -> str:
+    """The table as sfdisk reads it: the same ids, types, names and attributes."""
+    lines = [f"label: {table['type']}", f"label-id: {table['id']}", "unit: sectors"]
+    if table["type"] == "gpt":
+        lines.append(f"first-lba: {HEAD // sector}")
+    lines.append("")
+    for partition in partitions:
+        row = partition.row
+        fields = [
+            f"start={partition.start // sector}",
+            f"size={partition.size // sector}",
+            f"type={row['type']}",
+            *([f"uuid={row['uuid']}"] if row["uuid"] else []),
+            *([f'name="{_quoted(row["label"])}"'] if row["label"] else []),
+            *([f'attrs="{row["attributes"]}"'] if row["attributes"] else []),
+            *(["bootable"] if row["bootable"] else []),
+        ]
+        lines.append(f"p{partition.number} : {', '.join(fields)}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,171 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""From a request to environments: what becomes of each is planned for all, then done."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda import plan as conda
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda import rattler
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda import uv as conda_uv
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import CondaError
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.store import LOCK, Store, processes_in
+
+
+class Step(t.NamedTuple):
+    """What becomes of one environment: *use* is the generation to be in use, *make* the packages of a new one to be made as that.
+
+    *pip_lock* has what comes from an index with it, where that is known before.
+
+    *adopt*: the packages stay, and are on record as what another request leads to. *held* are generations that would go, and the
+    processes that run from them.
+    """
+
+    wanted: conda.Wanted
+    environment: conda.Environment
+    use: int | None
+    make: t.Any = None
+    pip_lock: str = ""
+    adopt: bool = False
+    held: t.Mapping[int, t.Sequence[int]] = {}
+
+    @property
+    def packages(self) -> conda.Packages:
+        if self.make is not None:
+            lines = conda_uv.blocks(self.pip_lock) if self.pip_lock else self.wanted.spec["pip"]
+            return {**rattler.packages_of(self.make), **conda_uv.requested(lines)}
+        return self.environment.generations[self.use].present if self.use is not None else {}
+
+    @property
+    def surplus(self) -> list[int]:
+        keep = self.wanted.keep if self.wanted.present else 0
+        return [number for number in conda.surplus(self.environment, self.use, keep) if number not in self.held]
+
+    @property
+    def leftovers(self) -> list[int]:
+        return [number for number in self.environment.leftovers if number not in self.held]
+
+    @property
+    def changes(self) -> bool:
+        environment = self.environment
+        switched = self.use != environment.in_use
+        return bool(switched or self.adopt or self.leftovers or self.surplus)
+
+
+class Planner:
+    """Decides what becomes of each environment. It solves where it has to, and changes nothing."""
+
+    def __init__(self, store: Store, index: str, timeout: int, uv: conda_uv.Uv) -> None:
+        self.store, self.index, self.timeout, self.uv = store, index, timeout, uv
+
+    def plan(self, wanted: conda.Wanted, environment: conda.Environment) -> Step:
+        step = self.decide(wanted, environment)
+        running = {
+            number: processes_in(self.store.place(wanted.name, number)) for number in (*step.surplus, *step.leftovers)
+        }
+        return step._replace(held={number: processes for number, processes in running.items() if processes})
+
+    def decide(self, wanted: conda.Wanted, environment: conda.Environment) -> Step:
+        if not wanted.present:
+            return Step(wanted, environment, None)
+        decision = conda.decide(wanted, environment)
+        if decision.use is not None:
+            return Step(wanted, environment, decision.use)
+        fresh = environment.highest + 1
+        if decision.again is not None:
+            pip_lock = self.store.read_pip_lock(wanted.name, decision.again)
+            return Step(wanted, environment, fresh, self.read_lock(environment, decision.again), pip_lock)
+        records = self.records(wanted, environment)
+        solved = rattler.packages_of(records)
+        conda.check_solved(wanted, solved)
+        settled = conda.settle(wanted, solved, environment)
+        pip_lock = self.newer_pip_lock(wanted, environment.generations[settled.use]) if settled.use is not None else ""
+        if settled.use is not None and not pip_lock:
+            adopt = not conda.leads_to(wanted, environment.generations[settled.use].receipt)
+            return Step(wanted, environment, settled.use, adopt=adopt)
+        return Step(wanted, environment, fresh, records, pip_lock)
+
+    def newer_pip_lock(self, wanted: conda.Wanted, generation: conda.Generation) -> str:
+        """What the index has now for a generation of which nothing else changes; empty where that is what it has."""
+        if not wanted.spec["pip"] or not wanted.update:
+            return ""
+        prefix = self.store.place(wanted.name, generation.number)
+        lock = self.uv.lock(wanted, prefix, generation.receipt.distributions)
+        return "" if lock == self.store.read_pip_lock(wanted.name, generation.number) else lock
+
+    def records(self, wanted: conda.Wanted, environment: conda.Environment) -> t.Any:
+        spec = wanted.spec
+        if spec["lock"]:
+            records = rattler.read_lock_text(spec["lock"], f"the lock of the environment {wanted.name}")
+            rattler.check_satisfied(wanted.name, spec, records)
+            return records
+        number = conda.stays(wanted, environment)
+        locked = self.read_lock(environment, number) if number is not None else []
+        return rattler.solve(wanted.name, spec, wanted.cuda, locked, self.index, self.timeout)
+
+    def read_lock(self, environment: conda.Environment, number: int) -> t.Any:
+        path = self.store.place(environment.name, f"{number}{LOCK}")
+        return rattler.read_lock(path, path)
+
+
+def apply(store: Store, steps: t.Sequence[Step], uv: conda_uv.Uv) -> dict[str, conda.Packages]:
+    """First every new generation, then the links, then what nobody goes back to. Tells the packages of what was made."""
+    made = {}
+    for step in steps:
+        for number in step.leftovers:
+            store.discard(step.wanted.name, number)
+        if step.environment.lost is not None:
+            # From here on it is a leftover, which a later run finds, however this one ends.
+            store.write_receipt(step.wanted.name, step.environment.lost, conda.Receipt({}))
+    if any(step.make is not None for step in steps):
+        for archive in {archive for step in steps for archive in step.environment.spoiled}:
+            store.forget(archive)
+    for step in steps:
+        name, spec = step.wanted.name, step.wanted.spec
+        if step.make is not None and step.use is not None:
+            try:
+                made[name] = store.install(step.wanted, step.use, step.make, step.pip_lock, uv)
+            except (CondaError, OSError):
+                store.discard(name, step.use)
+                store.tidy(name)
+                raise
+        elif step.adopt and step.use is not None:
+            receipt = step.environment.generations[step.use].receipt
+            store.write_receipt(name, step.use, dataclasses.replace(receipt, spec=spec, cuda=step.wanted.cuda))
+    for step in steps:
+        if step.use is not None and step.use != step.environment.in_use:
+            store.switch(step.wanted.name, step.use)
+        elif step.use is None and step.environment.in_use is not None:
+            store.unlink(step.wanted.name)
+    for step in steps:
+        for number in step.surplus:
+            store.discard(step.wanted.name, number)
+        store.tidy(step.wanted.name)
+    store.prune_cache()
+    return made
+
+
+def describe(step: Step, store: Store, packages: conda.Packages) -> dict[str, t.Any]:
+    """The outcome for one environment."""
+    environment = step.environment
+    surplus = set(step.surplus)
+    return {
+        "prefix": store.link(step.wanted.name) if step.use is not None else "",
+        "generation": step.use or 0,
+        "previous": sorted(set(environment.generations) - surplus - {step.use}),
+        "drift": environment.drift,
+        **conda.difference(environment.packages, packages)._asdict(),
+    }
+
+
+def lines(generation: int | None, packages: conda.Packages) -> dict[str, t.Any]:
+    """An environment as a diff shows it."""
+    if generation is None:
+        return {}
+    return {"generation": generation, "packages": [f"{name} {packages[name]}" for name in sorted(packages)]}

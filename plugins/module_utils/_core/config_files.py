@@ -1,0 +1,562 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A set of files as one transaction: what lies there, what should, the steps between, and the way back.
+
+Note: private to this collection. No Ansible import, so that all of it is tested as plain Python.
+
+``plan`` is pure. ``Transaction`` carries its steps out so that at every moment, also after ``kill -9`` or a power cut, the
+previous state can be put back: an old file stays as a hard link (same inode, so owner, mode, times and attributes are
+exactly the old ones) until the whole set has passed its checks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import hashlib
+import json
+import os
+import shutil
+import stat
+import time
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import (
+    clear_unfinished,
+    replace_file,
+    sync_directory,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import Busy, host_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import is_roots
+
+STORE = "/var/lib/rigwright/config_files"
+LOCK = "config_files"
+LOCK_SECONDS = 60
+
+# The arguments that the action and its module have in common.
+DIRECTORY: dict[str, t.Any] = {
+    "path": {"type": "str", "required": True},
+    # raw: of an unquoted 0644, which YAML reads as the number 420, "str" would make "420", another octal mode.
+    "mode": {"type": "raw", "default": "0755"},
+    "owner": {"type": "str", "default": "root"},
+    "group": {"type": "str", "default": "root"},
+}
+FILE: dict[str, t.Any] = {
+    **DIRECTORY,
+    "mode": {"type": "raw", "default": "0644"},
+    "state": {"type": "str", "choices": ["present", "released", "absent"], "default": "present"},
+    "secret": {"type": "bool", "default": False},
+    "validate": {"type": "str"},
+}
+SET: dict[str, t.Any] = {
+    "name": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "directories": {"type": "list", "elements": "dict", "default": [], "options": DIRECTORY},
+    "checks": {"type": "list", "elements": "str", "default": []},
+}
+
+
+class Refused(Exception):
+    """The request cannot be carried out; nothing was changed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """What lies at a path: ``missing``, ``file``, ``directory``, or a kind that is never replaced (``link``, ``other``)."""
+
+    kind: str = "missing"
+    content: bytes | None = None
+    mode: int | None = None
+    uid: int | None = None
+    gid: int | None = None
+
+    @property
+    def digest(self) -> str | None:
+        return None if self.content is None else hashlib.sha256(self.content).hexdigest()
+
+
+MISSING = State()
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """What should lie at a path. An owner that does not exist yet (check mode on a fresh host) has uid -1.
+
+    A *released* one is no longer the set's: it stays, and what was there before the set does not come back.
+    """
+
+    path: str
+    state: State
+    secret: bool = False
+    validate: str | None = None
+    released: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One path from ``before`` to ``after``."""
+
+    path: str
+    before: State
+    after: State
+    secret: bool = False
+    validate: str | None = None
+    mtime_ns: int | None = None
+    edited: bool = False
+
+
+def read_state(path: str) -> State:
+    """What lies at a path. A link is reported, never followed."""
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return MISSING
+    mode = stat.S_IMODE(found.st_mode)
+    if stat.S_ISREG(found.st_mode):
+        with open(path, "rb") as file:
+            return State("file", file.read(), mode, found.st_uid, found.st_gid)
+    if stat.S_ISDIR(found.st_mode):
+        return State("directory", None, mode, found.st_uid, found.st_gid)
+    return State("link" if stat.S_ISLNK(found.st_mode) else "other", None, mode, found.st_uid, found.st_gid)
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """What the store remembers of a path: what was there before the set, what the set wrote last, and whether any of it was secret."""
+
+    original: State
+    mtime_ns: int | None = None
+    written: str | None = None
+    secret: bool = False
+
+
+def plan(
+    wanted: t.Sequence[Wanted],
+    current: t.Mapping[str, State],
+    records: t.Mapping[str, Record],
+    shared: t.Collection[str] = (),
+) -> list[Step]:
+    """The steps from what lies there to what should, in the order in which they are taken.
+
+    A path that the set once managed and that is no longer wanted gets its original back.
+
+    :param shared: directories that another set manages too, and gives back when its turn comes.
+    :raises Refused: a link, device or directory stands where a file should, or the like; all such paths are named.
+    """
+    steps: list[Step] = []
+    problems: list[str] = []
+    for item in wanted:
+        before = current[item.path]
+        problem = _obstacle(item, before)
+        if problem:
+            problems.append(problem)
+        elif before != item.state:
+            # What was secret before is secret in the diff that makes it public.
+            secret = item.secret or (item.path in records and records[item.path].secret)
+            steps.append(Step(item.path, before, item.state, secret, item.validate))
+    named = {item.path for item in wanted}
+    for path, record in records.items():
+        before = current[path]
+        if path in named or path in shared or before == record.original:
+            continue
+        if before.kind not in ("missing", record.original.kind) and record.original.kind != "missing":
+            problems.append(
+                f"{path} is a {before.kind} now and cannot be given back as the {record.original.kind} it was: move it away"
+            )
+            continue
+        edited = before.kind == "file" and before.digest != record.written
+        steps.append(Step(path, before, record.original, record.secret, None, record.mtime_ns, edited))
+    if problems:
+        raise Refused("; ".join(problems))
+    return sorted(steps, key=_order)
+
+
+def remember(
+    wanted: t.Sequence[Wanted],
+    current: t.Mapping[str, State],
+    records: t.Mapping[str, Record],
+    shared: t.Mapping[str, Record],
+    times: t.Mapping[str, int],
+) -> dict[str, Record]:
+    """The records once the steps of ``plan`` are taken: of each path that was changed, and of each that holds a secret.
+
+    :param shared: what other sets remember of directories. What was there before the first set is what the last one gives back.
+    """
+    remembered = {}
+    for item in wanted:
+        if item.released:
+            continue
+        before = current[item.path]
+        known = records.get(item.path) or shared.get(item.path)
+        own = _is_own_directory(item)
+        if known or own or item.secret or before != item.state:
+            first = known or Record(MISSING if own else before, times.get(item.path))
+            # What was secret once stays so: the diff of a later run shows what was there before it.
+            secret = first.secret or item.secret
+            # Text that lay there already is a person's if it was not written by the set, also where the set wants just this text.
+            found = item.path in records and before.digest == item.state.digest
+            written = first.written if found else item.state.digest
+            remembered[item.path] = dataclasses.replace(first, written=written, secret=secret)
+    return remembered
+
+
+def _is_own_directory(item: Wanted) -> bool:
+    """Whether a directory is the collection's own: who made it, a set or a program of the collection, makes no difference."""
+    return item.state.kind == "directory" and os.path.basename(item.path).startswith("rigwright")
+
+
+def _obstacle(item: Wanted, before: State) -> str | None:
+    """Why a path cannot become what is wanted, or None."""
+    if before.kind == "link":
+        return f"{item.path} is a symbolic link: remove it, or name the file that it points to"
+    if before.kind not in ("missing", item.state.kind) and not (item.state.kind == "missing" and before.kind == "file"):
+        return f"{item.path} is a {before.kind}, not a {item.state.kind if item.state.kind != 'missing' else 'file'}: move it away"
+    return None
+
+
+def _order(step: Step) -> tuple[int, int]:
+    """Directories are made before what lies in them and removed after it."""
+    if step.after.kind == "directory":
+        return (0, step.path.count("/"))
+    if step.before.kind == "directory":
+        return (2, -step.path.count("/"))
+    return (1, 0)
+
+
+class Store:
+    """What is remembered of one set, in a directory that only root reads: originals, the journal, files edited by hand."""
+
+    def __init__(self, name: str, root: str = STORE) -> None:
+        self.name = name
+        self.root = root
+        self.path = os.path.join(root, name)
+        self.manifest = os.path.join(self.path, "manifest.json")
+        self.journal = os.path.join(self.path, "journal.json")
+        # Copies of what a recovery found where it had to put an older file back.
+        self.rescued: list[str] = []
+
+    @contextlib.contextmanager
+    def locked(self) -> t.Iterator[None]:
+        """One run at a time on a host.
+
+        :raises Refused: another run held the lock for ``LOCK_SECONDS``.
+        """
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(host_lock(LOCK, LOCK_SECONDS))
+            except Busy as error:
+                raise Refused(str(error)) from None
+            yield
+
+    def load(self) -> dict[str, Record]:
+        return {path: self._record(path, entry) for path, entry in self._entries().items()}
+
+    def owner_of(self, paths: t.Iterable[str]) -> dict[str, str]:
+        """Which of the paths another set manages, and which set."""
+        claimed = {path: other.name for other in self._others() for path in other._entries()}
+        return {path: claimed[path] for path in paths if path in claimed}
+
+    def shared(self, directories: t.Iterable[str]) -> dict[str, Record]:
+        """Which of the directories another set manages too, and what it remembers of them."""
+        wanted = set(directories)
+        return {
+            path: other._record(path, entry)
+            for other in self._others()
+            for path, entry in other._entries().items()
+            if path in wanted
+        }
+
+    def _others(self) -> list[Store]:
+        return [Store(name, self.root) for name in _listdir(self.root) if name != self.name]
+
+    def _entries(self) -> dict[str, dict[str, t.Any]]:
+        return t.cast("dict[str, dict[str, t.Any]]", _read_json(self.manifest).get("paths", {}))
+
+    def _record(self, path: str, entry: t.Mapping[str, t.Any]) -> Record:
+        content = None
+        if entry["kind"] == "file":
+            with open(self._blob(path), "rb") as file:
+                content = file.read()
+        original = State(entry["kind"], content, entry["mode"], entry["uid"], entry["gid"])
+        return Record(original, entry["mtime_ns"], entry["written"], entry["secret"])
+
+    def _blob(self, path: str) -> str:
+        return os.path.join(self.path, "originals", _flat(path))
+
+    def keep_original(self, path: str, original: State) -> None:
+        os.makedirs(os.path.join(self.path, "originals"), mode=0o700, exist_ok=True)
+        if original.content is not None:
+            write(self._blob(path), original.content)
+
+    def keep_edited(self, path: str, found: State) -> str:
+        """Save a file that a person edited and that is about to be given back; returns where."""
+        kept = os.path.join(self.path, "edited", _flat(path))
+        os.makedirs(os.path.dirname(kept), mode=0o700, exist_ok=True)
+        write(kept, found.content or b"")
+        return kept
+
+    def save(self, records: t.Mapping[str, Record], transaction: str) -> None:
+        """Writing the manifest with the transaction's id is the moment at which the transaction counts."""
+        paths = {
+            path: {
+                "kind": record.original.kind,
+                "mode": record.original.mode,
+                "uid": record.original.uid,
+                "gid": record.original.gid,
+                "mtime_ns": record.mtime_ns,
+                "written": record.written,
+                "secret": record.secret,
+            }
+            for path, record in records.items()
+        }
+        write(self.manifest, json.dumps({"transaction": transaction, "paths": paths}, indent=1).encode())
+
+    def forget(self) -> None:
+        """Remove the store of a set that manages nothing any more; what a person edited stays."""
+        for name in ("manifest.json", "originals"):
+            _remove(os.path.join(self.path, name))
+        with contextlib.suppress(OSError):
+            clear_unfinished(self.path)
+            for path in (self.path, self.root, os.path.dirname(self.root)):
+                os.rmdir(path)
+
+    def recover(self) -> bool:
+        """Put back what an interrupted transaction left half done; True when it changed what lies there.
+
+        A power cut brings the journal of a finished transaction back: its staged files go, and that is no change.
+        """
+        journal = _read_json(self.journal)
+        if not journal:
+            return False
+        counts = _read_json(self.manifest).get("transaction") == journal["transaction"]
+        changed = not counts
+        if not counts:
+            self._undo(journal)
+        for step in journal["steps"]:
+            _remove(_staging(step["path"]))
+            # Only now: until here a directory that is to go held the staged files of the transaction.
+            if counts and step["before"]["kind"] == "directory" and step["after"]["kind"] == "missing":
+                changed |= _remove_when_empty(step["path"])
+        _remove(self.journal)
+        sync_directory(self.path)
+        return changed
+
+    def _undo(self, journal: t.Mapping[str, t.Any]) -> None:
+        """Take journalled steps back, last first. May be run again after a crash in the middle."""
+        for step in reversed(journal["steps"]):
+            path, before, after = step["path"], step["before"], step["after"]
+            # As long as a staged file waits, its path is not touched yet: what lies there now is not ours to take away.
+            if journal["staged"] and not os.path.lexists(new_name(path)):
+                self._undo_file(path, before, after)
+            _remove(_staging(path))
+            if before["kind"] == "directory":
+                if not os.path.isdir(path):
+                    os.mkdir(path, 0o700)
+                _set_owner_and_mode(path, State("directory", None, before["mode"], before["uid"], before["gid"]))
+            elif before["kind"] == "missing" and after["kind"] == "directory":
+                _remove_when_empty(path)
+
+    def _undo_file(self, path: str, before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> None:
+        replaced = os.path.lexists(old_name(path))
+        made = before["kind"] == "missing" and after["kind"] == "file"
+        if not replaced and not made:
+            return
+        found = read_state(path)
+        if found.kind == "file" and found.digest not in (before["digest"], after["digest"]):
+            self.rescued.append(self.keep_edited(path, found))
+        if replaced:
+            os.rename(old_name(path), path)
+        elif found.kind == "file":
+            os.unlink(path)
+
+
+def sets_in_place(root: str = STORE) -> list[str]:
+    """Names of the sets that have something on this host."""
+    return [name for name in _listdir(root) if Store(name, root)._entries()]
+
+
+def is_open(root: str = STORE) -> list[str]:
+    """Name the sets that an interrupted run, or one that is at work, has left half changed."""
+    return [name for name in _listdir(root) if os.path.exists(Store(name, root).journal)]
+
+
+class Transaction:
+    """The way of one set to what is wanted: ``stage``, ``commit``, the caller's checks, then ``finish`` or ``rollback``.
+
+    :raises Refused: something stands in the way.
+    """
+
+    def __init__(self, store: Store, wanted: t.Sequence[Wanted]) -> None:
+        self.store = store
+        self.records = store.load()
+        current = {path: read_state(path) for path in {*(item.path for item in wanted), *self.records}}
+        shared = store.shared(path for path, state in current.items() if state.kind == "directory")
+        times = {path: _mtime_ns(path) for path, state in current.items() if state.kind == "file"}
+        self.steps = plan(wanted, current, self.records, shared)
+        self.remembered = remember(wanted, current, self.records, shared, times)
+        self.id = f"{time.time_ns()}-{os.getpid()}"
+        self.due = bool(self.steps) or self.remembered != self.records
+        self.made = [step for step in self.steps if step.before.kind == "missing" and step.after.kind == "directory"]
+        self.edited: list[str] = []
+
+    def stage(self) -> None:
+        """Write everything that needs room on a disk; after this only renames are left. No wanted path is touched.
+
+        :raises OSError: no room, no such owner, a missing parent directory ...; call ``rollback``.
+        """
+        os.makedirs(self.store.path, mode=0o700, exist_ok=True)
+        self._note(staged=False)
+        for path in self.remembered.keys() - self.records.keys():
+            self.store.keep_original(path, self.remembered[path].original)
+        for step in self.steps:
+            if step.edited:
+                self.edited.append(self.store.keep_edited(step.path, step.before))
+            if step in self.made:
+                os.mkdir(step.path, 0o700)
+                _set_owner_and_mode(step.path, step.after)
+            elif step.after.kind == "directory" and not (step.after.mode or 0) & 0o022:
+                # Before anything is staged in it: others who may write there now could put a link in the way.
+                _set_owner_and_mode(step.path, step.after)
+            elif step.after.kind == "file" or step.before.kind == "file":
+                _make_staging(step.path)
+                if step.before.kind == "file":
+                    _link(step.path, old_name(step.path))
+                if step.after.kind == "file":
+                    write(new_name(step.path), step.after.content or b"", step.after)
+                    if step.mtime_ns:
+                        os.utime(new_name(step.path), ns=(step.mtime_ns, step.mtime_ns))
+        self._note(staged=True)
+
+    def _note(self, staged: bool) -> None:
+        """Write the journal. Until everything is staged, a recovery knows that no wanted path was touched."""
+        journal = {"transaction": self.id, "staged": staged, "steps": [_journal_entry(step) for step in self.steps]}
+        write(self.store.journal, json.dumps(journal).encode())
+
+    def commit(self) -> None:
+        """Put the staged files in place: one rename each.
+
+        :raises OSError: call ``rollback``.
+        """
+        for step in self.steps:
+            if step.after.kind == "file":
+                os.rename(new_name(step.path), step.path)
+            elif step.before.kind == "file":
+                os.unlink(step.path)
+            elif step.after.kind == "directory" and step not in self.made:
+                _set_owner_and_mode(step.path, step.after)
+        for directory in filter(os.path.isdir, {os.path.dirname(step.path) for step in self.steps}):
+            sync_directory(directory)
+
+    def rollback(self) -> None:
+        """Everything as it was before ``stage``."""
+        self.store.recover()
+        if not os.path.exists(self.store.manifest):
+            self.store.forget()
+
+    def finish(self) -> None:
+        """Remember what was written, and let the old files go."""
+        self.store.save(self.remembered, self.id)
+        self.store.recover()
+        if not self.remembered:
+            self.store.forget()
+
+
+def _journal_entry(step: Step) -> dict[str, t.Any]:
+    return {"path": step.path, "before": _journal_state(step.before), "after": _journal_state(step.after)}
+
+
+def _journal_state(state: State) -> dict[str, t.Any]:
+    return {"kind": state.kind, "mode": state.mode, "uid": state.uid, "gid": state.gid, "digest": state.digest}
+
+
+def _staging(path: str) -> str:
+    """A directory beside the file: on its file system, so that a rename is atomic; hidden, so that no *.conf pattern finds it."""
+    return os.path.join(os.path.dirname(path), f".rigwright.{os.path.basename(path)}")
+
+
+def _make_staging(path: str) -> None:
+    """:raises OSError: somebody else's lies there."""
+    directory = _staging(path)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(directory, 0o700)
+    found = os.lstat(directory)
+    if not (stat.S_ISDIR(found.st_mode) and is_roots(found)):
+        raise OSError(errno.EEXIST, "is in the way, remove it", directory)
+
+
+def new_name(path: str) -> str:
+    """The staged file; its base name is the real one, since programs choose a format by the ending."""
+    return os.path.join(_staging(path), os.path.basename(path))
+
+
+def old_name(path: str) -> str:
+    return os.path.join(_staging(path), f"{os.path.basename(path)}.old")
+
+
+def _link(path: str, name: str) -> None:
+    if os.path.lexists(name):
+        os.unlink(name)
+    try:
+        os.link(path, name)
+    except OSError as error:
+        # File systems without hard links (an EFI partition) get a copy with the same owner, mode and times.
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
+            raise
+        found = os.stat(path)
+        shutil.copy2(path, name)
+        os.chown(name, found.st_uid, found.st_gid)
+
+
+def write(path: str, content: bytes, state: State = MISSING) -> None:
+    """Write a file of which a state names owner and mode; it is root's alone unless it does."""
+    owner = (-1 if state.uid is None else state.uid, -1 if state.gid is None else state.gid)
+    replace_file(path, content, 0o600 if state.mode is None else state.mode, owner)
+
+
+def _set_owner_and_mode(path: str, state: State) -> None:
+    # The owner first: chown clears the set-id bits of a mode.
+    os.chown(path, -1 if state.uid is None else state.uid, -1 if state.gid is None else state.gid)
+    if state.mode is not None:
+        os.chmod(path, state.mode)
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        os.unlink(path)
+
+
+def _remove_when_empty(path: str) -> bool:
+    """A directory with something in it stays: what a person or a program put there is not ours to remove."""
+    with contextlib.suppress(FileNotFoundError):
+        if not os.listdir(path):
+            os.rmdir(path)
+            return True
+    return False
+
+
+def _listdir(path: str) -> list[str]:
+    try:
+        return sorted(os.listdir(path))
+    except FileNotFoundError:
+        return []
+
+
+def _flat(path: str) -> str:
+    return path.strip("/").replace("%", "%25").replace("/", "%2F")
+
+
+def _mtime_ns(path: str) -> int:
+    return os.lstat(path).st_mtime_ns
+
+
+def _read_json(path: str) -> dict[str, t.Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return t.cast("dict[str, t.Any]", json.load(file))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}

@@ -1,0 +1,79 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Recover configuration files at boot, after a power cut in the middle of a transaction.
+
+Without it, services would start with a part of the new files and a part of the old ones until the role runs again. The unit is on the
+host only while a transaction is open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_link
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import STORE, Store, is_open
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+
+ROOT = "/"
+UNIT = "/etc/systemd/system/rigwright-recover.service"
+LINK = "/etc/systemd/system/sysinit.target.wants/rigwright-recover.service"
+PROGRAM = f"{os.path.dirname(STORE)}/recover.pyz"
+
+_TEXT = """\
+# Ansible managed
+# Puts files back that a run was changing when the power failed. It is here only while a run changes files.
+
+[Unit]
+Description=Recovery of configuration files after an interrupted Ansible run
+DefaultDependencies=no
+After=local-fs.target
+Before=sysinit.target
+
+[Service]
+Type=oneshot
+ExecStart={python} -I -B {program}
+"""
+
+
+def arm(root: str | None = None) -> None:
+    """Have the next boot recover what is open then. What it needs is on the disk before the link to it."""
+    tree = Tree(ROOT if root is None else root)
+    text = _TEXT.format(python=sys.executable, program=PROGRAM).encode()
+    for path, content in ((PROGRAM, bundle.bundle("_core.config_files_boot")), (UNIT, text)):
+        if tree.bytes(path) != content:
+            tree.replace(path, content)
+    os.makedirs(os.path.dirname(tree.at(LINK)), exist_ok=True)
+    if tree.link(LINK) != UNIT:
+        replace_link(tree.at(LINK), UNIT)
+
+
+def disarm(root: str | None = None) -> None:
+    """Remove the unit, unless a transaction of another set is open."""
+    tree = Tree(ROOT if root is None else root)
+    if is_open(tree.at(STORE)):
+        return
+    for path in (LINK, UNIT, PROGRAM):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(tree.at(path))
+    for path in (os.path.dirname(LINK), os.path.dirname(PROGRAM)):
+        with contextlib.suppress(OSError):  # something else is there
+            os.rmdir(tree.at(path))
+
+
+def main(root: str | None = None) -> int:
+    """Recover every set whose transaction is open; say so in the journal."""
+    place = Tree(ROOT if root is None else root).at(STORE)
+    for name in is_open(place):
+        store = Store(name, place)
+        with store.locked():
+            if store.recover():
+                sys.stdout.write(f"{name}: files of an interrupted run were put back\n")
+            for kept in store.rescued:
+                sys.stdout.write(f"{name}: a file that was edited meanwhile is kept as {kept}\n")
+    disarm(root)
+    return 0

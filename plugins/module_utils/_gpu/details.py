@@ -1,0 +1,157 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What gpu_info tells beyond what other modules need: engines, traffic, energy, BAR1, use by process, errors by place. Null, never 0."""
+
+from __future__ import annotations
+
+import ctypes
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml as gpu_nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import state as gpu_state
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader import Reader, first, scaled
+
+Facts = dict[str, t.Any]
+
+# Numbers: nvml.h of CUDA 13 (nvidia-ml-py 13.615).
+ENGINES = {"encoder": "Encoder", "decoder": "Decoder", "jpeg": "Jpg", "ofa": "Ofa"}
+# nvmlPcieUtilCounter_t
+SENT, RECEIVED = 0, 1
+# nvmlMemoryLocation_t; which of them a card has depends on its generation.
+LOCATIONS = {
+    "l1_cache": 0,
+    "l2_cache": 1,
+    "dram": 2,
+    "register_file": 3,
+    "texture_memory": 4,
+    "texture_shared_memory": 5,
+    "cbu": 6,
+    "sram": 7,
+}
+_SCOPES = {"volatile": 0, "aggregate": 1}
+_ERRORS = {"corrected": 0, "uncorrected": 1}
+SW_POWER_CAP, SYNC_BOOST = 74, 76
+# Of the data alone, in KiB since the driver was loaded, all links together.
+NVLINK_SENT, NVLINK_RECEIVED = 138, 139
+ALL_LINKS = 0xFFFFFFFF
+# Samples that the driver keeps of processes, at most.
+SAMPLES = 4096
+
+
+def read_card(nvml: Nvml | None, card: Card, tree: Tree | None = None) -> Facts:
+    """Everything of one GPU, as :func:`_gpu.state.read_card`, with details."""
+    facts = gpu_state.read_card(nvml, card, tree)
+    reader = Reader(nvml, card)
+    use = _use_by_process(reader)
+    facts["memory"]["bar1"] = _bar1(reader)
+    facts["pcie"].update(_traffic(reader))
+    if facts["nvlink"]:
+        sent, received = reader.fields([(NVLINK_SENT, ALL_LINKS), (NVLINK_RECEIVED, ALL_LINKS)])
+        facts["nvlink"].update({"sent_kib": sent, "received_kib": received})
+    facts["power"]["energy_j"] = scaled(reader.ask("nvmlDeviceGetTotalEnergyConsumption"), 1000)
+    facts["clocks"].update(_application_clocks(reader))
+    facts["utilization"].update(
+        {
+            f"{name}_percent": first(reader.ask(f"nvmlDeviceGet{function}Utilization"))
+            for name, function in ENGINES.items()
+        }
+    )
+    counters = facts["counters"]
+    counters["ecc_locations"] = _ecc_locations(reader)
+    counters["sram"] = counters["sram"] and {**counters["sram"], **_sram_split(reader)}
+    cap, boost = reader.fields([SW_POWER_CAP, SYNC_BOOST])
+    counters["throttled"].update({"sw_power_cap_ns": cap, "sync_boost_ns": boost})
+    for row in facts["processes"] or []:
+        row.update(use.get(row["pid"], NO_USE) if use is not None else NO_USE)
+    facts["unreadable"] += reader.unreadable
+    facts["problem"] = facts["problem"] or (reader.problem and reader.problem.told())
+    return facts
+
+
+def _bar1(reader: Reader) -> Facts | None:
+    """The window through which the host and other devices reach the memory."""
+    told = reader.ask("nvmlDeviceGetBAR1MemoryInfo")
+    return told and {"total_bytes": told.bar1Total, "used_bytes": told.bar1Used, "free_bytes": told.bar1Free}
+
+
+def _traffic(reader: Reader) -> Facts:
+    """Of some 20 ms, seen from the GPU."""
+    return {
+        "sent_kb_s": reader.ask("nvmlDeviceGetPcieThroughput", SENT),
+        "received_kb_s": reader.ask("nvmlDeviceGetPcieThroughput", RECEIVED),
+    }
+
+
+def _application_clocks(reader: Reader) -> Facts:
+    kinds = {name: gpu_state.CLOCKS[name] for name in ("graphics", "memory")}
+    return {
+        key: {name: reader.ask(function, number) for name, number in kinds.items()}
+        for key, function in (
+            ("application_mhz", "nvmlDeviceGetApplicationsClock"),
+            ("default_application_mhz", "nvmlDeviceGetDefaultApplicationsClock"),
+        )
+    }
+
+
+def _ecc_locations(reader: Reader) -> Facts:
+    """Errors by where they were, for each place that the card counts."""
+
+    def of(scope: int, location: int) -> Facts | None:
+        found = {
+            name: reader.ask("nvmlDeviceGetMemoryErrorCounter", error, scope, location)
+            for name, error in _ERRORS.items()
+        }
+        return None if all(value is None for value in found.values()) else found
+
+    return {
+        scope: {name: of(number, location) for name, location in LOCATIONS.items()} for scope, number in _SCOPES.items()
+    }
+
+
+def _sram_split(reader: Reader) -> Facts:
+    status = gpu_nvml.pynvml.c_nvmlEccSramErrorStatus_v1_t()
+    told = reader.fill("nvmlDeviceGetSramEccErrorStatus", status)
+
+    def value(name: str) -> int | None:
+        return getattr(status, name) if told else None
+
+    return {
+        **{
+            f"{scope}_{name}": value(f"{scope}{suffix}")
+            for scope in _SCOPES
+            for name, suffix in (("corrected", "Cor"), ("parity", "UncParity"), ("secded", "UncSecDed"))
+        },
+        # Of the uncorrectable ones over the card's life.
+        "sources": {
+            name: value(f"aggregateUncBucket{suffix}")
+            for name, suffix in (
+                ("l2", "L2"),
+                ("sm", "Sm"),
+                ("pcie", "Pcie"),
+                ("microcontroller", "Mcu"),
+                ("other", "Other"),
+            )
+        },
+    }
+
+
+_USE = {"sm_percent": "smUtil", "memory_percent": "memUtil", "encoder_percent": "encUtil", "decoder_percent": "decUtil"}
+NO_USE: Facts = dict.fromkeys(_USE)
+
+
+def _use_by_process(reader: Reader) -> dict[int, Facts] | None:
+    """The latest sample of each process. Not through the binding: it takes an answer without samples for an error."""
+    if gpu_nvml.pynvml is None:
+        return None
+    rows = (gpu_nvml.pynvml.c_nvmlProcessUtilizationSample_t * SAMPLES)()
+    count = ctypes.c_uint(SAMPLES)
+    if not reader.call("nvmlDeviceGetProcessUtilization", rows, ctypes.byref(count), ctypes.c_ulonglong(0)):
+        return None
+    latest = sorted(rows[: count.value], key=lambda row: row.timeStamp)
+    return {row.pid: {name: getattr(row, member) for name, member in _USE.items()} for row in latest}

@@ -1,0 +1,164 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What the last look at the GPUs found, and what has become of it. Pure: the state that was kept and the cards of now are in.
+
+A counter alone says little: it may have stood there for a year. And an Xid stays in the log when its GPU was reset, or its program is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.counters import NVLINK5_FIELDS
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import verdict as health
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_catalogue as data
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_log as log
+
+State = dict[str, t.Any]
+Card = t.Mapping[str, t.Any]
+
+VERSION = 1
+# gpud: after two reboots that did not help (DefaultRebootThreshold), within the three days that it remembers (DefaultRetention).
+REBOOTS = 2
+REMEMBERED_S = 3 * 24 * 3600
+
+# Where the counters are that are compared, by the name that the difference has.
+_COUNTERS = {
+    "pcie_replays": ("counters", "pcie", "replays"),
+    "nvlink_replays": ("counters", "nvlink", "replays"),
+    "nvlink_recoveries": ("counters", "nvlink", "recoveries"),
+    "nvlink_crc_errors": ("counters", "nvlink", "crc_errors"),
+    "uncorrected_errors": ("counters", "ecc_errors", "aggregate", "uncorrected"),
+    "corrected_errors": ("counters", "ecc_errors", "aggregate", "corrected"),
+    "remapped_rows": ("counters", "remapped_rows", "uncorrectable"),
+    **{f"nvlink_{name}": ("counters", "nvlink_5", name) for name in NVLINK5_FIELDS},
+}
+_KEYS = {"uuid", "name", "counters", "links", "recovery_action", "recovered_at", "boots"}
+_SLOWDOWNS = ("hw_thermal_ns", "power_brake_ns")
+
+
+def parse(text: str) -> State:
+    """The state that was kept, empty where there is none.
+
+    :raises ValueError: it is no such state, as when a disk was full while it was written.
+    """
+    if not text:
+        return {}
+    state = json.loads(text)
+    gpus = state.get("gpus") if isinstance(state, dict) and state.get("version") == VERSION else None
+    if not isinstance(gpus, dict) or not all(isinstance(row, dict) and row.keys() >= _KEYS for row in gpus.values()):
+        raise ValueError("it is not of this version")
+    return dict(state)
+
+
+def counters_of(card: Card) -> dict[str, float | None]:
+    """What is compared from one look to the next. None is unknown."""
+    found = {name: health.at(card, *path) for name, path in _COUNTERS.items()}
+    heat, brake = (health.at(card, "counters", "throttled", name) for name in _SLOWDOWNS)
+    found["hardware_slowdown_s"] = None if heat is None or brake is None else (heat + brake) / 1e9
+    return found
+
+
+def active_links(card: Card) -> list[int]:
+    return [row["link"] for row in health.at(card, "nvlink", "links") or [] if row["active"]]
+
+
+def compare(before: State, card: Card, seconds: float) -> dict[str, t.Any] | None:
+    """How much more each counter says than at the last look; None where there was none.
+
+    A counter that says less was begun anew, with the driver: what it says has come since.
+    """
+    if not before or seconds <= 0:
+        return None
+    then = before["counters"]
+    more: dict[str, t.Any] = {"seconds": seconds}
+    for name, now in counters_of(card).items():
+        earlier = then.get(name)
+        more[name] = None if now is None or earlier is None else now - earlier if now >= earlier else now
+    # NVML tells the links of a GPU with MIG as down.
+    known = health.at(card, "nvlink", "links") is not None and not health.at(card, "modes", "mig", "current")
+    more["nvlinks_gone"] = sorted(set(before["links"]) - set(active_links(card))) if known else None
+    return more
+
+
+def recovered_at(before: State, card: Card, xids: t.Iterable[log.Xid], now: float) -> float | None:
+    """When the driver took back what it had asked for, so that the GPU is well again: by its own Xid 154, or between two looks."""
+    moments = [before.get("recovered_at")]
+    if before.get("recovery_action") not in (None, "none") and health.at(card, "counters", "recovery_action") == "none":
+        moments.append(now)
+    moments += [xid.time for xid in xids if xid.action == 0]
+    return max((moment for moment in moments if moment is not None), default=None)
+
+
+def split(
+    xids: t.Iterable[log.Xid],
+    recovered: float | None,
+    alive: t.Collection[int] | None,
+    users: t.Collection[t.Any] | None = None,
+) -> tuple[list[log.Xid], list[dict[str, t.Any]]]:
+    """The Xids that still say something about the GPU, and those that are over, with the reason.
+
+    :param recovered: when the GPU was well again; a reboot is told by another log.
+    :param alive: ids of all processes of the host; None where they cannot be seen.
+    :param users: the processes that use the GPU now; None where it does not tell.
+    """
+    open_ones, over = [], []
+    for xid in xids:
+        verdict = log.verdict_of(xid)
+        why = ""
+        if recovered is not None and xid.time is not None and xid.time <= recovered:
+            why = (
+                "the driver took back what it had asked for"
+                if health.rank(verdict) <= health.rank(data.RESET_GPU)
+                else ""
+            )
+        if verdict == data.RESTART_APP and xid.pid is not None and alive is not None and xid.pid not in alive:
+            why = "its process has ended"
+        if verdict == data.RESTART_APP and xid.pid is None and alive is not None and users is not None and not users:
+            why = "no program uses the GPU any more"
+        if why:
+            over.append({**xid.told(), "over": why})
+        else:
+            open_ones.append(xid)
+    return open_ones, over
+
+
+def boots_with(before: State, xids: t.Iterable[log.Xid], boot: str, now: float) -> dict[str, dict[str, float]]:
+    """For each Xid that asks for a reset or a reboot, the boots that it was in, with the time when it was last seen."""
+    kept = {
+        code: {name: seen for name, seen in boots.items() if now - seen <= REMEMBERED_S}
+        for code, boots in before.get("boots", {}).items()
+    }
+    for xid in xids:
+        if log.verdict_of(xid) in (data.RESET_GPU, data.REBOOT) and xid.code != log.RECOVERY_ACTION_CHANGED:
+            kept.setdefault(str(xid.code), {})[boot] = now
+    return {code: boots for code, boots in kept.items() if boots}
+
+
+def returned(boots: t.Mapping[str, t.Mapping[str, float]], boot: str) -> list[int]:
+    """The Xids of this boot that two reboots did not end."""
+    return sorted(int(code) for code, seen in boots.items() if boot in seen and len(seen) > REBOOTS)
+
+
+def remember(
+    card: Card, recovered: float | None, boots: t.Mapping[str, t.Mapping[str, float]], **windows: t.Any
+) -> dict[str, t.Any]:
+    """What the next look has to know of this GPU.
+
+    :param windows: what _gpu.health.windows counts.
+    """
+    return {
+        "uuid": card.get("uuid"),
+        "name": card.get("name"),
+        "counters": counters_of(card),
+        "links": active_links(card),
+        "recovery_action": health.at(card, "counters", "recovery_action"),
+        "recovered_at": recovered,
+        "boots": boots,
+        **windows,
+    }

@@ -1,0 +1,160 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What PCIe, NVLink and the NVLink fabric of a GPU are reasons for. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.counters import NVLINK5_FIELDS
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_catalogue as data
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.reason import (
+    AZURE_NVLINK,
+    DCGM,
+    DCGM_LIMITS,
+    FABRIC,
+    NVML,
+    Limits,
+    Reason,
+    Signs,
+    at,
+    reason,
+)
+
+# Transfers a second and lane, in thousand millions. One bit in 10**12 may be wrong (PCI Express Base Specification), so that a lane of the
+# first generation has 2.5 / 1000 errors a second (DCGM, GetExpectedPcieReplayRate).
+_GIGATRANSFERS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
+_UNKNOWN_LINK = 8.0
+# Boards on which every NVLink of the GPU is wired; PCIe cards have a bridge, or none.
+_WIRED = re.compile(r"SXM|HBM3$|^NVIDIA (H20|H200|B200|B300)$")
+# The fabric manager begins at boot and is done within minutes.
+_FABRIC_S = 600
+_STEP_SLOT = "look at slot and riser, and at the BIOS's setting for them"
+_STEP_LINKS = "end what uses the GPUs and reset them; if links stay down, power the host off and look at bridge, board or NVSwitch"
+_STEP_FABRIC = (
+    "look at `systemctl status nvidia-fabricmanager`: it has to run, in the driver's version; start it with no GPU in use, or reboot. "
+    "Until then CUDA does not start"
+)
+
+
+def judge(card: Signs, limits: Limits) -> t.Iterator[Reason]:
+    yield from _fabric(card)
+    yield from _pcie(card, limits)
+    yield from _nvlinks(card)
+    yield from _errors(card, limits)
+
+
+def _fabric(card: Signs) -> t.Iterator[Reason]:
+    fabric = card.get("fabric")
+    state, status, health = (at(fabric, name) for name in ("state", "status", "health"))
+    if state is None:
+        return
+    if state != "completed":
+        uptime = card.get("uptime_s")
+        begins = state == "in_progress" and uptime is not None and uptime < _FABRIC_S
+        verdict = data.MONITOR if begins else data.REBOOT
+        yield reason(f"fabric_{state}", f"the fabric manager: {state.replace('_', ' ')}", DCGM, verdict, _STEP_FABRIC)
+    elif status != "SUCCESS":
+        yield reason("fabric_failed", f"the fabric manager failed: {status}", DCGM, data.REBOOT, _STEP_FABRIC)
+    summary = at(fabric, "summary")
+    found = [name for name, value in (health or {}).items() if value not in (None, False, "none")]
+    if found or summary in ("unhealthy", "limited_capacity"):
+        words = ", ".join([*([summary] if summary not in (None, "healthy") else []), *found])
+        told = f"NVML says of the fabric: {words.replace('_', ' ')}"
+        yield reason(
+            "fabric_health", told, FABRIC, data.MONITOR, "look at the fabric manager's log, and at NVSwitches and links"
+        )
+
+
+def _pcie(card: Signs, limits: Limits) -> t.Iterator[Reason]:
+    busy = at(card, "utilization", "gpu_percent")
+    if busy is not None and busy >= limits.busy_percent:
+        for name in ("generation", "width"):
+            now, highest = at(card, "pcie", f"current_{name}"), at(card, "pcie", f"max_{name}")
+            if now and highest and now < highest:
+                words = f"{name} {now} of {highest}, with the GPU at work for {busy} % of the time"
+                yield reason(f"pcie_{name}", words, DCGM, data.MONITOR, _STEP_SLOT)
+    own, here = at(card, "pcie", "gpu_max_generation"), at(card, "pcie", "max_generation")
+    if own and here and here < own:
+        words = f"the card has PCIe generation {own}, with this slot {here}"
+        yield reason(
+            "pcie_slot", words, NVML, data.MONITOR, f"{_STEP_SLOT}; where it has no better one, ignore `pcie_slot`"
+        )
+
+
+def replay_limit(card: Signs) -> int:
+    """Replays a minute that a PCIe link may have, by its generation and lanes."""
+    generation, lanes = at(card, "pcie", "max_generation"), at(card, "pcie", "max_width")
+    if not generation or not lanes:
+        return int(_UNKNOWN_LINK)
+    rate = _GIGATRANSFERS[min(generation, max(_GIGATRANSFERS))]
+    return math.ceil(rate / 1000 * 60 * lanes)
+
+
+def expected_links(card: Signs, sisters: t.Iterable[Signs]) -> int | None:
+    """How many NVLinks of a card have to be active. None where that is not known.
+
+    :param sisters: the cards of the host.
+    """
+    count, active = at(card, "nvlink", "count"), at(card, "nvlink", "active")
+    # NVML tells the links of a GPU with MIG as down (DCGM, MonitorNVLinkStatus).
+    if not count or at(card, "modes", "mig", "current"):
+        return None
+    if card.get("fabric") or _WIRED.search(card.get("name") or ""):
+        return int(count)
+    # A card without a bridge has none.
+    return (
+        max(at(one, "nvlink", "active") or 0 for one in sisters if one.get("name") == card.get("name"))
+        if active
+        else None
+    )
+
+
+def _nvlinks(card: Signs) -> t.Iterator[Reason]:
+    gone = at(card, "since_last_look", "nvlinks_gone")
+    expected, active = card.get("expected_nvlinks"), at(card, "nvlink", "active")
+    if gone:
+        words = f"links {', '.join(map(str, gone))} were active at the last look and are not now"
+        # The same as for Xid 74, which such a link tells.
+        yield reason("nvlink_gone", words, data.CATALOG, data.RESET_GPU)
+    elif expected is not None and active is not None and active < expected:
+        down = [row["link"] for row in at(card, "nvlink", "links") or [] if not row["active"]]
+        words = f"{active} of {expected} NVLinks are active; not {', '.join(map(str, down))}"
+        yield reason("nvlinks_down", words, AZURE_NVLINK, data.RESET_GPU, _STEP_LINKS)
+
+
+def _errors(card: Signs, limits: Limits) -> t.Iterator[Reason]:
+    since = card.get("since_last_look")
+    seconds, replays, crc = (at(since, name) for name in ("seconds", "pcie_replays", "nvlink_crc_errors"))
+    if replays is not None and seconds:
+        rate, given = replays * 60 / seconds, limits.pcie_replays_per_minute
+        limit = replay_limit(card) if given is None else given
+        # DCGM tells what is more than its limit.
+        if rate > limit or rate == given:
+            words = f"{rate:.1f} replays on PCIe a minute; it may have {limit:g}"
+            yield reason("pcie_replays", words, DCGM, data.MONITOR)
+    if crc is not None and seconds and crc / seconds >= limits.nvlink_crc_errors_per_second:
+        words = (
+            f"{crc / seconds:.1f} CRC errors on NVLink a second (told from {limits.nvlink_crc_errors_per_second:g} on)"
+        )
+        yield reason("nvlink_crc_errors", words, DCGM_LIMITS, data.MONITOR)
+    for name in ("nvlink_replays", "nvlink_recoveries", *(f"nvlink_{name}" for name in NVLINK5_FIELDS)):
+        more = at(since, name)
+        if more:
+            yield reason(name, f"{more} since the last look", DCGM, data.MONITOR)
+    errors = at(card, "counters", "nvlink_5", "effective_ber")
+    if errors is not None and errors > limits.nvlink_bit_error_rate:
+        words = f"one bit in {1 / errors:.2g} on NVLink is wrong after correction ({errors:g}; it may be {limits.nvlink_bit_error_rate:g})"
+        yield reason(
+            "nvlink_bit_error_rate",
+            words,
+            DCGM,
+            data.MONITOR,
+            "look at the NVLinks' cables and connectors, where there are any",
+        )

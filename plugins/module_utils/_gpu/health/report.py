@@ -1,0 +1,240 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""A look at the GPUs as findings, and as metrics in Prometheus' text format. Pure."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import verdict as health
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_catalogue as data
+
+Facts = t.Mapping[str, t.Any]
+
+# The reason on the host that is not of NVML (_gpu.health.facts).
+COUNT = "gpu_count"
+
+_STATUSES = {data.PASS: "pass", data.MONITOR: "warn"}
+
+# Metrics of a card: name, type, what it is, where it is in gpu_info's facts, and what it is multiplied by. Names and base units as
+# Prometheus asks for them (prometheus.io/docs/practices/naming).
+_OF_CARDS = (
+    ("temperature_celsius", "gauge", "Temperature of the GPU.", "temperature.gpu_c", 1),
+    ("memory_temperature_celsius", "gauge", "Temperature of the memory.", "temperature.memory_c", 1),
+    ("power_watts", "gauge", "Power that the GPU draws.", "power.draw_w", 1),
+    ("utilization_ratio", "gauge", "Part of the time in which the GPU was at work.", "utilization.gpu_percent", 0.01),
+    ("memory_used_bytes", "gauge", "Memory in use.", "memory.used_bytes", 1),
+    ("memory_total_bytes", "gauge", "Memory of the GPU.", "memory.total_bytes", 1),
+    ("pcie_generation", "gauge", "Generation of the PCIe link now.", "pcie.current_generation", 1),
+    ("pcie_width_lanes", "gauge", "Width of the PCIe link now.", "pcie.current_width", 1),
+    ("pcie_replays_total", "counter", "Replays on PCIe.", "counters.pcie.replays", 1),
+    ("remapper_banks_without_spare_rows", "gauge", "Banks of the memory without a spare row.", "counters.remapped_rows.banks.none", 1),
+    ("nvlinks_active", "gauge", "Links of NVLink that are active.", "nvlink.active", 1),
+    ("nvlink_crc_errors_total", "counter", "CRC errors on NVLink.", "counters.nvlink.crc_errors", 1),
+    ("ecc_corrected_errors_total", "counter", "Memory errors in the card's life.", "counters.ecc_errors.aggregate.corrected", 1),
+    ("ecc_uncorrected_errors_total", "counter", "Memory errors in the card's life.", "counters.ecc_errors.aggregate.uncorrected", 1),
+    ("remapped_rows_correctable", "gauge", "Rows remapped for correctable errors.", "counters.remapped_rows.correctable", 1),
+    ("remapped_rows_uncorrectable", "gauge", "Rows remapped for uncorrectable errors.", "counters.remapped_rows.uncorrectable", 1),
+    ("row_remap_pending", "gauge", "Whether a row is remapped with the next reset.", "counters.remapped_rows.pending", 1),
+    ("row_remap_failure", "gauge", "Whether a row could not be remapped.", "counters.remapped_rows.failure", 1),
+    ("thermal_slowdown_seconds_total", "counter", "Time in which heat slowed the hardware down.", "counters.throttled.hw_thermal_ns", 1e-9),
+    ("power_brake_seconds_total", "counter", "Time in which the power brake slowed it down.", "counters.throttled.power_brake_ns", 1e-9),
+)  # fmt: skip
+
+
+# Whether a driver that does not answer is a failure, or a reboot is due after a change, says the role nvidia_driver.
+_OF_THE_DRIVER = frozenset({"nvml_DRIVER_NOT_LOADED", "nvml_LIB_RM_VERSION_MISMATCH", "nvml_LIBRARY_NOT_FOUND"})
+
+
+def findings(result: Facts, prefix: str = "gpu_health") -> list[dict[str, str]]:
+    """A finding for each GPU and for each NVSwitch with SXids, one for their number where it is known, one for NVML, and one for what could
+    not be read, as `rigwright.workstation.finding` takes them."""
+    of_nvml = [row for row in result["reasons"] if row["what"] != COUNT]
+    names = {row["what"] for row in of_nvml}
+    found = [_of_gpu(gpu, names, prefix) for gpu in result["gpus"]]
+    found += [_of_switch(switch, prefix) for switch in result.get("nvswitches", [])]
+    if result.get("expected_count"):
+        found.append(_of_count(result, prefix))
+    verdict = health.gravest(row["verdict"] for row in of_nvml)
+    status = "warn" if names & _OF_THE_DRIVER else status_of(verdict)
+    found.append(
+        {
+            "id": f"{prefix}.nvml",
+            "status": status if result["gpus"] or of_nvml else "skip",
+            "evidence": _of_host(result, of_nvml),
+            "remedy": next((row["next_step"] for row in of_nvml), ""),
+        }
+    )
+    found.append(
+        {
+            "id": f"{prefix}.unread",
+            "status": "warn" if result["unread"] else "pass",
+            "evidence": "; ".join(result["unread"])[:800] or "NVML and the kernel's log were read",
+            "remedy": "see to it that it can be read: what is not known is taken for no fault",
+        }
+    )
+    return found
+
+
+def _of_gpu(gpu: Facts, of_host: t.Collection[str], prefix: str) -> dict[str, str]:
+    """What is wrong with NVML as a whole has a finding of its own, and is not told for each GPU again."""
+    reasons = [row for row in gpu["reasons"] if row["what"] not in of_host]
+    verdict = health.gravest(row["verdict"] for row in reasons)
+    status, known = status_of(verdict), verdict
+    if of_host and status == "pass":
+        status, known = "skip", "NVML does not answer"
+    return {
+        "id": f"{prefix}.{slug(name_of(gpu))}",
+        "status": status,
+        "evidence": f"{gpu['name'] or 'GPU'} at {gpu['pci_address'] or 'no address'}: {known}{_words(reasons)}",
+        "remedy": next((row["next_step"] for row in reasons if row["next_step"]), ""),
+    }
+
+
+def _of_switch(switch: Facts, prefix: str) -> dict[str, str]:
+    return {
+        "id": f"{prefix}.{slug(switch['name'])}",
+        "status": status_of(switch["verdict"]),
+        "evidence": f"{switch['name']} at {switch['pci_address']}: {switch['verdict']}{_words(switch['reasons'])}",
+        "remedy": next((row["next_step"] for row in switch["reasons"] if row["next_step"]), ""),
+    }
+
+
+def _of_count(result: Facts, prefix: str) -> dict[str, str]:
+    told = next((row for row in result["reasons"] if row["what"] == COUNT), None)
+    return {
+        "id": f"{prefix}.count",
+        "status": status_of(told["verdict"]) if told else "pass",
+        "evidence": told["evidence"] if told else f"{result['expected_count']} GPUs are there, as expected",
+        "remedy": told["next_step"] if told else "",
+    }
+
+
+def _of_host(result: Facts, reasons: t.Sequence[Facts]) -> str:
+    if reasons:
+        return "; ".join(row["evidence"] for row in reasons)
+    return f"the host has {len(result['gpus'])} NVIDIA GPUs" if result["gpus"] else "no NVIDIA GPU here"
+
+
+def status_of(verdict: str) -> str:
+    return _STATUSES.get(verdict, "fail")
+
+
+def name_of(gpu: Facts) -> str:
+    return str(gpu["uuid"] or gpu["pci_address"] or f"index {gpu['index']}")
+
+
+def slug(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")
+
+
+def _words(reasons: t.Sequence[Facts]) -> str:
+    told = [f"{row['what']} ({row['evidence']})" for row in reasons if row["verdict"] != data.PASS]
+    return f": {'; '.join(told)[:700]}" if told else ""
+
+
+def metrics(result: Facts) -> str:
+    """Prometheus' text format. What a card does not have has no line: 0 would be a value."""
+    gpus = [(_labels(gpu), gpu) for gpu in result["gpus"]]
+    lines = [
+        *_metric("gpu_health_look_timestamp_seconds", "gauge", "When the GPUs were looked at.", [("", result["time"])]),
+        *_metric("gpu_health_unread", "gauge", "How many things could not be read.", [("", len(result["unread"]))]),
+        *_metric(
+            "gpu_health_host_verdict",
+            "gauge",
+            _explained("Verdict on the host"),
+            [("", health.rank(result["verdict"]))],
+        ),
+        *_metric(
+            "gpu_health_verdict",
+            "gauge",
+            _explained("Verdict on the GPU"),
+            [(labels, health.rank(gpu["verdict"])) for labels, gpu in gpus],
+        ),
+        *_metric(
+            "gpu_health_reason",
+            "gauge",
+            _explained("Reason for the verdict on the GPU"),
+            [
+                (f'{labels},what="{_escaped(what)}"', verdict)
+                for labels, gpu in gpus
+                for what, verdict in _reasons(gpu).items()
+            ],
+        ),
+        *_metric(
+            "gpu_health_nvswitch_verdict",
+            "gauge",
+            _explained("Verdict on an NVSwitch with SXids"),
+            [
+                (
+                    f'name="{_escaped(row["name"])}",pci_address="{_escaped(row["pci_address"])}"',
+                    health.rank(row["verdict"]),
+                )
+                for row in result.get("nvswitches", [])
+            ],
+        ),
+        *_metric(
+            "gpu_health_xids",
+            "gauge",
+            "Xids of this boot that are not over.",
+            [
+                (f'{labels},xid="{code}"', count)
+                for labels, gpu in gpus
+                for code, count in _count(row["code"] for row in gpu["xids"]).items()
+            ],
+        ),
+    ]
+    for name, kind, words, path, factor in _OF_CARDS:
+        values = [(labels, health.at(gpu["card"], *path.split("."))) for labels, gpu in gpus]
+        lines += _metric(
+            f"gpu_{name}", kind, words, [(labels, value * factor) for labels, value in values if value is not None]
+        )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _explained(words: str) -> str:
+    return f"{words}: {', '.join(f'{number} {name}' for number, name in enumerate(data.VERDICTS))}."
+
+
+def _reasons(gpu: Facts) -> dict[str, int]:
+    """Each reason once: of two by the same name the graver one."""
+    found: dict[str, int] = {}
+    for row in gpu["reasons"]:
+        found[row["what"]] = max(found.get(row["what"], 0), health.rank(row["verdict"]))
+    return found
+
+
+def _count(codes: t.Iterable[int]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for code in codes:
+        found[code] = found.get(code, 0) + 1
+    return found
+
+
+def _labels(gpu: Facts) -> str:
+    told = {"uuid": gpu["uuid"], "pci_address": gpu["pci_address"], "name": gpu["name"]}
+    return ",".join(f'{name}="{_escaped(str(value or ""))}"' for name, value in told.items())
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _metric(name: str, kind: str, words: str, rows: t.Sequence[tuple[str, float]]) -> list[str]:
+    """A metric of which there is no value at all is not told."""
+    if not rows:
+        return []
+    full = f"rigwright_{name}"
+    values = [
+        f"{full}{{{labels}}} {_number(value)}" if labels else f"{full} {_number(value)}" for labels, value in rows
+    ]
+    return [f"# HELP {full} {words}", f"# TYPE {full} {kind}", *values]
+
+
+def _number(value: float) -> str:
+    return repr(int(value)) if value == int(value) else repr(round(value, 9))

@@ -1,0 +1,182 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""All GPUs of a host with what surrounds them. Where NVML cannot be asked, that is a fact, and PCI tells which GPUs there are."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import time
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import processes
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.details import read_card
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader import named
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import facts as gpu_host
+
+Facts = dict[str, t.Any]
+
+# nvmlGpuTopologyLevel_t, in the words of `nvidia-smi topo -h`.
+LEVELS = {
+    0: "same_board",
+    10: "one_pcie_switch",
+    20: "several_pcie_switches",
+    30: "host_bridge",
+    40: "numa_node",
+    50: "system",
+}
+# nvmlGpuP2PStatus_t and nvmlGpuP2PCapsIndex_t. (The binding's constant for reading is the tuple (0,) by a slip.)
+P2P_STATES = {
+    0: "ok",
+    1: "chipset_not_supported",
+    2: "gpu_not_supported",
+    3: "topology_not_supported",
+    4: "disabled_by_regkey",
+    5: "not_supported",
+    6: "unknown",
+}
+P2P_READ, P2P_NVLINK = 0, 2
+# The first 15 letters of their programs, which is what the kernel keeps.
+DAEMONS = {"persistenced": "nvidia-persiste", "fabricmanager": "nv-fabricmanage", "dcgm": "nv-hostengine"}
+_MPS = "nvidia-cuda-mps"
+_MPS_CONTROL = "nvidia-cuda-mps-control"
+# Where docker and podman look for CDI specs.
+CDI_DIRECTORIES = ("/etc/cdi", "/var/run/cdi")
+_CDI_DRIVER = re.compile(r"lib(?:cuda|nvidia-ml)\.so\.(\d+\.\d+(?:\.\d+)?)")
+
+
+def gather(tree: Tree) -> Facts:
+    """Everything. Whatever NVML answers, there is a result."""
+    listed = {row["address"]: row for row in gpu_host.read_gpus(tree)}
+    driver = {**gpu_host.read_driver(tree), "nvml": None, "cuda": None, "problem": None}
+    gpus: list[Facts] = []
+    topology: list[Facts] = []
+    try:
+        with Nvml() as nvml:
+            driver["nvml"] = nvml.ask("nvmlSystemGetNVMLVersion")
+            driver["cuda"] = _cuda(nvml.ask("nvmlSystemGetCudaDriverVersion"))
+            driver["loaded"] = driver["loaded"] or nvml.driver_version()
+            gpus = [read_card(nvml, card, tree) for card in place_lost(nvml.cards(), listed)]
+            topology = read_topology(nvml)
+    except NvmlError as error:
+        driver["problem"] = error.told()
+    system = gpu_host.read_system(tree)
+    return {
+        "gpus": complete(gpus, listed),
+        "topology": topology,
+        "driver": driver,
+        "secure_boot": gpu_host.read_secure_boot(tree, system["distribution"])["state"],
+        **read_services(tree),
+        "container_toolkit": read_container_toolkit(tree, driver["loaded"], time.time()),
+        "sees_all_processes": processes.sees_all(tree),
+    }
+
+
+def _cuda(number: int | None) -> str | None:
+    """13000 is 13.0."""
+    return None if number is None else f"{number // 1000}.{number % 1000 // 10}"
+
+
+def place_lost(cards: t.Sequence[Card], listed: t.Iterable[str]) -> list[Card]:
+    """A lost GPU no longer tells where it is; where PCI has one place more than the others take, it is that one."""
+    lost = [card for card in cards if not card.pci_address]
+    free = sorted(set(listed) - {card.pci_address for card in cards})
+    if len(lost) != 1 or len(free) != 1:
+        return list(cards)
+    return [card if card.pci_address else dataclasses.replace(card, pci_address=free[0]) for card in cards]
+
+
+def complete(gpus: list[Facts], listed: t.Mapping[str, Facts]) -> list[Facts]:
+    """GPUs with what PCI knows of them, and after them those that NVML does not show."""
+    seen = {row["pci_address"] for row in gpus}
+    hidden = [
+        {**read_card(None, Card(None, -1, pci_address=address)), "index": None}
+        for address in sorted(listed)
+        if address not in seen
+    ]
+    return [_with_pci(row, listed.get(row["pci_address"])) for row in [*gpus, *hidden]]
+
+
+def _with_pci(row: Facts, told: Facts | None) -> Facts:
+    """What the driver says goes before what the collection's data say by the PCI id."""
+    if told is None:
+        return {**row, "kernel_driver": None}
+    known = {
+        "name": told["name"] or None,
+        "compute_capability": told["compute_capability"] or None,
+        "architecture": told["generation"].lower() if told["known"] else None,
+        "pci_device_id": f"10de:{told['device_id']}",
+    }
+    filled = {key: value if row[key] is None else row[key] for key, value in known.items()}
+    return {**row, **filled, "kernel_driver": told["kernel_driver"] or None}
+
+
+def read_topology(nvml: Nvml) -> list[Facts]:
+    """How each two GPUs reach one another."""
+    cards = [card for card in nvml.cards() if not card.problem]
+    rows = []
+    for position, one in enumerate(cards):
+        for other in cards[position + 1 :]:
+            try:
+                level = nvml.ask("nvmlDeviceGetTopologyCommonAncestor", one.handle, other.handle)
+                read, link = (
+                    nvml.ask("nvmlDeviceGetP2PStatus", one.handle, other.handle, index)
+                    for index in (P2P_READ, P2P_NVLINK)
+                )
+            except NvmlError:
+                # The GPU that fell away meanwhile says so itself.
+                level = read = link = None
+            rows.append(
+                {
+                    "gpus": [one.index, other.index],
+                    "level": named(level, LEVELS),
+                    "p2p_read": named(read, P2P_STATES),
+                    "p2p_nvlink": named(link, P2P_STATES),
+                }
+            )
+    return rows
+
+
+def read_services(tree: Tree) -> Facts:
+    """Daemons that have to do with GPUs, by the processes that run."""
+    names = {int(pid): tree.text(f"/proc/{pid}/comm").strip() for pid in tree.names("/proc") if pid.isdecimal()}
+    running = set(names.values())
+    daemons = []
+    for pid in sorted(pid for pid, name in names.items() if name == _MPS):
+        told = processes.describe(tree, pid)
+        if told["command"] and _MPS_CONTROL in told["command"].split()[0]:
+            environment = tree.bytes(f"/proc/{pid}/environ").decode(errors="replace").split("\0")
+            prefix = "CUDA_MPS_PIPE_DIRECTORY="
+            pipe = next((row[len(prefix) :] for row in environment if row.startswith(prefix)), None)
+            daemons.append({"pid": pid, "user": told["user"], "pipe_directory": pipe})
+    return {
+        "services": {name: program in running for name, program in DAEMONS.items()},
+        "mps_daemons": daemons,
+    }
+
+
+def read_container_toolkit(tree: Tree, driver: str, now: float) -> Facts:
+    """A CDI spec names the driver's files by their version: one of another driver gives containers files that are gone."""
+    specs = []
+    for directory in CDI_DIRECTORIES:
+        for name in tree.names(directory):
+            path = f"{directory}/{name}"
+            told = _CDI_DRIVER.search(tree.text(path)) if name.endswith((".yaml", ".json")) else None
+            if told:
+                specs.append(
+                    {
+                        "path": path,
+                        "age_seconds": int(now - os.stat(tree.at(tree.resolve(path))).st_mtime),
+                        "driver": told.group(1),
+                        "matches": told.group(1) == driver if driver else None,
+                    }
+                )
+    return {"installed": tree.exists("/usr/bin/nvidia-ctk"), "cdi_specs": specs}

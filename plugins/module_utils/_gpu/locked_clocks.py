@@ -1,0 +1,40 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""Which clocks were locked since the driver was loaded: NVML has no way to ask for those."""
+
+from __future__ import annotations
+
+import os
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import files
+
+NAME = "gpu_mode"
+LOCKED = f"{files.home(NAME)}/locked.json"
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+MODULE = "/sys/module/nvidia"
+
+
+def loaded_since(tree: Tree) -> str:
+    """Another one after each boot and each time that the driver is loaded: the kernel never gives an inode of sysfs twice."""
+    inode = os.stat(tree.at(MODULE)).st_ino if tree.exists(MODULE) else 0
+    return f"{tree.text(BOOT_ID).strip()}/{inode}"
+
+
+def read_locked(tree: Tree) -> files.ByCard:
+    """Clocks that were locked since the driver was loaded. What was locked before that is gone.
+
+    :raises Refusal: the file is damaged.
+    """
+    record = files.read(tree, LOCKED)
+    locked: files.ByCard = record["gpus"] if record.get("loaded") == loaded_since(tree) else {}
+    return locked
+
+
+def write_locked(tree: Tree, gpus: files.ByCard) -> None:
+    kept = {uuid: settings for uuid, settings in gpus.items() if settings}
+    tree.replace(LOCKED, files.text(kept, loaded=loaded_since(tree)) if kept else None)

@@ -1,0 +1,301 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What is asked of a GPU becomes a plan, and a plan becomes true or is taken back."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.device import (
+    DISABLED,
+    ENABLED,
+    Device,
+    State,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.layout import (
+    Compute,
+    Layout,
+    Wanted,
+    expand,
+    slot_map,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.plan import (
+    CREATE,
+    CREATE_COMPUTE,
+    Busy,
+    Step,
+    meets,
+    plan_disabled,
+    plan_layout,
+    plan_mode,
+    refuse_impossible,
+    rollback,
+    same_places,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
+
+UNCHANGED = "unchanged"
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What one GPU should be. ``layout``: None leaves the instances as they are; an empty one means none.
+
+    ``optional``: all GPUs are meant, so that one without MIG is left as it is.
+    """
+
+    mode: str = UNCHANGED
+    layout: tuple[t.Mapping[str, t.Any], ...] | None = None
+    keep: bool = True
+    allow_reset: bool = False
+    optional: bool = False
+
+    @property
+    def wants_mig(self) -> bool:
+        return self.mode == ENABLED or bool(self.layout)
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What has to be done to one GPU. ``mode``: the one to set, None for none; ``open_``: its profiles are told only with MIG on."""
+
+    state: State
+    request: Request
+    mode: str | None = None
+    steps: tuple[Step, ...] = ()
+    needs: str = "none"
+    resets: bool = False
+    open_: bool = False
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.mode or self.steps)
+
+    def told(self) -> list[str]:
+        """In words, in the order in which it is done."""
+        mode = [f"MIG {self.mode}"] if self.mode else []
+        steps = [step.told() for step in self.steps]
+        later = ["the layout, once the card tells its profiles"] if self.open_ else []
+        return steps + mode if self.mode == DISABLED else mode + steps + later
+
+
+class CardBusy(Exception):
+    """A mode cannot change while processes use the card."""
+
+    def __init__(self, pids: t.Sequence[int], why: str) -> None:
+        self.pids = tuple(pids)
+        super().__init__(why)
+
+
+def plan(state: State, request: Request) -> Plan:
+    """Pure: what has to be done so that a GPU becomes what is asked.
+
+    :raises Refusal: it cannot.
+    :raises CardBusy: processes are in the way.
+    """
+    _refuse_unfit(state, request)
+    if state.mode is None:
+        return Plan(state, request)
+    mode = plan_mode(state.mode, state.pending or state.mode, request.mode, state.resetless, request.allow_reset)
+    target = state.mode if request.mode == UNCHANGED else request.mode
+    resets = mode.write and not state.resetless and state.mode != target
+    if target == ENABLED and request.layout is not None and state.profiles:
+        # Before a reset is asked for, or anything is written.
+        refuse_impossible(state.profiles, expand(request.layout, state.profiles))
+    if mode.needs != "none":
+        return Plan(state, request, needs=mode.needs)
+    steps: list[Step] = []
+    open_ = False
+    try:
+        if target == DISABLED:
+            steps = plan_disabled(state.layout)
+        elif request.layout is not None and state.profiles:
+            steps = plan_layout(state.profiles, state.layout, expand(request.layout, state.profiles), request.keep)
+        else:
+            open_ = bool(request.layout)
+    except Busy as busy:
+        raise CardBusy(busy.pids, str(busy)) from busy
+    if mode.write and state.mode != target and state.pids:
+        raise CardBusy(state.pids, "processes use the GPU, whose mode would change")
+    return Plan(state, request, target if mode.write else None, tuple(steps), resets=resets, open_=open_)
+
+
+def _refuse_unfit(state: State, request: Request) -> None:
+    if request.mode == DISABLED and request.layout:
+        raise Refusal("layout: a GPU with `mode: disabled` has no instances; leave one of them out")
+    if state.mode is None:
+        if request.wants_mig and not request.optional:
+            raise Refusal(
+                f"{state.label} has no MIG: leave it out of `devices`, or share it by MPS or time-slicing (gpu_mps, gpu_mode)"
+            )
+        return
+    if request.layout and request.mode == UNCHANGED and state.mode == DISABLED:
+        raise Refusal("layout: MIG is off on this GPU; set mode: enabled")
+    wants_mig = request.mode == ENABLED or (request.mode == UNCHANGED and request.layout)
+    if wants_mig and (state.compute_mode or "").startswith("exclusive"):
+        raise Refusal(
+            f"{state.label} is in compute mode {state.compute_mode}, which MIG does not go with: "
+            "set it to default first (gpu_mode, compute_mode: default)"
+        )
+
+
+class Failed(Exception):
+    """A plan did not come true. ``now`` is None where the GPU no longer tells what it is; ``restored``: it is as it was."""
+
+    def __init__(self, before: State, now: State | None, cause: Exception, done: list[str], problem: str = "") -> None:
+        self.before, self.now, self.cause, self.done, self.problem = before, now, cause, done, problem
+        self.restored = not problem
+        outcome = "everything was put back as it was" if self.restored else f"putting it back failed too: {problem}"
+        steps = f" after {', '.join(done)}" if done else ""
+        super().__init__(f"{before.label}: {cause}{steps}; {outcome}")
+
+    def told(self) -> dict[str, t.Any]:
+        """Both states, for the result."""
+        error = self.cause.told() if isinstance(self.cause, NvmlError) else {"nvml_error": None}
+        return {
+            **error,
+            "restored": self.restored,
+            "before": described(self.before),
+            "now": described(self.now) if self.now else None,
+        }
+
+
+class NotAsPlanned(Exception):
+    """Every call succeeded, and the GPU is not what was asked."""
+
+
+def apply(device: Device, made: Plan, reset: t.Callable[[], None] | None = None) -> State:
+    """Carry a plan out as a transaction.
+
+    :param reset: resets the GPU, once the driver has taken a new mode and wants one; only where the user allows it.
+    :raises Failed: it did not come true; what was done is undone, as far as the GPU let it.
+    """
+    done: list[str] = []
+    try:
+        return _carry_out(device, made, reset, done)
+    except (NvmlError, NotAsPlanned, Refusal, Busy) as cause:
+        now, problem = _restore(device, made.state, reset)
+        raise Failed(made.state, now, cause, done, problem) from cause
+    except BaseException:
+        _restore(device, made.state, reset)
+        raise
+
+
+def _carry_out(device: Device, made: Plan, reset: t.Callable[[], None] | None, done: list[str]) -> State:
+    steps: t.Sequence[Step] = made.steps
+    if made.mode == ENABLED:
+        set_mode(device, ENABLED, reset)
+        done.append(f"MIG {ENABLED}")
+    if made.open_:
+        state = device.read()
+        steps = plan_layout(state.profiles, state.layout, expand(made.request.layout or (), state.profiles))
+    run_steps(device, steps, done)
+    if made.mode == DISABLED:
+        set_mode(device, DISABLED, reset)
+        done.append(f"MIG {DISABLED}")
+    after = device.read()
+    _verify(after, made)
+    return after
+
+
+def run_steps(device: Device, steps: t.Sequence[Step], done: list[str]) -> None:
+    """One call after the other; what succeeded is added to *done*."""
+    settled: dict[tuple[str, int], list[Compute]] = {}
+    for number, step in enumerate(steps):
+        place = (step.profile, step.start)
+        if step.action == CREATE_COMPUTE and place in settled:
+            step = dataclasses.replace(step, compute=settled[place].pop(0))
+        device.take(step)
+        done.append(step.told())
+        if step.action == CREATE:
+            inner = [
+                one.compute
+                for one in steps[number + 1 :]
+                if one.action == CREATE_COMPUTE and (one.profile, one.start) == place and one.compute
+            ]
+            if len(inner) > 1 and any(compute.start is None for compute in inner):
+                settled[place] = device.settle(*place, [compute.slices for compute in inner])
+
+
+def set_mode(device: Device, mode: str, reset: t.Callable[[], None] | None) -> None:
+    """:raises NvmlError: the mode is not active, also where NVML says SUCCESS and means it only for the pending one."""
+    try:
+        device.set_mode(mode)
+    except NvmlError as error:
+        if error.name != "RESET_REQUIRED" or reset is None:
+            raise
+        reset()
+
+
+def _verify(after: State, made: Plan) -> None:
+    if made.mode and (after.mode, after.pending) != (made.mode, made.mode):
+        raise NotAsPlanned(f"MIG is {after.mode} (pending: {after.pending}) and should be {made.mode}")
+    if after.mode != ENABLED or made.request.layout is None:
+        return
+    wanted: t.Sequence[Wanted] = expand(made.request.layout, after.profiles)
+    if not meets(after.layout, wanted):
+        raise NotAsPlanned(
+            f"the instances are not those asked for: {'; '.join(slot_map(after.profiles, after.layout))}"
+        )
+
+
+def _restore(device: Device, before: State, reset: t.Callable[[], None] | None) -> tuple[State | None, str]:
+    """What the GPU is now, and why it is not what it was; empty where it is."""
+    now: State | None = None
+    try:
+        now = device.read()
+        if now.mode == ENABLED and before.mode == DISABLED:
+            run_steps(device, plan_disabled(now.layout), [])
+        if (now.mode, now.pending) != (before.mode, before.pending) and before.pending:
+            set_mode(device, before.pending, reset)
+            now = device.read()
+        if before.mode == ENABLED:
+            run_steps(device, rollback(now.layout, before.layout), [])
+        now = device.read()
+    except (NvmlError, Busy) as error:
+        return _last_look(device, now), str(error)
+    if (now.mode, now.pending) != (before.mode, before.pending):
+        return now, f"MIG is {now.mode} (pending: {now.pending}) and was {before.mode} (pending: {before.pending})"
+    return now, "" if same_places(now.layout, before.layout) else "the instances are not those that were there"
+
+
+def _last_look(device: Device, now: State | None) -> State | None:
+    try:
+        return device.read()
+    except NvmlError:
+        return now
+
+
+def described(state: State) -> dict[str, t.Any]:
+    """A GPU as a result tells it."""
+    return {
+        "index": state.index,
+        "uuid": state.uuid,
+        "pci_address": state.pci_address,
+        "name": state.name,
+        "mode": state.mode,
+        "pending": state.pending,
+        "instances": instances(state.layout),
+        "slots": slot_map(state.profiles, state.layout) if state.mode == ENABLED else [],
+    }
+
+
+def instances(layout: Layout) -> list[dict[str, t.Any]]:
+    return [
+        {
+            "profile": one.profile,
+            "start": one.start,
+            "id": one.id,
+            "pids": list(one.pids),
+            "compute_instances": [
+                {"slices": inner.slices, "start": inner.start, "id": inner.id, "uuid": inner.uuid}
+                for inner in one.compute
+            ],
+        }
+        for one in layout
+    ]

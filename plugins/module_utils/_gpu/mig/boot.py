@@ -1,0 +1,79 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What ``rigwright-gpu-mig.service`` runs: brings GPUs to what gpu_mig has declared for them. It needs no Ansible."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import boot
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import run as mig_run
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Nvml, wait_for_driver
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
+
+# The name under which a module asks for this file to be what boot runs; it has to import it, so that Ansible sends it along.
+PROGRAM = "_gpu.mig.boot"
+
+
+class Host:
+    """What a run wants of AnsibleModule."""
+
+    check_mode = False
+
+    def run_command(self, command: list[str], check_rc: bool = False, **_options: bool) -> tuple[int, str, str]:
+        """:raises Refusal: the program is not there, or has failed where it must not."""
+        try:
+            done = subprocess.run(  # pylint: disable=ansible-bad-function
+                command, capture_output=True, text=True, check=False
+            )
+        except OSError as error:
+            raise Refusal(f"`{' '.join(command)}`: {error}") from error
+        if check_rc and done.returncode:
+            raise Refusal(f"`{' '.join(command)}` has failed: {done.stderr.strip()}")
+        return done.returncode, done.stdout, done.stderr
+
+    def warn(self, text: str) -> None:
+        say(text)
+
+
+def say(text: str) -> None:
+    """To the journal."""
+    os.write(1, f"{text}\n".encode())
+
+
+def bring_back(params: dict[str, t.Any], root: str) -> None:
+    """One GPU, which is a transaction of its own.
+
+    :raises Refusal: also where MIG could not be brought about without what was not allowed.
+    """
+    with Nvml() as nvml:
+        result = mig_run.run(t.cast("t.Any", Host()), nvml, params, PROGRAM, root)
+    for row in result["gpus"]:
+        say(f"{row['name']} {row['pci_address']}: {', '.join(row['changes']) or 'is as declared'}")
+        if row["needs"] != "none":
+            raise Refusal(f"MIG is {row['mode']}, and a change needs {row['needs']}, which allow_reset does not allow")
+
+
+def main(root: str = "/") -> int:
+    """Each GPU for itself: one that does not come back is no reason to leave the others."""
+    status = 0
+    try:
+        declared = boot.read_declared(Tree(root), mig_run.NAME)
+        wait_for_driver()
+    except (NvmlError, Refusal) as error:
+        say(str(error))
+        return 1
+    for uuid, params in declared.items():
+        try:
+            bring_back(params, root)
+        except (NvmlError, Refusal, mig_run.Stopped) as error:
+            say(f"{uuid}: {error}")
+            status = 1
+    return status

@@ -1,0 +1,273 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What a MIG layout is: profiles as the card offers them, instances as they stand, and a request as a user writes it. Pure.
+
+A GPU instance takes memory slots ``start .. start+size-1`` of its card, and a share of the compute slices. A compute instance takes
+compute slices of its GPU instance; it is what a program sees as a device, and what has a UUID.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
+
+# The names that NVML gives (MIG user guide, "Device names"): C compute slices of a GPU instance of G slices and M GB.
+_NAME = re.compile(r"(?:MIG )?(?:(\d+)c\.)?((\d+)g\.\d+gb(?:[+-][a-z0-9]+(?:\.[a-z0-9]+)*)?)", re.IGNORECASE)
+_COMPUTE = re.compile(r"(\d+)c?")
+# Compute instances that GPU instances of so many slices can have (MIG user guide, "Compute instances").
+COMPUTE_SIZES = {1: (1,), 2: (1, 2), 3: (1, 2, 3), 4: (1, 2, 4), 7: (1, 2, 3, 4, 7)}
+# NVML_COMPUTE_INSTANCE_PROFILE_* of nvml.h, for cards that are to come.
+_EVERY_SIZE = (1, 2, 3, 4, 6, 7, 8)
+
+
+@dataclasses.dataclass(frozen=True)
+class Profile:
+    """A kind of GPU instance. ``engines``: its decoders, encoders, JPEG and optical flow engines, which are not shared."""
+
+    name: str
+    id: int
+    slices: int
+    size: int
+    starts: tuple[int, ...]
+    maximum: int
+    memory_mib: int = 0
+    engines: tuple[int, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Compute:
+    """A compute instance. Without ``start`` it is one to be made, wherever the driver has room for it."""
+
+    slices: int
+    start: int | None = None
+    id: int = -1
+    uuid: str = ""
+    pids: tuple[int, ...] = ()
+
+    @property
+    def place(self) -> tuple[int, int | None]:
+        return self.slices, self.start
+
+
+# Of a GPU instance: where compute instances of so many slices may start.
+ComputeStarts = t.Mapping[int, tuple[int, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Instance:
+    """A GPU instance. ``pids``: processes in it, those of its compute instances included."""
+
+    profile: str
+    start: int
+    compute: tuple[Compute, ...] = ()
+    id: int = -1
+    pids: tuple[int, ...] = ()
+    compute_starts: ComputeStarts | None = dataclasses.field(default=None, compare=False)
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.profile, self.start
+
+    @property
+    def shape(self) -> tuple[str, int, tuple[int, ...]]:
+        """What a request can ask of it."""
+        return self.profile, self.start, tuple(sorted((one.slices for one in self.compute), reverse=True))
+
+
+Layout = tuple[Instance, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """One GPU instance that is asked for; ``compute``: the slices of its compute instances, largest first."""
+
+    profile: str
+    start: int | None = None
+    compute: tuple[int, ...] = ()
+
+
+class Profiles(dict[str, Profile]):
+    """The profiles of a card by name."""
+
+    @property
+    def slices(self) -> int:
+        """Of the whole card: what the most instances of any one profile take is there."""
+        return max((one.slices * one.maximum for one in self.values()), default=0)
+
+    @property
+    def slots(self) -> int:
+        return max((start + one.size for one in self.values() for start in one.starts), default=0)
+
+    @property
+    def engines(self) -> tuple[int, ...]:
+        """Of the whole card, in the same way."""
+        rows = [[kind * one.maximum for kind in one.engines] for one in self.values() if one.engines]
+        return tuple(max(kind) for kind in zip(*rows))
+
+    def told(self) -> str:
+        return ", ".join(
+            f"{one.name} (at most {one.maximum}, starts {', '.join(map(str, one.starts))})" for one in self.values()
+        )
+
+
+def parse_name(text: str) -> tuple[int | None, str]:
+    """Compute slices, if the name has them, and the name of the GPU instance's profile.
+
+    :raises Refusal: it is no name of a profile.
+    """
+    match = _NAME.fullmatch(text.strip())
+    if not match:
+        raise Refusal(
+            f"{text!r} is no name of a MIG profile: these are written [Cc.]Gg.Mgb[+attribute|-attribute], "
+            "such as 3g.71gb, 1c.3g.71gb or 1g.24gb+gfx"
+        )
+    return int(match.group(1)) if match.group(1) else None, match.group(2).lower()
+
+
+def count_of(entry: t.Mapping[str, t.Any]) -> int:
+    """How many an entry asks for. Only what is not said means one: a count of 0 is none."""
+    count = entry.get("count")
+    return 1 if count is None else int(count)
+
+
+def expand(layout: t.Sequence[t.Mapping[str, t.Any]], profiles: Profiles) -> tuple[Wanted, ...]:
+    """What each GPU instance of a request is, largest first.
+
+    :raises Refusal: the card has no such profile, or an entry cannot be met by any card.
+    """
+    wanted: list[Wanted] = []
+    devices: dict[str, list[int]] = {}
+    for number, entry in enumerate(layout):
+        where = f"layout[{number}]"
+        devices_each, name = parse_name(str(entry["profile"]))
+        profile = profiles.get(name)
+        if profile is None:
+            raise Refusal(f"{where}.profile: this card has no {name}; it has {profiles.told()}")
+        count, start, compute = count_of(entry), entry.get("start"), entry.get("compute_instances")
+        if count < 1:
+            raise Refusal(f"{where}.count: {count} is none; leave the entry out")
+        if start is not None and count > 1:
+            raise Refusal(f"{where}.start: {count} instances cannot all start at {start}: write an entry for each")
+        if start is not None and start not in profile.starts:
+            possible = ", ".join(map(str, profile.starts))
+            raise Refusal(f"{where}.start: {name} cannot start at {start}; possible are {possible}")
+        if devices_each is None:
+            wanted += [Wanted(name, start, _compute_of(compute, profile, where))] * count
+            continue
+        if start is not None or compute is not None:
+            raise Refusal(
+                f"{where}: {entry['profile']} counts compute instances: name {name} to set start or compute_instances"
+            )
+        devices.setdefault(name, []).extend(_sizes([devices_each] * count, profile, where))
+    for name, sizes in devices.items():
+        wanted += [Wanted(name, None, packed) for packed in _pack(sizes, profiles[name].slices)]
+    return tuple(
+        sorted(
+            wanted,
+            key=lambda one: (
+                -profiles[one.profile].size,
+                -profiles[one.profile].slices,
+                one.profile,
+                one.start is None,
+            ),
+        )
+    )
+
+
+def _sizes(sizes: t.Sequence[int], profile: Profile, where: str) -> list[int]:
+    possible = COMPUTE_SIZES.get(profile.slices, _EVERY_SIZE)
+    for size in sizes:
+        if size not in possible or size > profile.slices:
+            names = ", ".join(f"{one}c" for one in possible if one <= profile.slices)
+            raise Refusal(f"{where}: {profile.name} has no compute instance of {size}c; possible are {names}")
+    return list(sizes)
+
+
+def _compute_of(asked: t.Sequence[t.Any] | None, profile: Profile, where: str) -> tuple[int, ...]:
+    """Nothing said means one compute instance with all of it, which is what most programs want."""
+    if asked is None:
+        return (profile.slices,)
+    sizes = []
+    for text in asked:
+        match = _COMPUTE.fullmatch(str(text).lower())
+        size, name = (int(match.group(1)), profile.name) if match else parse_name(str(text))
+        if size is None or name != profile.name:
+            raise Refusal(f"{where}.compute_instances: {text!r} is not of {profile.name}; write 1c, 2c ...")
+        sizes.append(size)
+    sizes = _sizes(sizes, profile, f"{where}.compute_instances")
+    if sum(sizes) > profile.slices:
+        asked = " + ".join(f"{size}c" for size in sizes)
+        raise Refusal(f"{where}.compute_instances: {asked} is more than the {profile.slices} slices of {profile.name}")
+    return tuple(sorted(sizes, reverse=True))
+
+
+def _pack(sizes: t.Sequence[int], room: int) -> list[tuple[int, ...]]:
+    """Compute instances in as few GPU instances as first fit, largest first, needs."""
+    packed: list[list[int]] = []
+    for size in sorted(sizes, reverse=True):
+        for one in packed:
+            if sum(one) + size <= room:
+                one.append(size)
+                break
+        else:
+            packed.append([size])
+    return [tuple(one) for one in packed]
+
+
+def summary(names: t.Iterable[str]) -> str:
+    """As in ``3g.71gb + 3x 1g.18gb``."""
+    counts = collections.Counter(names)
+    return " + ".join(f"{count}x {name}" if count > 1 else name for name, count in counts.items()) or "no instance"
+
+
+def slot_map(profiles: Profiles, layout: t.Sequence[Instance]) -> list[str]:
+    """Line by line what each memory slot of the card is, for a diff that shows what moves and what stays."""
+    taken = {one.start: one for one in layout}
+    lines, slot = [], 0
+    while slot < profiles.slots:
+        one = taken.get(slot)
+        if one is None:
+            lines.append(f"slot {slot}: free")
+            slot += 1
+            continue
+        size = profiles[one.profile].size if one.profile in profiles else 1
+        span = f"slot {slot}" if size == 1 else f"slots {slot}-{slot + size - 1}"
+        shares = [compute.slices for compute in one.compute]
+        whole = one.profile in profiles and shares == [profiles[one.profile].slices]
+        shown = "" if whole else f" ({' + '.join(f'{share}c' for share in shares) or 'no compute instance'})"
+        lines.append(f"{span}: {one.profile}{shown}")
+        slot += size
+    return lines
+
+
+def uuid_changes(before: t.Sequence[Instance], after: t.Sequence[Instance]) -> dict[str, str | None]:
+    """Which UUID serves instead of one that is gone, None where nothing of its size does; what kept its UUID is not in it."""
+    kept = {compute.uuid for one in after for compute in one.compute}
+
+    def unmatched(layout: t.Sequence[Instance], others: set[str]) -> list[tuple[Instance, Compute]]:
+        return [(one, compute) for one in layout for compute in one.compute if compute.uuid not in others]
+
+    gone = unmatched(before, kept)
+    new = unmatched(after, {compute.uuid for one in before for compute in one.compute})
+    changes: dict[str, str | None] = {}
+    # First what stands in the very place, then what is alike elsewhere.
+    for alike in (
+        lambda one, compute: (one.place, compute.place),
+        lambda one, compute: (one.profile, compute.slices),
+    ):
+        for one, compute in gone:
+            if changes.get(compute.uuid):
+                continue
+            found = next((pair for pair in new if alike(*pair) == alike(one, compute)), None)
+            changes[compute.uuid] = found[1].uuid if found else None
+            if found:
+                new.remove(found)
+    return changes

@@ -1,0 +1,253 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""The steps from the instances that stand to those that are wanted, and back. Pure.
+
+Steps name instances by their place, since ids are the driver's and a recreated instance may get another.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.layout import (
+    Compute,
+    Instance,
+    Layout,
+    Profiles,
+    Wanted,
+    summary,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.search import (
+    choose,
+    fits,
+    nearest,
+    place_compute,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
+
+DESTROY_COMPUTE = "destroy_compute"
+DESTROY = "destroy"
+CREATE = "create"
+CREATE_COMPUTE = "create_compute"
+
+
+class Busy(Exception):
+    """What is wanted fits, but not beside these instances, in which processes run."""
+
+    def __init__(self, instances: t.Sequence[Instance]) -> None:
+        self.instances = tuple(instances)
+        self.pids = tuple(sorted({pid for one in instances for pid in one.pids}))
+        where = ", ".join(f"{one.profile} at slot {one.start}" for one in instances)
+        super().__init__(f"processes run in {where}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One call that changes the card. ``compute``: the compute instance that it is about; without a start, wherever one has room."""
+
+    action: str
+    profile: str
+    start: int
+    compute: Compute | None = None
+
+    def told(self) -> str:
+        where = f"{self.profile} at slot {self.start}"
+        if self.compute is None:
+            return f"{self.action} {where}"
+        at = "" if self.compute.start is None else f" at slice {self.compute.start}"
+        return f"{self.action} {self.compute.slices}c{at} of {where}"
+
+
+def plan_layout(profiles: Profiles, current: Layout, wanted: t.Sequence[Wanted], keep: bool = True) -> list[Step]:
+    """The steps to what is wanted. What is busy stays; only idle instances that are too many, or in the way, go.
+
+    :raises Refusal: no placement on this card has it all.
+    :raises Busy: one has, but not while certain instances are busy.
+    """
+    refuse_impossible(profiles, wanted)
+    choices = choose(profiles, wanted, current, keep)
+    if choices is None:
+        if choose(profiles, wanted, [_idle(one) for one in current]) is None:
+            raise Refusal(_no_room_inside(current, wanted))
+        raise Busy(_in_the_way(profiles, current, wanted))
+    standing = {choice.standing.place for choice in choices if choice.standing}
+    destroyed, created = [], []
+    for one in current:
+        if one.place not in standing:
+            destroyed += _destroy(one)
+    for choice in choices:
+        profile, start = choice.wanted.profile, choice.start
+        if choice.standing is None:
+            created.append(Step(CREATE, profile, start))
+            new = [Compute(size) for size in choice.wanted.compute]
+        else:
+            placed = place_compute(choice.standing.compute, choice.wanted.compute, choice.standing.compute_starts)
+            kept, new = t.cast("tuple[list[Compute], list[Compute]]", placed)
+            destroyed += [
+                Step(DESTROY_COMPUTE, profile, start, one) for one in choice.standing.compute if one not in kept
+            ]
+        created += [Step(CREATE_COMPUTE, profile, start, one) for one in new]
+    return destroyed + created
+
+
+def refuse_impossible(profiles: Profiles, wanted: t.Sequence[Wanted]) -> None:
+    """:raises Refusal: an empty card has no room for it."""
+    if fits(profiles, wanted):
+        return
+    asked = summary(one.profile for one in wanted)
+    if fits(profiles, [dataclasses.replace(one, start=None) for one in wanted]):
+        starts = ", ".join(f"{one.profile} at {one.start}" for one in wanted if one.start is not None)
+        raise Refusal(f"layout: {asked} fits the card, but not with {starts}: leave `start` out, or choose others")
+    near = nearest(profiles, wanted)
+    hint = f"; the nearest that fit: {', or '.join(near)}" if near else ""
+    raise Refusal(f"layout: {asked} does not fit this card ({profiles.told()}){hint}")
+
+
+def _in_the_way(profiles: Profiles, current: Layout, wanted: t.Sequence[Wanted]) -> list[Instance]:
+    """The fewest busy instances that would have to end."""
+    busy = [one for one in current if one.pids]
+    for count in range(1, len(busy) + 1):
+        for ended in itertools.combinations(busy, count):
+            if choose(profiles, wanted, [_idle(one) if one in ended else one for one in current]) is not None:
+                return list(ended)
+    return busy
+
+
+def _no_room_inside(current: Layout, wanted: t.Sequence[Wanted]) -> str:
+    """Instances have their places, and compute instances in them do not, by what the driver tells of those that stand."""
+    tables = {one.profile: one.compute_starts for one in current}
+    lacking = [one for one in wanted if place_compute((), one.compute, tables.get(one.profile)) is None]
+    told = "; ".join(
+        f"{' + '.join(f'{size}c' for size in one.compute)} of {one.profile}, where there are "
+        + ", ".join(f"{size}c at {', '.join(map(str, at))}" for size, at in (tables[one.profile] or {}).items())
+        for one in lacking
+    )
+    return f"layout: compute_instances do not fit: {told}"
+
+
+def _idle(one: Instance) -> Instance:
+    return dataclasses.replace(
+        one, pids=(), compute=tuple(dataclasses.replace(compute, pids=()) for compute in one.compute)
+    )
+
+
+def _destroy(one: Instance) -> list[Step]:
+    inner = [Step(DESTROY_COMPUTE, one.profile, one.start, compute) for compute in one.compute]
+    return [*inner, Step(DESTROY, one.profile, one.start)]
+
+
+def plan_disabled(current: Layout) -> list[Step]:
+    """What has to go before MIG can be switched off.
+
+    :raises Busy: processes run in an instance.
+    """
+    busy = [one for one in current if one.pids]
+    if busy:
+        raise Busy(busy)
+    return [step for one in current for step in _destroy(one)]
+
+
+def rollback(now: Layout, before: Layout) -> list[Step]:
+    """The steps from whatever a run that failed has left to exactly what there was, place by place.
+
+    It starts from what is there and not from what was done: a call that failed may have had its effect.
+    """
+    wanted = {one.place: one for one in before}
+    there = {one.place: one for one in now}
+    destroyed, created = [], []
+    for one in now:
+        if one.place not in wanted:
+            destroyed += _destroy(one)
+            continue
+        places = {compute.place for compute in wanted[one.place].compute}
+        destroyed += [
+            Step(DESTROY_COMPUTE, one.profile, one.start, compute)
+            for compute in one.compute
+            if compute.place not in places
+        ]
+    for one in before:
+        places = set()
+        if one.place in there:
+            places = {compute.place for compute in there[one.place].compute}
+        else:
+            created.append(Step(CREATE, one.profile, one.start))
+        created += [
+            Step(CREATE_COMPUTE, one.profile, one.start, Compute(compute.slices, compute.start))
+            # In the order of their ids, so that they come out in the same order again.
+            for compute in sorted(one.compute, key=lambda compute: compute.id)
+            if compute.place not in places
+        ]
+    return destroyed + created
+
+
+def predict(layout: Layout, steps: t.Sequence[Step]) -> Layout:
+    """What the instances will be, for check mode; those to come have no ids."""
+    there = {one.place: one for one in layout}
+    for step in steps:
+        place = (step.profile, step.start)
+        if step.action == CREATE:
+            there[place] = Instance(*place)
+        elif step.action == DESTROY:
+            del there[place]
+        elif step.compute:
+            held = there[place].compute
+            left = tuple(one for one in held if one.place != step.compute.place)
+            there[place] = dataclasses.replace(
+                there[place], compute=left if step.action == DESTROY_COMPUTE else (*held, step.compute)
+            )
+    return tuple(sorted(there.values(), key=lambda one: one.start))
+
+
+def same_places(one: Layout, other: Layout) -> bool:
+    """Whether the same instances stand in the same places, whatever their ids."""
+
+    def places(layout: Layout) -> set[tuple[t.Any, ...]]:
+        return {(*gpu.place, frozenset(compute.place for compute in gpu.compute)) for gpu in layout}
+
+    return places(one) == places(other)
+
+
+def meets(layout: Layout, wanted: t.Sequence[Wanted]) -> bool:
+    """Whether a card has what is wanted and nothing else."""
+    left = sorted(one.shape for one in layout)
+    # Those that have to stand somewhere take theirs first.
+    for one in sorted(wanted, key=lambda one: one.start is None):
+        found = next(
+            (
+                shape
+                for shape in left
+                if (shape[0], shape[2]) == (one.profile, one.compute) and one.start in (None, shape[1])
+            ),
+            None,
+        )
+        if found is None:
+            return False
+        left.remove(found)
+    return not left
+
+
+class ModePlan(t.NamedTuple):
+    """How a mode comes about. ``needs``: what has to happen that the user has not allowed."""
+
+    write: bool
+    needs: str = "none"
+
+
+def plan_mode(current: str, pending: str, wanted: str, resetless: bool, allow_reset: bool) -> ModePlan:
+    """Whether to switch MIG on or off.
+
+    Hopper and later switch without a reset (NVML field 184). Ampere resets the GPU, and nvmlDeviceSetMigMode does that by itself when
+    the GPU is idle: where no reset is allowed, it must not even be called.
+    """
+    if wanted == "unchanged" or (current == wanted and pending == wanted):
+        return ModePlan(write=False)
+    if resetless or allow_reset or current == wanted:
+        # With current == wanted only what is pending is taken back.
+        return ModePlan(write=True)
+    return ModePlan(write=False, needs="gpu_reset")

@@ -1,0 +1,117 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""The parameters of gpu_mig become a request for each GPU, and back into parameters that name it by its UUID. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import parted
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.apply import UNCHANGED, Request
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, find_card
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
+
+ALL = "all"
+# As NVML writes it, and as it is declared.
+_UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclasses.dataclass
+class Requests:
+    """What is asked of which GPU, in NVML's order. ``forgotten``: UUIDs of GPUs that are gone, and shall not be declared any more."""
+
+    cards: list[tuple[Card, Request]]
+    warnings: list[str] = dataclasses.field(default_factory=list)
+    forgotten: list[str] = dataclasses.field(default_factory=list)
+
+
+def resolve(cards: t.Sequence[Card], params: t.Mapping[str, t.Any]) -> Requests:
+    """:raises Refusal: a device is none, or parameters contradict each other.
+    :raises NvmlError: a GPU that is asked for does not answer.
+    """
+    warnings: list[str] = []
+    devices = [ALL] if params["devices"] is None else params["devices"]
+    forgotten = _gone(cards, devices) if _only_forgets(params) else []
+    warnings += [f"devices: {device} is not there; at boot nothing is brought back for it" for device in forgotten]
+    left = [device for device in devices if device not in forgotten]
+    chosen = _chosen(cards, left, warnings) if left or not forgotten else []
+    every = devices == [ALL]
+    common = {"keep": params["keep_instances"], "allow_reset": params["allow_reset"] == "gpu"}
+    found: list[tuple[Card, Request]] = []
+    if params["mig_parted"]:
+        if params["mode"] != UNCHANGED or params["layout"] is not None:
+            raise Refusal("mig_parted: its configuration says mode and layout; leave `mode` and `layout` out")
+        asked = parted.read(params["mig_parted"]["config"], params["mig_parted"]["selected"], _ids(cards))
+        for card in chosen:
+            if card.index in asked:
+                one = asked[card.index]
+                wanted = one.layout if one.mode == "enabled" else None
+                found.append((card, Request(one.mode, wanted, optional=every and one.optional, **common)))
+    else:
+        layout = None if params["layout"] is None else tuple(params["layout"])
+        found = [(card, Request(params["mode"], layout, optional=every, **common)) for card in chosen]
+    for card, _request in found:
+        if card.problem:
+            raise NvmlError(card.problem.code, f"{card.problem.function} of GPU {card.index}")
+    return Requests(found, warnings, forgotten)
+
+
+def _only_forgets(params: t.Mapping[str, t.Any]) -> bool:
+    """Whether all that is asked for is that boot leaves GPUs alone."""
+    nothing = params["mode"] == UNCHANGED and params["layout"] is None and not params["mig_parted"]
+    return params.get("persist") == "none" and nothing
+
+
+def _gone(cards: t.Sequence[Card], devices: t.Sequence[str]) -> list[str]:
+    """A card that was replaced answers no more, and what boot shall do to it has to go all the same."""
+    there = {card.uuid for card in cards}
+    return [device for device in devices if _UUID.fullmatch(device) and device not in there]
+
+
+def _ids(cards: t.Sequence[Card]) -> dict[int, tuple[int, int]]:
+    return {card.index: card.pci_ids or (0, 0) for card in cards}
+
+
+def _chosen(cards: t.Sequence[Card], devices: t.Sequence[str], warnings: list[str]) -> list[Card]:
+    if not devices:
+        raise Refusal("devices: the list is empty; `all` means every GPU")
+    if ALL in devices:
+        if len(devices) > 1:
+            raise Refusal("devices: `all` stands alone; leave it or the others out")
+        if not cards:
+            raise Refusal("devices: NVML shows no GPU; gpu_host_info tells what PCI shows")
+        return list(cards)
+    found: dict[int, Card] = {}
+    for device in devices:
+        try:
+            card = find_card(cards, device)
+        except Refusal as refusal:
+            raise Refusal(f"devices: {refusal}") from None
+        if device.strip().isdecimal():
+            better = card.uuid or card.pci_address
+            warnings.append(f"devices: index {device} may be another GPU after a change of hardware; write {better}")
+        found[card.index] = card
+    return [found[index] for index in sorted(found)]
+
+
+def parameters(uuid: str, request: Request, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """What the module needs to bring about the same request for this GPU at boot, when nobody waits and containers start later."""
+    return {
+        "devices": [uuid],
+        "mig_parted": None,
+        "mode": request.mode,
+        "layout": None if request.layout is None else [dict(entry) for entry in request.layout],
+        "when_busy": params["when_busy"],
+        "busy_timeout": params["busy_timeout"],
+        "allow_reset": params["allow_reset"],
+        "stop_services": params["stop_services"],
+        "keep_instances": request.keep,
+        "persist": "unchanged",
+        "refresh_cdi": "never",
+    }

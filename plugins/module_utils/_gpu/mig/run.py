@@ -1,0 +1,360 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""One run over all GPUs that are asked for: everything is judged before anything is touched, then each GPU is a transaction of its own.
+
+Modules that declare MIG beside other things (gpu_sharing) call :func:`bring_about` in their own process, with a request for each GPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import boot
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.files import ByCard
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import parted
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.apply import (
+    UNCHANGED,
+    CardBusy,
+    Failed,
+    Plan,
+    apply,
+    described,
+    instances,
+    plan,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.device import (
+    DISABLED,
+    ENABLED,
+    Device,
+    State,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.layout import (
+    Layout,
+    count_of,
+    slot_map,
+    summary,
+    uuid_changes,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.plan import predict
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.request import (
+    Requests,
+    parameters,
+    resolve,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import CODES, NvmlError, Refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.processes import describe
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+NAME = "gpu_mig"
+# Seconds between two looks at whether processes have ended.
+PAUSE = 2.0
+CDI_REFRESH = "nvidia-cdi-refresh.service"
+_UNIT_FILES = ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
+
+Facts = dict[str, t.Any]
+
+
+class Stopped(Exception):
+    """The run ends here. ``result`` is what else there is to tell."""
+
+    def __init__(self, message: str, **result: t.Any) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+@dataclasses.dataclass
+class Judged:
+    """A GPU, what has to be done to it, and who is in the way."""
+
+    plan: Plan
+    busy: tuple[int, ...] = ()
+    why: str = ""
+
+
+def run(module: AnsibleModule, nvml: Nvml, params: t.Mapping[str, t.Any], program: str, root: str = "/") -> Facts:
+    """Bring about what the parameters of gpu_mig ask for; as :func:`bring_about`."""
+    return bring_about(module, nvml, resolve(nvml.cards(), params), params, program, root)
+
+
+def bring_about(
+    module: AnsibleModule,
+    nvml: Nvml,
+    requests: Requests,
+    params: t.Mapping[str, t.Any],
+    program: str,
+    root: str = "/",
+) -> Facts:
+    """Bring about what is asked of each GPU, and tell what came of it.
+
+    :param params: those of gpu_mig that are about how: when_busy, busy_timeout, allow_reset, stop_services, persist, refresh_cdi.
+    :param program: what boot runs, ``_gpu.mig.boot.PROGRAM``.
+    :raises Refusal: nothing was written.
+    :raises NvmlError: nothing was written.
+    :raises Stopped: processes are in the way, or a plan failed.
+    """
+    tree = Tree(root)
+    judged = _judge(nvml, requests, params, tree, wait=not module.check_mode)
+    declaration = _declaration(judged, requests.forgotten, params, program, tree)
+    rows = [_row(one, None) for one in judged]
+    afters: dict[str, State] = {}
+    for number, one in enumerate(judged):
+        if module.check_mode or one.busy or not one.plan.changed:
+            continue
+        try:
+            one.plan, after = _carry_out(module, nvml, one.plan, params["stop_services"])
+        except (Failed, CardBusy, NvmlError, Refusal) as error:
+            # Containers have to find what the GPUs before this one have become.
+            _refresh_cdi(module, tree, params, rows[:number])
+            raise _stopped_by(error, one, tree, gpus=rows[:number], changed=bool(afters)) from error
+        afters[after.uuid] = after
+        rows[number] = _row(one, after)
+    result: Facts = {
+        "changed": bool(declaration and declaration.changed) or any(row["changes"] for row in rows),
+        "gpus": rows,
+        "needs": next((row["needs"] for row in rows if row["needs"] != "none"), "none"),
+        "mig_parted": _exported(nvml, judged, afters),
+        "boot": declaration.changed if declaration else [],
+        "diff": _diff(judged, afters, declaration),
+    }
+    due = [
+        f"{one.plan.state.label} ({one.plan.state.uuid}) was left as it is: MIG {one.plan.request.mode} needs a reset. "
+        "Set allow_reset: gpu, when nothing uses it"
+        for one in judged
+        if one.plan.needs != "none"
+    ]
+    for text in [*requests.warnings, *due, *(_told_busy(one, tree) for one in judged if one.busy)]:
+        module.warn(text)
+    # First: a run that ends here is completed by the next one in what is declared, and not in what containers find.
+    result["cdi_refreshed"] = _refresh_cdi(module, tree, params, rows)
+    if declaration and declaration.changed and not module.check_mode:
+        try:
+            declaration.write(module)
+        except OSError as error:
+            told = f"the GPUs are as asked for, and the next boot does not bring it back ({error})"
+            remedy = "see to it that the path can be written, or set persist to none"
+            raise Stopped(f"{told}: {remedy}", gpus=rows, changed=result["changed"]) from error
+    return result
+
+
+def _judge(nvml: Nvml, requests: Requests, params: t.Mapping[str, t.Any], tree: Tree, wait: bool) -> list[Judged]:
+    """Plans for all GPUs; waits for processes where that is asked for.
+
+    :raises Refusal: one cannot become what is asked, or several.
+    """
+    patience = params["busy_timeout"] if params["when_busy"] == "wait" else 0
+    deadline = time.monotonic() + patience
+    while True:
+        judged, refused = [], []
+        for card, request in requests.cards:
+            state = Device(nvml, card.uuid).read()
+            try:
+                judged.append(Judged(plan(state, request)))
+            except CardBusy as busy:
+                judged.append(Judged(Plan(state, request), busy.pids, str(busy)))
+            except Refusal as refusal:
+                refused.append(f"{card.index} ({state.label}): {refusal}")
+        if refused:
+            raise Refusal("; ".join(f"GPU {text}" for text in refused))
+        if judged and all(one.plan.request.wants_mig and one.plan.state.mode is None for one in judged):
+            raise Refusal("devices: no GPU here has MIG; share it by MPS or time-slicing (gpu_mps, gpu_mode)")
+        blocked = [one for one in judged if one.busy]
+        if not blocked or params["when_busy"] == "skip":
+            return judged
+        if params["when_busy"] == "wait" and not wait:
+            # Check mode waits for nobody: it tells what is done once they have ended.
+            return [dataclasses.replace(one, plan=_without_processes(one.plan)) if one.busy else one for one in judged]
+        if time.monotonic() >= deadline:
+            remedy = "end them, or set when_busy to skip or wait"
+            if params["when_busy"] == "wait":
+                remedy = f"they did not end within {patience} s"
+            told = "; ".join(_told_busy(one, tree) for one in blocked)
+            raise Stopped(f"{told}: {remedy}", busy=[row for one in blocked for row in _busy_rows(one, tree)])
+        time.sleep(PAUSE)
+
+
+def _stopped_by(error: Exception, one: Judged, tree: Tree, **result: t.Any) -> Stopped:
+    """What is told when a GPU fails after others may have been changed."""
+    if isinstance(error, Failed):
+        return Stopped(str(error), **result, **error.told())
+    if isinstance(error, CardBusy):
+        late = Judged(one.plan, error.pids, str(error))
+        return Stopped(_told_busy(late, tree), **result, busy=_busy_rows(late, tree))
+    told = error.told() if isinstance(error, NvmlError) else {}
+    return Stopped(f"{one.plan.state.label}: {error}. This GPU was not changed.", **result, **told)
+
+
+def _without_processes(made: Plan) -> Plan:
+    state = made.state
+    layout = tuple(
+        dataclasses.replace(one, pids=(), compute=tuple(dataclasses.replace(inner, pids=()) for inner in one.compute))
+        for one in state.layout
+    )
+    ended = plan(dataclasses.replace(state, layout=layout, pids=()), made.request)
+    return dataclasses.replace(ended, state=state)
+
+
+def _busy_rows(one: Judged, tree: Tree) -> list[Facts]:
+    uuid = one.plan.state.uuid
+    return [{"gpu": uuid, "pid": pid, **describe(tree, pid)} for pid in one.busy]
+
+
+def _told_busy(one: Judged, tree: Tree) -> str:
+    rows = _busy_rows(one, tree)
+    who = ", ".join(
+        f"{row['pid']} ({row['user'] or 'user unknown'}: {row['command'] or 'command unknown'})" for row in rows
+    )
+    return f"{one.plan.state.label} ({one.plan.state.uuid}) is busy: {one.why}: {who}"
+
+
+def _carry_out(module: AnsibleModule, nvml: Nvml, made: Plan, services: t.Sequence[str]) -> tuple[Plan, State]:
+    device = Device(nvml, made.state.uuid)
+    # It was judged with the others, which may be minutes ago: what has started meanwhile counts as well.
+    made = plan(device.read(), made.request)
+
+    def reset() -> None:
+        # A program that has NVML open is one that uses the GPU.
+        nvml.__exit__()
+        try:
+            rc, out, err = module.run_command(
+                ["nvidia-smi", "--gpu-reset", "-i", made.state.uuid], handle_exceptions=False
+            )
+        except OSError as error:
+            # Not there: what was done so far has to be taken back, and told.
+            rc, out, err = 127, "", str(error)
+        finally:
+            nvml.__enter__()
+        if rc:
+            raise NvmlError(CODES["RESET_REQUIRED"], f"nvidia-smi --gpu-reset ({(out + err).strip()})")
+
+    with _stopped(module, services if made.resets else []):
+        return made, apply(device, made, reset if made.request.allow_reset else None)
+
+
+@contextlib.contextmanager
+def _stopped(module: AnsibleModule, services: t.Sequence[str]) -> t.Iterator[None]:
+    """Stop services for as long as a reset takes; only those that ran are started again, whatever happens meanwhile."""
+    running = [one for one in services if module.run_command(["systemctl", "is-active", "--quiet", one])[0] == 0]
+    try:
+        for one in running:
+            module.run_command(["systemctl", "stop", one], check_rc=True)
+        yield
+    finally:
+        failed = [one for one in running if module.run_command(["systemctl", "start", one])[0]]
+        if failed:
+            module.warn(f"stop_services: {', '.join(failed)} did not start again: look at `systemctl status`")
+
+
+def _declaration(
+    judged: t.Sequence[Judged], forgotten: t.Sequence[str], params: t.Mapping[str, t.Any], program: str, tree: Tree
+) -> boot.Declaration | None:
+    """What boot is to do. Without MIG there is nothing to bring back: no mode is lost, and no instances.
+
+    :raises Refusal: what was declared before cannot be read.
+    """
+    changes: dict[str, Facts | None] = dict.fromkeys(forgotten)
+    for one in [] if params["persist"] == "unchanged" else judged:
+        request, state = one.plan.request, one.plan.state
+        stays_off = request.mode == UNCHANGED and state.mode != ENABLED and request.layout is not None
+        if params["persist"] == "none" or request.mode == DISABLED or stays_off:
+            changes[state.uuid] = None
+        elif state.mode and (request.mode == ENABLED or request.layout is not None):
+            # Hopper and later have lost the mode by then.
+            declared = dataclasses.replace(request, mode=ENABLED)
+            changes[state.uuid] = parameters(state.uuid, declared, params)
+    if not changes:
+        return None
+    return boot.prepare(tree, NAME, program, boot.read_declared(tree, NAME), changes, after=["gpu_mode"])
+
+
+def _target(made: Plan) -> tuple[str | None, Layout]:
+    """Mode and instances as they will be."""
+    mode = made.mode or made.state.mode
+    return mode, predict(made.state.layout, made.steps) if mode == ENABLED else ()
+
+
+def _row(one: Judged, after: State | None) -> Facts:
+    """What is told of a GPU. Without *after* it is what it was, or in check mode will be."""
+    made = one.plan
+    skipped = bool(one.busy) and not made.changed
+    mode, layout = _target(made)
+    told = described(after or made.state)
+    if after is None and made.changed:
+        told.update(
+            mode=mode,
+            pending=mode,
+            instances=instances(layout),
+            slots=slot_map(made.state.profiles, layout) if mode == ENABLED else [],
+        )
+    return {
+        **told,
+        "changes": made.told(),
+        "needs": made.needs,
+        "skipped": skipped,
+        "uuid_changes": uuid_changes(made.state.layout, after.layout) if after else {},
+    }
+
+
+def _exported(nvml: Nvml, judged: t.Sequence[Judged], afters: t.Mapping[str, State]) -> Facts:
+    states = [afters.get(one.plan.state.uuid, one.plan.state) for one in judged]
+    return parted.write(
+        {
+            state.index: (
+                state.mode,
+                state.layout,
+                {name: profile.slices for name, profile in state.profiles.items()},
+            )
+            for state in states
+            if state.mode
+        },
+        hosts=len(nvml.cards()),
+    )
+
+
+def _diff(judged: t.Sequence[Judged], afters: t.Mapping[str, State], declaration: boot.Declaration | None) -> Facts:
+    before, after = [], []
+    for one in judged:
+        state = one.plan.state
+        done = afters.get(state.uuid)
+        mode, layout = (done.mode, done.layout) if done else _target(one.plan)
+        before += _lines(state, state.mode, state.layout, declaration.before if declaration else {})
+        after += _lines(state, mode, layout, declaration.after if declaration else {})
+        if one.plan.open_ and not done:
+            after += [f"  {summary(str(entry['profile']) for entry in one.plan.request.layout or ())}"]
+    return {"before": "".join(f"{line}\n" for line in before), "after": "".join(f"{line}\n" for line in after)}
+
+
+def _lines(state: State, mode: str | None, layout: Layout, declared: ByCard) -> list[str]:
+    lines = [f"{state.uuid} {state.label}", f"  MIG {mode or 'not supported'}"]
+    if mode == ENABLED:
+        lines += [f"  {line}" for line in slot_map(state.profiles, layout)]
+    entry = declared.get(state.uuid)
+    if entry:
+        names = [str(one["profile"]) for one in entry["layout"] or () for _number in range(count_of(one))]
+        lines.append(f"  at boot: MIG {entry['mode']}{', ' + summary(names) if entry['layout'] is not None else ''}")
+    return lines
+
+
+def _refresh_cdi(module: AnsibleModule, tree: Tree, params: t.Mapping[str, t.Any], rows: t.Sequence[Facts]) -> bool:
+    """Have containers find the instances: the toolkit's own service writes their specification anew."""
+    there = any(tree.exists(f"{folder}/{CDI_REFRESH}") for folder in _UNIT_FILES) and tree.exists("/run/systemd/system")
+    if params["refresh_cdi"] != "auto" or not there or not any(row["changes"] for row in rows):
+        return False
+    if not module.check_mode:
+        rc, _out, err = module.run_command(["systemctl", "restart", CDI_REFRESH])
+        if rc:
+            module.warn(
+                f"refresh_cdi: {CDI_REFRESH} failed, so that containers may not find the instances: {err.strip()}"
+            )
+            return False
+    return True

@@ -1,0 +1,283 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""Where instances can stand: an exact search over the placements that the card allows. Pure.
+
+A card has at most 12 memory slots (RTX PRO 6000) and 7 compute slices, so that every placement of a layout can be looked at.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import heapq
+import itertools
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.layout import (
+    Compute,
+    ComputeStarts,
+    Instance,
+    Profile,
+    Profiles,
+    Wanted,
+    summary,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """How many of one size have to stand, where they may start, and where some of them have to."""
+
+    size: int
+    starts: tuple[int, ...]
+    count: int
+    fixed: frozenset[int] = frozenset()
+
+
+def bits(start: int, size: int) -> int:
+    return ((1 << size) - 1) << start
+
+
+def placements(kinds: t.Sequence[Kind], taken: int = 0) -> t.Iterator[tuple[tuple[int, ...], ...]]:
+    """Every way to place all kinds without overlap: the starts of each kind, in order."""
+    if not kinds:
+        yield ()
+        return
+    first, rest = kinds[0], kinds[1:]
+    if len(first.fixed) > first.count:
+        return
+    for starts in _starts(first, sorted({*first.starts, *first.fixed}), taken):
+        used = taken
+        for start in starts:
+            used |= bits(start, first.size)
+        for others in placements(rest, used):
+            yield (starts, *others)
+
+
+def _starts(kind: Kind, candidates: t.Sequence[int], taken: int) -> t.Iterator[tuple[int, ...]]:
+    if not kind.count:
+        # What has to stand here and was passed over.
+        if not kind.fixed:
+            yield ()
+        return
+    for position, start in enumerate(candidates):
+        if len(candidates) - position < kind.count:
+            return
+        if not taken & bits(start, kind.size):
+            left = dataclasses.replace(kind, count=kind.count - 1, fixed=kind.fixed - {start})
+            for others in _starts(left, candidates[position + 1 :], taken | bits(start, kind.size)):
+                yield (start, *others)
+        if start in kind.fixed:
+            return
+
+
+def within_limits(profiles: Profiles, wanted: t.Sequence[Wanted]) -> bool:
+    """What is limited for the card as a whole: instances of a profile, compute slices, engines."""
+    counts = collections.Counter(one.profile for one in wanted)
+    if any(count > profiles[name].maximum for name, count in counts.items()):
+        return False
+    if sum(profiles[name].slices * count for name, count in counts.items()) > profiles.slices:
+        return False
+    return all(
+        sum(profiles[name].engines[kind] * count for name, count in counts.items() if profiles[name].engines) <= most
+        for kind, most in enumerate(profiles.engines)
+    )
+
+
+def fits(profiles: Profiles, wanted: t.Sequence[Wanted]) -> bool:
+    """Whether an empty card has room for it."""
+    return within_limits(profiles, wanted) and next(placements(_kinds(profiles, wanted)), None) is not None
+
+
+def _kinds(profiles: Profiles, wanted: t.Sequence[Wanted], busy: t.Iterable[Instance] = ()) -> list[Kind]:
+    fixed: dict[str, set[int]] = {one.profile: set() for one in wanted}
+    counts = collections.Counter(one.profile for one in wanted)
+    for one in wanted:
+        if one.start is not None:
+            if one.start in fixed[one.profile]:
+                # Asked for twice at one place: more have to stand than there are.
+                return [Kind(1, (), 1)]
+            fixed[one.profile].add(one.start)
+    for instance in busy:
+        fixed.setdefault(instance.profile, set()).add(instance.start)
+    return [
+        Kind(profiles[name].size, profiles[name].starts, counts[name], frozenset(starts))
+        for name, starts in fixed.items()
+    ]
+
+
+class Choice(t.NamedTuple):
+    """Where a wanted instance goes, and the one of its kind that stands there already, if one does."""
+
+    wanted: Wanted
+    start: int
+    standing: Instance | None
+
+
+def choose(
+    profiles: Profiles, wanted: t.Sequence[Wanted], current: t.Sequence[Instance], keep: bool = True
+) -> list[Choice] | None:
+    """The placement that keeps the most instances, then the most memory slots, then the most compute instances; None if none is left.
+
+    Of equal ones, that which leaves the most room for large instances. What is busy stays in every one of them. Without *keep*, the room
+    alone decides, as on an empty card.
+    """
+    standing = {one.place: one for one in current}
+    busy = [one for one in current if one.pids]
+    if not within_limits(profiles, wanted):
+        return None
+    kinds = _kinds(profiles, wanted, busy)
+    # A busy one of a profile that is not wanted has no placement at all.
+    names = list(dict.fromkeys(one.profile for one in wanted))
+    best: tuple[tuple[t.Any, ...], list[Choice]] | None = None
+    for chosen in placements(kinds):
+        choices: list[Choice] = []
+        kept_compute = 0
+        for name, starts in zip(names, chosen):
+            found = _assign([one for one in wanted if one.profile == name], starts, name, standing)
+            if found is None:
+                break
+            kept_compute += found[0]
+            choices += found[1]
+        else:
+            kept = [choice for choice in choices if choice.standing]
+            slots = sum(profiles[choice.wanted.profile].size for choice in kept)
+            room = (*_room(profiles, choices), [-choice.start for choice in choices])
+            score = (len(kept), slots, kept_compute, *room) if keep else room
+            if best is None or score > best[0]:
+                best = (score, choices)
+    return best[1] if best else None
+
+
+def _room(profiles: Profiles, choices: t.Sequence[Choice]) -> tuple[list[int]]:
+    """How many places are left, for the largest profiles first."""
+    taken = 0
+    for choice in choices:
+        taken |= bits(choice.start, profiles[choice.wanted.profile].size)
+    return (
+        [
+            sum(1 for start in one.starts if not taken & bits(start, one.size))
+            for one in sorted(profiles.values(), key=lambda one: (-one.size, one.id))
+        ],
+    )
+
+
+def _assign(
+    wanted: t.Sequence[Wanted], starts: tuple[int, ...], name: str, standing: t.Mapping[tuple[str, int], Instance]
+) -> tuple[int, list[Choice]] | None:
+    """Which of the wanted goes to which start: so that the most compute instances stay. None where a busy one would have to go."""
+    placed = {one.start: one for one in wanted if one.start is not None}
+    free = [start for start in starts if start not in placed]
+    loose = [one for one in wanted if one.start is None]
+    orders = {tuple(loose)} if len(set(loose)) <= 1 else set(itertools.permutations(loose))
+    best: tuple[int, list[Choice]] | None = None
+    for order in sorted(orders, key=lambda order: [one.compute for one in order], reverse=True):
+        kept, choices = 0, []
+        for start, one in sorted([*placed.items(), *zip(free, order)], key=lambda pair: pair[0]):
+            instance = standing.get((name, start))
+            if instance:
+                found = place_compute(instance.compute, one.compute, instance.compute_starts)
+                if found is None:
+                    break
+                kept += len(found[0])
+            choices.append(Choice(one, start, instance))
+        else:
+            if best is None or kept > best[0]:
+                best = (kept, choices)
+    return best
+
+
+def place_compute(
+    current: t.Sequence[Compute], wanted: t.Sequence[int], starts: ComputeStarts | None
+) -> tuple[list[Compute], list[Compute]] | None:
+    """The compute instances that stay, as many as can, and those to be made; None where a busy one would have to go or nothing fits.
+
+    :param starts: where compute instances may start. Without it, what is to be made has no start.
+    """
+    counts = collections.Counter(wanted)
+    busy = [one for one in current if one.pids]
+    if collections.Counter(one.slices for one in busy) - counts:
+        return None
+    if starts is None:
+        kept: list[Compute] = []
+        for one in sorted(current, key=lambda one: not one.pids):
+            if counts[one.slices]:
+                counts[one.slices] -= 1
+                kept.append(one)
+        return kept, [Compute(size) for size in sorted(counts.elements(), reverse=True)]
+    sizes = sorted(counts, reverse=True)
+    kinds = [
+        Kind(
+            size,
+            starts.get(size, ()),
+            counts[size],
+            frozenset(t.cast("int", one.start) for one in busy if one.slices == size),
+        )
+        for size in sizes
+    ]
+    at = {one.place: one for one in current}
+    best: tuple[list[Compute], list[Compute]] | None = None
+    for chosen in placements(kinds):
+        places = [(size, start) for size, group in zip(sizes, chosen) for start in group]
+        kept = [at[place] for place in places if place in at]
+        if best is None or len(kept) > len(best[0]):
+            best = kept, [Compute(*place) for place in places if place not in at]
+    return best
+
+
+def nearest(profiles: Profiles, wanted: t.Sequence[Wanted]) -> list[str]:
+    """The layouts next to one that does not fit: with fewer instances, and with as many of which some are smaller."""
+    names = sorted((one.profile for one in wanted), key=lambda name: _order(profiles[name]))
+    # More of a kind than the card can have are no help in the search.
+    counts = collections.Counter(names)
+    clipped = [name for name in counts for _number in range(min(counts[name], profiles[name].maximum))]
+    found = [_first_fit(profiles, clipped, lambda _name: [None])]
+    if len(names) <= profiles.slices:
+        found.append(_first_fit(profiles, names, lambda name: _smaller(profiles, profiles[name])))
+    return list(dict.fromkeys(summary(one) for one in found if one))
+
+
+def _order(profile: Profile) -> tuple[int, int, str]:
+    return -profile.size, -profile.slices, profile.name
+
+
+def _smaller(profiles: Profiles, than: Profile) -> list[str | None]:
+    """What takes no more of the card: smaller ones, and such as need fewer engines."""
+    return [
+        one.name for one in profiles.values() if one is not than and one.size <= than.size and one.slices <= than.slices
+    ]
+
+
+def _first_fit(
+    profiles: Profiles, names: t.Sequence[str], instead: t.Callable[[str], list[str | None]]
+) -> tuple[str, ...] | None:
+    """The layout that fits and loses the fewest compute slices, then memory slots, when instances are replaced one after another."""
+
+    def loss(layout: t.Sequence[str]) -> tuple[int, int, int]:
+        # Plain profiles before those with attributes, which were not asked for.
+        special = sum(1 for name in layout if name not in names and ("+" in name or "-" in name))
+        return (
+            -sum(profiles[name].slices for name in layout),
+            -sum(profiles[name].size for name in layout),
+            special,
+        )
+
+    start = tuple(names)
+    heap, seen = [(loss(start), start)], {start}
+    while heap:
+        _loss, layout = heapq.heappop(heap)
+        if layout and fits(profiles, [Wanted(name) for name in layout]):
+            return layout
+        for position, name in enumerate(layout):
+            for other in instead(name):
+                middle = () if other is None else (other,)
+                others = (*layout[:position], *middle, *layout[position + 1 :])
+                new = tuple(sorted(others, key=lambda one: _order(profiles[one])))
+                if new not in seen:
+                    seen.add(new)
+                    heapq.heappush(heap, (loss(new), new))
+    return None

@@ -1,0 +1,249 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""Modes of GPUs are read, written, read back, and put back where a write fails half-way."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import locked_clocks as record
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode import plan as modes
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode.plan import Change, Plan, State
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader import Reader, first, flag
+
+# nvml.h: NVML_DEVICE_ARCH_VOLTA; clocks are locked from Volta on.
+_VOLTA = 5
+_GRAPHICS, _MEMORY = 0, 2
+_LOCKED = ("locked_gpu_clocks", "locked_memory_clocks")
+_POLICY = re.compile(r"^\|\s+(\d+)\s+Timeslice\s+(\w+)\s*\|", re.MULTILINE | re.IGNORECASE)
+
+# What a shell says of a program that is not there.
+NOT_THERE = 127
+# Runs a program: exit status, what it said, what it complained of.
+Run = t.Callable[[list[str]], tuple[int, str, str]]
+
+
+class Failed(Exception):
+    """A write failed. Everything that this run had written was put back, but for ``left``."""
+
+    def __init__(self, what: str, cause: t.Mapping[str, t.Any], put_back: list[str], left: list[str]) -> None:
+        self.cause = dict(cause)
+        self.put_back = put_back
+        self.left = left
+        super().__init__(what)
+
+
+class NotKept(Exception):
+    """Every card is as asked for, and what a boot needs to bring it back could not be written."""
+
+
+class PolicyError(Exception):
+    """nvidia-smi, which alone knows time slices, did not do what it was asked for."""
+
+
+def parse_policies(text: str) -> dict[int, str]:
+    """Time slices by NVML's index, of the table that ``nvidia-smi compute-policy --list`` prints (driver 580)."""
+    return {int(index): value.lower() for index, value in _POLICY.findall(text)}
+
+
+class Host:
+    """The GPUs of this host, NVML being open."""
+
+    def __init__(self, nvml: Nvml, tree: Tree, run: Run) -> None:
+        self.nvml = nvml
+        self.tree = tree
+        self.run = run
+        self.locked = record.read_locked(tree)
+        self._policies: dict[int, str] | None = None
+
+    def read(self, card: Card, time_slice: bool) -> State:
+        """A card as it is. nvidia-smi is only run where time slices are asked for.
+
+        :raises Refusal: it is not there.
+        :raises NvmlError: it does not answer.
+        """
+        reader = Reader(self.nvml, card)
+        ecc = reader.ask("nvmlDeviceGetEccMode")
+        mig = reader.ask("nvmlDeviceGetMigMode")
+        limits = reader.ask("nvmlDeviceGetPowerManagementLimitConstraints")
+        compute = reader.ask("nvmlDeviceGetComputeMode")
+        locked = self.locked.get(card.uuid, {})
+        gpu_clocks, memory_clocks = self._clocks(reader)
+        state = State(
+            uuid=card.uuid,
+            name=card.name,
+            index=card.index,
+            pci_address=card.pci_address,
+            persistence=flag(reader.ask("nvmlDeviceGetPersistenceMode")),
+            compute_mode=_name_of(compute),
+            power_limit=reader.ask("nvmlDeviceGetPowerManagementLimit"),
+            power_default=reader.ask("nvmlDeviceGetPowerManagementDefaultLimit"),
+            power_range=limits and (limits[0], limits[1]),
+            power_enforced=reader.ask("nvmlDeviceGetEnforcedPowerLimit"),
+            gpu_clocks=gpu_clocks,
+            memory_clocks=memory_clocks,
+            locked_gpu_clocks=gpu_clocks and locked.get(_LOCKED[0], modes.UNLOCKED),
+            locked_memory_clocks=memory_clocks and locked.get(_LOCKED[1], modes.UNLOCKED),
+            accounting=flag(reader.ask("nvmlDeviceGetAccountingMode")),
+            ecc=flag(first(ecc, 1)),
+            ecc_current=flag(first(ecc, 0)),
+            mig=bool(mig and any(mig)),
+            display=bool(reader.ask("nvmlDeviceGetDisplayActive")),
+            time_slice=self.policies().get(card.index) if time_slice else None,
+        )
+        if reader.problem:
+            raise reader.problem
+        return state
+
+    def _clocks(self, reader: Reader) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+        """The clocks of GPU and memory between which they can be locked; None where they cannot."""
+        architecture = reader.ask("nvmlDeviceGetArchitecture")
+        highest = reader.ask("nvmlDeviceGetMaxClockInfo", _GRAPHICS)
+        if architecture is None or architecture < _VOLTA or highest is None:
+            return None, None
+        memory = reader.ask("nvmlDeviceGetSupportedMemoryClocks")
+        if not memory:
+            return (0, highest), None
+        graphics = reader.ask("nvmlDeviceGetSupportedGraphicsClocks", max(memory)) or [0]
+        return (min(graphics), max(highest, *graphics)), (min(memory), max(memory))
+
+    def policies(self) -> dict[int, str]:
+        """Time slices by index, empty where nvidia-smi does not know them. It is run once.
+
+        :raises Refusal: there is no nvidia-smi.
+        """
+        if self._policies is None:
+            code, out, err = self.run(["nvidia-smi", "compute-policy", "-l"])
+            if code == NOT_THERE:
+                raise Refusal(f"`time_slice`: only nvidia-smi knows time slices, and it cannot be run ({err.strip()})")
+            self._policies = parse_policies(out) if code == 0 else {}
+        return self._policies
+
+    # Writing
+
+    def carry_out(self, plans: t.Sequence[Plan], cards: t.Mapping[str, Card]) -> None:
+        """Write what the plans say, and read it back.
+
+        :raises Failed: a write failed, be it only of the record, or the card says afterwards that it is otherwise.
+        """
+        done: list[tuple[State, Change]] = []
+        try:
+            for plan in plans:
+                for change in plan.changes:
+                    # On the list first: a write that failed may have had its effect all the same.
+                    done.append((plan.state, change))
+                    self._write(cards[plan.state.uuid], change.setting, change.after)
+                self._read_back(cards[plan.state.uuid], plan)
+        except (NvmlError, PolicyError, OSError, _Otherwise) as error:
+            state, change = done[-1]
+            cause = error.told() if isinstance(error, NvmlError) else {}
+            put_back, left = self._put_back(done, cards)
+            what = f"{change.setting} of {state.called} could not be set to {modes.shown(change.setting, change.after)}"
+            text = str(error) if isinstance(error, _Otherwise) else f"{what}: {error}"
+            raise Failed(text, cause, put_back, left) from error
+
+    def _write(self, card: Card, setting: str, value: t.Any) -> None:
+        if setting in _LOCKED:
+            self._lock(card, setting, value)
+        elif setting == "time_slice":
+            self._policies = None
+            number = modes.TIME_SLICES[value]
+            code, out, err = self.run(["nvidia-smi", "compute-policy", "-i", card.uuid, f"--set-timeslice={number}"])
+            if code:
+                raise PolicyError(f"nvidia-smi says: {(err or out).strip()}")
+        else:
+            function, to_number = _WRITES[setting]
+            self.nvml.call(function, card.handle, to_number(value))
+
+    def _lock(self, card: Card, setting: str, value: t.Any) -> None:
+        what = "Gpu" if setting == _LOCKED[0] else "Memory"
+        known = self.locked.get(card.uuid, {})
+        others = {name: clocks for name, clocks in known.items() if name != setting}
+        # Until it is done: a run that is cut short between the two is not believed.
+        self._remember(card.uuid, {**others, setting: modes.UNKNOWN})
+        try:
+            if value == modes.UNLOCKED:
+                self.nvml.call(f"nvmlDeviceReset{what}LockedClocks", card.handle)
+            else:
+                self.nvml.call(f"nvmlDeviceSet{what}LockedClocks", card.handle, *value)
+        except NvmlError as error:
+            if error.absent:
+                self._remember(card.uuid, known)
+            raise
+        self._remember(card.uuid, others if value == modes.UNLOCKED else {**others, setting: value})
+
+    def _remember(self, uuid: str, locked: dict[str, t.Any]) -> None:
+        if locked != self.locked.get(uuid, {}):
+            self.locked[uuid] = locked
+            record.write_locked(self.tree, self.locked)
+
+    def _read_back(self, card: Card, plan: Plan) -> None:
+        if not plan.changes:
+            return
+        now = self.read(card, any(change.setting == "time_slice" for change in plan.changes))
+        for change in plan.changes:
+            found = getattr(now, change.setting)
+            if found != change.after:
+                raise _Otherwise(
+                    f"{change.setting} of {plan.state.called} was set to {modes.shown(change.setting, change.after)},"
+                    f" and the card says {modes.shown(change.setting, found)}"
+                )
+
+    def _put_back(
+        self, done: t.Sequence[tuple[State, Change]], cards: t.Mapping[str, Card]
+    ) -> tuple[list[str], list[str]]:
+        put_back: list[str] = []
+        left: list[str] = []
+        for state, change in reversed(done):
+            card, asks_smi = cards[state.uuid], change.setting == "time_slice"
+            told = f"{state.called}: {change.setting} {modes.shown(change.setting, change.before)}"
+            if change.before == modes.UNKNOWN:
+                left.append(told)
+                continue
+            try:
+                # Clocks are not to be seen, and so are always put back.
+                if change.setting not in _LOCKED and self._is_as_before(card, change, asks_smi):
+                    continue
+                self._write(card, change.setting, change.before)
+                is_back = self._is_as_before(card, change, asks_smi)
+            except (NvmlError, PolicyError, OSError) as error:
+                # A card whose clocks cannot be locked has none to put back.
+                if not (change.setting in _LOCKED and isinstance(error, NvmlError) and error.absent):
+                    left.append(f"{told} ({error})")
+            else:
+                (put_back if is_back else left).append(told)
+        return put_back, left
+
+    def _is_as_before(self, card: Card, change: Change, asks_smi: bool) -> bool:
+        return bool(getattr(self.read(card, asks_smi), change.setting) == change.before)
+
+
+class _Otherwise(Exception):
+    """What was written is not what is read."""
+
+
+def _name_of(number: int | None) -> str | None:
+    """A compute mode; one that nobody can ask for any more by its number, so that it differs from all that can be asked for."""
+    names = {value: name for name, value in modes.COMPUTE_MODES.items()}
+    return None if number is None else names.get(number, str(number))
+
+
+def _number_of(name: str) -> int:
+    return int(name) if name.isdecimal() else modes.COMPUTE_MODES[name]
+
+
+_WRITES: dict[str, tuple[str, t.Callable[[t.Any], int]]] = {
+    "persistence": ("nvmlDeviceSetPersistenceMode", int),
+    "compute_mode": ("nvmlDeviceSetComputeMode", _number_of),
+    "power_limit": ("nvmlDeviceSetPowerManagementLimit", int),
+    "accounting": ("nvmlDeviceSetAccountingMode", int),
+    "ecc": ("nvmlDeviceSetEccMode", int),
+}

@@ -1,0 +1,66 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What ``rigwright-gpu-mode.service`` runs: brings GPUs to the modes that gpu_mode has declared for them. It needs no Ansible."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import boot
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.files import ByCard
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.locked_clocks import NAME
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode import plan as modes
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode.apply import NOT_THERE, Failed, Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Nvml, wait_for_driver
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
+
+# The name under which gpu_mode asks for this file to be what boot runs; it has to import it, so that Ansible sends it along.
+PROGRAM = "_gpu.mode.boot"
+
+
+def run(command: list[str]) -> tuple[int, str, str]:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # pylint: disable=ansible-bad-function
+    except OSError as error:
+        # A card that needs a program which is not there is no reason to leave the others.
+        return NOT_THERE, "", str(error)
+    return done.returncode, done.stdout, done.stderr
+
+
+def bring_back(host: Host, declared: ByCard) -> t.Iterator[tuple[bool, str]]:
+    """Each card for itself: one that does not answer is no reason to leave the others as they are."""
+    for uuid, wanted in sorted(declared.items()):
+        try:
+            card = host.nvml.find(uuid)
+            plan = modes.plan(host.read(card, "time_slice" in wanted), wanted, uuid)
+            if plan.problems:
+                yield False, "; ".join(plan.problems)
+                continue
+            host.carry_out([plan], {uuid: card})
+        except (NvmlError, Refusal, Failed) as error:
+            yield False, f"{uuid}: {error}"
+        else:
+            changes = [f"{change.setting} {modes.shown(change.setting, change.after)}" for change in plan.changes]
+            yield True, f"{plan.state.called}: {', '.join(changes) or 'is as declared'}"
+
+
+def main(root: str = "/") -> int:
+    """The unit's program. What it says goes to the journal."""
+    tree = Tree(root)
+    try:
+        declared = boot.read_declared(tree, NAME)
+        wait_for_driver()
+        with Nvml() as nvml:
+            told = list(bring_back(Host(nvml, tree, run), declared))
+    except (NvmlError, Refusal) as error:
+        told = [(False, str(error))]
+    for _ok, line in told:
+        os.write(1, f"{line}\n".encode())
+    return 0 if all(ok for ok, _line in told) else 1

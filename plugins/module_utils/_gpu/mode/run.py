@@ -1,0 +1,212 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""A request for modes of several GPUs: prepared without a write, refused as a whole, then carried out. ``gpu_mode`` is no more."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import boot
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.files import ByCard
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.locked_clocks import NAME
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode import plan as modes
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode.apply import Host, NotKept, Run
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode.boot import PROGRAM
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode.plan import Entry, Plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml, find_card
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+ALL = "all"
+# One card of the argument spec.
+OPTIONS: dict[str, dict[str, t.Any]] = {
+    "device": {"type": "str", "required": True},
+    "persistence": {"type": "bool"},
+    "compute_mode": {"type": "str", "choices": [*modes.COMPUTE_MODES]},
+    "power_limit": {"type": "str"},
+    "locked_gpu_clocks": {"type": "raw"},
+    "locked_memory_clocks": {"type": "raw"},
+    "accounting": {"type": "bool"},
+    "ecc": {"type": "bool"},
+    "time_slice": {"type": "str", "choices": [*modes.TIME_SLICES]},
+}
+_NOT_READ_BACK = ("locked_gpu_clocks", "locked_memory_clocks")
+
+Facts = dict[str, t.Any]
+
+
+def is_root() -> bool:
+    return os.geteuid() == 0
+
+
+def requests_of(rows: t.Sequence[t.Mapping[str, t.Any]], cards: t.Sequence[Card]) -> dict[str, Entry]:
+    """Rows of the user, each with ``device`` and settings, by the UUID of the card that is meant.
+
+    :raises Refusal: a row names no card, a lost one, or one that another row names.
+    """
+    entries = []
+    problems = []
+    for number, row in enumerate(rows):
+        where = f"gpus[{number}]"
+        wanted = {name: row.get(name) for name in modes.SETTINGS}
+        try:
+            found = cards if row["device"] == ALL else [find_card(cards, row["device"])]
+        except Refusal as error:
+            problems.append(f"`{where}.device`: {error}")
+            continue
+        problems += [
+            f"`{where}.device`: GPU {card.index}{f' at {card.pci_address}' if card.pci_address else ''} does not answer ({card.problem})"
+            for card in found
+            if card.problem
+        ]
+        entries += [Entry(where, card.uuid, wanted, row["device"] == ALL) for card in found if not card.problem]
+    if problems:
+        raise Refusal("; ".join(problems))
+    try:
+        return modes.merge_requests(entries)
+    except ValueError as error:
+        raise Refusal(str(error)) from error
+
+
+def declare(declared: ByCard, requests: t.Mapping[str, Entry], keep: bool, exclusive: bool) -> boot.Changes:
+    """Pure: what changes in what a boot has to bring back.
+
+    :param keep: whether it has to bring back what is requested. Otherwise that is no longer declared.
+    :param exclusive: whether cards without a request are no longer declared.
+    """
+    changes: dict[str, Facts | None] = dict.fromkeys(declared) if exclusive else {}
+    for uuid, entry in requests.items():
+        others = {name: value for name, value in declared.get(uuid, {}).items() if name not in entry.wanted}
+        changes[uuid] = {**others, **(modes.to_declare(entry.wanted) if keep else {})}
+    return changes
+
+
+@dataclasses.dataclass
+class Request:
+    """What is wanted. *keep*: each boot brings it back; *exclusive*: and nothing else."""
+
+    entries: dict[str, Entry]
+    keep: bool = True
+    exclusive: bool = False
+
+    def prepare(self, nvml: Nvml, tree: Tree, run: Run) -> Prepared:
+        """Read, plan, and check. Where no card is asked for, NVML is not either.
+
+        :raises Refusal: it cannot be had as a whole; every reason is named.
+        :raises NvmlError: a card does not answer.
+        """
+        host = Host(nvml, tree, run)
+        cards = {card.uuid: card for card in (nvml.cards() if self.entries else []) if card.uuid in self.entries}
+        plans = [
+            modes.plan(host.read(cards[uuid], "time_slice" in entry.wanted), entry.wanted, entry.where)
+            for uuid, entry in self.entries.items()
+        ]
+        before = boot.read_declared(tree, NAME)
+        changes = declare(before, self.entries, self.keep, self.exclusive)
+        declaration = boot.prepare(tree, NAME, PROGRAM, before, changes)
+        prepared = Prepared(host, cards, plans, declaration, self.keep)
+        problems = [text for plan in plans for text in plan.problems]
+        if declaration.changed and declaration.after and not tree.exists(boot.SYSTEMD):
+            problems.append(
+                "`persist` is unit, and systemd does not run here: set `persist: none`, and run this again after each boot"
+            )
+        if prepared.changed and not is_root():
+            problems.append("only root may change modes of GPUs: run it with `become: true`")
+        if problems:
+            raise Refusal("; ".join(problems))
+        return prepared
+
+
+@dataclasses.dataclass
+class Prepared:
+    """A request that can be carried out, and what that means."""
+
+    host: Host
+    cards: dict[str, Card]
+    plans: list[Plan]
+    declaration: boot.Declaration
+    keep: bool
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.declaration.changed) or any(plan.changes for plan in self.plans)
+
+    @property
+    def needs(self) -> str:
+        return modes.worst(plan.needs for plan in self.plans)
+
+    @property
+    def warnings(self) -> list[str]:
+        return [text for plan in self.plans for text in plan.warnings]
+
+    def carry_out(self, module: AnsibleModule) -> None:
+        """:raises Failed: a write failed, and what was written before is put back; nothing is declared then.
+        :raises NotKept: all is as it should be until the next boot.
+        """
+        self.host.carry_out(self.plans, self.cards)
+        try:
+            self.declaration.write(module)
+        except OSError as error:
+            raise NotKept(
+                f"the modes are as asked for, and the next boot does not bring them back ({error})"
+            ) from error
+
+    def told(self) -> list[Facts]:
+        return [self._told(plan) for plan in self.plans]
+
+    def _told(self, plan: Plan) -> Facts:
+        state = plan.state
+        set_to = plan.wanted.get("power_limit", state.power_limit)
+        enforced = state.power_enforced
+        if any(change.setting == "power_limit" for change in plan.changes):
+            enforced = self._enforced(state.uuid, set_to)
+        volatile = modes.to_declare(plan.wanted)
+        return {
+            "uuid": state.uuid,
+            "name": state.name,
+            "pci_address": state.pci_address,
+            "changes": [
+                {
+                    "setting": change.setting,
+                    "before": modes.shown(change.setting, change.before),
+                    "after": modes.shown(change.setting, change.after),
+                }
+                for change in plan.changes
+            ],
+            "needs": plan.needs,
+            "persistent": not volatile or self.keep,
+            "power_limit_w": None if set_to is None else set_to / 1000,
+            "enforced_power_limit_w": None if enforced is None else enforced / 1000,
+            "not_read_back": [change.setting for change in plan.changes if change.setting in _NOT_READ_BACK],
+        }
+
+    def _enforced(self, uuid: str, wanted: int | None) -> int | None:
+        """After the write the card tells it; in check mode it is what was asked for, as far as anybody knows."""
+        try:
+            now = self.host.read(self.cards[uuid], time_slice=False)
+        except NvmlError:
+            return None
+        return now.power_enforced if now.power_limit == wanted else wanted
+
+    def diff(self) -> Facts:
+        """Settings by card, and what is declared for boots."""
+        before: Facts = {}
+        after: Facts = {}
+        for plan in self.plans:
+            if plan.changes:
+                key = plan.state.called
+                before[key] = {row.setting: modes.shown(row.setting, row.before) for row in plan.changes}
+                after[key] = {row.setting: modes.shown(row.setting, row.after) for row in plan.changes}
+        if self.declaration.changed:
+            before["declared for each boot"] = self.declaration.before
+            after["declared for each boot"] = self.declaration.after
+        return {"before": before, "after": after}

@@ -1,0 +1,314 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What a daemon of MPS is started with, and the files for it: unit, script that pushes the limits, configuration. Pure.
+
+The script does both halves of the same work wherever it runs: it says a limit, and asks for it. A daemon that was started without its
+limits is therefore a failed unit and no running one.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.request import Daemon
+
+HEADER = "# Written by rigwright.workstation.gpu_mps; the next run writes it again."
+
+# How a process tells that it is ours, and what it was started for.
+MARK = "RIGWRIGHT_MPS"
+PARTS = "RIGWRIGHT_MPS_PARTITIONS"
+PIPE = "CUDA_MPS_PIPE_DIRECTORY"
+LOG = "CUDA_MPS_LOG_DIRECTORY"
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+# These would be defaults of the daemon that nobody declared, or another protocol.
+FOREIGN = (
+    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+    "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
+    "CUDA_MPS_CLIENT_PRIORITY",
+    "CUDA_MPS_PROTOCOL_VERSION",
+)
+
+SYSTEMD = "systemd"
+DIRECT = "none"
+UNIT_FOLDER = "/etc/systemd/system"
+ANSWER_S = 20
+# Clients that are left after this many seconds of a stop are ended by the daemon.
+QUIT_S = 10
+# A percentage, a priority or a size.
+_A_LIMIT = re.compile(r"\d")
+
+
+class Query(t.NamedTuple):
+    """A limit: how it is set, how it is asked for, and the answers that mean that it holds. On protocol 3 commands are arguments."""
+
+    what: str
+    set: str
+    get: str
+    answers: tuple[str, ...]
+
+
+def holds(query: Query, told: str | None) -> bool:
+    """Whether an answer means that the limit holds."""
+    return told in query.answers
+
+
+def differs(query: Query, told: str | None) -> bool:
+    """Whether an answer is a limit, and another one. A server that tells none of its own goes by the defaults that it was started with."""
+    return bool(told) and not holds(query, told) and _A_LIMIT.match(told or "") is not None
+
+
+def unit_name(name: str) -> str:
+    return f"nvidia-mps@{name}.service"
+
+
+def arguments(daemon: Daemon, foreground: bool, configuration: str) -> list[str]:
+    """The options of the daemon."""
+    made = ["-f" if foreground else "-d"]
+    if daemon.protocol == 3:
+        return [*made, "-p", "3", *(["-m"] if daemon.multiuser else []), "-a", configuration]
+    return [*made, *(["-S"] if daemon.partitions else []), *(["-multiuser-server"] if daemon.multiuser else [])]
+
+
+def environment(daemon: Daemon, manager: str) -> dict[str, str]:
+    parts = ",".join(f"{one.name}:{one.device}:{one.chunks}" for one in daemon.partitions)
+    return {
+        PIPE: daemon.pipe,
+        LOG: daemon.log,
+        # By UUID: an index is counted anew by the server, and differs between tools.
+        VISIBLE: ",".join(daemon.devices),
+        MARK: f"{manager}:{daemon.name}",
+        **({PARTS: parts} if parts else {}),
+    }
+
+
+def client_environment(daemon: Daemon, partitions: t.Mapping[str, str] | None = None) -> dict[str, t.Any]:
+    """What a client sets, to run under this daemon; CUDA_VISIBLE_DEVICES it leaves alone."""
+    base = f"{daemon.pipe}/{daemon.server}/default" if daemon.protocol == 3 else daemon.pipe
+    made: dict[str, t.Any] = {PIPE: base}
+    if daemon.namespaces:
+        made["namespaces"] = {one.name: f"{daemon.pipe}/{daemon.server}/{one.name}" for one in daemon.namespaces}
+    if partitions:
+        made["partitions"] = dict(partitions)
+    return made
+
+
+# --- Limits ---
+
+
+def percentage_answers(percentage: int) -> tuple[str, ...]:
+    return (str(percentage), f"{percentage}.0", f"{percentage}%")
+
+
+def memory_answers(mib: int) -> tuple[str, ...]:
+    """Drivers tell a limit of a GiB or more in whole GiB, rounded down: 1044M comes back as 1G (seen on 595.91.07)."""
+    return (f"{mib}M", *((f"{mib // 1024}G",) if mib >= 1024 else ()))
+
+
+def queries(daemon: Daemon) -> list[Query]:
+    """What is set, and asked for, at the daemon itself: the defaults of its next servers."""
+    if daemon.protocol == 3:
+        return _namespace_queries(daemon)
+    made = []
+    if not daemon.partitions:
+        percentage = daemon.percentage or 100
+        made.append(
+            Query(
+                "active_thread_percentage",
+                f"set_default_active_thread_percentage {percentage}",
+                "get_default_active_thread_percentage",
+                percentage_answers(percentage),
+            )
+        )
+    for device, mib in sorted(daemon.memory_mib.items()):
+        made.append(
+            Query(
+                f"memory_limits[{device}]",
+                f"set_default_device_pinned_mem_limit {device} {mib}M",
+                f"get_default_device_pinned_mem_limit {device}",
+                memory_answers(mib),
+            )
+        )
+    if daemon.priority is not None:
+        made.append(
+            Query(
+                "priority",
+                f"set_default_client_priority {daemon.priority}",
+                "get_default_client_priority",
+                priority_answers(daemon.priority),
+            )
+        )
+    return made
+
+
+def priority_answers(priority: int) -> tuple[str, ...]:
+    return (str(priority), *(("0 [NORMAL]", "NORMAL") if priority == 0 else ("1 [BELOW NORMAL]", "BELOW NORMAL")))
+
+
+def server_queries(daemon: Daemon, server: int) -> list[Query]:
+    """The same of a server that lives: what its next clients get. Of priorities a server tells nothing."""
+    made = []
+    for query in queries(daemon) if daemon.protocol == 2 else []:
+        verb, *rest = query.set.split()
+        asked, *of = query.get.split()
+        if "_client_priority" not in verb:
+            made.append(
+                Query(
+                    query.what,
+                    " ".join([verb.replace("_default", ""), str(server), *rest]),
+                    " ".join([asked.replace("_default", ""), str(server), *of]),
+                    query.answers,
+                )
+            )
+    return made
+
+
+def _namespace_queries(daemon: Daemon) -> list[Query]:
+    memory = min(daemon.memory_mib.values(), default=None)
+    rows = [("default", daemon.percentage, memory, daemon.priority)]
+    rows += [(one.name, one.percentage, one.memory_mib, one.priority) for one in daemon.namespaces]
+    made = []
+    for name, percentage, mib, priority in rows:
+        option = "" if name == "default" else f"namespaces[{name}]."
+        change = f"namespace set {name} --server={daemon.server}"
+        ask = f"namespace get {name} {daemon.server}"
+        if percentage is not None:
+            row = ("active-thread-percentage", str(percentage), percentage_answers(percentage))
+            made.append(
+                Query(f"{option}active_thread_percentage", f"{change} --{row[0]}={row[1]}", f"{ask} {row[0]}", row[2])
+            )
+        if mib is not None:
+            row = ("pinned-memory-limit", f"{mib}M", memory_answers(mib))
+            made.append(Query(f"{option}memory_limit", f"{change} --{row[0]}={row[1]}", f"{ask} {row[0]}", row[2]))
+        if priority is not None:
+            row = ("client-priority", str(priority), priority_answers(priority))
+            made.append(Query(f"{option}priority", f"{change} --{row[0]}={row[1]}", f"{ask} {row[0]}", row[2]))
+    return made
+
+
+# --- Files ---
+
+_SCRIPT = """\
+#!/bin/sh
+{header}
+# Pushes the limits of the MPS daemon {name} and reads them back; fails where one does not hold. Runs at each start of the daemon.
+set -eu
+told_by() {{ {control}; }}
+fail() {{ echo "nvidia-mps {name}: $1" >&2; exit 1; }}
+push() {{
+    said=$(told_by "$1") || fail "$1: $said"
+    told=$(told_by "$2") || fail "$2: $told"
+    case "|$3|" in *"|$told|"*) ;; *) fail "after '$1' the daemon tells '$told'${{said:+, and it said '$said'}}" ;; esac
+}}
+partition() {{
+    ids=${pipe}/partitions
+    if grep -q "^$1 " "$ids" 2>/dev/null; then return; fi
+    told=$(told_by "sm_partition add $2 $3") || fail "partition $1: $told"
+    case "$told" in *" "*|"") fail "partition $1: $told" ;; */*) echo "$1 $told" >>"$ids" ;; *) fail "partition $1: $told" ;; esac
+}}
+# The daemon is there some time before its socket is.
+tries=0
+until told_by '{hello}' >/dev/null 2>&1; do
+    tries=$((tries + 1))
+    [ "$tries" -le 100 ] || fail "no answer at ${pipe}; look at {look}"
+    sleep 0.1
+done
+{pushes}"""
+
+
+def script(daemon: Daemon, program: str, manager: str = DIRECT) -> str:
+    limit = f"timeout --signal=KILL {ANSWER_S}"
+    lines = [f"push '{one.set}' '{one.get}' '{'|'.join(one.answers)}'" for one in queries(daemon)]
+    if daemon.protocol == 2:
+        control, hello = f"printf '%s\\n' \"$1\" | {limit} {program}", "get_server_list"
+        lines += [f"partition '{one.name}' '{one.device}' {one.chunks}" for one in daemon.partitions]
+    else:
+        # Words, not a line: that is how this protocol takes its commands.
+        control, hello = f"{limit} {program} $1", "server list"
+    return _SCRIPT.format(
+        header=HEADER,
+        name=daemon.name,
+        control=control,
+        hello=hello,
+        pipe=PIPE,
+        look=f"journalctl -u {unit_name(daemon.name)}" if manager == SYSTEMD else f"control.log in ${LOG}",
+        pushes="".join(f"{line}\n" for line in lines),
+    )
+
+
+def configuration(daemon: Daemon, uid: int | None) -> str:
+    """The file that a daemon of protocol 3 reads, once, when it starts."""
+    memory = min(daemon.memory_mib.values(), default=None)
+    lines = [HEADER, 'schema_version = "1.0"', "", f"[servers.{daemon.server}]"]
+    lines.append(f'allowed_devices = "{",".join(daemon.devices)}"')
+    lines += _limits(daemon.percentage, memory, daemon.priority)
+    if uid is not None:
+        lines.append(f"uid = {uid}")
+    for one in daemon.namespaces:
+        lines += ["", f"[servers.{daemon.server}.namespaces.{one.name}]"]
+        lines += _limits(one.percentage, one.memory_mib, one.priority)
+    for device in dict.fromkeys(one.device for one in daemon.partitions):
+        lines += ["", f"[[servers.{daemon.server}.devices]]", f'uuid = "{device}"']
+        for part in daemon.partitions:
+            if part.device == device:
+                lines += ["", f"[[servers.{daemon.server}.devices.sm_partitions]]"]
+                lines += [f'name = "{part.name}"', f"chunks = {part.chunks}"]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _limits(percentage: int | None, mib: int | None, priority: int | None) -> list[str]:
+    """Numbers in quotes, as NVIDIA's example has them."""
+    made = []
+    if mib is not None:
+        made.append(f'pinned_memory_limit = "{mib}M"')
+    if percentage is not None:
+        made.append(f'active_thread_percentage = "{percentage}"')
+    if priority is not None:
+        made.append(f'client_priority = "{priority}"')
+    return made
+
+
+def stop_command(daemon: Daemon, program: str) -> str:
+    """A line of a shell: systemd has none of its own, and `ExecStop=echo quit | ...` stops nothing."""
+    if daemon.protocol == 3:
+        return f"exec {program} -q"
+    return f"echo quit -t {QUIT_S} | exec {program}"
+
+
+def unit(daemon: Daemon, program: str, script_path: str, configuration_path: str) -> str:
+    """``Type=simple``: the daemon in the foreground is the unit's main process, so that systemd knows when it ends."""
+    below = daemon.pipe.partition("/run/")[2]
+    logs = daemon.log.partition("/var/log/")[2]
+    start = " ".join([program, *arguments(daemon, True, configuration_path)])
+    lines = [
+        HEADER,
+        "[Unit]",
+        f"Description=NVIDIA MPS control daemon {daemon.name}",
+        "Documentation=https://docs.nvidia.com/deploy/mps/",
+        # Without the GPU's state held, the first client waits for it to be set up.
+        "After=nvidia-persistenced.service",
+        "",
+        "[Service]",
+        "Type=simple",
+        *([f"User={daemon.user}"] if daemon.user else []),
+        *(f'Environment="{key}={value}"' for key, value in environment(daemon, SYSTEMD).items()),
+        f"UnsetEnvironment={' '.join(FOREIGN)}",
+        f"RuntimeDirectory={below}",
+        f"RuntimeDirectoryMode={'0700' if daemon.user else '0755'}",
+        f"LogsDirectory={logs}",
+        f"ExecStart={start}",
+        f"ExecStartPost=/bin/sh {script_path}",
+        f"ExecStop=/bin/sh -c '{stop_command(daemon, program)}'",
+        f"TimeoutStopSec={QUIT_S + ANSWER_S}",
+        "Restart=on-failure",
+        "RestartSec=2",
+        *(["NoNewPrivileges=true"] if daemon.user else []),
+        "",
+        "[Install]",
+        "WantedBy=multi-user.target",
+    ]
+    return "".join(f"{line}\n" for line in lines)

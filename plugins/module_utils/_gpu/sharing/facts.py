@@ -1,0 +1,156 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""Whether GPUs are shared as declared: gpu_mode, gpu_mig and gpu_mps are asked in one process, as in check mode; nothing is written."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import boot as gpu_boot
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import boot as mig_boot
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import run as mig_run
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode.run import Request as ModeRequest
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode.run import requests_of
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import apply as mps_apply
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import devices as mps_devices
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import files as mps_files
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import memory_limits
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.control import PROGRAM
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.plan import decide
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.request import STARTED, wanted
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader import Reader
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing.request import Entry, Gpu
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+# What gpu_mig and gpu_mps take where nothing is stated, as in their argument specs.
+MIG_DEFAULTS: Entry = {
+    "mode": "unchanged",
+    "layout": None,
+    "mig_parted": None,
+    "when_busy": "fail",
+    "busy_timeout": 300,
+    "allow_reset": "never",
+    "stop_services": [],
+    "keep_instances": True,
+    "persist": "unit",
+    "refresh_cdi": "auto",
+}
+LAYOUT_DEFAULTS: Entry = {"count": 1, "start": None, "compute_instances": None}
+PIPES, LOGS, CONFIGURATIONS = "/run/nvidia-mps", "/var/log/nvidia-mps", "/etc/nvidia-mps"
+SYSTEMD = "/run/systemd/system"
+
+
+@dataclasses.dataclass
+class Told:
+    """What a module would do. ``rows`` is its own account of it."""
+
+    changed: bool = False
+    warnings: list[str] = dataclasses.field(default_factory=list)
+    needs: str = "none"
+    pending: list[str] = dataclasses.field(default_factory=list)
+
+
+class _Watching:
+    """Stands for a module in check mode, of one that only looks."""
+
+    check_mode = True
+
+    def __init__(self, module: AnsibleModule) -> None:
+        self.run_command = module.run_command
+        self.warnings: list[str] = []
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+def gpu_of(nvml: Nvml, card: Card) -> Gpu:
+    reader = Reader(nvml, card)
+    capability = reader.ask("nvmlDeviceGetCudaComputeCapability")
+    return Gpu(card, reader.ask("nvmlDeviceGetMigMode") is not None, capability and tuple(capability))
+
+
+def look_at_modes(module: AnsibleModule, nvml: Nvml, rows: list[Entry], root: str) -> Told:
+    """:raises Refusal: gpu_mode would refuse it."""
+    request = ModeRequest(requests_of(rows, nvml.cards()), keep=True, exclusive=True)
+    prepared = request.prepare(nvml, Tree(root), module.run_command)
+    return Told(prepared.changed, prepared.warnings, prepared.needs)
+
+
+def look_at_mig(module: AnsibleModule, nvml: Nvml, request: Entry, root: str) -> Told:
+    """:raises Refusal: gpu_mig would refuse it."""
+    watching = _Watching(module)
+    try:
+        result = mig_run.run(t.cast("AnsibleModule", watching), nvml, mig_parameters(request), mig_boot.PROGRAM, root)
+    except mig_run.Stopped as stopped:
+        raise Refusal(str(stopped)) from stopped
+    return Told(result["changed"], watching.warnings, result["needs"])
+
+
+def mig_parameters(request: Entry) -> Entry:
+    """As gpu_mig has them when Ansible has read its options: what it declares for boots is compared with these."""
+    made = {**MIG_DEFAULTS, **request}
+    if made["layout"] is not None:
+        made["layout"] = [{**LAYOUT_DEFAULTS, **row} for row in made["layout"]]
+    return made
+
+
+def undeclared_mig(requests: t.Sequence[Entry], root: str) -> list[str]:
+    """Cards that boot still divides, and that nobody asks to be divided any more; also those that were taken out since.
+
+    :raises Refusal: what boot divides cannot be read.
+    """
+    declared = gpu_boot.read_declared(Tree(root), mig_run.NAME)
+    asked = {uuid for request in requests for uuid in request["devices"]}
+    return sorted(set(declared) - asked)
+
+
+def look_at_mps(
+    module: AnsibleModule, nvml: Nvml, daemons: list[Entry], limits: list[Entry], when_clients: str
+) -> Told:
+    """:raises Refusal: gpu_mps would refuse it."""
+    if not (daemons or limits):
+        return Told()
+    devices, driver = mps_devices.read(nvml)
+    host = _host(module)
+    made = wanted(daemons, devices, driver, PIPES, LOGS)
+    hard, problems = memory_limits.read(limits, devices, driver)
+    problems = made.refusals + problems
+    told = Told()
+    for daemon in made.daemons if not problems else []:
+        texts = mps_apply.files_of(daemon, host) if daemon.state == STARTED else {}
+        uid = mps_apply.user_id(daemon.user) if daemon.user else os.geteuid()
+        on_disk, live = mps_apply.on_disk(daemon, host), mps_apply.look(daemon, host)
+        steps = decide(daemon, live, texts, on_disk, when_clients, host.manager, uid)
+        problems += [steps.refusal] if steps.refusal else []
+        told.changed = told.changed or steps.changed
+        told.pending += steps.pending
+    if problems:
+        raise Refusal("; ".join(problems))
+    told.changed = told.changed or bool(memory_limits.due(nvml, hard))
+    return told
+
+
+def _host(module: AnsibleModule) -> mps_apply.Host:
+    program_path = module.get_bin_path(PROGRAM, opt_dirs=["/usr/local/nvidia/bin"])
+    if program_path is None:
+        raise Refusal(f"there is no {PROGRAM}: it comes with the driver (the role nvidia_driver); or leave `mps` out")
+
+    def execute(command: t.Sequence[str], environment: t.Mapping[str, str], text: str) -> tuple[int, str, str]:
+        found = module.run_command(
+            list(command), data=text, binary_data=True, environ_update={"LC_ALL": "C.UTF-8", **environment}
+        )
+        return t.cast("tuple[int, str, str]", found)
+
+    manager = mps_files.SYSTEMD if os.path.isdir(SYSTEMD) else mps_files.DIRECT
+    return mps_apply.Host(execute, manager, program_path, CONFIGURATIONS)

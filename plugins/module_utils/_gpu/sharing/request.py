@@ -1,0 +1,218 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""How the GPUs of a host are shared, as one list: what it asks of modes, MIG and MPS, and whether the choice fits who shares. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode.plan import SETTINGS
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, find_card
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
+
+ALL = "all"
+ONE, TEAM, STRANGERS = "one", "team", "strangers"
+SMALL, SATURATING, MIXED = "small", "saturating", "mixed"
+USERS = (ONE, TEAM, STRANGERS)
+JOBS = (SMALL, SATURATING, MIXED)
+MIG, MPS, TIME_SLICING, EXCLUSIVE = "mig", "mps", "time_slicing", "exclusive"
+# MPS before Volta has no limits and no address spaces of its own (NVIDIA, Multi-Process Service, "Volta MPS").
+_VOLTA = (7, 0)
+_TOGETHER = ("mig", "mps", "users", "jobs", "compute_mode")
+
+Entry = dict[str, t.Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Gpu:
+    """A card as far as sharing it goes."""
+
+    card: Card
+    has_mig: bool
+    capability: tuple[int, int] | None
+
+
+@dataclasses.dataclass
+class Request:
+    """The list, sorted by what does it. ``by_card``: what holds for each card, by its UUID."""
+
+    by_card: dict[str, Entry]
+    modes: list[Entry]
+    mig: list[Entry]
+    daemons: list[Entry]
+
+
+def read(rows: t.Sequence[Entry], cards: t.Sequence[Card]) -> Request:
+    """:raises Refusal: a row names no card, or daemons contradict each other; every reason is told."""
+    problems: list[str] = []
+    by_card = _by_card(rows, cards, problems)
+    for uuid, entry in by_card.items():
+        if entry.get("mps") and (entry.get("mig") or {}).get("mode") == "enabled":
+            problems.append(
+                f"`gpu_sharing_gpus`: {uuid} is to have MIG, and daemons of MPS for the whole card: leave one of them out"
+                " (a daemon for one instance is a task with gpu_mps, which names the instance)"
+            )
+    made = Request(by_card, _modes(rows), _mig(by_card), _daemons(by_card, problems))
+    if problems:
+        raise Refusal("; ".join(problems))
+    return made
+
+
+def _by_card(rows: t.Sequence[Entry], cards: t.Sequence[Card], problems: list[str]) -> dict[str, Entry]:
+    """What names a card goes before what is for all."""
+    found: dict[str, Entry] = {}
+    for row in sorted(rows, key=lambda row: row["device"] != ALL):
+        try:
+            meant = cards if row["device"] == ALL else [find_card(cards, row["device"])]
+        except Refusal as refusal:
+            problems.append(f"`gpu_sharing_gpus`: {refusal}")
+            continue
+        given = {key: row[key] for key in _TOGETHER if row.get(key) is not None}
+        for card in meant:
+            found[card.uuid] = {**found.get(card.uuid, {}), **given}
+    return found
+
+
+def _modes(rows: t.Sequence[Entry]) -> list[Entry]:
+    stated = [{key: row[key] for key in ("device", *SETTINGS) if row.get(key) is not None} for row in rows]
+    return [row for row in stated if len(row) > 1]
+
+
+def _mig(by_card: dict[str, Entry]) -> list[Entry]:
+    """Cards that get the same are one request."""
+    requests: list[Entry] = []
+    for uuid, entry in by_card.items():
+        wanted = {key: value for key, value in (entry.get("mig") or {}).items() if value is not None}
+        if not wanted:
+            continue
+        same = next((row for row in requests if {**row, "devices": None} == {**wanted, "devices": None}), None)
+        if same:
+            same["devices"].append(uuid)
+        else:
+            requests.append({**wanted, "devices": [uuid]})
+    return requests
+
+
+def _daemons(by_card: dict[str, Entry], problems: list[str]) -> list[Entry]:
+    """A daemon that several cards name is one, for all of them."""
+    daemons: dict[str, Entry] = {}
+    for uuid, entry in by_card.items():
+        for daemon in entry.get("mps") or []:
+            known = daemons.setdefault(daemon["name"], {**daemon, "devices": []})
+            known["devices"].append(uuid)
+            if {**known, "devices": None} != {**daemon, "devices": None}:
+                problems.append(
+                    f"`gpu_sharing_gpus`: the daemon {daemon['name']} is declared in two ways: give all cards of a daemon the same"
+                )
+    return list(daemons.values())
+
+
+# Advice
+
+
+def mode_of(entry: Entry) -> str:
+    if (entry.get("mig") or {}).get("mode") == "enabled":
+        return MIG
+    if entry.get("mps"):
+        return MPS
+    return EXCLUSIVE if entry.get("compute_mode") == "exclusive_process" else TIME_SLICING
+
+
+# Figures: an H200, two ResNet-50 of batch 32 beside each other (measured, driver 580.159.04): 2.19 times the time of each with time
+# slices, 1.60 with MPS; in a row it would be 2.
+def advise(gpu: Gpu, entry: Entry) -> list[tuple[str, str]]:
+    """What speaks against the choice for those who share the card, each with what would fit. Nothing where nobody said who they are."""
+    mode, users, jobs = mode_of(entry), entry.get("users"), entry.get("jobs")
+    found = []
+    if users == STRANGERS and mode == MPS:
+        found.append(
+            (
+                "MPS does not keep users apart: a fault of one ends the jobs of all on the card, and memory limits are soft",
+                _for_strangers(gpu),
+            )
+        )
+    if users == STRANGERS and mode == TIME_SLICING:
+        fitting = (
+            "divide it with `mig`"
+            if gpu.has_mig
+            else "limit processors and memory of each user by control groups, and watch its memory"
+        )
+        found.append(
+            ("time slices cap no memory: one user can take all of it from those who do not know each other", fitting)
+        )
+    if users in (ONE, TEAM) and jobs == SMALL and mode == TIME_SLICING and _has_mps(gpu):
+        found.append(
+            (
+                "time slices run one small job at a time (measured on an H200: 2.19 times the time of each, with MPS 1.60)",
+                "give the team a daemon under `mps`",
+            )
+        )
+    if jobs == SATURATING and mode in (MPS, TIME_SLICING):
+        found.append(
+            (
+                "jobs that each fill the card gain nothing beside each other",
+                "queue them, with `compute_mode: exclusive_process`",
+            )
+        )
+    if jobs == MIXED and mode == MPS and any(not _is_limited(daemon) for daemon in entry["mps"]):
+        found.append(
+            (
+                "a large job crowds small ones out of an MPS daemon without limits",
+                "set `active_thread_percentage` and `memory_limits`, and give each team a daemon of its own",
+            )
+        )
+    if mode == MPS and not _has_mps(gpu):
+        found.append(("MPS before Volta has neither limits nor protection of memory", "leave `mps` out for this card"))
+    if mode == MPS and users == STRANGERS and any(daemon.get("multiuser") for daemon in entry["mps"]):
+        found.append(
+            (
+                "`multiuser` puts all users into one server, in which they are not kept apart",
+                "give each team a daemon of its own",
+            )
+        )
+    return found
+
+
+def _for_strangers(gpu: Gpu) -> str:
+    return (
+        "divide the card with `mig`"
+        if gpu.has_mig
+        else "share it by time slices, and limit each user by control groups"
+    )
+
+
+def _has_mps(gpu: Gpu) -> bool:
+    return gpu.capability is None or gpu.capability >= _VOLTA
+
+
+def _is_limited(daemon: Entry) -> bool:
+    return bool(daemon.get("active_thread_percentage") or daemon.get("partitions")) and bool(
+        daemon.get("memory_limits")
+    )
+
+
+def findings(gpus: t.Sequence[Gpu], by_card: t.Mapping[str, Entry]) -> list[dict[str, str]]:
+    """One for each card that is in the list."""
+    made = []
+    for gpu in gpus:
+        entry = by_card.get(gpu.card.uuid)
+        if entry is None:
+            continue
+        against = advise(gpu, entry)
+        who = " and ".join(filter(None, [entry.get("users"), entry.get("jobs") and f"{entry['jobs']} jobs"]))
+        made.append(
+            {
+                "id": f"gpu_sharing.gpu{gpu.card.index}",
+                "status": "warn" if against else "pass",
+                "evidence": f"{gpu.card.name} at {gpu.card.pci_address}: {mode_of(entry).replace('_', ' ')}"
+                + (f" for {who}" if who else "")
+                + "".join(f"; {what}" for what, _fitting in against),
+                "remedy": "; ".join(fitting for _what, fitting in against),
+            }
+        )
+    return made

@@ -1,0 +1,80 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""How a host boots: firmware, its entries, the loader, the kernel's command line, and where it resumes from."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact import without_secrets
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+
+Facts = dict[str, t.Any]
+
+EFI, EFIVARS = "/sys/firmware/efi", "/sys/firmware/efi/efivars"
+UEFI, BIOS = "uefi", "bios"
+_SECURE_BOOT = "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+RESUME = "/etc/initramfs-tools/conf.d/resume"
+# A loader's package, and what it stands for here. The signed one for UEFI comes on top of the plain one.
+LOADERS = {
+    "grub-pc": "grub-pc",
+    "grub-efi-amd64": "grub-efi",
+    "grub-efi-arm64": "grub-efi",
+    "systemd-boot": "systemd-boot",
+}
+
+
+def parse_efibootmgr(text: str) -> Facts:
+    """The firmware's entries from ``efibootmgr -v``: which partition, by its UUID, and which file on it."""
+    entries = []
+    for number, active, rest in re.findall(r"^Boot([0-9A-Fa-f]{4})(\*?) (.+)$", text, re.MULTILINE):
+        label, _tab, path = rest.partition("\t")
+        disk = re.search(r"HD\((\d+),GPT,([0-9A-Fa-f-]{36})", path)
+        # Version 17 and older print `File(\EFI\x)`, newer ones only the path after a slash.
+        file = re.search(r"File\(([^)]*)\)|/(\\[^/\s]+)", path)
+        entries.append(
+            {
+                "number": number.upper(),
+                "active": bool(active),
+                "label": label.strip(),
+                "partition": disk.group(2).lower() if disk else "",
+                "file": (file.group(1) or file.group(2)) if disk and file else "",
+            }
+        )
+    order = re.search(r"^BootOrder: (\S+)$", text, re.MULTILINE)
+    return {"order": order.group(1).upper().split(",") if order else [], "entries": entries}
+
+
+def boot_mode(tree: Tree) -> str:
+    return UEFI if tree.exists(EFI) else BIOS
+
+
+def secure_boot(tree: Tree) -> str:
+    """``enabled``, ``disabled``, ``unsupported`` without UEFI, or ``unknown`` where its variables cannot be read."""
+    if boot_mode(tree) == BIOS:
+        return "unsupported"
+    # efivarfs puts four bytes of attributes before the value.
+    value = tree.bytes(f"{EFIVARS}/{_SECURE_BOOT}")[4:5]
+    return {b"\x01": "enabled", b"\x00": "disabled"}.get(value, "unknown")
+
+
+def loader(packages: t.Container[str]) -> str:
+    """Which loader is installed: ``grub-pc``, ``grub-efi``, ``systemd-boot``, or empty."""
+    return next((name for package, name in LOADERS.items() if package in packages), "")
+
+
+def read_boot(tree: Tree, efibootmgr: str, packages: t.Container[str]) -> Facts:
+    resume = re.search(r"^RESUME=(.*)$", tree.text(RESUME), re.MULTILINE)
+    return {
+        "mode": boot_mode(tree),
+        "secure_boot": secure_boot(tree),
+        "loader": loader(packages),
+        "command_line": without_secrets(tree.text("/proc/cmdline").strip()),
+        "resume": resume.group(1).strip().strip("\"'") if resume else "",
+        "efi": parse_efibootmgr(efibootmgr),
+    }

@@ -1,0 +1,122 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What the plans of CUDA and cuDNN are made from, read below a root directory."""
+
+from __future__ import annotations
+
+import json
+import platform
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import (
+    EXTENDED_STATES,
+    STATUS,
+    parse_automatic,
+    parse_policy,
+    parse_status,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import STORE, Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import facts as gpu
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_plan import (
+    ALTERNATIVES,
+    Host,
+    repository_of,
+)
+
+ENVIRONMENT = "/etc/environment"
+# Where packages are unpacked, and where apt puts them before.
+PATHS = ("/usr/local", "/opt", "/var/cache/apt")
+
+# Another place of NVIDIA's repositories, as modules take it: `url`, and by directory the checksums of its keyring packages.
+REPOSITORY_OPTIONS: dict[str, dict[str, t.Any]] = {
+    "url": {"type": "str"},
+    "keyring_sha256": {"type": "dict", "no_log": False},
+}
+
+
+def memory(role: str) -> str:
+    """Where a role keeps the names of the packages that it brought."""
+    return f"/var/lib/rigwright_{role}/packages.json"
+
+
+def read_host(tree: Tree, role: str) -> Host:
+    """:raises ValueError: the role's own record is damaged."""
+    system = gpu.read_system(tree)
+    gpus = gpu.read_gpus(tree)
+    driver = gpu.read_driver(tree)
+    return Host(
+        distribution=system["distribution"],
+        version=system["version"],
+        machine=platform.machine(),
+        packages=parse_status(tree.text(STATUS)),
+        automatic=parse_automatic(tree.text(EXTENDED_STATES)),
+        # Without a GPU a library of the driver is only what a toolkit was linked with.
+        driver=driver["loaded"] or (driver["library"] if gpus else ""),
+        generations=tuple(card["generation"] for card in gpus),
+        free_bytes=gpu.read_free_bytes(tree, PATHS),
+        alternatives={
+            name: tree.link(f"{ALTERNATIVES}/{name}") for name in tree.names(ALTERNATIVES) if name.startswith("cuda")
+        },
+        roots={name: tree.link(f"/usr/local/{name}") for name in tree.names("/usr/local") if name.startswith("cuda")},
+        brought=_read_brought(tree, role),
+        interrupted=bool(gpu.journal(tree)),
+        environment=tree.text(ENVIRONMENT),
+        environment_before=_read_original(tree, role),
+    )
+
+
+def known_packages(run: t.Callable[..., tuple[int, str, str]], names: t.Iterable[str]) -> frozenset[str]:
+    """Those of *names* that apt can install."""
+    _rc, out, _err = run(["apt-cache", "policy", *names], check_rc=True, environ_update={"LC_ALL": "C.UTF-8"})
+    return parse_policy(out)
+
+
+def _read_brought(tree: Tree, role: str) -> frozenset[str]:
+    path = memory(role)
+    if not tree.exists(path):
+        return frozenset()
+    try:
+        names = json.loads(tree.text(path))
+    except ValueError:
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(
+            f"{path} is damaged: it has the names of the packages that the role {role} brought, as a list in JSON."
+            " Restore it, or write [] into it, and these packages count as your own"
+        )
+    return frozenset(names)
+
+
+def _read_original(tree: Tree, role: str) -> str | None:
+    """/etc/environment as it was before config_files put the role's in its place."""
+    record = Store(role, tree.at(STORE)).load().get(ENVIRONMENT)
+    return None if record is None else (record.original.content or b"").decode("utf-8", errors="replace")
+
+
+def repository(host: Host, elsewhere: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """What the module cuda_repository takes; *elsewhere* has the address and checksums of a mirror."""
+    row = repository_of(host)
+    if row is None:
+        return {}
+    return repository_at(row.directory, row.architectures[host.machine], row.keyring_sha256, elsewhere)
+
+
+def repository_at(
+    directory: str, architecture: str, keyring_sha256: t.Mapping[str, str], elsewhere: t.Mapping[str, t.Any]
+) -> dict[str, str]:
+    """One directory of NVIDIA's repositories, as the module cuda_repository takes it. An unknown checksum is empty."""
+    base = (elsewhere.get("url") or data.CUDA_REPOSITORY_URL).rstrip("/")
+    given = (elsewhere.get("keyring_sha256") or {}).get(directory)
+    return {
+        "url": f"{base}/{directory}/{architecture}",
+        "directory": directory,
+        "architecture": architecture,
+        "keyring": data.CUDA_KEYRING_PACKAGE,
+        "keyring_sha256": given or keyring_sha256.get(architecture, ""),
+    }

@@ -1,0 +1,201 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""Which cuDNN a host gets for which CUDA, and why it may have to be refused. Pure: facts and a request in, a plan out."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_plan import (
+    ARCHIVE_PACKAGE,
+    AUTO,
+    Host,
+    PackagePlan,
+    repository_of,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cudnn_wheels import VERSION
+
+WHEEL = "wheel"
+
+# SHA-256 of NVIDIA's wheels nvidia-cudnn-cu<major>, one for each kind of machine (x86_64, aarch64), as the package index states
+# them. Read 2026-11-21. 9.12.0.46 is the first for CUDA 13 and the smallest: 571 MB for CUDA 12, 313 MB for CUDA 13 on x86_64.
+WHEELS: dict[str, dict[int, tuple[str, ...]]] = {
+    "9.12.0.46": {
+        12: (
+            "73471a185656232b383693294431882edb14584ee47f41c0abd81556b92ef2ac",
+            "af016cfc6c5a3e210bcd6a01aef96978a4dd834a0fdcd398898be9da652c9132",
+        ),
+        13: (
+            "f3befad533e234069eb61ae0d12cb7aa8af0ccf36f28c1d4273cc0005d990de0",
+            "62e8441f9693547fe72108b1974fb82fde9a89d6dcb7b7d117ce8969d08e08e3",
+        ),
+    },
+    "9.20.0.48": {
+        12: (
+            "7d7479e1321c7a039b33827f0247791ee1be091759032c1f66a287c4a643396a",
+            "d9da9c15344323afae571751393552652c52486eab0b886530997bef664e29de",
+        ),
+        13: (
+            "0c45dd8eeb50b603f07995b1b300c62ffe6a1980482b82b3bcf94a4ca9d49304",
+            "e31454ae00094b0c55319d9d15b6fa2fc50a9e1c0f5c8c80fb75258234e731e1",
+        ),
+    },
+}
+PINNED = "9.12.0.46"
+
+# cuDNN 9 is made for these (NVIDIA's packages cudnn9-cuda-12 and cudnn9-cuda-13).
+MAJORS = (12, 13)
+
+# A wheel and what is unpacked of it: 9.20.0.48 for CUDA 12, the largest of the above, takes 1.7 GB.
+WHEEL_BYTES = 2 * 1024**3
+
+# What a wheel needs that it does not bring, and what installs it.
+WHEEL_PACKAGES = ("zlib1g", "libstdc++6", "python3-pip")
+# A compiler, to prove that headers and library belong together.
+COMPILER = ("gcc", "libc6-dev")
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What is asked for; each field is the role's variable ``cudnn_<field>``. *wheels* come on top of WHEELS."""
+
+    source: str = AUTO
+    cuda_majors: tuple[int, ...] = ()
+    version: str = ""
+    wheels: t.Mapping[str, t.Mapping[int, t.Sequence[str]]] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass
+class Plan(PackagePlan):
+    """cuDNN for each of *majors*, the first of which is the one that compilers and programs find by themselves."""
+
+    majors: list[int] = dataclasses.field(default_factory=list)
+    wheels: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
+
+
+def read_wheels(given: t.Mapping[str, t.Any]) -> dict[str, dict[int, list[str]]]:
+    """The role's ``cudnn_wheels``: in JSON and YAML keys may be strings. Raises ValueError for what is no such table."""
+    wheels: dict[str, dict[int, list[str]]] = {}
+    for version, row in given.items():
+        if not VERSION.fullmatch(str(version)):
+            raise ValueError(f"{version} is no version of cuDNN")
+        if not isinstance(row, dict) or not all(str(major).isdigit() for major in row):
+            raise ValueError(f"{version} has no table of checksums by CUDA's major version")
+        wheels[version] = {int(major): sums for major, sums in row.items()}
+        for sums in wheels[version].values():
+            if (
+                not isinstance(sums, list)
+                or not sums
+                or not all(re.fullmatch(r"[0-9a-f]{64}", str(digest)) for digest in sums)
+            ):
+                raise ValueError(f"{version} has a checksum that is not a SHA-256 of 64 hexadecimal digits in a list")
+    return wheels
+
+
+def majors_of(host: Host) -> list[int]:
+    """CUDA's major versions that are installed, that of /usr/local/cuda first, then the newest."""
+    found = {
+        int(match.group(1))
+        for match in (re.fullmatch(r"cuda-toolkit-(\d+)-\d+", name) for name in host.packages)
+        if match
+    }
+    if ARCHIVE_PACKAGE in host.packages:
+        found.add(int(host.packages[ARCHIVE_PACKAGE].version.partition(".")[0]))
+    first = re.search(r"cuda-(\d+)\.\d+$", host.alternatives.get("cuda", ""))
+    default = int(first.group(1)) if first else 0
+    return sorted(found, key=lambda major: (major != default, -major))
+
+
+def plan_present(host: Host, request: Request) -> Plan:
+    """Plan cuDNN for a host."""
+    plan = Plan(majors=list(request.cuda_majors) or majors_of(host))
+    plan.source = _choose_source(host, request)
+    _check(plan, host, request)
+    wanted: list[str] = []
+    tools = [*COMPILER]
+    if plan.source == WHEEL:
+        version = request.version or PINNED
+        known = {**WHEELS.get(version, {}), **request.wheels.get(version, {})}
+        _check_wheels(plan, host, version, known, {*WHEELS, *request.wheels})
+        plan.wheels = [
+            {"cuda": major, "version": version, "sha256": list(known[major])} for major in plan.majors if major in known
+        ]
+        tools += WHEEL_PACKAGES
+    else:
+        wanted = [package_of(major) for major in plan.majors]
+    plan.settle_packages(host, "cudnn_cuda_majors", wanted, tools)
+    return plan
+
+
+def package_of(major: int) -> str:
+    return f"cudnn9-cuda-{major}"
+
+
+def plan_absent(host: Host) -> Plan:
+    """Give back what the role brought, as far as nothing else needs it."""
+    plan = Plan()
+    plan.settle_packages(host, "cudnn_state")
+    return plan
+
+
+def _choose_source(host: Host, request: Request) -> str:
+    """Nobody asked for one: what fits the toolkits, so that apt updates both together."""
+    if request.source != AUTO:
+        return request.source
+    from_repository = any(re.fullmatch(r"cuda-toolkit-\d+-\d+", name) for name in host.packages)
+    return data.CUDA_REPOSITORY if from_repository and repository_of(host) and not request.version else WHEEL
+
+
+def _check(plan: Plan, host: Host, request: Request) -> None:
+    plan.require(
+        bool(plan.majors),
+        "cudnn_cuda_majors",
+        "is empty, and no CUDA toolkit is installed that would tell for which CUDA cuDNN is wanted",
+        "set it, to [13] for example, or apply the role cuda first",
+    )
+    unknown = [str(major) for major in plan.majors if major not in MAJORS]
+    plan.require(
+        not unknown,
+        "cudnn_cuda_majors",
+        f"has {', '.join(unknown)}, and there is no cuDNN 9 for that",
+        f"choose among {', '.join(map(str, MAJORS))}",
+    )
+    plan.require(len(set(plan.majors)) == len(plan.majors), "cudnn_cuda_majors", "has a number twice", "name each once")
+    if plan.source == data.CUDA_REPOSITORY:
+        plan.require(
+            repository_of(host) is not None,
+            "cudnn_source",
+            f"is {data.CUDA_REPOSITORY}, and NVIDIA has none that is known for {host.distribution} {host.version} on {host.machine}",
+            f"set it to {WHEEL}",
+        )
+        plan.require(
+            not request.version,
+            "cudnn_version",
+            f"is {request.version}, and the repository gives its newest alone",
+            f"leave it empty, or set cudnn_source to {WHEEL}",
+        )
+
+
+def _check_wheels(plan: Plan, host: Host, version: str, known: t.Collection[int], versions: t.Collection[str]) -> None:
+    missing = [str(major) for major in plan.majors if major in MAJORS and major not in known]
+    plan.require(
+        not missing,
+        "cudnn_version",
+        f"is {version}, of which no SHA-256 is known for CUDA {', '.join(missing)}",
+        f"choose among {', '.join(sorted(versions))}, or add it to cudnn_wheels",
+    )
+    needed = len(plan.majors) * WHEEL_BYTES
+    free = host.free_bytes.get("/opt", needed)
+    plan.require(
+        free >= needed,
+        "cudnn_cuda_majors",
+        f"needs {needed / 1024**3:.0f} GiB, and /opt has {free / 1024**3:.1f} GiB left",
+        "free some room, or ask for fewer",
+    )

@@ -1,0 +1,172 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What of a host concerns Samba, and which of its units run with and without the role."""
+
+from __future__ import annotations
+
+import fcntl
+import glob
+import ipaddress
+import os
+import re
+import socket
+import stat
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba.config import CONFIGURATION, LISTEN, Network
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.listeners import parse_address
+
+SMBD = "smbd.service"
+AVAHI = "avahi-daemon.service"
+# Of the same packages, and not for a server that stands alone without netbios.
+OTHERS = ("nmbd.service", "samba-ad-dc.service")
+# WS-Discovery, of Windows; multicast DNS, of Macs.
+DISCOVERY_PORT, MDNS_PORT = 3702, 5353
+_ESTABLISHED = "01"
+# As many as the kernel follows (path_resolution(7)).
+_MOST_LINKS = 40
+
+Params = t.Mapping[str, t.Any]
+Unit = dict[str, t.Any]
+# `installed`: whether Samba was there; `units`: those that were, each with `enabled` and `active`.
+Before = dict[str, t.Any]
+
+
+class Host(Tree):
+    """Files of the host that tell of disks, modules and connections."""
+
+    def mount_points(self) -> list[str]:
+        """Where something is mounted, and where fstab(5) says that something should be."""
+        mounted = [line.split()[4] for line in self.text("/proc/self/mountinfo").splitlines() if len(line.split()) > 4]
+        fields = [line.split() for line in self.text("/etc/fstab").splitlines() if not line.lstrip().startswith("#")]
+        declared = [field[1] for field in fields if len(field) > 2 and field[1].startswith("/")]
+        return sorted({os.path.normpath(unescaped(point)) for point in (*mounted, *declared)})
+
+    def vfs_modules(self, pattern: str) -> set[str]:
+        return {os.path.basename(path)[:-3] for path in glob.glob(f"{self.at(pattern)}/*.so")}
+
+    def connected(self, port: int) -> list[str]:
+        """Addresses of those who have a connection to a port of this host."""
+        found = set()
+        for table in ("tcp", "tcp6"):
+            for line in self.text(f"/proc/net/{table}").splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == _ESTABLISHED and parse_address(fields[1])[1] == port:
+                    found.add(parse_address(fields[2])[0])
+        return sorted(found)
+
+    def interfaces(self, networks: t.Sequence[Network]) -> list[str]:
+        """The interfaces with an address of these networks, by which their hosts can be told where Samba is."""
+        found = set()
+        for line in self.text("/proc/net/if_inet6").splitlines():
+            digits, *_rest, name = line.split()
+            address = ipaddress.ip_address(bytes.fromhex(digits))
+            if any(address in network for network in networks):
+                found.add(name)
+        for name, text in ipv4_addresses(self.names("/sys/class/net")):
+            if any(ipaddress.ip_address(text) in network for network in networks):
+                found.add(name)
+        return sorted(found)
+
+
+def ipv4_addresses(names: t.Iterable[str]) -> t.Iterator[tuple[str, str]]:
+    """The first address of each interface (netdevice(7), SIOCGIFADDR)."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        for name in names:
+            request = name.encode()[:15].ljust(256, b"\0")
+            try:
+                answer = fcntl.ioctl(asked.fileno(), 0x8915, request)
+            except OSError:
+                continue
+            yield name, socket.inet_ntoa(answer[20:24])
+
+
+def foreign_link(path: str, owner: int = 0) -> str:
+    """The first link on a path that is not root's: whose it is, has it lead elsewhere at any time. Empty for none."""
+    here, names, links = "/", path.split("/"), 0
+    while names and links < _MOST_LINKS:
+        name = names.pop(0)
+        there = os.path.dirname(here) if name == ".." else os.path.join(here, name) if name not in ("", ".") else here
+        try:
+            info = os.lstat(there)
+            target = os.readlink(there) if stat.S_ISLNK(info.st_mode) else ""
+        except OSError:
+            break
+        if not target:
+            here = there
+            continue
+        if info.st_uid != owner:
+            return there
+        links += 1
+        here = "/" if target.startswith("/") else here
+        names = target.split("/") + names
+    return ""
+
+
+def unescaped(text: str) -> str:
+    """A path of fstab(5) or mountinfo, in which a blank is a backslash and 040."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+
+
+def ports(port: int, windows: bool, macos: bool) -> list[dict[str, t.Any]]:
+    return [
+        {"port": port, "protocol": "tcp"},
+        *([{"port": DISCOVERY_PORT, "protocol": protocol} for protocol in ("tcp", "udp")] if windows else []),
+        *([{"port": MDNS_PORT, "protocol": "udp"}] if macos else []),
+    ]
+
+
+def unit_names(params: Params) -> list[str]:
+    return [SMBD, *OTHERS, params["discovery_unit"], AVAHI]
+
+
+def drop_in(params: Params) -> str:
+    return f"/etc/systemd/system/{params['discovery_unit']}.d/rigwright.conf"
+
+
+def units(
+    params: Params, before: Before | None, windows: bool, macos: bool, connected: t.Collection[str], announces: bool
+) -> dict[str, list[Unit]]:
+    """Units to stop, and those to run: with the role, or after it.
+
+    :param before: None where the role never was.
+    :param announces: whether the role has had the host announced to Windows so far.
+    """
+    if params["state"] == "absent":
+        return _units_afterwards(params, before) if before else {"stop": [], "units": []}
+    serving: Unit = {
+        "name": SMBD,
+        "enabled": True,
+        # Sockets are opened once. Everything else is read again, and open connections live on.
+        "restart_on": [LISTEN],
+        "reload_on": [CONFIGURATION],
+        "may_restart": bool(params["allow_disruption"]) or not connected,
+        "validate": f"/usr/bin/testparm -s --suppress-prompt {CONFIGURATION}",
+    }
+    stop = [{"name": name, "state": "stopped", "enabled": False} for name in OTHERS]
+    run = [serving]
+    if windows:
+        run.append({"name": params["discovery_unit"], "enabled": True, "restart_on": [drop_in(params)]})
+    elif announces:
+        stop.append({"name": params["discovery_unit"], "state": "stopped", "enabled": False})
+    if macos:
+        run.append({"name": AVAHI, "enabled": True})
+    return {"stop": stop, "units": run}
+
+
+def _units_afterwards(params: Params, before: Before) -> dict[str, list[Unit]]:
+    """What ran before the role runs again, with its own files, and what the role brought ends."""
+    found: dict[str, list[Unit]] = {"stop": [], "units": []}
+    for name in unit_names(params):
+        was = before["units"].get(name, {"enabled": False, "active": False})
+        if not was["active"]:
+            found["stop"].append({"name": name, "state": "stopped", "enabled": was["enabled"]})
+        else:
+            again = {SMBD: [CONFIGURATION, LISTEN], params["discovery_unit"]: [drop_in(params)]}.get(name, [])
+            found["units"].append({"name": name, "enabled": was["enabled"], "restart_on": again})
+    return found

@@ -1,0 +1,166 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""Samba's users: what is wrong with a list of them, and what makes its database hold just these.
+
+Pure: the module samba_users reads and writes the database by ``pdbedit``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba.nt_hash import EMPTY, NT_HASH, nt_hash
+
+# Users whom the role has added, so that it removes no others.
+RECORD = "/var/lib/rigwright_samba/users.json"
+
+# useradd(8), with the capitals and dots that Debian's adduser lets pass.
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
+# pdbedit reads a line of 255 bytes at most, and cuts a longer one.
+LONGEST = 254
+DISABLED = "D"
+
+User = t.Mapping[str, t.Any]
+Fault = dict[str, t.Any]
+
+
+class Account(t.NamedTuple):
+    """An entry of Samba's database. ``uid`` is -1 where the user is gone from the host."""
+
+    nt_hash: str
+    enabled: bool
+    uid: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Users by what has to be done to them, and who is the role's own afterwards."""
+
+    remove: tuple[str, ...] = ()
+    add: tuple[str, ...] = ()
+    password: tuple[str, ...] = ()
+    enable: tuple[str, ...] = ()
+    disable: tuple[str, ...] = ()
+    record: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> list[str]:
+        """What is done, in words without a secret."""
+        words = {
+            "remove": "removed",
+            "add": "added",
+            "password": "password changed",
+            "enable": "enabled",
+            "disable": "disabled",
+        }
+        return [f"{name}: {said}" for verb, said in words.items() for name in getattr(self, verb)]
+
+
+def parse_accounts(text: str) -> dict[str, Account]:
+    """The answer of ``pdbedit -L -w``: lines of smbpasswd(5), whose last-but-one fields are the NT hash and the flags."""
+    found = {}
+    for line in text.splitlines():
+        fields = line.split(":")
+        if len(fields) >= 5 and fields[1].isdecimal():
+            uid = int(fields[1])
+            # Of a user who is gone the id is the greatest there is.
+            found[fields[0]] = Account(fields[3].upper(), DISABLED not in fields[4], -1 if uid == 0xFFFFFFFF else uid)
+    return found
+
+
+def wanted_hash(user: User) -> str:
+    return str(user["nt_hash"]).upper() if user.get("nt_hash") else nt_hash(str(user["password"]))
+
+
+def is_present(user: User) -> bool:
+    return user.get("state", "present") == "present"
+
+
+def is_enabled(user: User) -> bool:
+    return user.get("enabled") is not False
+
+
+def plan(accounts: t.Mapping[str, Account], users: t.Sequence[User], record: t.Collection[str]) -> Plan:
+    """What makes the database hold these users, and none of those whom the role has added before.
+
+    Samba writes names in small letters, whatever the host does.
+    """
+    known = {name.lower(): name for name in accounts}
+    present = {str(user["name"]): user for user in users if is_present(user)}
+    kept = {name.lower() for name in present}
+    gone = {str(user["name"]).lower() for user in users if not is_present(user)} | {name.lower() for name in record}
+    here = {name: accounts[known[name.lower()]] for name in present if name.lower() in known}
+    missing = [name for name in present if name not in here]
+    return Plan(
+        remove=tuple(known[name] for name in sorted(gone - kept) if name in known),
+        add=tuple(missing),
+        password=tuple(name for name, found in here.items() if found.nt_hash != wanted_hash(present[name])),
+        enable=tuple(name for name, found in here.items() if is_enabled(present[name]) and not found.enabled),
+        disable=tuple(
+            name for name, user in present.items() if not is_enabled(user) and (name in missing or here[name].enabled)
+        ),
+        record=tuple(sorted({name for name in record if name.lower() in kept} | set(missing))),
+    )
+
+
+def faults(users: t.Sequence[User], uids: t.Mapping[str, int]) -> t.Iterator[Fault]:
+    """What is wrong with the list, as the action ``require`` takes it.
+
+    :param uids: users of the host.
+    """
+    names = [str(user["name"]) for user in users]
+    odd = [name for name in names if not NAME.fullmatch(name)]
+    if odd:
+        yield _fault(
+            f"has what is no user name: {', '.join(map(repr, odd))}",
+            "write the name as `getent passwd` shows it: letters, digits, dots, dashes and underscores",
+        )
+    twice = sorted({name for name in names if [one.lower() for one in names].count(name.lower()) > 1})
+    if twice:
+        yield _fault(f"names a user twice: {', '.join(twice)}", "give each user one entry; capitals make no difference")
+    for user in users:
+        if is_present(user) and NAME.fullmatch(str(user["name"])):
+            yield from _faults_of(user, uids)
+
+
+def _faults_of(user: User, uids: t.Mapping[str, int]) -> t.Iterator[Fault]:
+    name, password, given = str(user["name"]), user.get("password"), user.get("nt_hash")
+    if uids.get(name) == 0:
+        yield _fault(f"lets {name} in, who may write everywhere", "take a user without the rights of root")
+    elif name not in uids:
+        yield _fault(
+            f"names {name}, who is no user of this host",
+            "make the user first (ansible.builtin.user), or set `state: absent`",
+        )
+    if any(one is not None and not isinstance(one, str) for one in (password, given)):
+        yield _fault(
+            f"has a password for {name} that YAML takes for a number, a boolean or a list, and may read as another one (012 is 10)",
+            "put it in quotes",
+        )
+    elif bool(password) == bool(given):
+        yield _fault(
+            f"has {'both `password` and `nt_hash`' if given else 'no password'} for {name}",
+            "set `password`, or `nt_hash` where the password itself is not to be known, and keep it in a vault",
+        )
+    elif given and (not NT_HASH.fullmatch(str(given)) or str(given).upper() == EMPTY):
+        yield _fault(
+            f"has an `nt_hash` for {name} that is {'of the empty password' if str(given).upper() == EMPTY else 'none'}",
+            "write the 32 hexadecimal digits that `pdbedit -L -w` shows in the fourth field",
+        )
+    elif password and any(ord(letter) < 32 or ord(letter) == 127 for letter in str(password)):
+        yield _fault(
+            f"has a password for {name} with a line break or another control character, which nobody can type",
+            "a text block of YAML ends with a line break: write `|-`, or put the password in quotes",
+        )
+    elif password and len(str(password).encode("utf-8", errors="surrogatepass")) > LONGEST:
+        yield _fault(f"has a password for {name} of more than {LONGEST} bytes", "take a shorter one")
+
+
+def _fault(problem: str, remedy: str) -> Fault:
+    return {"ok": False, "variable": "samba_users", "problem": problem, "remedy": remedy}

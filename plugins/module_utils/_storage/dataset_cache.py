@@ -1,0 +1,111 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""The cache of datasets as a directory: what ``dataset-cache`` is configured with. Pure."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import (
+    Directory,
+    Entry,
+    Refusal,
+    mount_of,
+    normal,
+    refusal,
+)
+
+MODES = ("none", "directory", "lvmcache")
+# What goes to the program as it stands; it knows what each may be.
+OWN = (
+    "sources",
+    "quota",
+    "free",
+    "file_mode",
+    "directory_mode",
+    "hash",
+    "algorithm",
+    "jobs",
+    "share_private",
+    "lease_hours",
+)
+# In this directory of the cache is one for each dataset.
+SETS = "sets"
+KEYS = ("mode", "path", "group", *OWN)
+# What each of them may be, and an example. The program has the last word.
+VALUES: dict[str, tuple[t.Any, str, str]] = {
+    **dict.fromkeys(("quota", "free"), ((str, int), r"[0-9]+(\.[0-9]+)?([KMGTP](iB|B)?|%)?", "800G or 80%")),
+    "file_mode": (str, "0?[45][0145]{2}", '"0440": nobody writes it'),
+    "directory_mode": (str, "0?[57][0145]{2}", '"0550": only its owner may write it'),
+    "hash": (str, "full|once", "full or once"),
+    "algorithm": (str, "auto|sha256|blake2b", "auto, sha256 or blake2b"),
+    "jobs": (int, "[0-9]{1,4}", "4, or 0 for what fits the disk"),
+    "share_private": (bool, "True|False", "true or false"),
+    "lease_hours": ((int, float), r"[0-9]+(\.[0-9]+)?", "24"),
+}
+
+
+def requirements(asked: t.Mapping[str, t.Any], entries: t.Sequence[Entry]) -> t.Iterator[Refusal]:
+    """What is wrong with the request."""
+    mode = asked.get("mode", "none")
+    if mode not in MODES:
+        yield refusal("storage_cache", f"has the mode {mode!r}", f"choose one of {', '.join(MODES)}")
+    if mode != "directory":
+        return
+    unknown = sorted(set(asked) - set(KEYS))
+    if unknown:
+        yield refusal(
+            "storage_cache", f"has {', '.join(unknown)}, which a directory does not know", f"name {', '.join(KEYS)}"
+        )
+    path = normal(str(asked.get("path") or ""))
+    entry = mount_of(path, entries)
+    if not path.startswith("/") or entry is None or path == entry.mount:
+        yield refusal(
+            "storage_cache",
+            f"has the path {path!r}, which is no directory on a disk of storage_disks",
+            "set `path`, as /data/cache/sets",
+        )
+    elif not re.fullmatch(r"/[A-Za-z0-9_.@+,=/-]+", path):
+        # It stands in units of systemd, where a blank or a % means something else.
+        yield refusal(
+            "storage_cache", f"has the path {path!r}, which systemd may read otherwise", "choose plain letters"
+        )
+    if not asked.get("group"):
+        yield refusal("storage_cache", "has no group", "set `group` to the one whose members use the copies")
+    sources = asked.get("sources")
+    if not sources or not isinstance(sources, list) or not all(str(one).startswith("/") for one in sources):
+        yield refusal(
+            "storage_cache",
+            "has no `sources`, or one that is no absolute path",
+            "list the directories whose datasets may be copied",
+        )
+    elif any(
+        normal(str(one)) == path or normal(str(one)).startswith(f"{path}/") or path.startswith(f"{normal(str(one))}/")
+        for one in sources
+    ):
+        yield refusal("storage_cache", f"has a source that holds {path}, or lies in it", "name directories beside it")
+    for key, (kind, form, example) in VALUES.items():
+        if key in asked and not (isinstance(asked[key], kind) and re.fullmatch(form, str(asked[key]))):
+            yield refusal("storage_cache", f"has the {key} {asked[key]!r}", f"write it as {example}")
+
+
+def directories(asked: t.Mapping[str, t.Any]) -> list[Directory]:
+    """The directory, which only root writes, and those in it where each member of the group may change only what is their own."""
+    path, group = normal(asked["path"]), asked["group"]
+    shared = [Directory(f"{path}/{name}", "root", group, 0o3770) for name in ("locks", "requests", SETS)]
+    return [Directory(path, "root", group, 0o750), *shared]
+
+
+def configuration(asked: t.Mapping[str, t.Any], entries: t.Sequence[Entry]) -> dict[str, t.Any]:
+    """What the program reads; nothing where there is no such cache."""
+    if asked.get("mode") != "directory":
+        return {}
+    path = normal(asked["path"])
+    entry = mount_of(path, entries)
+    own = {key: asked[key] for key in OWN if key in asked}
+    return {"cache": path, "mount": entry.mount if entry else "", "group": asked["group"], "evict_service": True, **own}

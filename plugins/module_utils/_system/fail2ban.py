@@ -1,0 +1,76 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""What is wrong with what a role's variables ask of fail2ban, and whether it is in use."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import parse_show
+
+# jail.conf(5), "TIME ABBREVIATION FORMAT", without the long names of the units.
+TIME = re.compile(r"-1|[0-9]+([smhdwy]|mo)?( [0-9]+([smhdwy]|mo))*")
+_LABEL = "[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?"
+# Letters somewhere: digits and dots alone are an address that is wrong.
+HOST_NAME = re.compile(rf"(?=.*[A-Za-z]){_LABEL}(\.{_LABEL})*")
+
+
+UNIT = "fail2ban.service"
+# Documented by doc_fragments/fail2ban.py.
+OPTIONS: dict[str, dict[str, t.Any]] = {
+    "fail2ban_bantime": {"type": "str", "default": "1h"},
+    "fail2ban_findtime": {"type": "str", "default": "10m"},
+    "fail2ban_maxretry": {"type": "int", "default": 5},
+    "fail2ban_ignoreip": {"type": "list", "elements": "str", "default": []},
+}
+
+
+def is_idle(run_command: t.Callable[..., tuple[int, str, str]]) -> bool:
+    """Whether fail2ban neither runs nor starts at boot, as one that is not installed."""
+    asked = ["systemctl", "show", "--property=Id,Names,ActiveState,UnitFileState", UNIT]
+    _rc, out, _err = run_command(asked, check_rc=True)
+    shown = parse_show(out, [UNIT])[UNIT]
+    return shown["ActiveState"] in (["inactive"], ["failed"]) and shown.get("UnitFileState") != ["enabled"]
+
+
+def faults(role: str, params: t.Mapping[str, t.Any]) -> t.Iterator[dict[str, t.Any]]:
+    """The problems, as the action ``require`` takes them.
+
+    :param params: fail2ban_bantime, fail2ban_findtime, fail2ban_maxretry and fail2ban_ignoreip.
+    """
+    for name in ("bantime", "findtime"):
+        value = params[f"fail2ban_{name}"]
+        if not TIME.fullmatch(value):
+            yield _fault(
+                f"{role}_fail2ban_{name}",
+                f"is {value!r}, which is not a time that fail2ban reads",
+                "write it as 600, 10m, 1h or 1d 12h; -1 is for good",
+            )
+    if params["fail2ban_maxretry"] < 1:
+        yield _fault(f"{role}_fail2ban_maxretry", f"is {params['fail2ban_maxretry']}", "set it to 1 or more")
+    odd = [one for one in params["fail2ban_ignoreip"] if not (_is_network(one) or HOST_NAME.fullmatch(one))]
+    if odd:
+        yield _fault(
+            f"{role}_fail2ban_ignoreip",
+            f"has {', '.join(map(repr, odd))}, which is no address, network or host name",
+            "write an address such as 192.0.2.10 or a network such as 192.0.2.0/24",
+        )
+
+
+def _is_network(text: str) -> bool:
+    """Whether it is a network, or an address."""
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return True
+
+
+def _fault(variable: str, problem: str, remedy: str) -> dict[str, t.Any]:
+    return {"ok": False, "variable": variable, "problem": problem, "remedy": remedy}

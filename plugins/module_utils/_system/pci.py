@@ -1,0 +1,26 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module is private to the collection.
+
+"""NVIDIA's PCI devices, seen with and without a driver. Classes: pci.ids, section "List of known device classes"."""
+
+from __future__ import annotations
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+
+DEVICES = "/sys/bus/pci/devices"
+NVIDIA = "0x10de"
+# Any display controller (VGA, 3D), and the bridge that NVSwitch is: base class and subclass, as sysfs writes them.
+DISPLAY, SWITCH = "0x03", "0x0680"
+
+
+def nvidia_devices(tree: Tree, kind: str) -> list[str]:
+    """The addresses of NVIDIA's devices of a class, as 0000:01:00.0."""
+    return [
+        address
+        for address in tree.names(DEVICES)
+        if tree.text(f"{DEVICES}/{address}/vendor").strip() == NVIDIA
+        and tree.text(f"{DEVICES}/{address}/class").startswith(kind)
+    ]

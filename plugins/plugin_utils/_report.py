@@ -1,0 +1,117 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This is private to the collection: it may change without notice.
+"""What the report callback has seen, as one plain mapping (docs/report.md) and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._finding import merge
+
+SCHEMA = 1
+
+MARKS = {"pass": "✔", "warn": "!", "fail": "✘", "skip": "-"}
+
+_COLLECTION = "rigwright.workstation."
+_OUTSIDE = "(outside roles)"
+
+
+def short_role(name: str) -> str:
+    """Return the name of a role, without the collection's name when it is ours."""
+    return name[len(_COLLECTION) :] if name.startswith(_COLLECTION) else name
+
+
+@dataclass
+class Work:
+    """What a role (or what stands outside roles) cost on one host."""
+
+    module_runs: int = 0
+    verify_module_runs: int = 0
+    changed: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class HostReport:
+    """What happened on one host; stats are Ansible's own final counts."""
+
+    findings: list[dict[str, str]] = field(default_factory=list)
+    failures: list[dict[str, str | None]] = field(default_factory=list)
+    roles: dict[str, Work] = field(default_factory=dict)
+    outside_roles: Work = field(default_factory=Work)
+    stats: dict[str, int] = field(default_factory=dict)
+
+    def work(self, role: str | None) -> Work:
+        """Return the account of *role*; None is what stands outside roles."""
+        return self.outside_roles if role is None else self.roles.setdefault(role, Work())
+
+    def add_findings(self, findings: list[dict[str, str]]) -> None:
+        """Take *findings* in; one that is made again takes the place of the earlier one."""
+        self.findings = merge(self.findings, findings)
+
+    @property
+    def failed(self) -> bool:
+        """Whether Ansible counts the host as failed or as never reached."""
+        return bool(self.stats.get("failures") or self.stats.get("unreachable"))
+
+
+@dataclass
+class Report:
+    """One run of a playbook; times are UTC in ISO 8601, durations seconds of wall time."""
+
+    playbook: str
+    ansible_core: str
+    check_mode: bool
+    started: str
+    seconds: float = 0.0
+    plays: list[dict[str, Any]] = field(default_factory=list)
+    hosts: dict[str, HostReport] = field(default_factory=dict)
+
+    def host(self, name: str) -> HostReport:
+        """Return the account of the host *name* of the inventory."""
+        return self.hosts.setdefault(name, HostReport())
+
+    def add_module_run(self, run: Mapping[str, Any]) -> None:
+        """Count one module run: host, role (or None), verify (whether it proves instead of provisions)."""
+        work = self.host(run["host"]).work(run["role"])
+        if run["verify"]:
+            work.verify_module_runs += 1
+        else:
+            work.module_runs += 1
+
+    def as_data(self) -> dict[str, Any]:
+        """Return what is written as JSON."""
+        data = {"schema": SCHEMA, **asdict(self)}
+        data["seconds"] = round(self.seconds, 3)
+        for play in data["plays"]:
+            play["seconds"] = round(play["seconds"], 3)
+        for name, host in data["hosts"].items():
+            host["failed"] = self.hosts[name].failed
+            for work in [*host["roles"].values(), host["outside_roles"]]:
+                work["seconds"] = round(work["seconds"], 3)
+        return data
+
+
+def table(report: Report) -> Iterator[tuple[str, str]]:
+    """Yield the lines of the table, each with the status that colours it (empty: none)."""
+    for name, host in report.hosts.items():
+        yield f"{name}{' FAILED' if host.failed else ''}", "fail" if host.failed else ""
+        width = max((len(finding["id"]) for finding in host.findings), default=0)
+        for finding in host.findings:
+            evidence = " ".join(finding["evidence"].split())
+            yield f"  {MARKS[finding['status']]} {finding['id']:{width}}  {evidence}", finding["status"]
+            if finding["remedy"] and finding["status"] in ("warn", "fail"):
+                yield f"    {'':{width}}  remedy: {' '.join(finding['remedy'].split())}", finding["status"]
+        rows = [*host.roles.items(), (_OUTSIDE, host.outside_roles)]
+        rows = [(role, work) for role, work in rows if work != Work()]
+        width = max((len(role) for role, _work in rows), default=0)
+        if rows:
+            yield f"  {'role':{width}}  module runs  verify  changed  seconds", ""
+        for role, work in rows:
+            counts = f"{work.module_runs:11}  {work.verify_module_runs:6}  {work.changed:7}  {work.seconds:7.1f}"
+            yield f"  {role:{width}}  {counts}", ""

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import (
+    Package,
+    brought_by,
+    parse_automatic,
+    parse_policy,
+    parse_status,
+    unfinished,
+)
+
+STATUS = """\
+Package: cuda-toolkit-13-0
+Status: install ok installed
+Version: 13.0.2-1
+Depends: cuda-nvcc-13-0 (>= 13.0.88), cuda-libraries-13-0 | cuda-old
+Recommends: cuda-documentation-13-0
+Description: CUDA
+ Depends: not-a-field
+
+Package: cuda-nvcc-13-0
+Status: hold ok installed
+Version: 13.0.88-1
+Provides: nvcc (= 13), cuda-compiler:any
+
+Package: gone
+Status: deinstall ok config-files
+Version: 1
+
+Package: half
+Status: install reinstreq half-configured
+Version: 2
+"""
+
+
+def test_status_has_what_is_installed_in_whole_or_in_part():
+    packages = parse_status(STATUS)
+
+    assert packages == {
+        "cuda-toolkit-13-0": Package(
+            "13.0.2-1",
+            needs=frozenset({"cuda-nvcc-13-0", "cuda-libraries-13-0", "cuda-old", "cuda-documentation-13-0"}),
+            depends=frozenset({frozenset({"cuda-nvcc-13-0"}), frozenset({"cuda-libraries-13-0", "cuda-old"})}),
+        ),
+        "cuda-nvcc-13-0": Package("13.0.88-1", True, provides=frozenset({"nvcc", "cuda-compiler"})),
+        "half": Package("2", whole=False),
+    }
+
+
+def test_extended_states_tell_what_apt_brought_by_itself():
+    text = "Package: a\nArchitecture: amd64\nAuto-Installed: 1\n\nPackage: b\nAuto-Installed: 0\n\n"
+    assert parse_automatic(text) == {"a"}
+
+
+POLICY = """\
+cuda-toolkit-13-0:
+  Installed: (none)
+  Candidate: 13.0.2-1
+  Version table:
+     13.0.2-1 600
+        600 https://developer.download.nvidia.com/compute/cuda/repos/debian13/x86_64  Packages
+cuda-toolkit-12-6:
+  Installed: (none)
+  Candidate: (none)
+  Version table:
+g++:
+  Installed: 4:14.2.0-1
+  Candidate: 4:14.2.0-1
+  Version table:
+ *** 4:14.2.0-1 500
+"""
+
+
+def test_policy_tells_what_apt_can_install():
+    assert parse_policy(POLICY) == {"cuda-toolkit-13-0", "g++"}
+
+
+@pytest.mark.parametrize("state", ["half-installed", "unpacked", "half-configured", "triggers-pending"])
+def test_what_is_unfinished_is_found_at_any_distance(state):
+    text = STATUS.replace("Provides: nvcc", "Depends: half\nProvides: nvcc").replace("half-configured", state)
+    packages = parse_status(text + "\nPackage: another\nStatus: install ok unpacked\n")
+
+    assert unfinished(["cuda-toolkit-13-0", "not-there"], packages) == ["half"]
+    assert unfinished(["cuda-toolkit-13-0"], parse_status(STATUS)) == []
+
+
+def package(*depends: str, recommends: tuple[str, ...] = (), provides: tuple[str, ...] = ()) -> Package:
+    """Each of *depends* is one dependency: alternatives with a bar between them."""
+    choices = frozenset(frozenset(words.split(" | ")) for words in depends)
+    return Package("1", needs=frozenset().union(recommends, *choices), provides=frozenset(provides), depends=choices)
+
+
+HOST = {
+    "toolkit": package("nvcc", "libraries"),
+    "nvcc": package("gcc"),
+    "libraries": package("shared"),
+    "other-toolkit": package("shared"),
+    "shared": package(),
+    "gcc": package(),
+    "orphan": package(),
+}
+AUTOMATIC = {"nvcc", "libraries", "shared", "orphan"}
+
+
+@pytest.mark.parametrize(
+    ("roots", "leaving"),
+    [
+        # gcc was asked for by a person, `shared` is needed by another toolkit, and `orphan` has nothing to do with it.
+        (["toolkit"], ["libraries", "nvcc", "toolkit"]),
+        (["toolkit", "other-toolkit"], ["libraries", "nvcc", "other-toolkit", "shared", "toolkit"]),
+        (["not-there"], []),
+        ([], []),
+    ],
+)
+def test_what_goes_with_a_package(roots, leaving):
+    assert brought_by(roots, HOST, AUTOMATIC) == leaving
+
+
+def test_what_one_needs_by_another_name_stays():
+    host = {"a": package("lib-a"), "lib-a": package(provides=("lib",)), "b": package("lib")}
+    assert brought_by(["a"], host, {"lib-a"}) == ["a"]
+
+
+def test_a_circle_that_only_needs_itself_goes():
+    host = {"a": package("x"), "x": package("y"), "y": package("x")}
+    assert brought_by(["a"], host, {"x", "y"}) == ["a", "x", "y"]
+
+
+# The driver beside what a desktop and the archive's toolkit have: both recommend more of it than they depend on.
+DRIVER = {
+    "libcuda1": package("libnvidia-ptxjitcompiler1", recommends=("nvidia-kernel-dkms",)),
+    "libnvidia-ptxjitcompiler1": package(),
+    "nvidia-kernel-dkms": package("dkms"),
+    "libegl-nvidia0": package(provides=("libegl-vendor",)),
+    "dkms": package("gcc"),
+    "gcc": package(),
+    "libegl1": package("libegl-mesa0 | libegl-vendor"),
+    "libegl-mesa0": package(),
+    "desktop": package("libegl1", recommends=("libcuda1",)),
+}
+ROOTS = {"libcuda1", "libnvidia-ptxjitcompiler1", "nvidia-kernel-dkms", "libegl-nvidia0"}
+
+
+@pytest.mark.parametrize(
+    ("more", "staying"),
+    [
+        ({}, set()),
+        ({"nvidia-cuda-toolkit": package("libcuda1 | libcuda.so.1")}, {"libcuda1", "libnvidia-ptxjitcompiler1"}),
+        ({"own-module": package("nvidia-kernel-dkms")}, {"nvidia-kernel-dkms"}),
+    ],
+)
+def test_a_root_stays_where_something_would_be_left_without_it(more, staying):
+    assert brought_by(ROOTS, {**DRIVER, **more}, ()) == sorted(ROOTS - staying)
+
+
+def test_what_stays_for_a_root_that_stays_is_not_taken_from_it():
+    host = {"toolkit": package("nvcc"), "nvcc": package("libraries"), "libraries": package(), "own": package("toolkit")}
+    assert brought_by(["toolkit"], host, {"nvcc", "libraries"}) == []

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every mounted file system is in a job, or excluded by one."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import coverage
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Job
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import mounts as system_mounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import Mount
+
+# As a workstation with a boot partition, a second disk, a USB disk with a blank in its name, snaps and docker has it.
+MOUNTS = system_mounts.parse_mountinfo(
+    """\
+23 28 0:21 / /proc rw,nosuid - proc proc rw
+28 1 254:0 / / rw,relatime shared:1 - ext4 /dev/mapper/vg-root rw,errors=remount-ro
+30 28 259:2 / /boot rw,relatime shared:2 - ext4 /dev/nvme0n1p2 rw
+31 30 259:1 / /boot/efi rw,relatime shared:3 - vfat /dev/nvme0n1p1 rw,fmask=0077
+32 28 254:1 / /home rw,relatime shared:4 - ext4 /dev/mapper/vg-home rw
+33 28 8:17 / /data rw,relatime shared:5 - xfs /dev/sdb1 rw
+34 28 8:33 / /media/owner/My\\040Disk rw,relatime shared:6 - exfat /dev/sdc1 rw
+36 28 0:50 / /var/lib/docker/overlay2/1/merged rw - overlay overlay rw,lowerdir=/l
+37 28 8:17 /sets /srv/sets rw,relatime shared:5 - xfs /dev/sdb1 rw
+38 28 0:60 / /mnt/nas rw,relatime shared:8 - nfs4 nas:/export rw
+40 28 254:0 /var/tmp/systemd-private-1/tmp /var/tmp rw,relatime shared:1 - ext4 /dev/mapper/vg-root rw
+"""
+)
+ALL = ("/", "/boot", "/boot/efi", "/data", "/home", "/media/owner/My Disk", "/mnt/nas")
+
+
+def job(*paths: str, excludes: tuple[str, ...] = (), one_file_system: bool = True) -> Job:
+    return Job("j", "disk", "ws", paths, excludes, one_file_system=one_file_system)
+
+
+def left_out(*jobs: Job, mounts: list[Mount] = MOUNTS, repositories: tuple[str, ...] = ()) -> list[str]:
+    return [mount.target for mount in coverage.left_out(mounts, jobs, repositories)]
+
+
+def test_a_job_of_the_root_alone_leaves_out_every_other_file_system() -> None:
+    assert left_out(job("/")) == list(ALL[1:])
+    assert left_out(job("/", one_file_system=False)) == []
+
+
+def test_file_systems_are_in_several_jobs_or_excluded_by_name() -> None:
+    system = job("/", "/boot", "/boot/efi", excludes=("/mnt/*", "/media/*"))
+    assert left_out(system, job("/home")) == ["/data"]
+    assert left_out(system, job("/home", excludes=("/data",))) == []
+
+
+def test_a_directory_of_a_file_system_is_a_part_of_it_which_somebody_has_chosen() -> None:
+    assert left_out(job("/etc", "/home/alice", excludes=("/mnt", "/media"))) == ["/boot", "/boot/efi", "/data"]
+
+
+def test_what_is_mounted_a_second_time_is_no_file_system_of_its_own() -> None:
+    assert "/srv/sets" not in left_out(job("/"))
+    assert "/data" not in left_out(job("/srv/sets"))
+
+
+def test_a_subvolume_holds_nothing_of_its_neighbours() -> None:
+    mounts = [
+        Mount("/", "/dev/sda2", "btrfs", "/", "0:30"),
+        Mount("/home", "/dev/sda2", "btrfs", "/@home", "0:30"),
+        Mount("/srv/home", "/dev/sda2", "btrfs", "/@home", "0:30"),
+    ]
+    assert left_out(job("/"), mounts=mounts) == ["/home"]
+    assert left_out(job("/", "/home"), mounts=mounts) == []
+
+
+def test_a_container_has_its_layers_for_a_disk_and_files_that_are_mounted_matter_where_a_job_would_miss_them() -> None:
+    mounts = [
+        Mount("/", "overlay", "overlay", device="0:40"),
+        Mount("/etc/hosts", "/dev/vda", "ext4", "/var/lib/docker/containers/x/hosts", "254:0", directory=False),
+    ]
+    assert left_out(job("/home"), mounts=mounts) == []
+    assert left_out(job("/etc"), mounts=mounts) == ["/etc/hosts"]
+
+
+def test_a_disk_that_backups_go_to_is_no_source() -> None:
+    assert "/data" not in left_out(job("/"), repositories=("/data",))
+    # What else lies on that disk would be lost.
+    assert "/data" in left_out(job("/"), repositories=("/data/backup",))
+
+
+def test_a_repository_on_the_file_system_that_it_backs_up_is_seen() -> None:
+    assert coverage.beside(MOUNTS, ["/etc", "/home"], "/home/backup") == ["/home"]
+    assert coverage.beside(MOUNTS, ["/etc", "/home"], "/data/backup") == []
+    assert coverage.beside(MOUNTS, ["/etc"], "") == []
+
+
+def test_what_fstab_has_and_is_not_mounted_is_told() -> None:
+    fstab = ["/", "/home", "/scratch"]
+    assert coverage.not_mounted(job("/"), fstab, MOUNTS) == ["/scratch"]
+    assert coverage.not_mounted(job("/scratch/sets"), fstab, MOUNTS) == ["/scratch"]
+    assert coverage.not_mounted(job("/", excludes=("/scratch",)), fstab, MOUNTS) == []
+    assert coverage.not_mounted(job("/home"), fstab, MOUNTS) == []
+
+
+def test_what_a_job_has_files_of_is_where_its_paths_lie_and_below_where_it_goes_on_there() -> None:
+    assert coverage.sources(job("/", "/home/alice"), MOUNTS) == ["/", "/home"]
+    assert coverage.sources(job("/srv/sets", "/mnt/nas"), MOUNTS) == ["/", "/mnt/nas", "/srv/sets"]
+    everything = job("/", excludes=("/mnt/*", "/media/*", "/boot"), one_file_system=False)
+    assert coverage.sources(everything, MOUNTS) == ["/", "/data", "/home", "/srv/sets", "/var/tmp"]
+
+
+def test_a_directory_that_systemd_mounts_upon_itself_for_the_unit_is_not_taken_for_the_disk_that_belongs_there() -> (
+    None
+):
+    """As ProtectHome=read-only and ReadWritePaths= do; an empty /home would be backed up."""
+    root = Mount("/", "/dev/sda2", "btrfs", "/@", "0:30", subvolume="/@")
+    itself = Mount("/home", "/dev/sda2", "btrfs", "/@/home", "0:30", subvolume="/@")
+    subvolume = Mount("/home", "/dev/sda2", "btrfs", "/@/home", "0:30", subvolume="/@/home")
+    bound = Mount("/home", "/dev/sda2", "btrfs", "/@/users", "0:30", subvolume="/@")
+    assert coverage.sources(job("/home"), [itself]) == ["/home"]
+    assert coverage.sources(job("/home"), [root, itself]) == ["/"]
+    assert coverage.not_mounted(job("/home"), ["/home"], [root, itself]) == ["/home"]
+    for mount in (subvolume, bound):
+        assert coverage.sources(job("/home"), [root, mount]) == ["/", "/home"]
+        assert coverage.not_mounted(job("/home"), ["/home"], [root, mount]) == []
+
+
+def test_what_autofs_mounts_when_it_is_asked_for_is_there() -> None:
+    mounts = [*MOUNTS, Mount("/net", "/etc/auto.net", "autofs"), Mount("/lazy", "systemd-1", "autofs")]
+    assert coverage.not_mounted(job("/net/nas", "/lazy"), ["/net/nas", "/lazy"], mounts) == []
+
+
+@pytest.mark.parametrize("name", ["/dat", "datax"])
+def test_half_a_name_excludes_nothing(name: str) -> None:
+    assert "/data" in left_out(job("/", excludes=(name,)))

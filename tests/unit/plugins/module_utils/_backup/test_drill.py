@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The drill with this machine's restic; with others, and after a flipped byte: test__backup_job.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import cli as program
+
+from tests.unit.support.backup.hosts import Host, flip_a_byte, restic
+
+
+def test_a_drill_before_the_first_backup_has_nothing_to_compare_and_says_so(tmp_path: Path) -> None:
+    host = Host(tmp_path, restic())
+    host.init()
+    told = host.do("drill")
+    assert (told["kind"], told["exit_code"]) == ("nothing", 1)
+
+
+def test_a_difference_fails_the_drill_and_names_the_file(tmp_path: Path) -> None:
+    host = Host(tmp_path, restic())
+    host.init()
+    for name in ("one", "two"):
+        (host.source / name).write_text(name)
+    host.do("run")
+    path = tmp_path / "state/sample-home.json"
+    sample = json.loads(path.read_text())
+    sample["files"][str(host.source / "one")].update(sha256="0" * 64, uid=77)
+    path.write_text(json.dumps(sample))
+    told = host.do("drill")
+    assert (told["kind"], told["exit_code"]) == ("lost", 1)
+    assert told["lost"] == [f"{host.source}/one has another content", f"{host.source}/one has another owner: 0, not 77"]
+    assert not (tmp_path / "cache/drill-home").exists()
+
+
+def test_dumps_are_read_and_compared_too(tmp_path: Path) -> None:
+    host = Host(tmp_path, restic())
+    host.init()
+    host.configure(
+        job={"paths": [], "dumps": [{"name": "wiki", "command": ["echo", "all of it"], "filename": "wiki.sql"}]}
+    )
+    assert host.do("drill")["kind"] == "nothing"
+    host.do("run")
+    told = host.do("drill")
+    assert (told["kind"], told["dumps"]) == ("ok", 1)
+
+    broken = {"name": "wiki", "command": ["false"]}
+    host.configure(job={"dumps": [broken]})
+    assert host.do("run")["kind"] == "dump"
+    assert host.do("drill")["dumps"] == 1, "the last good one is still there"
+
+    path = tmp_path / "state/dumps-home.json"
+    known = json.loads(path.read_text())
+    known["wiki"]["sha256"] = "0" * 64
+    path.write_text(json.dumps(known))
+    told = host.do("drill")
+    assert (told["kind"], told["lost"]) == ("lost", ["the dump wiki has another content"])
+
+
+def test_what_is_to_be_drilled_and_is_no_file_of_the_backup_fails_the_drill(tmp_path: Path) -> None:
+    host = Host(tmp_path, restic())
+    host.init()
+    (host.source / "there").write_text("x")
+    # All below a directory would be restored.
+    (host.source / "directory").mkdir()
+    (host.source / "directory/below").write_text("x")
+    host.configure(drill_paths=[*(str(host.source / name) for name in ("there", "gone", "directory")), "/another/job"])
+    host.do("run")
+    told = host.do("drill")
+    assert (told["kind"], told["lost"]) == (
+        "lost",
+        [
+            f"{host.source}/gone is in backup_drill_paths and not in the backup",
+            f"{host.source}/directory is in backup_drill_paths and a directory: name files",
+        ],
+    )
+
+
+def test_without_a_file_to_compare_nothing_is_proven_and_dumps_are_read_all_the_same(tmp_path: Path) -> None:
+    host = Host(tmp_path, restic())
+    host.init()
+    (host.source / "empty").mkdir()
+    host.configure(job={"dumps": [{"name": "wiki", "command": ["echo", "all of it"]}]})
+    host.do("run")
+    told = host.do("drill")
+    assert (told["kind"], told["files"], told["dumps"]) == ("nothing", 0, 1)
+    assert "no file of the last backup could be compared" in told["words"]
+
+    path = tmp_path / "state/dumps-home.json"
+    known = json.loads(path.read_text())
+    known["wiki"]["sha256"] = "0" * 64
+    path.write_text(json.dumps(known))
+    assert host.do("drill")["lost"] == ["the dump wiki has another content"]
+
+
+def test_what_a_drill_that_was_killed_has_left_is_not_taken_for_what_the_repository_has(tmp_path: Path) -> None:
+    host = Host(tmp_path, restic())
+    host.init()
+    (host.source / "one").write_bytes(os.urandom(1 << 20))
+    host.configure(drill_paths=[str(host.source / "one")])
+    host.do("run")
+    left = Path(f"{tmp_path}/cache/drill-home{host.source}")
+    left.parent.mkdir(parents=True)
+    shutil.copytree(host.source, left)
+    for pack in (tmp_path / "repository/data").rglob("*"):
+        if pack.is_file() and pack.stat().st_size > 1 << 19:
+            flip_a_byte(pack)
+    assert host.do("drill")["kind"] == "damaged"
+    assert not (tmp_path / "cache/drill-home").exists()
+
+
+def test_the_end_of_a_drill_takes_away_what_a_kill_has_left(tmp_path: Path) -> None:
+    host = Host(tmp_path, restic())
+    left = tmp_path / "cache/drill-home/etc/shadow"
+    left.parent.mkdir(parents=True)
+    left.write_text("root's")
+    program.step(host.config, host.place, "end", "drill", "home")
+    assert not (tmp_path / "cache/drill-home").exists()

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Commands apart from their jobs. That others can change a program: test__backup_commands.py."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.filter.backup_commands import backup_commands
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import hooks
+
+JOB: dict[str, Any] = {
+    "name": "home",
+    "paths": ["/home"],
+    "pre": [{"command": ["mysql", "-phunter2"], "timeout_s": 5}],
+    "dumps": [{"name": "wiki", "user": "wiki", "command": ["dump", "hunter2"]}],
+}
+
+
+def test_commands_are_in_the_secret_file_and_nowhere_else() -> None:
+    found = backup_commands([JOB], "/etc/x")
+    assert "hunter2" not in json.dumps(found["jobs"]) and found["requirements"] == []
+    assert found["jobs"][0]["pre"] == [{"timeout_s": 5, "programs": ["mysql"]}]
+    (file,) = found["files"]
+    assert (file["path"], file["mode"], file["secret"]) == ("/etc/x/commands.json", "0600", True)
+    (job,) = hooks.attach({"jobs": found["jobs"]}, json.loads(file["content"]))["jobs"]
+    assert job["pre"][0]["command"] == JOB["pre"][0]["command"]
+    assert job["dumps"][0] == {**JOB["dumps"][0], "programs": []}
+
+
+@pytest.mark.parametrize("jobs", [["hunter2"], [{"name": "a", "pre": "hunter2"}], [{"name": "a", "pre": ["hunter2"]}]])
+def test_what_is_of_another_kind_is_not_shown_either(jobs: object) -> None:
+    assert "hunter2" not in json.dumps(backup_commands(jobs, "/etc/x")["jobs"])
+
+
+def test_a_command_of_another_kind_is_refused_without_its_content() -> None:
+    found = backup_commands([{"name": "a", "post": [{"command": "mysql -phunter2"}]}], "/etc/x")
+    assert [row["variable"] for row in found["requirements"]] == ["backup_jobs"] and found["files"] == []
+    assert "hunter2" not in json.dumps(found)
+
+
+@pytest.mark.parametrize(
+    ("command", "programs"),
+    [
+        (["docker", "/x"], ["docker"]),
+        (["/bin/sh", "/srv/x.sh", "/y"], ["/bin/sh", "/srv/x.sh"]),
+        (["python3.11", "-IB", "/srv/x.py"], ["python3.11", "/srv/x.py"]),
+        (["bash", "-ec", " '/srv/x' hunter2", "/y"], ["bash", "/srv/x"]),
+        (["bash", "-o", "pipefail", "-c", "mysql hunter2", "/y"], ["bash"]),
+        (["bash", "-eo", "pipefail", "/x.sh", "/y"], ["bash", "/x.sh"]),
+        (["bash", "--rcfile", "/rc", "/x.sh", "/y"], ["bash", "/rc", "/x.sh"]),
+        (["bash", "--norc", "/x.sh"], ["bash", "/x.sh"]),
+        (["python3", "-X", "dev", "/x"], ["python3", "/x"]),
+        (["env", "-C", "/home/a", "A=b", "nice", "-n", "5", "/x", "/y"], ["env", "/x"]),
+        (["timeout", "-s", "INT", "10m", "bash", "-e", "/x", "/y"], ["timeout", "/x"]),
+        (["/usr/bin/nice", "/bin/sh", "/x", "/y"], ["/usr/bin/nice", "/bin/sh", "/x"]),
+        (["nice", "mysql", "/y"], ["nice"]),
+        (["env", "-i", "mysql", "/y"], ["env"]),
+        (["bash", "-e", "own.sh", "/y"], ["bash"]),
+        (["php", "-c", "/ini", "/x.php", "/y"], ["php", "/ini", "/x.php"]),
+        (["python3", "-m", "x", "/y"], ["python3"]),
+        ("sh", []),
+    ],
+)
+def test_the_program_and_its_script_are_named(command: object, programs: list[str]) -> None:
+    assert hooks.programs(command) == programs
+
+
+def test_a_configuration_without_its_commands_is_refused() -> None:
+    with pytest.raises(ValueError, match="has 0 commands for pre of home, not 1"):
+        hooks.attach({"jobs": hooks.public([{"name": "home", "pre": JOB["pre"]}])}, {})

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is planned for a host, and what is refused before anything changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import address as addresses
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import excludes
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import plan as planning
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.checks import Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.excludes import excluded
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import Asked, Known
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import Mount
+
+from tests.unit.support.backup.hosts import request
+
+PASSWORD = "correct horse battery"
+JOB = {"name": "home", "paths": ["/home"]}
+
+
+def plan(on: Host | None = None, **changes: Any) -> planning.Plan:
+    return planning.plan_present(request(**changes), on or Host())
+
+
+def refused(**changes: Any) -> list[str]:
+    found = plan(**changes)
+    assert found.files == [], "what is refused plans nothing"
+    return [f"{row['variable']}: {row['problem']}; {row['remedy']}" for row in found.requirements]
+
+
+def test_a_job_has_units_for_all_that_is_to_happen_again_and_again() -> None:
+    found = plan()
+    assert found.requirements == []
+    assert {row["name"].removeprefix("rigwright-backup-") for row in found.units} == {
+        "run-home.timer",
+        "forget-home.timer",
+        "drill-home.timer",
+        "check-disk.timer",
+        "prune-disk.timer",
+    }
+    assert (found.install, found.user_due, found.repositories_due) == (["restic"], True, ["disk"])
+
+
+def test_a_server_that_only_appends_is_not_asked_to_remove_anything() -> None:
+    names = {row["name"] for row in plan(repositories=[{"append_only": True}]).units}
+    assert names == {f"rigwright-backup-{what}.timer" for what in ("run-home", "drill-home", "check-disk")}
+
+
+def test_a_host_that_only_looks_after_anothers_snapshots_has_a_job_without_paths() -> None:
+    found = plan(jobs=[{"name": "ws", "host": "ws1", "schedule": ""}])
+    assert {row["name"] for row in found.units} == {
+        f"rigwright-backup-{what}.timer" for what in ("forget-ws", "check-disk", "prune-disk")
+    }
+
+
+def test_the_jobs_with_their_hooks_are_for_root_alone_to_read() -> None:
+    (row,) = (row for row in plan().files if row["path"] == planning.CONFIG)
+    assert row["mode"] == "0600"
+
+
+def opened(user: str = "rigwright-backup", **changes: Any) -> dict[str, Any]:
+    """The record of a repository that was opened as it is asked for without changes."""
+    row = addresses.public({"name": "disk", "url": "/backup/ws", "password": PASSWORD, **changes})
+    return {"disk": Known(Asked.of(row, user), "1", "k").row()}
+
+
+def test_what_is_as_asked_is_not_done_again() -> None:
+    host = Host(
+        packages=frozenset(["restic"]),
+        user_there=True,
+        record=opened(),
+        units=[
+            "rigwright-backup-run-home.timer",
+            "rigwright-backup-run-gone.timer",
+            "rigwright-backup-run-gone.service",
+        ],
+    )
+    found = plan(host)
+    assert (found.install, found.user_due, found.repositories_due, found.reload_due) == ([], False, [], False)
+    assert [row["name"] for row in found.units_gone] == ["rigwright-backup-run-gone.timer"]
+
+
+@pytest.mark.parametrize(
+    "repository",
+    [
+        {"url": "/backup/elsewhere"},
+        {"password": "another long password"},
+        {"password": "", "password_file": "/root/password"},
+        {"env": {"AWS_SECRET_ACCESS_KEY": "another"}},
+        {"options": ["s3.storage-class=STANDARD_IA"]},
+    ],
+)
+def test_a_repository_that_is_asked_for_in_another_way_is_opened(repository: dict[str, Any]) -> None:
+    assert plan(Host(record=opened()), repositories=[repository]).repositories_due == ["disk"]
+
+
+@pytest.mark.parametrize("record", [{}, {"disk": None}, {"disk": {"asked": {"place": 1, "x": 2}}}, {"disk": "damaged"}])
+def test_a_repository_that_is_new_or_whose_record_is_damaged_is_opened(record: dict[str, Any]) -> None:
+    assert plan(Host(record=record)).repositories_due == ["disk"]
+
+
+def test_a_repository_with_keys_of_old_passwords_is_looked_at_again() -> None:
+    for keys in ("retire", "kept"):
+        record = {"disk": {**opened()["disk"], keys: ["abc"]}}
+        assert plan(Host(record=record)).repositories_due == ["disk"]
+
+
+def test_another_user_of_the_units_makes_a_repository_on_this_machine_due() -> None:
+    assert plan(Host(record=opened()), user="another").repositories_due == ["disk"]
+
+
+def test_a_file_of_a_password_that_has_changed_is_seen_on_the_host() -> None:
+    asked = {"password": "", "password_file": "/root/password"}
+    row = addresses.public({"name": "disk", "url": "/backup/ws", **asked})
+    record = {"disk": Known(Asked.of(row, "rigwright-backup", "one"), "1", "k").row()}
+    assert plan(Host(record=record, fingerprints={"disk": "one"}), repositories=[asked]).repositories_due == []
+    assert plan(Host(record=record, fingerprints={"disk": "two"}), repositories=[asked]).repositories_due == ["disk"]
+
+
+def test_services_that_systemd_has_not_read_yet_are_read() -> None:
+    assert plan(Host(outdated=True)).reload_due is True
+
+
+def test_a_repository_whose_path_reads_as_a_pattern_is_left_out_of_its_own_backup() -> None:
+    (job,) = planning.make_config(
+        request(repositories=[{"url": "/srv/ws[1]*"}], jobs=[{"name": "srv", "paths": ["/srv"], "exclude_sets": []}])
+    ).jobs.values()
+    assert job.excludes == ["/srv/ws[[]1][*]"]
+    assert excludes.excluded("/srv/ws[1]*", job.excludes) and not excludes.excluded("/srv/ws1", job.excludes)
+
+
+def test_excludes_are_the_sets_the_policy_for_data_sets_and_the_repository_itself() -> None:
+    found = plan(
+        jobs=[{"name": "all", "paths": ["/"], "excludes": ["/scratch"]}],
+        dataset_paths=["/data/imagenet"],
+        excludes=["*.iso"],
+    )
+    (config,) = (row["data"] for row in found.files if row["path"] == planning.CONFIG)
+    patterns = config["jobs"][0]["excludes"]
+    assert {"/proc/*", ".cache", "/data/imagenet", "*.iso", "/scratch", "/backup/ws"} <= {*patterns}
+    (named,) = planning.make_config(
+        request(jobs=[{"name": "sets", "paths": ["/data/imagenet"]}], dataset_paths=["/data/imagenet"])
+    ).jobs.values()
+    assert not excluded("/data/imagenet", named.excludes)
+
+
+def test_no_secret_is_in_what_is_planned() -> None:
+    assert PASSWORD not in str(plan())
+
+
+def test_what_does_not_stop_the_role_is_told() -> None:
+    host = Host(missing=frozenset(["/home"]), strangers=frozenset(["postgres"]))
+    told = {row["id"]: row for row in plan(host, repositories=[{"url": "rest:http://nas/"}]).findings}
+    assert {*told} == {"backup.paths", "backup.clear", "backup.users", "backup.rebuild"}
+    assert "/home" in told["backup.paths"]["evidence"] and "postgres" in told["backup.users"]["evidence"]
+
+
+BACKUP = Mount("/backup", "/dev/sdb1", "ext4", device="8:2")
+
+
+def test_a_file_system_of_which_no_job_has_anything_is_refused_until_it_is_excluded_by_name() -> None:
+    host = Host(mounts=[Mount("/", "/dev/sda1", "ext4", device="8:1"), BACKUP])
+    (only,) = plan(host).requirements
+    assert (only["variable"], only["ok"]) == ("backup_jobs", False)
+    assert only["problem"] == "have nothing of /backup (ext4 on /dev/sdb1), which is mounted here"
+    assert "backup_excludes" in only["remedy"]
+    assert plan(host, excludes=["/backup"]).requirements == []
+    # Who only looks after the repositories of others.
+    assert plan(host, jobs=[{"name": "home", "host": "ws1", "schedule": ""}]).requirements == []
+
+
+def test_a_repository_beside_what_it_backs_up_is_told() -> None:
+    root = Mount("/", "/dev/sda1", "ext4", device="8:1")
+    told = {row["id"]: row["status"] for row in plan(Host(mounts=[root])).findings}
+    assert told["backup.same_disk.disk"] == "warn"
+    assert not plan(Host(mounts=[root, BACKUP]), excludes=["/backup"], manifest=False).findings
+
+
+def test_a_path_that_is_a_link_is_refused_with_where_it_leads() -> None:
+    (only,) = plan(Host(links={"/home": "/data/home"})).requirements
+    assert (only["variable"], only["problem"]) == ("backup_jobs", "has /home, which is a link to /data/home")
+
+
+def test_a_manifest_without_the_root_in_a_job_builds_no_machine() -> None:
+    told = {row["id"]: row["status"] for row in plan(Host()).findings}
+    assert told["backup.rebuild"] == "warn"
+    assert "backup.rebuild" not in {row["id"] for row in plan(Host(), jobs=[{"name": "all", "paths": ["/"]}]).findings}
+
+
+def test_absent_stops_the_timers_and_then_the_runs_that_are_on_their_way() -> None:
+    kinds = ("rigwright-backup-failed@.service", "rigwright-backup-run-home.service", "rigwright-backup-run-home.timer")
+    assert planning.plan_absent(Host(units=kinds)).units_gone == [
+        {"name": "rigwright-backup-run-home.timer", "state": "stopped", "enabled": False},
+        {"name": "rigwright-backup-run-home.service", "state": "stopped"},
+    ]
+
+
+def job(**changes: Any) -> dict[str, Any]:
+    return {"jobs": [{**JOB, **changes}]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"repositories": []}, "backup_repositories: is empty"),
+        ({"jobs": []}, "backup_jobs: is empty"),
+        ({"jobs": [JOB, {**JOB, "paths": ["/etc"]}]}, "has two jobs of the name home"),
+        (job(name="Home!"), "a name that no unit can have"),
+        (job(repository="nas"), "the repository nas, which backup_repositories has not"),
+        ({"repositories": [{}, {"name": "second"}]}, "no repository, and there are several"),
+        (job(paths=["home"]), "the path 'home', which is no absolute path"),
+        (job(paths=["/home/../etc"]), "which is no absolute path"),
+        (job(excludes=["/home"]), "which its own excludes leave out"),
+        (job(paths=[]), "neither paths nor dumps"),
+        (job(retention={}), "a retention that keeps nothing"),
+        (job(retention={"daily": 0, "weekly": 0}), "a retention that keeps nothing"),
+        (job(retention={"daily": -1}), "no number from 0 on"),
+        (job(retention={"dayly": 7}), "a retention with dayly"),
+        (job(retention={"within": "a month"}), "a retention within 'a month'"),
+        ({"retention": {}}, "a retention that keeps nothing"),
+        (job(always=[{"command": ["x"], "timeout_s": -1}]), "in always a timeout_s that is not a number from 0 on"),
+        (job(retention={"within": "0d"}), "a retention that keeps nothing"),
+        (job(host="a b"), "the host 'a b', which is no name of one"),
+        (job(dumps=[{"name": "a", "command": ["x"], "filename": "../etc/x"}]), "the filename '../etc/x' of a dump"),
+        (job(dumps=[{"name": "a", "command": ["x"], "filename": "/x"}]), "the filename '/x' of a dump"),
+        ({"check_subset_parts": 257}, "backup_check_subset_parts: is 257; set it to 1 to 256"),
+        ({"max_age_h": {"run": True}}, "backup_max_age_h: has an age below an hour"),
+        ({"notify_command": ["-mail", "root"]}, "backup_notify_command: begins with what is no program"),
+        ({"notify_command": [""]}, "backup_notify_command: begins with what is no program"),
+        (job(dumps=[{"name": "a", "command": ["x"]}, {"name": "a", "command": ["y"]}]), "dumps with one name"),
+        (job(tags=["a,b"]), "a tag with a comma"),
+        (job(tags=["job:etc"]), "one that the role sets itself"),
+        (job(exclude_sets=["cashes"]), "the exclude_sets cashes"),
+        ({"exclude_sets": ["cashes"]}, "backup_exclude_sets: has cashes"),
+        ({"user": "root"}, "backup_user: is 'root'"),
+        ({"host": "my host"}, "backup_host: is 'my host'"),
+        ({"check_subset_parts": 0}, "backup_check_subset_parts: is 0; set it to 1 to 256"),
+        ({"textfile_directory": "metrics"}, "backup_textfile_directory: is no absolute path"),
+        ({"dataset_paths": ["data"]}, "backup_dataset_paths: has data, no absolute path"),
+        ({"max_age_h": {"backup": 3}}, "backup_max_age_h: has backup"),
+        (
+            {"jobs": [{"name": "all", "paths": ["/home"]}, {"name": "alice", "paths": ["/home/alice"]}]},
+            "has /home/alice in alice, and in all by its /home; exclude it from all",
+        ),
+        ({"jobs": [JOB, {**JOB, "name": "again"}]}, "and in"),
+    ],
+)
+def test_bad_input_is_refused_with_variable_and_remedy(changes: dict[str, Any], words: str) -> None:
+    found = refused(**changes)
+    assert any(words in line for line in found), found
+
+
+def test_a_path_that_reads_as_a_pattern_and_is_not_there_is_refused() -> None:
+    (only,) = plan(Host(missing=frozenset(["/home/*"])), **job(paths=["/home/*"])).requirements
+    assert only["problem"] == "has in home the path /home/*, which is not there"
+    assert plan(Host(), **job(paths=["/srv/ws[1]"])).requirements == []
+
+
+def test_jobs_do_not_overlap_where_one_excludes_the_other_or_they_go_elsewhere() -> None:
+    inner = {"name": "alice", "paths": ["/home/alice"]}
+    assert plan(jobs=[{**JOB, "excludes": ["/home/alice"]}, inner]).requirements == []
+    two = [{}, {"name": "far", "url": "/far"}]
+    jobs = [{**JOB, "repository": "disk"}, {**inner, "repository": "far"}]
+    assert plan(jobs=jobs, repositories=two).requirements == []
+
+
+def test_a_calendar_that_systemd_does_not_understand_is_refused_by_its_variable() -> None:
+    host = Host(calendar={"someday": "Failed to parse calendar specification", "daily": ""})
+    found = plan(host, check_schedule="someday")
+    assert [row["variable"] for row in found.requirements] == ["backup_check_schedule"]
+    found = plan(host, **job(schedule="someday"))
+    assert [row["variable"] for row in found.requirements] == ["backup_jobs"]
+
+
+def test_a_repository_on_a_disk_that_is_not_mounted_is_refused() -> None:
+    mounts = [Mount("/", "/dev/sda1", "ext4", device="8:1")]
+    found = plan(Host(fstab=["/", "/backup"], mounts=mounts))
+    assert "is in fstab and not mounted" in found.requirements[0]["problem"]
+    assert plan(Host(fstab=["/", "/backup"], mounts=[*mounts, BACKUP]), excludes=["/backup"]).requirements == []

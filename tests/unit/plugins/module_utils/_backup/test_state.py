@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config, Job, Place, Target
+
+NOW = 1_800_000_000.0
+HOUR = 3600
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    job = Job("home", "disk", "ws", ["/home"], retention={"last": 1})
+    return Config(textfile_directory=str(tmp_path), repositories={"disk": Target("disk")}, jobs={"home": job})
+
+
+def found(config: Config, state: dict[str, object], verb: str = "run", configured: float = 0) -> dict[str, str]:
+    rows = states.findings(config, {(verb, "home"): state}, NOW, configured)
+    return rows[0]
+
+
+def test_age_is_told_against_its_limit(config: Config) -> None:
+    fresh = found(config, {"kind": "ok", "last_success": NOW - 2 * HOUR, "snapshots": 7})
+    assert (fresh["status"], fresh["evidence"]) == ("pass", "backed up 2 h ago, 7 snapshots")
+    old = found(config, {"kind": "ok", "last_success": NOW - 40 * HOUR})
+    assert (old["status"], old["evidence"]) == ("fail", "last backed up 40 h ago, more than 36")
+    assert old["remedy"] == "run it now: `rigwright-backup run home`"
+    assert found(config, {"kind": "ok", "last_success": NOW - 40 * HOUR}, "drill")["status"] == "pass"
+
+
+def test_who_was_never_backed_up_is_warned_and_a_failure_says_why(config: Config) -> None:
+    assert found(config, {}, configured=NOW)["status"] == "warn"
+    failed = found(config, {"kind": "source_missing", "words": "missing: /home", "last_success": NOW - 5 * HOUR})
+    assert failed["status"] == "fail"
+    assert failed["evidence"] == "the last run failed: missing: /home; last backed up 5 h ago"
+
+
+def test_what_is_new_waits_for_its_timer_but_for_the_first_backup(config: Config) -> None:
+    def status(verb: str, days: int) -> str:
+        return found(config, {}, verb, configured=NOW - days * 24 * HOUR)["status"]
+
+    assert [status("run", days) for days in (0, 2)] == ["warn", "fail"]
+    assert [status("drill", days) for days in (0, 44, 46)] == ["skip", "skip", "fail"]
+
+
+def test_what_has_no_timer_may_be_of_any_age_and_a_job_has_a_limit_of_its_own(config: Config) -> None:
+    old = {"kind": "ok", "last_success": NOW - 1000 * HOUR}
+    by_hand = replace(config, jobs={"home": replace(config.job("home"), schedule="")})
+    assert found(by_hand, old)["status"] == "pass"
+    assert (found(by_hand, {})["status"], found(by_hand, {})["evidence"]) == (
+        "skip",
+        "not yet backed up, and has no timer",
+    )
+    assert found(replace(config, schedules={"drill": ""}), old, "drill")["status"] == "pass"
+    weekly = replace(config, jobs={"home": replace(config.job("home"), max_age_h=200)})
+    assert found(weekly, {"kind": "ok", "last_success": NOW - 100 * HOUR})["status"] == "pass"
+    assert found(weekly, old)["evidence"].endswith("more than 200")
+
+
+def test_what_failed_before_the_configuration_changed_is_to_be_tried_again(config: Config) -> None:
+    failed = {"kind": "uncovered", "words": "in no job: /mnt", "ended": NOW - HOUR}
+    assert found(config, failed, configured=NOW - 2 * HOUR)["status"] == "fail"
+    again = found(config, failed, configured=NOW)
+    assert (again["status"], again["remedy"]) == ("warn", "run it again: `rigwright-backup run home`")
+
+
+def test_a_success_in_the_future_is_a_clock_that_was_set_back(config: Config) -> None:
+    told = found(config, {"kind": "ok", "last_success": NOW + 50 * HOUR})
+    assert told["status"] == "fail" and "clock" in told["remedy"]
+
+
+def test_every_failure_has_a_remedy_of_its_own() -> None:
+    kinds = {*states.OWN_REMEDIES, *states.REMEDIES} - {"failed"}
+    assert all(states.remedy(kind) != states.remedy("failed") for kind in kinds)
+
+
+def test_a_failure_keeps_what_only_a_success_tells(config: Config, tmp_path: Path) -> None:
+    place = Place(state=str(tmp_path / "state"))
+    states.save(config, place, "run", "home", {"kind": "ok", "exit_code": 0, "bytes_added": 10, "snapshot": "abc"}, NOW)
+    state = states.save(config, place, "run", "home", {"kind": "locked", "exit_code": 1}, NOW + HOUR)
+    assert (state["last_success"], state["snapshot"], state["ended"]) == (NOW, "abc", NOW + HOUR)
+    text = (tmp_path / states.TEXTFILE).read_text()
+    assert f'rigwright_backup_last_success_timestamp_seconds{{job="home"}} {NOW}' in text
+    assert 'rigwright_backup_last_exit_code{job="home"} 1' in text
+    assert 'rigwright_backup_last_success_timestamp_seconds{job="home"}' in text
+    assert 'rigwright_backup_last_drill_success_timestamp_seconds{job="home"} 0' in text
+    assert (tmp_path / states.TEXTFILE).stat().st_mode & 0o777 == 0o644
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_metrics_are_not_written_through_a_link_and_the_state_is_saved(config: Config, tmp_path: Path) -> None:
+    (tmp_path / "roots").mkdir()
+    (tmp_path / "node").symlink_to("roots")
+    place = Place(state=str(tmp_path / "state"))
+    with pytest.raises(OSError, match="link"):
+        states.save(
+            replace(config, textfile_directory=str(tmp_path / "node")), place, "run", "home", {"kind": "ok"}, NOW
+        )
+    assert list((tmp_path / "roots").iterdir()) == []
+    assert states.read_json(states.path_of(place, "run", "home"))["last_success"] == NOW
+
+
+def test_runs_that_add_nothing_are_reckoned_from_the_first_of_them() -> None:
+    state: dict[str, object] = {}
+    for hour, added in enumerate((5, 0, 0, 7, 0)):
+        state = states.merge(state, {"kind": "ok", "bytes_added": added}, NOW + hour)
+        assert state["unchanged_since"] == NOW + (0, 0, 0, 3, 3)[hour]
+
+
+def test_a_damaged_state_is_none(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text('{"half')
+    assert states.read_json(str(tmp_path / "x.json")) == {}
+    (tmp_path / "y.json").write_text(json.dumps([1]))
+    assert states.read_json(str(tmp_path / "y.json")) == {}

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the host alone can tell; how the last runs ended: test__backup_state.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import excludes, status
+
+from tests.unit.support.backup.hosts import Host, restic
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path, restic())
+
+
+def found(host: Host, shown: str = "active loaded") -> dict[str, dict[str, str]]:
+    rows = status.findings(host.config, host.place, lambda *_words: (0, shown), False)
+    return {row["id"]: row for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("shown", "told"), [("active loaded", False), ("inactive loaded", True), ("inactive masked", True)]
+)
+def test_a_timer_that_does_not_run_is_told(host: Host, shown: str, told: bool) -> None:
+    assert ("backup.timer.run.home" in found(host, shown)) is told
+
+
+def test_a_job_that_is_gone_is_told_since_nothing_lets_its_snapshots_go(host: Host) -> None:
+    host.write("state/run-home.json", "{}")
+    assert "backup.gone.home" not in found(host)
+    host.configure(job={"name": "renamed"})
+    row = found(host)["backup.gone.home"]
+    assert row["status"] == "warn" and "--tag job:home" in row["remedy"]
+
+
+def test_storage_that_only_a_set_leaves_out_is_told(host: Host) -> None:
+    lines = ["/dev/sdb1 /mnt/data ext4", "/dev/sdc1 /srv/data ext4 defaults 0 2", "/srv/data /mnt/again none bind 0 0"]
+    host.write("fstab", "\n".join(lines))
+    general = excludes.patterns(excludes.SETS)
+    host.configure(job={"paths": ["/"], "excludes": general})
+    assert found(host)["backup.unnamed"]["evidence"].endswith(": /mnt/data")
+    for change in (
+        {"excludes": [*general, "/mnt/data"]},
+        {"paths": ["/", "/mnt/data"], "excludes": excludes.sparing(general, ["/mnt/data"])},
+    ):
+        host.configure(job=change)
+        assert "backup.unnamed" not in found(host)

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Restored files name disks by what does not change, and what is not there does not hold up the boot."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import files
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.steps import device_references
+
+from tests.unit.support.manifest.manifests import recorded
+
+REFERENCES = device_references(recorded())
+BOOT, ROOT = "d27b1301-c71a-4109-a1e1-50acf8d5c1fe", "87171525-9f26-4222-8eda-27a0baffb8d1"
+LUKS, SWAP = "84b6d8ee-f8e7-4a02-94a9-462ef1c4ecab", "58ecfea5-16d6-4bbf-8d29-3025d1a4a434"
+FSTAB = f"""\
+# <file system> <mount point> <type> <options>
+/dev/mapper/vg0-root /     ext4  errors=remount-ro 0 1
+/dev/vdb2            /boot ext4  defaults          0 2
+UUID=EE43-3006\t/boot/efi\tvfat\tumask=0077\t0\t1
+/dev/disk/by-id/old-sda-part5 none swap sw 0 0
+
+/dev/md127 /store ext4 defaults 0 2
+LABEL=store /store2 ext4
+nas:/export /mnt/nas nfs defaults 0 0
+/swapfile none swap sw 0 0
+UUID={ROOT} /again ext4 noauto 0 0
+"""
+
+
+def lines(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()]
+
+
+def test_partitions_go_by_uuid_and_everything_else_stays_as_a_person_wrote_it() -> None:
+    edited = files.edit_fstab(FSTAB, REFERENCES, ())
+    assert edited.splitlines()[2] == f"UUID={BOOT}            /boot ext4  defaults          0 2"
+    assert edited.splitlines()[4] == f"UUID={SWAP} none swap sw 0 0"
+    same = [number for number, line in enumerate(FSTAB.splitlines()) if edited.splitlines()[number] == line]
+    assert same == [0, 1, 3, 5, 7, 8, 9, 10]
+
+
+def test_what_is_not_here_is_waited_for_ten_seconds_and_no_longer() -> None:
+    edited = lines(files.edit_fstab(FSTAB, REFERENCES, ("md127",)))
+    assert edited[6][3] == "defaults,nofail,x-systemd.device-timeout=10s"
+    assert edited[7][3] == "defaults,nofail,x-systemd.device-timeout=10s"
+    assert edited[8][3] == "defaults"
+
+
+@pytest.mark.parametrize(
+    ("word", "becomes"),
+    [
+        ("PARTUUID=066E07C4-3c5a-4c69-b797-95f4fbffc9ff", ""),
+        ("PARTUUID=29b0f6da-06", ""),
+        ("/dev/disk/by-partuuid/29b0f6da-06", ""),
+        ("PARTLABEL=EFI\\040of\\040old", ""),
+        (r"/dev/disk/by-partlabel/EFI\x20of\x20old", ""),
+        ("/dev/disk/by-label/EFI", ""),
+        ('LABEL="EFI"', ""),
+        ("/dev/disk/by-path/pci-0000:00:1f.2-ata-1-part1", "EE43-3006"),
+        ("/dev/disk/by-uuid/EE43-3006", ""),
+    ],
+)
+def test_a_disk_that_is_not_here_is_known_by_every_name_that_fstab_may_have(word: str, becomes: str) -> None:
+    manifest = recorded()
+    manifest["disks"]["vdb"]["by_path"] = ["/dev/disk/by-path/pci-0000:00:1f.2-ata-1"]
+    manifest["disks"]["vdb"]["table"]["partitions"][0]["label"] = "EFI of old"
+    manifest["disks"]["sda"]["table"]["id"] = "0x29b0f6da"
+    references = device_references(manifest)
+    absent = ("sda6",) if "29b0f6da" in word else ("vdb1",)
+    edited = files.edit_fstab(f"{word} /x auto defaults 0 2\n", references, absent)
+    assert (
+        edited == f"{f'UUID={becomes}' if becomes else word} /x auto defaults,nofail,x-systemd.device-timeout=10s 0 2\n"
+    )
+    assert files.edit_fstab(f"{word} /x auto defaults 0 2\n", references, ()).split()[3] == "defaults"
+
+
+def test_a_name_that_the_manifest_has_not_is_told_by_what_was_mounted_there() -> None:
+    line = "/dev/disk/by-path/pci-0-part2 /boot ext4 defaults 0 2\n"
+    assert files.edit_fstab(line, REFERENCES, ()) == f"UUID={BOOT} /boot ext4 defaults 0 2\n"
+    assert files.edit_fstab(line, REFERENCES, ("vdb2",)).split()[3].startswith("defaults,nofail")
+    shared = "nas:/boot /boot nfs defaults 0 0\n"
+    assert files.edit_fstab(shared, REFERENCES, ("vdb2",)) == shared
+
+
+def test_editing_twice_changes_nothing_more() -> None:
+    once = files.edit_fstab(FSTAB, REFERENCES, ("md127",))
+    assert files.edit_fstab(once, REFERENCES, ("md127",)) == once
+
+
+def test_encrypted_devices_go_by_uuid_too() -> None:
+    text = "# none\nsys_crypt /dev/vdb3 none luks,discard\n"
+    assert files.edit_crypttab(text, REFERENCES, ()) == f"# none\nsys_crypt UUID={LUKS} none luks,discard\n"
+    assert files.edit_crypttab("sys_crypt /dev/vdb3\n", REFERENCES, ("vdb3",)) == (
+        f"sys_crypt UUID={LUKS} none nofail,x-systemd.device-timeout=10s\n"
+    )
+    assert files.edit_crypttab("sys_crypt /dev/vdb3 none luks\n", REFERENCES, ("vdb3",)) == (
+        f"sys_crypt UUID={LUKS} none luks,nofail,x-systemd.device-timeout=10s\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "absent", "edited"),
+    [
+        ("RESUME=/dev/sda5\n", (), f"RESUME=UUID={SWAP}\n"),
+        ("RESUME=/dev/mapper/vg0-swap_1\n", (), "RESUME=/dev/mapper/vg0-swap_1\n"),
+        (f"RESUME=UUID={SWAP}\n", (), f"RESUME=UUID={SWAP}\n"),
+        (f"RESUME=UUID={SWAP}\n", ("sda5",), "RESUME=none\n"),
+        ("RESUME=none\n", ("sda5",), "RESUME=none\n"),
+        ("# RESUME=/dev/sda5\n", (), "# RESUME=/dev/sda5\n"),
+    ],
+)
+def test_the_initramfs_waits_for_no_swap_that_is_not_there(text: str, absent: tuple[str, ...], edited: str) -> None:
+    assert files.edit_resume(text, REFERENCES, absent) == edited
+
+
+def test_the_kernels_command_line_names_no_disk() -> None:
+    text = 'GRUB_CMDLINE_LINUX="quiet resume=/dev/sda5 root=/dev/mapper/vg0-root"\n'
+    assert (
+        files.edit_grub(text, REFERENCES, ())
+        == f'GRUB_CMDLINE_LINUX="quiet resume=UUID={SWAP} root=/dev/mapper/vg0-root"\n'
+    )
+    assert files.edit_grub(text, REFERENCES, ("sda5",)) == 'GRUB_CMDLINE_LINUX="quiet  root=/dev/mapper/vg0-root"\n'
+
+
+@pytest.mark.parametrize("text", ["", "\n", "# only a comment", "one\n", "   \n"])
+def test_a_table_with_nothing_in_it_stays(text: str) -> None:
+    assert files.edit_fstab(text, REFERENCES, ("md127",)) == text

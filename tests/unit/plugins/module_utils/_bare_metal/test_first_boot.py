@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the first boot of a rebuilt machine finds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import first_boot
+
+EXPECTED: dict[str, Any] = {
+    "host": "ws1", "machine_id": "0123", "mounts": ["/", "/home"], "swap": True, "driver": "580.95.05", "host_keys": ["k1", "k2"],
+}  # fmt: skip
+SEEN: dict[str, Any] = {**EXPECTED, "driver": True, "failed_units": []}
+
+
+def test_a_machine_that_is_what_it_was_has_no_faults() -> None:
+    assert first_boot.judge(EXPECTED, SEEN) == []
+
+
+@pytest.mark.parametrize(
+    ("seen", "fault"),
+    [
+        ({"host": "live"}, "host is 'live', and was 'ws1'"),
+        ({"machine_id": "9"}, "machine_id is '9', and was '0123'"),
+        ({"mounts": ["/"]}, "/home is not mounted"),
+        ({"swap": False}, "there is no swap"),
+        ({"driver": False}, "no NVIDIA driver is loaded, and 580.95.05 was: dkms status"),
+        ({"host_keys": ["k1"]}, "the host key k2 is gone"),
+        ({"failed_units": ["lab.service"]}, "the unit lab.service has failed: systemctl status lab.service"),
+    ],
+)
+def test_each_fault_is_told(seen: dict[str, Any], fault: str) -> None:
+    assert first_boot.judge(EXPECTED, {**SEEN, **seen}) == [fault]
+
+
+def test_the_program_leaves_its_answer_and_fails_when_there_are_faults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {
+        first_boot.EXPECTED: json.dumps({**EXPECTED, "driver": "", "host_keys": [], "mounts": ["/"]}),
+        "/proc/self/mountinfo": "28 1 254:0 / / rw - ext4 /dev/vda1 rw\n",
+        "/proc/sys/kernel/hostname": "ws1\n",
+        "/etc/machine-id": "0123\n",
+        "/proc/swaps": "Filename Type\n/dev/vda2 partition\n",
+    }
+    for path, text in files.items():
+        place = tmp_path / path.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    failed: list[str] = []
+    monkeypatch.setattr(subprocess, "run", lambda *_args, **_options: SimpleNamespace(stdout="\n".join(failed)))
+    assert first_boot.main(str(tmp_path)) == 0
+    found = tmp_path / first_boot.FOUND.lstrip("/")
+    assert json.loads(found.read_text()) == {"passed": True, "faults": []}
+    failed.append("lab.service loaded failed failed A service")
+    assert first_boot.main(str(tmp_path)) == 1
+    assert json.loads(found.read_text())["passed"] is False
+    assert capsys.readouterr().out.splitlines() == [
+        "this machine is what it was",
+        "the unit lab.service has failed: systemctl status lab.service",
+    ]
+
+
+def test_the_unit_runs_once_and_waits_for_the_whole_system() -> None:
+    text = first_boot.UNIT_TEXT
+    assert f"ConditionPathExists=!{first_boot.FOUND}" in text and "After=multi-user.target" in text
+    # default.target is multi-user.target on a server: by default it would wait for the unit that waits for it.
+    assert "DefaultDependencies=no" in text

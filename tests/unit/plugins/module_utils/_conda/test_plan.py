@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which generation is used, and what that changes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import (
+    CondaError,
+    Decision,
+    Difference,
+    Environment,
+    Found,
+    Generation,
+    Package,
+    Receipt,
+    Wanted,
+    check,
+    decide,
+    difference,
+    leads_to,
+    present_packages,
+    serves,
+    settle,
+    stays,
+    surplus,
+    unknown_records,
+)
+
+NUMPY, NEWER, TORCH = Package("1.26", "py_0", "aa"), Package("2.1", "py_0", "bb"), Package("2.8", "cpu_0", "cc")
+ADDED = Package("1.0", "0", "dd")
+
+
+def spec(*packages: str, **rest: Any) -> dict[str, Any]:
+    return {
+        "packages": list(packages),
+        "channels": ["c"],
+        "channel_alias": "a",
+        "cuda": "",
+        "lock": "",
+        "pip": [],
+        **rest,
+    }
+
+
+def generation(number: int, *asked: str, present: dict[str, Package] | None = None, **rest: Any) -> Generation:
+    """One with numpy in it, unless *present* says what is there now."""
+    receipt = Receipt(spec(*asked), complete=True, packages={"numpy": NUMPY})
+    return Generation(number, receipt, receipt.packages if present is None else present, **rest)
+
+
+def environment(in_use: int | None, *generations: Generation, **rest: Any) -> Environment:
+    numbered = {row.number: row for row in generations}
+    return Environment("e", in_use, numbered, highest=max(numbered, default=0), **rest)
+
+
+def wanted(*asked: str, **rest: Any) -> Wanted:
+    return Wanted("e", spec(*asked), **rest)
+
+
+# ---- Differences ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_difference_has_a_line_for_each_package():
+    before = {"numpy": NUMPY, "torch": TORCH}
+    after = {"numpy": NEWER, "extra": ADDED}
+    assert difference(before, after) == Difference(
+        ["extra 1.0 0"], ["torch 2.8 cpu_0"], ["numpy 1.26 py_0 -> 2.1 py_0"]
+    )
+    assert difference(before, before) == Difference([], [], [])
+
+
+def test_the_same_build_from_another_archive_is_a_difference():
+    other = NUMPY._replace(sha256="ff")
+    assert difference({"numpy": NUMPY}, {"numpy": other}).replaced == ["numpy 1.26 py_0 -> 1.26 py_0 (another archive)"]
+
+
+# ---- What is in a prefix -------------------------------------------------------------------------------------------------
+
+INSTALLED = Receipt(
+    spec("numpy"),
+    True,
+    {"numpy": NUMPY, "torch": TORCH},
+    {"numpy-1.26-py_0.json": "d1", "torch-2.8-cpu_0.json": "d2"},
+    ("numpy-1.26.dist-info",),
+)
+
+
+def found(strange: dict[str, tuple[str, Package]] | None = None, **records: str) -> Found:
+    return Found(records, INSTALLED.distributions, strange or {})
+
+
+def test_an_untouched_prefix_has_what_was_installed():
+    assert unknown_records(INSTALLED, INSTALLED.records) == []
+    assert present_packages(INSTALLED, Found(INSTALLED.records, INSTALLED.distributions, {})) == INSTALLED.packages
+
+
+def test_only_records_that_are_new_or_other_have_to_be_read():
+    now = {**INSTALLED.records, "torch-2.8-cpu_0.json": "changed", "new-1.0-0.json": "d3"}
+    assert unknown_records(INSTALLED, now) == ["new-1.0-0.json", "torch-2.8-cpu_0.json"]
+
+
+def test_what_came_by_other_hands_is_there_and_what_went_is_not():
+    now = Found({"numpy-1.26-py_0.json": "d1", "x": "d3"}, INSTALLED.distributions, {"x": ("extra", ADDED)})
+    assert present_packages(INSTALLED, now) == {"numpy": NUMPY, "extra": ADDED}
+
+
+def test_a_package_in_another_build_takes_the_place_of_what_was_there():
+    now = Found({"torch-2.8-cpu_0.json": "d2", "n": "d3"}, INSTALLED.distributions, {"n": ("numpy", NEWER)})
+    assert present_packages(INSTALLED, now) == {"numpy": NEWER, "torch": TORCH}
+
+
+def test_a_record_in_other_words_that_says_the_same_is_the_same_package():
+    now = Found({**INSTALLED.records, "numpy-1.26-py_0.json": "d9"}, (), {"numpy-1.26-py_0.json": ("numpy", NUMPY)})
+    assert present_packages(INSTALLED, now) == INSTALLED.packages
+
+
+@pytest.mark.parametrize(
+    ("directory", "name", "version"),
+    [
+        ("requests-2.32.5.dist-info", "requests", "2.32.5"),
+        ("odd.egg-info", "odd", ""),
+        ("a-1-py3.9.egg-info", "a", "1-py3.9"),
+    ],
+)
+def test_what_pip_brought_is_there_by_its_name(directory, name, version):
+    now = Found(INSTALLED.records, (*INSTALLED.distributions, directory), {})
+    assert present_packages(INSTALLED, now)[f"{name} (pip)"] == Package(version)
+
+
+def test_a_receipt_comes_back_from_json_as_it_was():
+    text = json.dumps(INSTALLED.to_json())
+    back = Receipt.from_json(json.loads(text))
+    assert dataclasses.replace(back, distributions=tuple(back.distributions)) == INSTALLED
+
+
+# ---- Which generation ----------------------------------------------------------------------------------------------------
+
+
+def test_nothing_there_is_solved():
+    assert decide(wanted("numpy"), environment(None)).solve
+
+
+def test_what_was_solved_once_is_used():
+    assert decide(wanted("numpy"), environment(2, generation(1, "numpy"), generation(2, "numpy"))) == Decision(use=2)
+
+
+def test_the_one_in_use_comes_before_newer_ones():
+    assert decide(wanted("numpy"), environment(1, generation(1, "numpy"), generation(2, "numpy"))) == Decision(use=1)
+
+
+def test_one_that_was_complete_but_not_linked_is_linked():
+    assert decide(wanted("torch"), environment(1, generation(1, "numpy"), generation(2, "torch"))) == Decision(use=2)
+
+
+def test_an_earlier_request_goes_back_to_its_generation():
+    assert decide(wanted("numpy"), environment(2, generation(1, "numpy"), generation(2, "torch"))) == Decision(use=1)
+
+
+def test_another_request_is_solved():
+    assert decide(wanted("numpy", "torch"), environment(1, generation(1, "numpy"))).solve
+
+
+def test_drift_is_mended_from_the_lock():
+    drifted = generation(1, "numpy", present={"numpy": NUMPY, "extra": ADDED})
+    assert decide(wanted("numpy"), environment(1, drifted)) == Decision(again=1)
+
+
+def test_what_python_lost_is_drift():
+    assert decide(wanted("numpy"), environment(1, generation(1, "numpy", lost=["x.dist-info"]))) == Decision(again=1)
+
+
+def test_without_its_lock_it_is_solved_again():
+    assert decide(wanted("numpy"), environment(1, generation(1, "numpy", present={}, has_lock=False))).solve
+
+
+def test_update_solves_whatever_is_there():
+    assert decide(wanted("numpy", update=True), environment(1, generation(1, "numpy"))).solve
+
+
+def test_a_generation_that_is_named_is_used_whatever_else_is_asked_for():
+    there = environment(2, generation(1, "numpy", present={}), generation(2, "numpy"))
+    assert decide(wanted("torch", generation=1, update=True), there) == Decision(use=1)
+
+
+def test_an_outcome_that_is_there_already_is_used():
+    there = environment(1, generation(1, "numpy"))
+    assert settle(wanted("numpy >1"), {"numpy": NUMPY}, there) == Decision(use=1)
+    assert settle(wanted("numpy"), {"numpy": NEWER}, there).solve
+
+
+def test_an_outcome_that_has_drifted_is_made_anew():
+    assert settle(wanted("numpy"), {"numpy": NUMPY}, environment(1, generation(1, "numpy", present={}))).solve
+
+
+def test_versions_stay_while_only_the_packages_change():
+    there = environment(1, generation(1, "numpy"))
+    assert stays(wanted("numpy", "torch"), there) == 1
+    assert stays(wanted("numpy", update=True), there) is None
+    for name, value in {"cuda": "12.8", "channels": ["d"], "channel_alias": "b"}.items():
+        assert stays(Wanted("e", spec("numpy", **{name: value})), there) is None
+    assert stays(wanted("torch"), environment(None)) is None
+
+
+# ---- What goes -----------------------------------------------------------------------------------------------------------
+
+THREE = environment(2, generation(1), generation(2), generation(3))
+
+
+@pytest.mark.parametrize(
+    ("use", "keep", "goes"),
+    [
+        (2, 1, [1]),
+        (2, 0, [1, 3]),
+        (2, 5, []),
+        (4, 1, [1, 3]),  # the one in use up to now stays, although 3 is newer
+        (4, 2, [1]),
+        (1, 1, [3]),
+        (None, 1, [1, 2, 3]),
+    ],
+)
+def test_generations_that_nobody_goes_back_to_go(use, keep, goes):
+    assert surplus(THREE, use, keep) == goes
+
+
+# ---- What is refused -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "-x", "a/b", "a b", "a\n", "ü"])
+def test_strange_names_are_refused(name):
+    with pytest.raises(CondaError, match="is no name of an environment"):
+        check("", [Wanted(name, spec("numpy"))], {})
+
+
+@pytest.mark.parametrize("cuda", ["twelve", "12.", "12.8 ", "v12"])
+def test_a_strange_version_of_cuda_is_refused(cuda):
+    with pytest.raises(CondaError, match="for `cuda`"):
+        check("", [Wanted("e", spec("numpy", cuda=cuda))], {"e": environment(None)})
+
+
+def test_what_is_not_ours_is_refused_only_where_something_is_wanted():
+    there = {"e": environment(None, foreign="/opt/conda/envs/e")}
+    with pytest.raises(CondaError, match="/opt/conda/envs/e is in the way"):
+        check("", [wanted("numpy")], there)
+    check("", [wanted("numpy", present=False)], there)
+
+
+def test_a_generation_that_went_is_refused_with_those_that_are_there():
+    with pytest.raises(CondaError, match="choose among 1, 2, 3"):
+        check("", [wanted(generation=9)], {"e": THREE})
+
+
+# ---- Another driver, another mirror -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("solved", "offered", "good"),
+    [
+        ("", "", True),
+        ("12.8", "12.8", True),
+        ("12.8", "13.0", True),
+        ("12.8", "12.10", True),
+        ("12.8", "12.6", False),
+        ("", "12.8", False),
+        ("12.8", "", False),
+    ],
+)
+def test_builds_are_good_with_a_newer_driver_and_a_gpu_is_not_left_unused(solved, offered, good):
+    assert serves(solved, offered) == good
+
+
+def test_another_mirror_leads_to_the_same_environment():
+    receipt = Receipt(spec("numpy", channel_alias="https://a.example"), True)
+    assert leads_to(Wanted("e", spec("numpy", channel_alias="https://b.example")), receipt)
+    assert not leads_to(Wanted("e", spec("scipy", channel_alias="https://b.example")), receipt)

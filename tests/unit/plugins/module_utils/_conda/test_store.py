@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What lies on the disk and is told of it. Generations that are really made: ../modules/test_conda_environment.py."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda import store as conda_store
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import (
+    CondaError,
+    Package,
+    Receipt,
+    Wanted,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.store import Store, processes_in, read_files
+
+NOBODY = 65534
+SPEC: dict[str, Any] = {"packages": ["a"], "channels": ["c"], "channel_alias": "", "cuda": "", "lock": "", "pip": []}
+WANTED = Wanted("e", SPEC)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """A store with one complete generation, linked."""
+    store = Store(str(tmp_path / "conda"), lambda _command: (0, "", ""))
+    prefix = Path(store.place("e", 1))
+    (prefix / "share").mkdir(parents=True)
+    (prefix / "share/a").write_text("a\n")
+    (prefix / "conda-meta").mkdir()
+    row = {"_path": "share/a", "path_type": "hardlink", "sha256": hashlib.sha256(b"a\n").hexdigest()}
+    (prefix / "conda-meta/a-1-0.json").write_text(json.dumps({"name": "a", "paths_data": {"paths": [row]}}))
+    Path(f"{prefix}.files.json").write_text(json.dumps(read_files(str(prefix))))
+    Path(f"{prefix}.lock").write_text("a lock\n")
+    write_receipt(store)
+    store.switch("e", 1)
+    return store
+
+
+def write_receipt(store: Store) -> None:
+    """The receipt of what lies there now."""
+    records = conda_store.read_records(store.place("e", 1))
+    packages = {"a": Package("1", "0")}
+    store.write_receipt("e", 1, Receipt(SPEC, True, packages, records, beside=store.read_beside("e", 1)))
+
+
+def test_what_is_there_is_read(store):
+    environment = store.read(WANTED)
+    assert environment.in_use == 1 and environment.current.intact
+    assert store.names() == ["e"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda path: path.write_text("longer\n"), ["share/a of a was changed"]),
+        (lambda path: path.write_text("b\n"), ["share/a of a was changed"]),
+        (lambda path: (path.unlink(), path.symlink_to("a ")), ["share/a of a was changed"]),
+        (lambda path: os.utime(path, ns=(1, 1)), []),
+        (lambda path: path.unlink(), ["share/a of a was removed"]),
+        (lambda path: path.with_name("notes").touch(), []),
+        (lambda path: path.chmod(0o646), ["share/a of a may be written by others"]),
+        (lambda path: path.chmod(0o664), ["share/a of a may be written by others"]),
+        (lambda path: path.chmod(0o600), ["share/a of a has another mode or owner"]),
+        (lambda path: path.parent.chmod(0o777), ["share may be written by others"]),
+        (lambda path: path.parent.chmod(0o700), ["share has another mode or owner"]),
+    ],
+)
+def test_what_became_of_files_is_told(store, change, words):
+    change(Path(store.place("e", 1), "share/a"))
+    assert store.read(WANTED).current.drift == words
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files away")
+def test_what_was_given_away_may_be_written_by_others_and_a_link_may_not(store):
+    prefix = Path(store.place("e", 1))
+    (prefix / "link").symlink_to("share/a")
+    Path(f"{prefix}.files.json").write_text(json.dumps(read_files(str(prefix))))
+    write_receipt(store)
+    for path in (prefix, prefix / "share/a", prefix / "link"):
+        os.chown(path, NOBODY, -1, follow_symlinks=False)
+    assert store.read(WANTED).current.drift == [
+        f"{prefix} may be written by others",
+        "link has another mode or owner",
+        "share/a of a may be written by others",
+    ]
+
+
+def test_the_archives_of_files_that_are_not_as_they_were_are_told(store):
+    assert store.read(WANTED).spoiled == set()
+    Path(store.place("e", 1), "share/a").chmod(0o666)
+    assert store.read(WANTED).spoiled == {"a-1-0"}
+
+
+def test_what_an_archive_lets_others_write_is_closed_to_them(tmp_path):
+    (tmp_path / "conda-meta").mkdir()
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open/program").touch()
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    for path, mode in (("open", 0o2775), ("open/program", 0o777)):
+        (tmp_path / path).chmod(mode)
+    conda_store.open_to_users(str(tmp_path))
+    assert (tmp_path / "open").stat().st_mode & 0o7777 == 0o2755
+    assert (tmp_path / "open/program").stat().st_mode & 0o7777 == 0o755
+
+
+@pytest.mark.parametrize(
+    ("ending", "has_lock", "words"),
+    [(".files.json", True, "1.files.json was"), (".lock", False, "1.lock was"), (".pip.txt", False, "1.pip.txt was")],
+)
+def test_a_generation_is_not_intact_when_what_lies_beside_it_is_not(store, ending, has_lock, words):
+    path = Path(store.place("e", 1) + ending)
+    path.write_text("[")
+    write_receipt(store)
+    path.write_text("{")
+    seen = store.read(WANTED).current
+    assert (seen.intact, seen.has_lock, seen.drift) == (False, has_lock, [f"{words} changed"])
+    path.unlink()
+    assert store.read(WANTED).current.drift == [f"{words} removed"]
+
+
+def test_of_many_files_some_are_named(store):
+    prefix = Path(store.place("e", 1))
+    for number in range(50):
+        (prefix / f"share/{number}").touch()
+    Path(f"{prefix}.files.json").write_text(json.dumps(read_files(str(prefix))))
+    write_receipt(store)
+    subprocess.run(("rm", "-r", prefix / "share"), check=True)
+    drift = store.read(WANTED).current.drift
+    assert len(drift) == conda_store.MANY + 1 and drift[-1] == "31 more files are not as they were installed"
+
+
+def test_files_of_a_generation_that_cannot_come_into_use_are_not_looked_at(store):
+    Path(store.place("e", 1), "share/a").unlink()
+    store.write_receipt("e", 2, Receipt({**SPEC, "packages": ["b"]}, complete=True))
+    os.makedirs(store.place("e", 2))
+    Path(store.place("e", 2) + ".files.json").write_text("{}")
+    store.switch("e", 2)
+    assert store.read(Wanted("e", {**SPEC, "packages": ["b"]})).generations[1].changed == []
+    assert store.read(WANTED).generations[1].changed == ["share/a of a was removed"]
+    assert store.read(Wanted("e", {**SPEC, "packages": ["b"]}, generation=1)).generations[1].changed != []
+
+
+def test_compiled_files_records_and_distributions_are_looked_at_otherwise(tmp_path):
+    for path in ("lib/__pycache__/a.pyc", "conda-meta/a.json", "a-1.dist-info/RECORD", "lib/a.py"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    (tmp_path / "lib64").symlink_to("lib")
+    (tmp_path / "broken").symlink_to("nowhere")
+    (tmp_path / "conda-meta/frozen").touch()
+    files = {path: len(row) for path, row in read_files(str(tmp_path)).items()}
+    directories = dict.fromkeys(("", "lib", "lib/__pycache__", "conda-meta", "a-1.dist-info"), 2)
+    assert files == {"broken": 4, "lib/a.py": 4, "lib64": 4, "conda-meta/frozen": 3, **directories}
+
+
+def test_a_receipt_that_cannot_be_read_is_named(store):
+    path = Path(f"{store.place('e', 1)}.json")
+    path.write_text("{")
+    with pytest.raises(CondaError, match=f"{path} cannot be read"):
+        store.read(WANTED)
+
+
+def test_discarding_leaves_nothing(store):
+    store.unlink("e")
+    store.discard("e", 1)
+    store.tidy("e")
+    store.prune_cache()
+    assert not os.path.exists(store.root)
+
+
+def test_who_runs_from_a_prefix_is_found(tmp_path):
+    (tmp_path / "sleep").symlink_to("/bin/sleep")
+    with subprocess.Popen((tmp_path / "sleep", "60")) as running:
+        assert processes_in(str(tmp_path)) == [running.pid]
+        running.kill()
+    assert processes_in(str(tmp_path)) == []
+
+
+def test_no_code_of_a_package_runs_while_another_is_compiled(tmp_path: Path) -> None:
+    prefix, mark = tmp_path / "prefix", tmp_path / "ran"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", prefix], check=True)
+    (place,) = (prefix / "lib").glob("python*/site-packages")
+    (place / "a.pth").write_text(f"import os; os.mkdir({str(mark)!r})\n")
+    (place / "b.py").write_text("")
+
+    def run(command: list[str]) -> tuple[int, str, str]:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    Store(str(tmp_path), run)._compile(str(prefix))
+    assert list((place / "__pycache__").glob("b.*.pyc"))
+    assert not mark.exists()

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is read from requirements and locks, and what uv is asked for. What it really does: ../modules/test_conda_environment.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import CondaError, Package, Wanted
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.uv import (
+    Uv,
+    blocks,
+    requested,
+    torch_backend,
+    without,
+)
+
+LOCK = """\
+einops==0.8.1 \\
+    --hash=sha256:aa \\
+    --hash=sha256:bb
+Typing_Extensions==4.15 ; python_version < "3.13" \\
+    --hash=sha256:cc
+"""
+
+
+def test_a_lock_has_an_entry_with_its_hashes_for_each_project():
+    assert [block.count("--hash") for block in blocks(LOCK)] == [2, 1]
+
+
+def test_what_a_lock_brings_is_known_before_it_is_installed():
+    assert requested(blocks(LOCK)) == {"einops (pip)": Package("0.8.1"), "typing-extensions (pip)": Package("4.15")}
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "version"),
+    [
+        ("einops", "einops", ""),
+        ("Flask-Cors >=3,<4", "flask-cors", ">=3,<4"),
+        ("a[b]==1", "a", "[b]==1"),
+        ("x@file:///x", "x", "@file:///x"),
+    ],
+)
+def test_what_is_asked_for_is_told_in_its_own_words(line, name, version):
+    assert requested([line]) == {f"{name} (pip)": Package(version)}
+
+
+def test_what_conda_brought_is_taken_out_of_a_lock_with_its_hashes():
+    assert without(LOCK, {"typing-extensions"}) == LOCK[: LOCK.index("Typing")]
+    assert without(LOCK, {"einops"}) == LOCK[LOCK.index("Typing") :]
+
+
+class Program:
+    """Stands in for uv, and keeps what it was asked for."""
+
+    def __init__(self, folder: Path, rc: int = 0, out: str = "", err: str = "") -> None:
+        self.path = folder / "uv"
+        self.path.touch()
+        self.answer = (rc, out, err)
+        self.asked: list[list[str]] = []
+        self.constraints = ""
+
+    def run(self, command: list[str], **options: Any) -> tuple[int, str, str]:
+        self.asked.append(command)
+        if "--constraints" in command:
+            self.constraints = Path(command[command.index("--constraints") + 1]).read_text()
+        return self.answer
+
+    def uv(self, index_url: str = "") -> Uv:
+        return Uv(str(self.path), "/cache", index_url, True, self.run)
+
+
+def wanted(*lines: str, cuda: str = "") -> Wanted:
+    return Wanted("e", {"pip": list(lines)}, cuda=cuda)
+
+
+def test_what_conda_brought_binds_the_rest(tmp_path):
+    program = Program(tmp_path, out=LOCK)
+    lock = program.uv().lock(wanted("layers"), "/prefix", ["einops-0.8.1.dist-info", "odd.egg-info"])
+    assert program.constraints == "einops==0.8.1\n"
+    assert "einops" not in lock and "Typing_Extensions" in lock
+
+
+def test_an_index_is_named_only_where_one_is_set(tmp_path):
+    program = Program(tmp_path)
+    program.uv().install(wanted(), LOCK, "/prefix")
+    program.uv("https://index.example/simple").install(wanted(), LOCK, "/prefix")
+    assert "--index-url" not in program.asked[0]
+    assert program.asked[1][program.asked[1].index("--index-url") + 1] == "https://index.example/simple"
+    assert all("--require-hashes" in command and "--no-deps" in command for command in program.asked)
+
+
+@pytest.mark.parametrize(
+    ("cuda", "backend"),
+    [
+        ("", "cpu"),
+        ("11.4", "cpu"),
+        ("12.2", "cu121"),
+        ("12.7", "cu126"),
+        ("12.8", "cu128"),
+        ("13.1", "cu130"),
+        ("13.4", "cu132"),
+    ],
+)
+def test_torch_comes_in_the_newest_variant_that_the_driver_supports(tmp_path, cuda, backend):
+    assert torch_backend(cuda) == backend
+    program = Program(tmp_path, out=LOCK)
+    program.uv().lock(wanted("torch", cuda=cuda), "/prefix", [])
+    program.uv().install(wanted("torch", cuda=cuda), LOCK, "/prefix")
+    assert [command[command.index("--torch-backend") + 1] for command in program.asked] == [backend, backend]
+
+
+def test_the_words_of_uv_are_told_in_one_line(tmp_path):
+    program = Program(tmp_path, rc=1, err="  \u00d7 No solution found:\n  ╰─▶ Because b\n      and c.\n")
+    with pytest.raises(
+        CondaError, match="the environment e cannot have .*: No solution found: Because b and c. Loosen"
+    ):
+        program.uv().install(wanted(), LOCK, "/prefix")
+
+
+def test_without_uv_it_is_told_where_it_comes_from(tmp_path):
+    with pytest.raises(CondaError, match="uv is missing: the role conda installs it"):
+        Uv(str(tmp_path / "uv"), "/cache", "", True, lambda *_rest, **_options: (0, "", "")).install(
+            wanted(), LOCK, "/prefix"
+        )

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import config_files_boot as boot
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import (
+    STORE,
+    State,
+    Store,
+    Transaction,
+    Wanted,
+)
+
+
+@pytest.fixture
+def etc(tmp_path: Path) -> Path:
+    (tmp_path / "etc").mkdir()
+    return tmp_path / "etc"
+
+
+def begin(root: Path, name: str, *paths: Path) -> None:
+    """Change files up to the middle of the renames, as a power cut leaves them."""
+    after = State("file", b"new\n", 0o644, os.getuid(), os.getgid())
+    transaction = Transaction(Store(name, f"{root}{STORE}"), [Wanted(str(path), after) for path in paths])
+    transaction.stage()
+    transaction.steps = transaction.steps[:1]
+    transaction.commit()
+
+
+def test_half_renamed_files_are_put_back_at_boot(tmp_path: Path, etc: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {etc / "a": "old a\n", etc / "b": "old b\n"}
+    for path, text in before.items():
+        path.write_text(text)
+    boot.arm(str(tmp_path))
+    begin(tmp_path, "x", *before)
+    assert (etc / "a").read_text() == "new\n"
+    assert boot.main(str(tmp_path)) == 0
+    assert {path: path.read_text() for path in before} == before
+    assert capsys.readouterr().out == "x: files of an interrupted run were put back\n"
+
+
+def test_nothing_is_left_when_no_transaction_is_open(tmp_path: Path) -> None:
+    boot.arm(str(tmp_path))
+    assert (tmp_path / boot.LINK[1:]).is_symlink() and (tmp_path / boot.UNIT[1:]).exists()
+    boot.disarm(str(tmp_path))
+    assert [path for path in tmp_path.rglob("*") if "recover" in path.name or path.name == "sysinit.target.wants"] == []
+
+
+def test_the_unit_stays_while_another_set_is_open(tmp_path: Path, etc: Path) -> None:
+    boot.arm(str(tmp_path))
+    begin(tmp_path, "x", etc / "a", etc / "b")
+    boot.disarm(str(tmp_path))
+    assert (tmp_path / boot.LINK[1:]).is_symlink()
+
+
+def test_the_program_runs_isolated(tmp_path: Path) -> None:
+    boot.arm(str(tmp_path))
+    program = tmp_path / boot.PROGRAM[1:]
+    code = f"import sys; sys.path.insert(0, {str(program)!r}); from {boot.__name__} import main; sys.exit(main({str(tmp_path)!r}))"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not program.exists()
+
+
+def test_the_unit_runs_before_services(tmp_path: Path) -> None:
+    boot.arm(str(tmp_path))
+    assert os.readlink(tmp_path / boot.LINK[1:]) == boot.UNIT
+    lines = (tmp_path / boot.UNIT[1:]).read_text().splitlines()
+    assert f"ExecStart={sys.executable} -I -B {boot.PROGRAM}" in lines and "Before=sysinit.target" in lines

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where others than root may put something in the way."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import open_to_others
+
+STICKY = 0o1777
+NOBODY = 65534
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A directory of root's, in another one."""
+    (tmp_path / "above/place").mkdir(parents=True)
+    return tmp_path / "above/place"
+
+
+def test_what_only_root_may_write_is_good_also_where_it_is_not_there_yet(place):
+    assert open_to_others(str(place)) == open_to_others(str(place / "new/er")) == []
+
+
+@pytest.mark.parametrize("mode", [0o775, 0o757, STICKY])
+@pytest.mark.parametrize("what", ["above", "above/place"])
+def test_who_may_write_there_or_above_is_told(tmp_path, place, mode, what):
+    (tmp_path / what).chmod(mode)
+    is_kept = mode == STICKY and what == "above"
+    assert open_to_others(str(place)) == ([] if is_kept else [str(tmp_path / what)])
+
+
+def test_a_sticky_directory_is_open_where_nothing_is_yet(place):
+    place.chmod(STICKY)
+    assert open_to_others(str(place / "new/er")) == [str(place)]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a directory away")
+def test_what_another_owns_is_open_and_so_is_a_sticky_directory_above_it(place):
+    os.chown(place, NOBODY, -1)
+    assert open_to_others(str(place)) == [str(place)]
+    place.parent.chmod(STICKY)
+    assert open_to_others(str(place)) == [str(place.parent), str(place)]
+
+
+def test_links_are_followed_and_every_directory_on_their_way_counts(tmp_path, place):
+    (tmp_path / "open").mkdir(mode=0o700)
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "open/back").symlink_to(place)
+    (tmp_path / "link").symlink_to("open/../open/back")
+    assert {os.path.realpath(path) for path in open_to_others(str(tmp_path / "link/new"))} == {str(tmp_path / "open")}
+
+
+def test_links_that_lead_nowhere_or_to_themselves_come_to_an_end(tmp_path):
+    (tmp_path / "nowhere").symlink_to("gone")
+    (tmp_path / "loop").symlink_to("loop")
+    assert open_to_others(str(tmp_path / "nowhere/a")) == open_to_others(str(tmp_path / "loop/a")) == []

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules are loaded, kept, and go back: on a kernel that is imitated, with the files of a folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import apply as load
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.apply import (
+    Failed,
+    Loader,
+    comparable,
+    flat,
+)
+
+OLD, NEW, WRONG = "old\n", "new\n", "nonsense\n"
+
+
+class Kernel:
+    """What nft and systemd do, as far as the loader asks for it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.rules, self.timer = root, "", 0
+        self.no_timers = False
+
+    def __call__(self, command: list[str]) -> tuple[int, str, str]:
+        if command[:2] == ["nft", "--file"]:
+            text = flat(Tree(str(self.root)), Path(command[2]).read_text())
+            if "nonsense" in text:
+                return 1, "", "x.nft:1:1-8: Error: syntax error\n"
+            self.rules = text
+        elif command[0] == "nft" and "list" in command:
+            rows = [{"metainfo": {}}, {"rule": {"handle": 7, "text": self.rules}}]
+            return (0, json.dumps({"nftables": rows}), "") if self.rules else (1, "", "No such file or directory")
+        elif command[0] == "nft":
+            assert command[1] == "add table inet rigwright; delete table inet rigwright"
+            self.rules = ""
+        elif command[0] == "systemd-run":
+            if self.no_timers:
+                return 1, "", "no bus"
+            self.timer = next(int(word.split("=")[1]) for word in command if word.startswith("--on-active="))
+            assert command[-1] == "undo"
+        elif command[0] == "systemctl":
+            self.timer = 0
+        return 0, "", ""
+
+
+@pytest.fixture
+def kernel(tmp_path):
+    return Kernel(tmp_path)
+
+
+@pytest.fixture
+def loader(kernel, tmp_path):
+    return Loader(kernel, Tree(str(tmp_path)))
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Put a file into /etc: the rules, or a declaration that they include."""
+
+    def put(text: str, name: str = "rigwright.nft") -> None:
+        path = tmp_path / "etc/nftables.d" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    return put
+
+
+def reboot(kernel: Kernel) -> None:
+    kernel.rules, kernel.timer = "", 0
+
+
+def test_what_lies_in_etc_is_loaded_with_the_ports_of_sshd(loader, kernel, files, tmp_path):
+    files(OLD)
+    assert loader.load() == "loaded"
+    assert kernel.rules == OLD
+    assert (tmp_path / "run/rigwright-firewall/ssh.nft").read_text() == "tcp dport 22 jump ssh\n"
+
+
+def test_a_declaration_with_an_error_leaves_the_rules_in_force_and_at_boot_the_last_good_ones(loader, kernel, files):
+    files('old\ninclude "/etc/nftables.d/rigwright/*.nft"\n')
+    files("b\n", "rigwright/b.nft")
+    files("a\n", "rigwright/a.nft")
+    loader.load()
+    assert kernel.rules == "old\na\nb\n\n"
+
+    good = kernel.rules
+    files(WRONG, "rigwright/c.nft")
+    with pytest.raises(Failed, match=r"Error: syntax error: the rules before are still in force"):
+        loader.load()
+    assert kernel.rules == good
+
+    reboot(kernel)
+    with pytest.raises(Failed, match=r"Error: syntax error: the last good rules are in force"):
+        loader.load()
+    assert kernel.rules == good
+
+
+def test_an_error_at_the_very_first_load_is_told_as_what_it_is(loader, files):
+    files(WRONG)
+    with pytest.raises(Failed, match="there are no rules"):
+        loader.load()
+
+
+def test_a_change_that_is_confirmed_stays(loader, kernel, files):
+    files(OLD)
+    loader.load()
+    files(NEW)
+    loader.try_out(60)
+    assert (kernel.rules, kernel.timer) == (NEW, 60)
+    loader.confirm()
+    assert (kernel.rules, kernel.timer) == (NEW, 0)
+    reboot(kernel)
+    loader.load()
+    assert kernel.rules == NEW
+
+
+def test_a_change_that_nobody_confirms_goes_back_and_is_not_loaded_again(loader, kernel, files):
+    files(OLD)
+    loader.load()
+    files(NEW)
+    loader.try_out(60)
+    assert "in force again" in loader.undo()
+    assert kernel.rules == OLD
+    for again in (lambda: None, lambda: reboot(kernel)):
+        again()
+        with pytest.raises(Failed, match="was not confirmed"):
+            loader.load()
+        assert kernel.rules == OLD
+    with pytest.raises(Failed, match="nobody confirmed the change in time"):
+        loader.confirm()
+
+    loader.try_out(60)
+    loader.confirm()
+    assert kernel.rules == NEW
+
+
+def test_rules_that_a_killed_run_has_not_come_to_load_are_loaded_by_no_declaration_and_no_boot(loader, kernel, files):
+    included = 'old\ninclude "/etc/nftables.d/rigwright/*.nft"\n'
+    files(included)
+    loader.try_out(60)
+    loader.confirm()
+    good = kernel.rules
+    files(NEW)
+    files("samba\n", "rigwright/samba.nft")
+    for again in (lambda: None, lambda: reboot(kernel)):
+        again()
+        with pytest.raises(
+            Failed, match="is not what was confirmed, the rules before it are in force: run the role again"
+        ):
+            loader.load()
+        assert kernel.rules == good
+
+    # A try that nobody confirms goes back to the same.
+    loader.try_out(60)
+    assert kernel.rules == NEW
+    loader.undo()
+    assert kernel.rules == good
+    loader.try_out(60)
+    loader.confirm()
+    assert kernel.rules == NEW
+    # Declarations alone are loaded as ever.
+    files(included)
+    loader.try_out(60)
+    loader.confirm()
+    files("xrdp\n", "rigwright/xrdp.nft")
+    assert loader.load() == "loaded"
+    assert "xrdp" in kernel.rules
+
+
+def test_a_reboot_before_the_confirmation_goes_back(loader, kernel, files):
+    files(OLD)
+    loader.load()
+    files(NEW)
+    loader.try_out(60)
+    reboot(kernel)
+    with pytest.raises(Failed):
+        loader.load()
+    assert kernel.rules == OLD
+
+
+def test_the_first_rules_go_back_to_none(loader, kernel, files):
+    files(NEW)
+    loader.try_out(60)
+    assert "there were no rules before it" in loader.undo()
+    assert kernel.rules == ""
+
+
+def test_a_second_try_does_not_take_the_first_for_good(loader, kernel, files):
+    """A run is killed before it confirms, and another comes."""
+    files(OLD)
+    loader.load()
+    files(NEW)
+    loader.try_out(60)
+    files("newer\n")
+    loader.try_out(60)
+    loader.undo()
+    assert kernel.rules == OLD
+
+
+def test_an_undo_that_comes_too_late_does_nothing(loader, kernel, files):
+    files(NEW)
+    loader.try_out(60)
+    loader.confirm()
+    assert loader.undo() == "nothing waits to be confirmed"
+    assert kernel.rules == NEW
+
+
+@pytest.mark.parametrize("broken", ["rules", "timer"])
+def test_a_try_that_fails_leaves_everything_as_it_was(loader, kernel, files, broken):
+    files(OLD)
+    loader.load()
+    files(WRONG if broken == "rules" else NEW)
+    kernel.no_timers = broken == "timer"
+    with pytest.raises(Failed, match="the rules before are still in force"):
+        loader.try_out(60)
+    assert (kernel.rules, kernel.timer) == (OLD, 0)
+    kernel.no_timers = False
+    files(NEW)
+    assert loader.load() == "loaded"
+
+
+def test_a_declaration_that_came_while_a_change_waited_is_loaded_with_its_confirmation(loader, kernel, files):
+    files('new\ninclude "/etc/nftables.d/rigwright/*.nft"\n')
+    loader.try_out(60)
+    files("samba\n", "rigwright/samba.nft")
+    with pytest.raises(Failed):
+        loader.load()
+    loader.confirm()
+    assert "samba" in kernel.rules
+
+
+def test_a_table_is_compared_without_what_differs_each_time():
+    rows = [{"metainfo": {"version": "1"}}, {"rule": {"handle": 3, "expr": [{"counter": None}]}}]
+    assert comparable(json.dumps({"nftables": rows})) == [{"rule": {"expr": [{"counter": None}]}}]
+
+
+def test_the_program_says_what_it_does(loader, kernel, files, capfd):
+    files(OLD)
+    assert load.main(["load"], loader) == 0
+    assert load.main(["delete"], loader) == 0
+    assert kernel.rules == ""
+    files(WRONG)
+    assert load.main(["load"], loader) == 1
+    told = capfd.readouterr()
+    assert told.out == "loaded\ndone\n"
+    assert "Error: syntax error" in told.err
+
+
+def test_a_program_that_is_not_there_is_no_crash():
+    assert load.run(["/nonexistent/nft"])[0] == load.NOT_THERE

@@ -1,0 +1,418 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Windows and samples of healthy and of sick cards, and what is said of them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import verdict as accept
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._finding import parse
+
+from tests.unit.support.gpu.reports import COUNTERS, HEALTHY, REQUEST, card, events, samples
+
+Facts = dict[str, Any]
+
+
+def report(
+    values: dict[str, float] | None = None,
+    after: Facts | None = None,
+    xids: Any = (),
+    told: Facts | None = None,
+    **changes: Any,
+) -> Facts:
+    """*told* changes the card, *changes* its samples, *after* the counters at the end."""
+    before = card(**(told or {}))
+    ended = {**before, "counters": {**before["counters"], **(after or {})}}
+    return accept.report(before, ended, REQUEST, events(**(values or {})), samples(**changes), xids)
+
+
+def evidence(found: Facts) -> list[tuple[str, str]]:
+    return [(one["verdict"], one["test"]) for one in found["problems"]]
+
+
+# Ceilings
+
+
+def test_a_healthy_card_passes_and_its_efficiencies_are_told():
+    found = report()
+
+    assert (found["verdict"], found["problems"], found["notes"]) == ("passed", [], [])
+    # 132 multiprocessors x 4096 x 1700 MHz = 919.1 TFLOPS; 2 x 3201 MHz x 6016 bit = 4814.3 GB/s; 16 lanes of 3.938 GB/s
+    found_ceilings = [found["tests"][test]["ceiling"] for test in ("matmul_bf16", "copy", "h2d")]
+    assert found_ceilings == pytest.approx([919.14, 4814.3, 63.0], rel=1e-3)
+    assert found["tests"]["matmul_bf16"]["efficiency"] == pytest.approx(780 / 919.142, abs=1e-4)
+
+
+def test_a_power_cap_alone_is_no_fault():
+    """At full load a card of 700 W runs into its limit: that is how it is built."""
+    assert report(reasons=["sw_power_cap"], clock_mhz=1500)["verdict"] == "passed"
+
+
+def test_a_low_clock_with_heat_is_cooling_and_not_hardware():
+    found = report(
+        {"matmul_bf16": 520, "matmul_fp16": 520},
+        clock_mhz=1100,
+        temperature_c=88,
+        reasons=["sw_thermal", "sw_power_cap"],
+    )
+
+    assert found["verdict"] == "cooling"
+    assert "heat in 100% of the samples, at 1100 MHz and 88 C" in found["problems"][0]["evidence"]
+    assert "airflow" in found["problems"][0]["next_step"]
+
+
+def test_a_low_clock_with_the_power_brake_is_the_power_supply():
+    found = report({"matmul_bf16": 400, "matmul_fp16": 400}, clock_mhz=900, reasons=["hw_slowdown", "power_brake"])
+
+    assert found["verdict"] == "power"
+    assert "power supply" in found["problems"][0]["next_step"]
+
+
+def test_low_efficiency_at_a_good_clock_is_hardware():
+    found = report({"matmul_bf16": 640})
+
+    assert evidence(found) == [("hardware", "matmul_bf16")]
+    assert "640 of 919.14 tflops, 70%; 72% is the least" in found["problems"][0]["evidence"]
+
+
+def test_heat_in_few_samples_is_none():
+    seen = samples()
+    seen[0]["reasons"] = ["sw_thermal"]
+    found = accept.report(card(), card(), REQUEST, events(), seen, [])
+
+    assert found["tests"]["matmul_bf16"]["thermal_share"] == pytest.approx(1 / 30, abs=1e-2)
+    assert found["verdict"] == "passed"
+
+
+@pytest.mark.parametrize(("test", "value"), [("copy", 4080), ("h2d", 46), ("d2h", 46)])
+def test_a_slow_memory_and_a_slow_bus_are_found(test: str, value: float):
+    assert evidence(report({test: value})) == [("hardware", test)]
+
+
+def test_a_link_below_what_card_and_slot_can_do_is_found_although_it_is_used_well():
+    found = report({"h2d": 27, "d2h": 27}, pcie_width=8)
+
+    assert evidence(found) == [("hardware", "h2d"), ("hardware", "d2h")]
+    assert found["problems"][0]["evidence"] == "PCIe lanes: 8 under load, and card and slot can do 16"
+    assert "reseat" in found["problems"][0]["next_step"]
+
+
+def test_fp32_is_measured_and_not_judged():
+    assert report({"matmul_fp32": 10})["verdict"] == "passed"
+
+
+def test_a_card_that_beats_its_ceiling_is_not_judged():
+    """An idle clock that was read too late gives a ceiling that is too low: no verdict is better than a wrong one."""
+    found = report(clock_mhz=345)
+
+    assert found["verdict"] == "passed"
+    assert any(note.startswith("matmul_bf16: not judged") for note in found["notes"])
+
+
+def test_what_a_card_does_not_tell_is_null_and_not_judged():
+    found = report(
+        clock_mhz=None,
+        memory_clock_mhz=None,
+        power_w=None,
+        temperature_c=None,
+        reasons=None,
+        pcie_generation=None,
+        pcie_width=None,
+    )
+
+    facts = found["tests"]["matmul_bf16"]
+    silent = ("clock_mhz", "power_w", "temperature_c", "thermal_share", "power_brake_share", "ceiling", "efficiency")
+    assert [facts[key] for key in silent] == [None] * len(silent)
+    assert len([note for note in found["notes"] if "not judged" in note]) == 5
+
+
+# Defects of other tools
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "clock", "floor_of_dcgm"),
+    [
+        ("H200", {}, 3201, 2.333),
+        ("A100-40", {"name": "NVIDIA A100-SXM4-40GB", "memory": {"bus_width_bits": 5120}}, 1215, 137.5),
+        ("L40", {"name": "NVIDIA L40", "memory": {"bus_width_bits": 384}}, 9001, 49.05),
+    ],
+)
+def test_a_floor_of_dcgm_that_is_wrong_by_its_unit_cannot_happen(
+    name: str, told: Facts, clock: int, floor_of_dcgm: float
+):
+    """diag-skus.yaml.in has floors for these that a card with a tenth of its bandwidth would pass (GB/s here)."""
+    memory = told.get("memory", {"bus_width_bits": 6016})
+    full = 2 * clock * memory["bus_width_bits"] / 8 / 1000
+
+    assert report({"copy": full / 2}, told=told, memory_clock_mhz=clock)["verdict"] == "hardware"
+    assert report({"copy": full * 0.9}, told=told, memory_clock_mhz=clock)["verdict"] == "passed"
+    assert accept.COPY_FLOOR * full > 8 * floor_of_dcgm
+
+
+def test_the_floor_of_pcie_is_that_of_its_generation_and_not_of_the_third():
+    """DCGM's floor is that of generation 3 for cards of generation 5, too."""
+    assert report({"h2d": 13, "d2h": 13})["verdict"] == "hardware"
+    third = {"pcie": {"max_generation": 3, "max_width": 16}}
+    assert report({"h2d": 12.3, "d2h": 12.3}, told=third, pcie_generation=3)["verdict"] == "passed"
+
+
+@pytest.mark.parametrize(
+    ("name", "brand", "sm", "clock", "tensor", "lightning"),
+    [("RTX 4090", "geforce_rtx", 128, 2520, 165.2, 82.6), ("RTX 3090", "geforce_rtx", 82, 1695, 71.2, 35.6)],
+)
+def test_the_peak_is_that_of_tensor_cores_where_lightning_has_the_other_one(
+    name: str, brand: str, sm: int, clock: int, tensor: float, lightning: float
+):
+    """With Lightning's number a card at half its speed would be at 100 %."""
+    capability = "8.9" if name == "RTX 4090" else "8.6"
+    told = {
+        "name": f"NVIDIA GeForce {name}",
+        "brand": brand,
+        "compute_capability": capability,
+        "compute": {"sm_count": sm},
+    }
+    facts = report({"matmul_bf16": lightning}, told=told, clock_mhz=clock)["tests"]["matmul_bf16"]
+
+    assert facts["ceiling"] == pytest.approx(tensor, rel=0.01)
+    assert facts["efficiency"] == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_check_that_reads_nothing_does_not_pass():
+    """GCP's test sums a column that is not there, and so never fails: without windows there is no report."""
+    nothing = SimpleNamespace(status=0, events=[{"event": "started"}], words="")
+
+    assert accept.failure(nothing, "python3") is not None
+
+
+@pytest.mark.parametrize(
+    ("told", "clock", "test", "tflops"),
+    [
+        ({}, 1830, "matmul_fp8", 1979),
+        ({}, 1830, "matmul_tf32", 495),
+        ({}, 1980, "matmul_fp64", 66.9),
+        ({"compute_capability": "8.0", "compute": {"sm_count": 108}}, 1410, "matmul_fp64", 19.5),
+        ({"compute_capability": "8.6", "compute": {"sm_count": 84}}, 1800, "matmul_fp64", 0.605),
+    ],
+)
+def test_every_kind_has_the_ceiling_of_its_data_sheet_and_fp64_that_of_its_tensor_cores(
+    told: Facts, clock: int, test: str, tflops: float
+):
+    facts = report({test: tflops / 2}, told=told, clock_mhz=clock)["tests"][test]
+
+    assert facts["ceiling"] == pytest.approx(tflops, rel=0.01)
+
+
+def test_both_ways_of_the_bus_have_the_ceiling_of_both():
+    facts = report()["tests"]["h2d_d2h"]
+
+    assert (facts["ceiling"], facts["value"]) == (pytest.approx(126, rel=1e-2), 90)
+
+
+def test_fp8_may_be_less_exact_than_others():
+    sums = {"matmul_fp8": {"error": 0.05}, "matmul_bf16": {"error": 0.05}}
+
+    assert [one["test"] for one in accept.judge_results(sums)] == ["matmul_bf16"]
+
+
+def test_what_this_pytorch_cannot_do_is_told_and_has_not_passed():
+    skipped = {"event": "skipped", "test": "matmul_fp8", "words": "no attribute '_scaled_mm'"}
+    found = accept.report(
+        card(), card(), REQUEST, [*(one for one in events() if one.get("test") != "matmul_fp8"), skipped], samples(), []
+    )
+
+    assert "matmul_fp8" not in found["tests"]
+    assert found["notes"] == ["matmul_fp8: not measured: no attribute '_scaled_mm'"]
+
+
+# Results and counters
+
+
+def test_one_wrong_number_is_a_fault_of_the_hardware():
+    found = events()
+    found[2]["wrong"] = 1
+
+    told = accept.report(card(), card(), REQUEST, found, samples(), [])
+
+    assert told["verdict"] == "hardware"
+    assert told["problems"][0]["evidence"] == "1 results were not the same as before"
+
+
+@pytest.mark.parametrize("error", [0.3, float("nan"), float("inf")])
+def test_a_product_that_is_wrong_from_the_start_is_found(error: float):
+    found = events()
+    found[1]["error"] = error
+
+    assert evidence(accept.report(card(), card(), REQUEST, found, samples(), [])) == [("hardware", "matmul_bf16")]
+
+
+def test_a_wrong_result_of_the_burn_in_is_found():
+    found = [
+        *events(),
+        {"event": "burn_in", "test": "copy", "wrong": 1, "value": 1, "from": 0, "to": 1, "unit": "gb_s"},
+    ]
+
+    told = accept.report(card(), card(), REQUEST, found, samples(), [])
+
+    assert (told["burn_in_windows"], evidence(told)) == (1, [("hardware", "burn_in")])
+
+
+@pytest.mark.parametrize("path", accept.GRAVE, ids=".".join)
+def test_a_grave_counter_that_rises_is_a_fault(path: tuple[str, ...]):
+    before, after = card(), card()
+    if path[0] == "retired_pages":
+        before["counters"]["retired_pages"] = {"single_bit": 0, "double_bit": 0, "pending": False}
+        after["counters"]["retired_pages"] = {"single_bit": 0, "double_bit": 0, "pending": False}
+    place = after["counters"]
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] += 1
+
+    problems, _notes = accept.judge_counters(before["counters"], after["counters"], [])
+
+    assert [one["evidence"] for one in problems] == [f"{'.'.join(path)} rose by 1"]
+
+
+def test_old_errors_are_not_held_against_the_card():
+    old = {"remapped_rows": {"correctable": 4, "uncorrectable": 2, "pending": False, "failure": False}}
+
+    assert accept.judge_counters({**COUNTERS, **old}, {**COUNTERS, **old}, []) == ([], [])
+
+
+def test_corrected_errors_are_told_without_a_verdict():
+    after = {"pcie": {**COUNTERS["pcie"], "replays": 5}}
+
+    assert report(after=after)["notes"] == ["pcie.replays rose by 2, corrected"]
+
+
+def test_a_counter_that_the_card_does_not_have_is_no_fault():
+    problems, _notes = accept.judge_counters({"ecc_errors": None, "pcie": {}}, {"ecc_errors": None, "pcie": {}}, [])
+
+    assert problems == []
+
+
+def test_an_xid_and_a_recovery_action_meanwhile_are_faults():
+    found = report(after={"recovery_action": "reset"}, xids=[{"code": 79, "text": "GPU has fallen off the bus"}])
+
+    assert [one["evidence"] for one in found["problems"]] == [
+        "the driver now asks for reset",
+        "Xid 79: GPU has fallen off the bus",
+    ]
+
+
+def test_a_log_that_cannot_be_read_is_noted():
+    assert report(xids=None)["notes"] == ["the kernel's log could not be read: Xids are not judged"]
+
+
+def test_a_lowered_power_limit_is_noted():
+    found = report(told={"power": {"enforced_limit_w": 500, "default_limit_w": 700}})
+
+    assert (found["verdict"], found["notes"]) == ("passed", ["its power is limited to 500 of 700 W"])
+
+
+# What is no measurement
+
+
+@pytest.mark.parametrize(
+    ("reason", "step"),
+    [
+        ("no_torch", "name a Python that has PyTorch"),
+        ("cpu_build", "built with CUDA"),
+        ("no_gpu", "rights of /dev/nvidia*"),
+    ],
+)
+def test_without_pytorch_nothing_passes(reason: str, step: str):
+    failed = SimpleNamespace(status=3, events=[{"event": "failed", "reason": reason, "words": "words of it"}], words="")
+
+    found = accept.failure(failed, "/opt/python3")
+
+    assert found is not None
+    assert found[0] == "/opt/python3: words of it"
+    assert step in found[1]
+    assert accept.not_measured(card(), *found)["verdict"] == "not_measured"
+
+
+def test_a_program_that_hangs_or_dies_is_no_measurement():
+    died = SimpleNamespace(status=-9, events=events()[:-2], words="Killed")
+
+    assert accept.failure(died, "python3") == (
+        "python3 ended with status -9: Killed",
+        "look at what it says, and name a Python that runs here",
+    )
+    assert accept.failure(SimpleNamespace(status=0, events=events(), words=""), "python3") is None
+
+
+@pytest.mark.parametrize(
+    ("told", "pids", "words"),
+    [
+        ({"problem": {"nvml_error": "GPU_IS_LOST", "next_step": "reboot"}}, [], "does not answer: GPU_IS_LOST"),
+        ({"modes": {"mig": {"current": True}, "compute_mode": "default"}}, [], "divided by MIG"),
+        ({"modes": {"mig": None, "compute_mode": "prohibited"}}, [], "prohibited"),
+        ({}, [4242], "in use by process 4242"),
+    ],
+)
+def test_a_card_that_cannot_be_measured_now_says_why(told: Facts, pids: list[int], words: str):
+    found = accept.obstacle(card(**told), pids)
+
+    assert found is not None
+    assert words in found[0]
+    assert found[1]
+
+
+def test_a_free_card_can_be_measured():
+    assert accept.obstacle(card(modes={"mig": None, "compute_mode": "default"}), []) is None
+
+
+def test_a_report_without_figures_has_the_same_keys():
+    assert accept.not_measured(card(), "a", "b").keys() == report().keys()
+
+
+def test_not_measured_outweighs_everything():
+    found = [accept.problem(verdict, "", "x", "y") for verdict in reversed(accept.VERDICTS)]
+
+    assert accept.worst(found) == "not_measured"
+    assert accept.worst([]) == "passed"
+
+
+@pytest.mark.parametrize(
+    ("capability", "brand", "dtypes"),
+    [
+        ("9.0", "nvidia", ["bf16", "fp16", "fp32", "tf32", "fp8", "fp64"]),
+        ("8.0", "nvidia", ["bf16", "fp16", "fp32", "tf32", "fp64"]),
+        ("7.5", "tesla", ["fp16", "fp32", "fp64"]),
+        ("6.1", "geforce", ["fp32", "fp64"]),
+        (None, None, ["fp32", "fp64"]),
+    ],
+)
+def test_only_what_the_card_has_is_multiplied(capability: str | None, brand: str | None, dtypes: list[str]):
+    assert accept.dtypes_of(card(compute_capability=capability, brand=brand)) == dtypes
+
+
+def test_the_example_is_as_measured():
+    assert set(report()["tests"]) == set(HEALTHY)
+
+
+@pytest.mark.parametrize(
+    ("values", "status", "words"),
+    [
+        ({}, "pass", "NVIDIA H200, passed: matmul_bf16 780 tflops (85%)"),
+        ({"copy": 1000}, "fail", "NVIDIA H200, hardware: copy: 1000 of"),
+    ],
+)
+def test_a_finding_tells_figures_or_what_is_wrong(values: dict[str, float], status: str, words: str):
+    found = accept.finding(report(values))
+
+    assert parse(found)["status"] == status
+    assert found["evidence"].startswith(words)
+
+
+def test_a_card_that_was_not_measured_is_a_warning_also_when_it_is_lost():
+    lost = accept.finding(accept.not_measured(card(uuid=None, name=None), "it does not answer: GPU_IS_LOST", "reboot"))
+
+    assert parse(lost) == {
+        "id": "gpu_accept.index_0",
+        "status": "warn",
+        "evidence": "GPU, not_measured: it does not answer: GPU_IS_LOST",
+        "remedy": "reboot",
+    }

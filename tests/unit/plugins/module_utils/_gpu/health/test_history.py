@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What has become of counters, links and Xids since the last look."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import history
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.xid_log import Xid
+
+from tests.unit.support.gpu.cards import card
+
+SLOT = "0000:41:00"
+NOW = 1_000_000.0
+
+
+def kept(**signs: Any) -> dict[str, Any]:
+    """What a look at such a card left."""
+    return history.remember(card(**signs), None, {})
+
+
+def taken_back(time: float) -> Xid:
+    return Xid(154, SLOT, time, text="GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)")
+
+
+def test_counters_are_compared_with_the_last_look() -> None:
+    before = kept(counters__pcie__replays=5, counters__throttled__hw_thermal_ns=1_000_000_000)
+    now = card(counters__pcie__replays=12, counters__throttled__hw_thermal_ns=4_000_000_000)
+    more = history.compare(before, now, 600.0)
+    assert more and (more["seconds"], more["pcie_replays"], more["hardware_slowdown_s"]) == (600.0, 7, 3.0)
+
+
+def test_a_counter_that_was_begun_anew_with_the_driver_is_no_negative_difference() -> None:
+    more = history.compare(kept(counters__pcie__replays=500), card(counters__pcie__replays=3), 600.0)
+    assert more and more["pcie_replays"] == 3
+
+
+@pytest.mark.parametrize(("then", "now"), [(None, 7), (7, None), (None, None)])
+def test_a_counter_that_was_or_is_unknown_has_an_unknown_difference(then: int | None, now: int | None) -> None:
+    more = history.compare(kept(counters__pcie__replays=then), card(counters__pcie__replays=now), 600.0)
+    assert more and more["pcie_replays"] is None
+
+
+def test_without_a_look_before_or_with_a_clock_that_went_back_nothing_is_compared() -> None:
+    assert history.compare({}, card(), 600.0) is None
+    assert history.compare(kept(), card(), -5.0) is None
+
+
+def test_a_link_that_was_active_and_is_not_any_more_is_named() -> None:
+    links = [{"link": 0, "active": True}, {"link": 1, "active": False}]
+    more = history.compare(kept(), card(nvlink__links=links), 600.0)
+    assert more and more["nvlinks_gone"] == [1]
+    lost = history.compare(kept(), card(nvlink=None), 600.0)
+    assert lost and lost["nvlinks_gone"] is None
+
+
+def test_an_xid_of_a_program_that_has_ended_is_over() -> None:
+    xids = [Xid(31, SLOT, NOW, 7), Xid(31, SLOT, NOW, 8), Xid(31, SLOT, NOW)]
+    still, over = history.split(xids, None, alive=frozenset({8}))
+    assert [xid.pid for xid in still] == [8, None]
+    assert [(row["pid"], row["over"]) for row in over] == [(7, "its process has ended")]
+
+
+@pytest.mark.parametrize(
+    ("alive", "users", "over"),
+    [({1}, [], True), ({1}, [{"pid": 9}], False), ({1}, None, False), (None, [], False)],
+)
+def test_an_xid_that_names_no_program_is_over_when_none_uses_the_gpu(alive: Any, users: Any, over: bool) -> None:
+    still, gone = history.split([Xid(94, SLOT, NOW)], None, alive, users)
+    assert (bool(gone), bool(still)) == (over, not over)
+
+
+def test_where_processes_cannot_be_seen_no_program_is_taken_for_ended() -> None:
+    xids = [Xid(31, SLOT, NOW, 7)]
+    assert history.split(xids, None, alive=None) == (xids, [])
+
+
+def test_an_xid_that_asks_for_a_reset_is_not_over_with_its_program() -> None:
+    xids = [Xid(109, SLOT, NOW, 7), Xid(95, SLOT, NOW, 7)]
+    assert history.split(xids, None, alive=frozenset()) == (xids, [])
+
+
+def test_what_the_driver_took_back_is_over_and_what_came_later_is_not() -> None:
+    xids = [Xid(109, SLOT, NOW - 60), Xid(79, SLOT, NOW - 60), Xid(119, SLOT, NOW + 60), Xid(62, SLOT)]
+    still, over = history.split(xids, NOW, None)
+    # A card that fell off the bus does not come back by a reset.
+    assert [xid.code for xid in still] == [79, 119, 62]
+    assert [(row["code"], row["over"]) for row in over] == [(109, "the driver took back what it had asked for")]
+
+
+def test_the_driver_takes_back_by_an_xid_154_or_between_two_looks() -> None:
+    assert history.recovered_at({}, card(), [taken_back(NOW - 5)], NOW) == NOW - 5
+    asked = kept(counters__recovery_action="reset")
+    assert history.recovered_at(asked, card(), [], NOW) == NOW
+    assert history.recovered_at(asked, card(counters__recovery_action="reset"), [], NOW) is None
+    assert history.recovered_at(asked, card(counters__recovery_action=None), [], NOW) is None
+    assert history.recovered_at(kept(), card(), [], NOW) is None
+    assert history.recovered_at({**kept(), "recovered_at": NOW - 9}, card(), [], NOW) == NOW - 9
+
+
+def test_an_xid_that_two_reboots_did_not_end_returns_and_the_first_two_boots_are_no_return() -> None:
+    state: dict[str, Any] = {}
+    told = []
+    for number, boot in enumerate(["one", "one", "two", "three"]):
+        boots = history.boots_with(state, [Xid(119, SLOT)], boot, NOW + number)
+        told.append(history.returned(boots, boot))
+        state = history.remember(card(), None, boots)
+    assert told == [[], [], [], [119]]
+    # It is there in this boot, or it is no return.
+    assert history.returned(history.boots_with(state, [], "four", NOW + 9), "four") == []
+
+
+def test_boots_of_long_ago_and_xids_of_programs_do_not_count_as_returns() -> None:
+    old = {"boots": {"119": {"one": NOW - history.REMEMBERED_S - 1, "two": NOW - 5}}}
+    assert history.boots_with(old, [Xid(119, SLOT), Xid(31, SLOT)], "three", NOW) == {
+        "119": {"two": NOW - 5, "three": NOW}
+    }
+
+
+def test_a_state_is_read_back_as_it_was_kept() -> None:
+    state = {"version": history.VERSION, "time": NOW, "boot": "one", "gpus": {"0000:41:00.0": kept()}}
+    assert history.parse(json.dumps(state)) == state
+    assert history.parse("") == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"version": 99, "gpus": {}}', '{"version": 1}', "null", '{"version": 1, "gpus": {"a": 5}}']
+)
+def test_a_state_that_is_damaged_is_told(text: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        history.parse(text)

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lines of the kernel's log as drivers have written them."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_log as log
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.xid_log import Xid
+
+OFF_THE_BUS = "NVRM: Xid (PCI:0000:41:00): 79, pid=1234, name=python3, GPU has fallen off the bus."
+NOON = datetime.datetime(2026, 11, 22, 12, 0, 0, tzinfo=datetime.UTC).timestamp()
+
+
+def entry(message: Any, time: float = NOON) -> str:
+    """A line of `journalctl -k -o json`."""
+    return json.dumps({"MESSAGE": message, "__REALTIME_TIMESTAMP": str(int(time * 1e6)), "_TRANSPORT": "kernel"})
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (OFF_THE_BUS, Xid(79, "0000:41:00", None, 1234, "python3", None, "GPU has fallen off the bus.")),
+        (
+            "NVRM: Xid (PCI:0000:05:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+            Xid(79, "0000:05:00", text="GPU has fallen off the bus."),
+        ),
+        ("NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.", Xid(79, "0000:01:00", text="GPU has fallen off the bus.")),
+        ("NVRM: Xid (0000:03:00): 14, Channel 00000001", Xid(14, "0000:03:00", text="Channel 00000001")),
+        ("NVRM: Xid (PCI:0000:05:00): 99999, unknown error", Xid(99999, "0000:05:00", text="unknown error")),
+        ("NVRM: Xid (PCI:0000:05:00): 62", Xid(62, "0000:05:00")),
+        (
+            "NVRM: Xid (PCI:0000:01:00 GPU-I:05): 94, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No",
+            Xid(94, "0000:01:00", None, 7194, gpu_instance=5, text="Contained: CE User Channel (0x9). RST: No, D-RST: No"),
+        ),
+        (
+            "NVRM: Xid (PCI:0000:3b:00 GPU-I:01 GPU-CI:02): 13, pid=9, name=a, Graphics Exception",
+            Xid(13, "0000:3b:00", None, 9, "a", 1, "Graphics Exception"),
+        ),
+        (
+            "NVRM: Xid (PCI:0010:9B:00): 119, pid=2024380, name=nvidia-smi, Timeout after 6s of waiting, twice",
+            Xid(119, "0010:9b:00", None, 2024380, "nvidia-smi", None, "Timeout after 6s of waiting, twice"),
+        ),
+        ("NVRM: GPU 0000:18:00.0: GPU has fallen off the bus.", Xid(79, "0000:18:00", text="GPU has fallen off the bus")),
+        ("NVRM: GPU 18:00.0: GPU has fallen off the bus.", Xid(79, "0000:18:00", text="GPU has fallen off the bus")),
+    ],
+)  # fmt: skip
+def test_every_shape_of_an_xid_is_read(line: str, expected: Xid) -> None:
+    assert log.parse_line(line) == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NVRM: Xid (invalid): some error",
+        "NVRM: Xid (PCI:0000:66:00): abc, pid=2280636",
+        "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.95.05",
+        "usb 1-1: Xid (PCI:0000:41:00): 79, no",
+        "",
+    ],
+)
+def test_what_is_no_xid_is_none(line: str) -> None:
+    assert log.parse_line(line) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "time"),
+    [
+        (entry(OFF_THE_BUS), NOON),
+        (entry(list(OFF_THE_BUS.encode())), NOON),
+        (f"2026-11-22T13:00:00+0100 host kernel: {OFF_THE_BUS}", NOON),
+        (f"2026-11-22T12:00:00+00:00 host kernel: {OFF_THE_BUS}", NOON),
+        (f"2026-11-22T12:00:00.123456+00:00 host kernel: {OFF_THE_BUS}", NOON),
+        (f"2026-11-22T12:00:00,123456+00:00 {OFF_THE_BUS}", NOON),
+        (f"[ 3600.000000] {OFF_THE_BUS}", NOON),
+        (f"kern  :warn  : [ 3600.000000] {OFF_THE_BUS}", NOON),
+        (f"[Sun Nov 22 12:00:00 2026] {OFF_THE_BUS}", datetime.datetime(2026, 11, 22, 12, 0, 0).timestamp()),
+        (f"<4>{OFF_THE_BUS}", None),
+    ],
+)
+def test_an_xid_has_the_time_of_its_line(line: str, time: float | None) -> None:
+    (found,) = log.parse(line, booted=NOON - 3600)
+    assert (found.code, found.pid, found.time) == (79, 1234, time)
+
+
+def test_the_seconds_of_dmesg_are_no_time_where_nobody_knows_when_the_system_booted() -> None:
+    assert [xid.time for xid in log.parse(f"[ 3600.0] {OFF_THE_BUS}")] == [None]
+
+
+def test_a_name_that_is_no_utf_8_and_a_line_that_was_cut_off_hide_nothing() -> None:
+    odd = list(b"NVRM: Xid (PCI:0000:41:00): 31, pid=7, name=\xff\xfe, Ch 00000008")
+    text = "\n".join(['{"MESSAGE":"usb"}', entry(odd), entry(None), entry(OFF_THE_BUS), '{"MESSAGE":"NVRM: Xid (PCI'])
+    assert [(xid.code, xid.pid) for xid in log.parse(text)] == [(31, 7), (79, 1234)]
+
+
+def test_only_what_came_after_a_moment_counts_and_what_has_no_time_does() -> None:
+    xids = [Xid(13, "0000:41:00", NOON - 10), Xid(31, "0000:41:00", NOON), Xid(43, "0000:41:00")]
+    assert [xid.code for xid in log.since(xids, NOON)] == [31, 43]
+    assert log.since(xids, None) == xids
+
+
+@pytest.mark.parametrize(
+    ("words", "verdict"),
+    [
+        ("from 0x0 (None) to 0x1 (GPU Reset Required)", "RESET_GPU"),
+        ("from 0x0 (None) to 0x1 (PF FLR)", "RESET_GPU"),
+        ("from 0x0 (None) to 0x2 (Node Reboot Required)", "REBOOT"),
+        ("from 0x0 (None) to 0x2 (OS Reboot)", "REBOOT"),
+        ("from 0x0 (None) to 0x4 (Drain and Reset)", "RESET_GPU"),
+        ("from 0x1 (GPU Reset Required) to 0x0 (None)", "PASS"),
+        ("from 0x0 (None) to 0x63 (Something New)", "RESET_GPU"),
+    ],
+)
+def test_the_text_of_xid_154_names_the_action_in_the_words_of_any_driver(words: str, verdict: str) -> None:
+    xid = log.parse_line(f"NVRM: Xid (PCI:0000:41:00): 154, GPU recovery action changed {words}")
+    assert xid and log.verdict_of(xid) == verdict
+
+
+def test_an_xid_154_that_names_no_action_is_looked_at() -> None:
+    assert log.verdict_of(Xid(154, "0000:41:00", text="GPU recovery action")) == "MONITOR"
+
+
+@pytest.mark.parametrize(("severity", "verdict"), [("Fatal   ", "RESET_GPU"), ("Nonfatal", "MONITOR")])
+def test_an_xid_of_nvlink_5_says_itself_whether_it_is_fatal(severity: str, verdict: str) -> None:
+    xid = log.parse_line(f"NVRM: Xid (PCI:0009:01:00): 149, NETIR_LINK_EVT  {severity} XC0 i0 Link 00 (0x021405c6 0x0)")
+    assert xid and log.verdict_of(xid) == verdict
+    assert log.verdict_of(Xid(149, "0009:01:00")) == "RESET_GPU"
+
+
+@pytest.mark.parametrize(
+    ("source", "verdict"),
+    [("0x004505c6", "RESET_GPU"), ("0x026505c6", "MONITOR"), ("0x028505c6", "MONITOR"), ("0x02a505c6", "RESET_GPU")],
+)
+def test_two_fatal_link_events_of_xid_149_need_no_reset(source: str, verdict: str) -> None:
+    xid = log.parse_line(
+        f"NVRM: Xid (PCI:0009:01:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 ({source} 0x00000000)"
+    )
+    assert xid and log.verdict_of(xid) == verdict
+
+
+DEAD = [
+    "NVRM: The NVIDIA GPU 0000:18:00.0",
+    "NVRM: (PCI ID: 10de:2330) installed in this system has",
+    "NVRM: fallen off the bus and is not responding to commands.",
+]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        entry("\n".join(DEAD)),
+        "\n".join(map(entry, DEAD)),
+        "[ 3600.000000] " + "\n               ".join(DEAD),
+        "\n".join(f"[ 3600.000000] {line}" for line in ["NVRM: The NVIDIA GPU 0000:17:00.0", *DEAD]),
+    ],
+)
+def test_a_gpu_that_is_dead_when_the_driver_is_loaded_is_told_over_lines(text: str) -> None:
+    assert [(xid.code, xid.pci_address) for xid in log.parse(text, NOON - 3600)] == [(79, "0000:18:00")]
+
+
+def test_an_xid_13_names_its_place_on_the_chip() -> None:
+    words = "Graphics SM Warp Exception on (GPC 1, TPC 3, SM 0): Out Of Range Address"
+    assert (Xid(13, "0000:41:00", text=words).place, Xid(13, "0000:41:00").place) == ("GPC 1, TPC 3", "")
+
+
+def test_the_driver_names_gpus_that_it_does_not_support() -> None:
+    words = "NVRM: The NVIDIA GPU 0000:05:00.0 (PCI ID: 10de:1b80)\nNVRM: installed in this system is not supported by open\n"
+    assert log.read(entry(words)).unsupported == {"0000:05:00"}
+    assert log.read(entry(words)).xids == []
+
+
+def test_an_xid_45_names_the_one_it_follows() -> None:
+    xid = log.parse_line("NVRM: Xid (PCI:0000:dc:00): 45, pid=1, name=a, Ch 00000001 caused by previous Xid 149")
+    assert xid and (xid.cause, Xid(45, "0000:dc:00").cause) == (149, None)
+
+
+@pytest.mark.parametrize(
+    "address", ["0000:41:00.0", "00000000:41:00.0", "0000:41:00", "00000000:41:00.0".upper(), "41:00.0"]
+)
+def test_an_address_is_the_same_in_any_form(address: str) -> None:
+    assert log.normal_address(address) == "0000:41:00"
+
+
+def test_a_result_tells_what_the_catalogue_says_beside_the_line() -> None:
+    told = Xid(109, "0000:41:00", NOON, 7, "train").told()
+    assert told["name"] == "Context Switch Timeout Error"
+    assert (told["code"], told["action"], told["verdict"], told["pid"]) == (109, "RESET_GPU", "RESET_GPU", 7)
+
+
+@pytest.mark.parametrize("message", ["[1e99]", "[300]", '["N"]', "[[[78]]]", "[" * 100_000])
+def test_a_message_that_is_none_of_journald_is_left_out(message: str) -> None:
+    xid = "NVRM: Xid (PCI:0000:41:00): 79, pid=1"
+    assert [found.code for found in log.parse(f'{{"MESSAGE":{message}}}\n{{"MESSAGE": {{"NVRM":1}}}}\n{xid}')] == [79]
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    [
+        "2026-13-01T10:00:00+00:00 h kernel:",
+        "2026-01-01T25:00:00 h",
+        "[Foo Bar 99 10:00:00 2026]",
+        "0000-00-00T00:00:00",
+    ],
+)
+def test_an_xid_with_a_time_that_is_none_counts_without_it(stamp: str) -> None:
+    found = log.parse(f"{stamp} NVRM: Xid (PCI:0000:41:00): 79, pid=1")
+    assert [(xid.code, xid.time) for xid in found] == [(79, None)]
+
+
+def test_a_code_of_thousands_of_digits_is_none() -> None:
+    assert log.parse(f"NVRM: Xid (PCI:0000:41:00): {'9' * 5000}") == []

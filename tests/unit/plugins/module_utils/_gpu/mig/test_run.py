@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a whole run does when the world changes under it; what it does otherwise is told by the tests of gpu_mig."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import run as mig_run
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.apply import Request
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.request import Requests
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
+
+from harness.fakes.nvml import Machine, fake
+
+PARAMS: dict[str, Any] = {
+    "devices": ["all"],
+    "mode": "enabled",
+    "layout": [{"profile": "7g.141gb"}],
+    "mig_parted": None,
+    "when_busy": "fail",
+    "busy_timeout": 0,
+    "allow_reset": "never",
+    "stop_services": [],
+    "keep_instances": True,
+    "persist": "unchanged",
+    "refresh_cdi": "never",
+}
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    with fake(["H200", "H200"]) as made:
+        yield made
+
+
+def run(root: Path, check: bool = False, **params: Any) -> dict[str, Any]:
+    module = cast(AnsibleModule, SimpleNamespace(check_mode=check, warn=lambda text: None))
+    with Nvml() as nvml:
+        return mig_run.run(module, nvml, PARAMS | params, "_gpu.mig.boot", str(root))
+
+
+def test_who_has_started_while_other_gpus_were_changed_is_found(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All GPUs are judged first: the second one gets a process while the first is being changed."""
+    carry_out = mig_run.apply
+
+    def apply(*arguments: Any) -> Any:
+        machine.run_process(gpu=1, pid=99)
+        return carry_out(*arguments)
+
+    monkeypatch.setattr(mig_run, "apply", apply)
+    with pytest.raises(mig_run.Stopped, match="99") as stopped:
+        run(tmp_path)
+    assert stopped.value.result["changed"]
+    assert [row["uuid"] for row in stopped.value.result["gpus"]] == [machine.gpus[0].uuid]
+    assert machine.state()["gpu.1.mig.mode"] == "0"
+
+
+def test_a_gpu_that_is_lost_while_another_was_changed_is_told_as_untouched(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carry_out = mig_run.apply
+
+    def apply(*arguments: Any) -> Any:
+        done = carry_out(*arguments)
+        machine.lose(gpu=1)
+        return done
+
+    monkeypatch.setattr(mig_run, "apply", apply)
+    with pytest.raises(mig_run.Stopped, match="This GPU was not changed") as stopped:
+        run(tmp_path)
+    assert stopped.value.result["nvml_error"] == "GPU_IS_LOST"
+    assert stopped.value.result["changed"]
+
+
+def test_what_somebody_else_has_done_meanwhile_is_not_undone_blindly(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan that is carried out is that of the moment: what another has brought about is not done again."""
+    judge = mig_run._judge
+
+    def late(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(mig_run, "_judge", judge)
+        found = judge(*arguments, **options)
+        run(tmp_path, devices=[machine.gpus[0].uuid])
+        return found
+
+    monkeypatch.setattr(mig_run, "_judge", late)
+    result = run(tmp_path)
+    assert result["gpus"][0]["changes"] == []
+    assert result["gpus"][1]["changes"] != []
+
+
+def test_each_gpu_may_be_asked_for_something_else_in_one_run(machine: Machine, tmp_path: Path) -> None:
+    """As gpu_sharing does: an impossible request for one leaves all others alone, too."""
+    module = cast(AnsibleModule, SimpleNamespace(check_mode=False, warn=lambda text: None))
+    small, large = ({"profile": "1g.18gb", "count": 7},), ({"profile": "7g.141gb"},)
+    with Nvml() as nvml:
+        cards = nvml.cards()
+        impossible = Requests([(cards[0], Request("enabled", large)), (cards[1], Request("enabled", large * 2))])
+        with pytest.raises(Refusal, match="GPU 1 .* 2x 7g.141gb does not fit"):
+            mig_run.bring_about(module, nvml, impossible, PARAMS, "_gpu.mig.boot", str(tmp_path))
+        assert machine.writes == 0
+        asked = Requests([(cards[0], Request("enabled", large)), (cards[1], Request("enabled", small))])
+        result = mig_run.bring_about(module, nvml, asked, PARAMS, "_gpu.mig.boot", str(tmp_path))
+    assert [len(row["instances"]) for row in result["gpus"]] == [1, 7]
+
+
+def test_gpus_that_are_left_out_by_mig_parted_need_nothing(machine: Machine, tmp_path: Path) -> None:
+    spec = {"devices": [1], "mig-enabled": True, "mig-devices": {}}
+    config = {"config": {"version": "v1", "mig-configs": {"x": [spec]}}, "selected": "x"}
+    result = run(tmp_path, devices=None, mode="unchanged", layout=None, mig_parted=config)
+    assert [row["index"] for row in result["gpus"]] == [1]

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Unit, script and configuration of a daemon. The traps are those of units in the wild (gpu.md 2.6 and 9)."""
+
+from __future__ import annotations
+
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import files
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.request import Daemon, Namespace, Partition
+
+A = "GPU-aaaaaaaa"
+PROGRAM = "/usr/bin/nvidia-cuda-mps-control"
+TEAM = Daemon(
+    "team",
+    devices=(A,),
+    percentage=50,
+    memory_mib={A: 1044},
+    pipe="/run/nvidia-mps/team",
+    log="/var/log/nvidia-mps/team",
+)
+ALICE = Daemon("team", devices=(A,), user="alice", pipe="/run/nvidia-mps/team", log="/var/log/nvidia-mps/team")
+THREE = Daemon(
+    "Team-A",
+    devices=(A,),
+    percentage=50,
+    memory_mib={A: 20480},
+    priority=1,
+    partitions=(Partition("large", A, 4),),
+    namespaces=(Namespace("eval", 25, 4096),),
+    protocol=3,
+    pipe="/run/nvidia-mps/Team-A",
+    log="/var/log/nvidia-mps/Team-A",
+)
+
+
+def unit(daemon: Daemon) -> str:
+    return files.unit(daemon, PROGRAM, "/etc/nvidia-mps/team.sh", "/etc/nvidia-mps/team.toml")
+
+
+def test_the_stop_of_the_unit_has_a_shell_for_its_pipe() -> None:
+    (stop,) = [line for line in unit(TEAM).splitlines() if line.startswith("ExecStop=")]
+    assert stop == f"ExecStop=/bin/sh -c 'echo quit -t 10 | exec {PROGRAM}'"
+
+
+def test_the_stop_of_protocol_3_is_an_option_since_it_has_no_shell() -> None:
+    assert f"ExecStop=/bin/sh -c 'exec {PROGRAM} -q'\n" in unit(THREE)
+
+
+def test_the_unit_is_simple_and_in_the_foreground_where_forking_would_need_a_pid_file() -> None:
+    text = unit(TEAM)
+    assert "Type=simple\n" in text and f"ExecStart={PROGRAM} -f\n" in text
+    assert "forking" not in text
+
+
+def test_the_limits_are_applied_again_at_each_start_and_read_back() -> None:
+    assert "ExecStartPost=/bin/sh /etc/nvidia-mps/team.sh\n" in unit(TEAM)
+    assert "Restart=on-failure\n" in unit(TEAM)
+
+
+def test_the_unit_is_after_persistenced_and_has_directories_of_its_own() -> None:
+    text = unit(TEAM)
+    assert "After=nvidia-persistenced.service\n" in text
+    assert "RuntimeDirectory=nvidia-mps/team\n" in text and "LogsDirectory=nvidia-mps/team\n" in text
+    assert 'Environment="CUDA_VISIBLE_DEVICES=GPU-aaaaaaaa"\n' in text
+
+
+def test_the_daemon_of_a_user_is_open_to_nobody_else() -> None:
+    assert "User=alice\n" in unit(ALICE) and "RuntimeDirectoryMode=0700\n" in unit(ALICE)
+    assert "User=" not in unit(TEAM) and "RuntimeDirectoryMode=0755\n" in unit(TEAM)
+
+
+def test_systemd_finds_no_fault_in_the_unit(tmp_path: Path) -> None:
+    path = tmp_path / "nvidia-mps@team.service"
+    path.write_text(unit(TEAM).replace(PROGRAM, "/bin/true"))
+    done = subprocess.run(["systemd-analyze", "verify", path], capture_output=True, text=True, check=False)
+    ours = [line for line in done.stderr.splitlines() if "nvidia-mps" in line and "not-found" not in line]
+    assert [line for line in ours if "Failed to connect" not in line and "man" not in line] == []
+
+
+@pytest.mark.parametrize(
+    ("daemon", "options"),
+    [
+        (TEAM, ["-f"]),
+        (Daemon("a", multiuser=True), ["-f", "-multiuser-server"]),
+        (Daemon("a", partitions=(Partition("p", A, 8),)), ["-f", "-S"]),
+        (THREE, ["-f", "-p", "3", "-a", "/etc/x.toml"]),
+        (Daemon("a", multiuser=True, protocol=3), ["-f", "-p", "3", "-m", "-a", "/etc/x.toml"]),
+    ],
+)
+def test_options_of_a_daemon(daemon: Daemon, options: list[str]) -> None:
+    assert files.arguments(daemon, True, "/etc/x.toml") == options
+    assert files.arguments(daemon, False, "/etc/x.toml") == ["-d", *options[1:]]
+
+
+def test_limits_are_set_by_uuid_and_a_limit_that_is_told_in_whole_gibibytes_is_known_again() -> None:
+    percentage, memory = files.queries(TEAM)
+    assert (percentage.set, percentage.answers) == (
+        "set_default_active_thread_percentage 50",
+        ("50", "50.0", "50%"),
+    )
+    assert memory.set == f"set_default_device_pinned_mem_limit {A} 1044M"
+    assert memory.answers == ("1044M", "1G")
+
+
+def test_a_server_that_lives_is_told_by_its_process_id() -> None:
+    percentage, memory = files.server_queries(TEAM, 4711)
+    assert (percentage.set, percentage.get) == (
+        "set_active_thread_percentage 4711 50",
+        "get_active_thread_percentage 4711",
+    )
+    assert memory.set == f"set_device_pinned_mem_limit 4711 {A} 1044M"
+
+
+def test_a_percentage_that_nobody_wants_is_100_so_that_an_older_one_goes() -> None:
+    (percentage,) = files.queries(Daemon("a", devices=(A,)))
+    assert percentage.set == "set_default_active_thread_percentage 100"
+
+
+def test_the_configuration_of_protocol_3_says_what_is_declared() -> None:
+    read = tomllib.loads(files.configuration(THREE, 1001))
+    server = read["servers"]["team_a"]
+    assert read["schema_version"] == "1.0"
+    assert (server["allowed_devices"], server["pinned_memory_limit"], server["uid"]) == (A, "20480M", 1001)
+    assert (server["active_thread_percentage"], server["client_priority"]) == ("50", "1")
+    assert server["namespaces"] == {"eval": {"pinned_memory_limit": "4096M", "active_thread_percentage": "25"}}
+    assert server["devices"] == [{"uuid": A, "sm_partitions": [{"name": "large", "chunks": 4}]}]
+
+
+def test_clients_are_told_the_directory_of_their_namespace() -> None:
+    told = files.client_environment(THREE, {"large": f"{A}/Kp8="})
+    assert told == {
+        "CUDA_MPS_PIPE_DIRECTORY": "/run/nvidia-mps/Team-A/team_a/default",
+        "namespaces": {"eval": "/run/nvidia-mps/Team-A/team_a/eval"},
+        "partitions": {"large": f"{A}/Kp8="},
+    }
+
+
+@pytest.mark.parametrize("daemon", [TEAM, THREE])
+def test_the_script_is_one_for_a_shell(daemon: Daemon, tmp_path: Path) -> None:
+    path = tmp_path / "team.sh"
+    path.write_text(files.script(daemon, PROGRAM))
+    subprocess.run(["/bin/sh", "-n", path], check=True)
+
+
+ANSWERS = {
+    "as declared": ("50.0", 0, ""),
+    "another percentage": ("100.0", 1, "the daemon tells '100.0'"),
+    "nothing": ("", 1, "the daemon tells ''"),
+}
+
+
+@pytest.mark.parametrize("case", ANSWERS)
+def test_a_daemon_that_tells_another_limit_than_was_set_fails_the_script(case: str, tmp_path: Path) -> None:
+    told, status, words = ANSWERS[case]
+    program = tmp_path / "control"
+    program.write_text(
+        f"#!/bin/sh\nread line\ncase $line in get_default_a*) echo '{told}' ;; get_default_d*) echo 1G ;; esac\n"
+    )
+    program.chmod(0o755)
+    script = tmp_path / "team.sh"
+    script.write_text(files.script(TEAM, str(program)))
+    done = subprocess.run(
+        ["/bin/sh", script], capture_output=True, text=True, check=False, env={"PATH": "/usr/bin:/bin"}
+    )
+    assert (done.returncode, words in done.stderr) == (status, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("manager", "place"),
+    [(files.SYSTEMD, "look at journalctl -u nvidia-mps@team.service"), (files.DIRECT, "look at control.log in $CUDA")],
+)
+def test_a_daemon_that_does_not_answer_points_to_where_it_writes(manager: str, place: str) -> None:
+    """Driver 580 writes nothing to control.log with -f."""
+    assert place in files.script(TEAM, PROGRAM, manager)

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One list becomes requests for modes, MIG and MPS; and a choice that does not fit those who share is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import request as sharing
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing.request import Gpu
+
+CARDS = [
+    Card(object(), 0, "GPU-a", "0000:41:00.0", "NVIDIA H200"),
+    Card(object(), 1, "GPU-b", "0000:42:00.0", "NVIDIA H200"),
+]
+H200 = Gpu(CARDS[0], True, (9, 0))
+GEFORCE = Gpu(CARDS[1], False, (8, 9))
+PASCAL = Gpu(CARDS[1], False, (6, 1))
+LIMITED = {"name": "vision", "active_thread_percentage": 50, "memory_limits": {"all": "20G"}}
+
+
+def read(*rows: dict[str, Any]) -> sharing.Request:
+    return sharing.read(list(rows), CARDS)
+
+
+def test_each_part_gets_what_is_its_own() -> None:
+    made = read({"device": "all", "persistence": True, "users": "team", "ecc": None, "mps": [{"name": "vision"}]})
+    assert made.modes == [{"device": "all", "persistence": True}]
+    assert made.mig == []
+    assert made.daemons == [{"name": "vision", "devices": ["GPU-a", "GPU-b"]}]
+
+
+def test_what_names_a_card_goes_before_what_is_for_all() -> None:
+    made = read(
+        {"device": "0000:42:00.0", "mps": [], "mig": {"mode": "enabled", "layout": [], "when_busy": None}},
+        {"device": "all", "mps": [{"name": "vision"}]},
+    )
+    assert made.daemons == [{"name": "vision", "devices": ["GPU-a"]}]
+    assert made.mig == [{"mode": "enabled", "layout": [], "devices": ["GPU-b"]}]
+    assert made.modes == []
+
+
+def test_cards_that_get_the_same_instances_are_one_request() -> None:
+    layout = [{"profile": "1g.18gb", "count": 7}]
+    made = read({"device": "all", "mig": {"mode": "enabled", "layout": layout}})
+    assert [row["devices"] for row in made.mig] == [["GPU-a", "GPU-b"]]
+    other = read(
+        {"device": "0", "mig": {"mode": "enabled", "layout": layout}}, {"device": "1", "mig": {"mode": "disabled"}}
+    )
+    assert [row["devices"] for row in other.mig] == [["GPU-a"], ["GPU-b"]]
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([{"device": "GPU-x"}, {"device": "7"}], "no GPU is 'GPU-x'.*no GPU is '7'"),
+        ([{"device": "0", "mig": {"mode": "enabled"}, "mps": [{"name": "a"}]}], "leave one of them out"),
+        (
+            [{"device": "0", "mps": [{"name": "a"}]}, {"device": "1", "mps": [{"name": "a", "user": "bob"}]}],
+            "the daemon a is declared in two ways",
+        ),
+    ],
+)
+def test_what_contradicts_itself_is_refused(rows: list[dict[str, Any]], words: str) -> None:
+    with pytest.raises(Refusal, match=words):
+        read(*rows)
+
+
+# The table of modes: what each may be used for, and what it is told of where it does not fit.
+UNFIT = [
+    (H200, {"users": "strangers"}, "divide it with `mig`"),
+    (GEFORCE, {"users": "strangers"}, "limit processors and memory of each user by control groups"),
+    (H200, {"users": "strangers", "mps": [LIMITED]}, "divide the card with `mig`"),
+    (GEFORCE, {"users": "strangers", "mps": [LIMITED]}, "share it by time slices"),
+    (H200, {"users": "strangers", "mps": [{**LIMITED, "multiuser": True}]}, "give each team a daemon of its own"),
+    (H200, {"users": "team", "jobs": "small"}, "give the team a daemon under `mps`"),
+    (GEFORCE, {"users": "one", "jobs": "small"}, "give the team a daemon under `mps`"),
+    (H200, {"users": "team", "jobs": "saturating"}, "queue them"),
+    (H200, {"users": "team", "jobs": "saturating", "mps": [LIMITED]}, "queue them"),
+    (
+        H200,
+        {"users": "team", "jobs": "mixed", "mps": [{"name": "a"}]},
+        "set `active_thread_percentage` and `memory_limits`",
+    ),
+    (PASCAL, {"users": "team", "mps": [LIMITED]}, "leave `mps` out for this card"),
+]
+FIT = [
+    (H200, {"users": "strangers", "mig": {"mode": "enabled"}}),
+    (H200, {"users": "team", "jobs": "small", "mps": [{"name": "a"}]}),
+    (H200, {"users": "team", "jobs": "mixed", "mps": [LIMITED]}),
+    (H200, {"users": "team", "jobs": "saturating", "compute_mode": "exclusive_process"}),
+    (PASCAL, {"users": "team", "jobs": "small"}),
+    # Nobody said who shares it.
+    (H200, {}),
+    (H200, {"mps": [{"name": "a"}]}),
+]
+
+
+@pytest.mark.parametrize(("gpu", "entry", "fitting"), UNFIT)
+def test_a_choice_that_does_not_fit_is_told_with_one_that_does(gpu: Gpu, entry: dict[str, Any], fitting: str) -> None:
+    (found,) = sharing.findings([gpu], {gpu.card.uuid: entry})
+    assert found["status"] == "warn"
+    assert fitting in found["remedy"]
+
+
+@pytest.mark.parametrize(("gpu", "entry"), FIT)
+def test_a_choice_that_fits_passes(gpu: Gpu, entry: dict[str, Any]) -> None:
+    (found,) = sharing.findings([gpu], {gpu.card.uuid: entry})
+    assert (found["status"], found["remedy"]) == ("pass", "")
+
+
+def test_the_finding_says_how_the_card_is_shared_and_by_whom() -> None:
+    (found,) = sharing.findings([H200], {"GPU-a": {"users": "team", "jobs": "small", "mps": [LIMITED]}})
+    assert found["evidence"] == "NVIDIA H200 at 0000:41:00.0: mps for team and small jobs"
+    assert sharing.findings([GEFORCE], {"GPU-a": {}}) == []
+
+
+def test_a_v100_is_volta_for_mps_which_k8s_device_plugin_takes_for_older() -> None:
+    v100 = Gpu(CARDS[0], False, (7, 0))
+    assert sharing.advise(v100, {"users": "team", "jobs": "small", "mps": [LIMITED]}) == []
+    assert sharing.advise(v100, {"users": "team", "jobs": "small"})[0][1] == "give the team a daemon under `mps`"

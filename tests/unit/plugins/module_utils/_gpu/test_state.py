@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What GPUs tell of themselves, of every imitated model, with NVML's traps."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import state
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml
+
+from harness.fakes import nvml as fake_nvml
+
+Facts = dict[str, Any]
+
+
+def read(tree: Tree | None = None, gpu: int = 0) -> Facts:
+    with Nvml() as nvml:
+        return state.read_card(nvml, nvml.cards()[gpu], tree)
+
+
+def keys(facts: Any, path: str = "") -> Iterator[str]:
+    """The names of all facts, as far as a card without answers has them too."""
+    if isinstance(facts, dict):
+        for key, value in facts.items():
+            yield f"{path}{key}"
+            yield from keys(value, f"{path}{key}.")
+
+
+@pytest.mark.parametrize("model", fake_nvml.models())
+def test_every_model_is_read_without_a_question_that_fails(model: str) -> None:
+    with fake_nvml.fake([model]) as machine:
+        facts = read()
+        assert machine.writes == 0
+    assert (facts["unreadable"], facts["problem"]) == ([], None)
+    assert facts["uuid"] == machine.gpus[0].uuid
+    assert facts["memory"]["total_bytes"] > 2**30
+    assert facts["compute"]["sm_count"] > 10
+    json.dumps(facts)
+
+
+def test_a_card_tells_who_it_is_and_what_it_could_do() -> None:
+    with fake_nvml.fake(["H200"]):
+        facts = read()
+    assert facts["pci_address"] == "0000:41:00.0"
+    assert facts["pci_device_id"] == "10de:2335"
+    assert (facts["brand"], facts["architecture"], facts["compute_capability"]) == ("nvidia", "hopper", "9.0")
+    assert facts["compute"]["sm_count"] == 132
+    # 132 SMs, 4096 operations a clock, at 1980 MHz; 4.8 TB/s of memory.
+    assert facts["compute"]["peak_tflops"]["bf16"] == pytest.approx(1070.5, rel=0.001)
+    assert facts["memory"]["bandwidth_gb_s"] == pytest.approx(4814.3, rel=0.001)
+    # The binding gives this one text as bytes.
+    assert facts["gsp_firmware"] == fake_nvml.DRIVER
+    assert (facts["nvlink"]["count"], facts["nvlink"]["active"], facts["nvlink"]["links"][17]["remote"]) == (
+        18,
+        18,
+        "switch",
+    )
+
+
+def test_what_a_geforce_does_not_support_is_null_and_never_0() -> None:
+    with fake_nvml.fake(["RTX 4090"]):
+        facts = read()
+    assert facts["modes"]["ecc"] is facts["modes"]["mig"] is facts["nvlink"] is facts["serial"] is None
+    counters = facts["counters"]
+    assert counters["remapped_rows"] is counters["retired_pages"] is counters["sram"] is None
+    assert counters["ecc_errors"]["aggregate"] == {"corrected": None, "uncorrected": None}
+    assert set(counters["nvlink"].values()) == {None}
+    assert facts["temperature"]["memory_c"] is None
+
+
+def test_a_lost_gpu_has_the_same_keys_and_says_what_to_do() -> None:
+    with fake_nvml.fake(["H200", "H200"]) as machine:
+        whole = read()
+        machine.lose(0)
+        lost, other = read(gpu=0), read(gpu=1)
+    assert set(keys(lost)) <= set(keys(whole)) | {
+        "problem.nvml_error",
+        "problem.function",
+        "problem.next_step",
+    }
+    assert lost.keys() == whole.keys()
+    assert lost["problem"]["nvml_error"] == "GPU_IS_LOST"
+    assert "reboot" in lost["problem"]["next_step"]
+    assert lost["memory"]["total_bytes"] is lost["processes"] is None
+    assert (other["problem"], other["power"]["limit_w"]) == (None, 700)
+
+
+def test_a_gpu_that_is_lost_while_it_is_read_keeps_what_it_told_and_is_asked_no_more() -> None:
+    with fake_nvml.fake(["H200"]) as machine:
+        machine.fail("nvmlDeviceGetPowerUsage", "GPU_IS_LOST")
+        facts = read()
+    assert facts["problem"]["function"] == "nvmlDeviceGetPowerUsage"
+    assert facts["memory"]["total_bytes"]
+    # Asked later, and would have answered.
+    assert facts["temperature"]["gpu_c"] is None
+
+
+def test_a_question_that_fails_is_told_and_the_others_are_answered() -> None:
+    with fake_nvml.fake(["H200"]) as machine:
+        machine.fail("nvmlDeviceGetPowerUsage", "UNKNOWN")
+        facts = read()
+    assert facts["power"]["draw_w"] is None
+    assert facts["power"]["limit_w"] == 700
+    assert [row["nvml_error"] for row in facts["unreadable"]] == ["UNKNOWN"]
+    assert facts["problem"] is None
+
+
+def test_a_gpu_that_no_driver_has_shows_the_same_keys() -> None:
+    with fake_nvml.fake(["GTX 1080"]):
+        whole = read()
+    assert state.read_card(None, Card(None, 0)).keys() == whole.keys()
+
+
+def test_reserved_memory_is_not_told_as_used() -> None:
+    with fake_nvml.fake(["H200"]) as machine:
+        machine.run_process(0, 4242, memory_mib=512)
+        told = read()["memory"]
+        machine.fail("nvmlDeviceGetMemoryInfo_v2", "FUNCTION_NOT_FOUND")
+        old = read()["memory"]
+    assert (told["used_bytes"], told["reserved_bytes"]) == (512 << 20, 644939776)
+    # A driver without version 2 does not separate them: how much is reserved is not known, and not 0.
+    assert (old["used_bytes"], old["reserved_bytes"]) == ((512 << 20) + 644939776, None)
+
+
+def test_an_idle_link_of_pcie_is_told_beside_what_it_can_do() -> None:
+    with fake_nvml.fake(["RTX 4090"]):
+        pcie = read()["pcie"]
+    assert (pcie["current_generation"], pcie["max_generation"]) == (1, 4)
+
+
+@pytest.mark.parametrize("margin", [0, -3])
+def test_a_margin_of_temperature_may_be_0_or_less_and_is_told_as_it_is(margin: int) -> None:
+    with fake_nvml.fake(["H100"]) as machine:
+        machine.set(0, temperature__margin=margin)
+        assert read()["temperature"]["margin_c"] == margin
+
+
+@pytest.mark.parametrize(("bits", "names"), [(0, []), (0x1, ["idle"]), (0x84, ["sw_power_cap", "power_brake"])])
+def test_reasons_for_low_clocks_have_names(bits: int, names: list[str]) -> None:
+    with fake_nvml.fake(["H100"]) as machine:
+        machine.set(0, events__current=bits)
+        assert read()["clocks"]["event_reasons"] == names
+
+
+def test_rows_are_not_told_inside_mig_and_that_is_null() -> None:
+    with fake_nvml.fake(["A100 40GB"]) as machine:
+        machine.fail("nvmlDeviceGetRemappedRows", "NOT_SUPPORTED")
+        assert read()["counters"]["remapped_rows"] is None
+
+
+def test_mig_devices_are_told_with_profile_placement_and_memory_also_after_one_is_gone() -> None:
+    with fake_nvml.fake(["H100"]), Nvml() as nvml:
+        card = nvml.cards()[0]
+        nvml.call("nvmlDeviceSetMigMode", card.handle, 1)
+        # Profile 19 is 1g.10gb, its compute instance takes all of it.
+        instances = [nvml.call("nvmlDeviceCreateGpuInstance", card.handle, 19) for _number in range(3)]
+        for instance in instances:
+            nvml.call("nvmlGpuInstanceCreateComputeInstance", instance, 0)
+        before = state.read_card(nvml, card)["mig_devices"]
+        gone = nvml.call("nvmlGpuInstanceGetInfo", instances[0]).id
+        nvml.call("nvmlComputeInstanceDestroy", nvml.call("nvmlGpuInstanceGetComputeInstanceById", instances[0], 0))
+        nvml.call("nvmlGpuInstanceDestroy", instances[0])
+        facts = state.read_card(nvml, card)
+    assert [row["profile"] for row in before] == ["1g.10gb"] * 3
+    left = {row["uuid"] for row in before if row["gpu_instance_id"] != gone}
+    assert {row["uuid"] for row in facts["mig_devices"]} == left
+    assert all(row["placement"]["size"] == 1 and row["sm_count"] == 16 for row in facts["mig_devices"])
+    assert facts["sharing"] == {"mode": "mig", "mps_servers": [], "slices": 2}
+
+
+def test_an_mps_server_tells_that_the_gpu_is_shared_by_mps(tmp_path: Path) -> None:
+    process = tmp_path / "proc/911"
+    process.mkdir(parents=True)
+    (process / "status").write_text("Uid:\t0\t0\t0\t0\n")
+    (process / "cmdline").write_text("/usr/bin/nvidia-cuda-mps-server\0")
+    with fake_nvml.fake(["H100"]) as machine:
+        machine.run_process(0, 911, kind="compute")
+        machine.run_process(0, 4242, kind="mps")
+        facts = read(Tree(str(tmp_path)))
+    assert facts["sharing"] == {"mode": "mps", "mps_servers": [911], "slices": 0}
+
+
+def test_no_question_is_asked_twice() -> None:
+    asked: Counter[tuple[Any, ...]] = Counter()
+
+    class Counting(Nvml):
+        def call(self, function: str, *arguments: Any) -> Any:
+            asked[(function, *(getattr(one, "value", None) or str(one) for one in arguments))] += 1
+            return super().call(function, *arguments)
+
+    with fake_nvml.fake(["H200"]), Counting() as nvml:
+        state.read_card(nvml, nvml.cards()[0])
+    assert [question for question, times in asked.items() if times > 1] == []
+    # Deprecated, and gone with CUDA 14.
+    assert not [function for function, *_arguments in asked if "ApplicationsClock" in function]
+    # Of which 54 for the ends of 18 links.
+    assert sum(asked.values()) < 140
+
+
+def test_the_place_of_a_card_comes_from_the_kernel(tmp_path: Path) -> None:
+    device = tmp_path / "sys/bus/pci/devices/0000:41:00.0"
+    device.mkdir(parents=True)
+    (device / "numa_node").write_text("1\n")
+    (device / "local_cpulist").write_text("16-31\n")
+    with fake_nvml.fake(["H100"]):
+        facts = read(Tree(str(tmp_path)))
+        (device / "numa_node").write_text("-1\n")
+        without = read(Tree(str(tmp_path)))
+    assert (facts["numa_node"], facts["cpu_affinity"]) == (1, "16-31")
+    assert without["numa_node"] is None

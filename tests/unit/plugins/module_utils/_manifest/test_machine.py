@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What asks the machine, without Ansible; what comes of the answers: tests/unit/plugins/modules/test_machine_manifest.py."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import machine as machines
+
+
+def test_a_machine_that_says_nothing_of_its_disks_has_no_manifest(tmp_path: Path) -> None:
+    asked: list[list[str]] = []
+
+    def run(command: list[str]) -> tuple[int, str]:
+        asked.append(command)
+        return 127, ""
+
+    with pytest.raises(machines.Mute, match="install util-linux"):
+        machines.keep(machines.Machine(run, Tree(str(tmp_path))), str(tmp_path / "manifest.json"))
+    assert ["lsblk", "-J", "-O", "-b"] in asked
+    assert list(tmp_path.iterdir()) == []
+
+
+MOUNTS = """\
+21 1 8:1 / / rw - ext4 /dev/sda1 rw
+22 21 0:40 / /mnt/nas rw - nfs4 nas:/export rw
+23 21 0:41 /@home /home rw - btrfs /dev/sdb rw,space_cache=v2,subvolid=256,subvol=/@home
+24 21 0:41 /@home/www /srv rw - btrfs /dev/sdb rw,subvolid=256,subvol=/@home
+"""
+
+
+def test_a_server_that_is_dead_is_not_asked_how_large_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in ("proc/self", "mnt/nas", "home", "srv"):
+        (tmp_path / path).mkdir(parents=True)
+    (tmp_path / "proc/self/mountinfo").write_text(MOUNTS)
+    asked: list[str] = []
+
+    def watched(real: Callable[[str], Any]) -> Callable[[str], Any]:
+        def ask(path: str) -> Any:
+            asked.append(path)
+            return real(path)
+
+        return ask
+
+    monkeypatch.setattr(machines.os, "statvfs", watched(os.statvfs))
+    monkeypatch.setattr(machines.os.path, "isdir", watched(os.path.isdir))
+    found = {one["target"]: one for one in machines.Machine(lambda _words: (1, ""), Tree(str(tmp_path))).mounts()}
+    assert set(found) == {"/", "/mnt/nas", "/home", "/srv"} and found["/"]["size"] > 0
+    assert (found["/mnt/nas"]["size"], found["/mnt/nas"]["used"]) == (0, 0)
+    assert not any(path.endswith("nas") for path in asked)
+    # A directory of a btrfs is told from a subvolume by this alone.
+    assert [found[target].get("subvolume") for target in ("/", "/home", "/srv")] == [None, "/@home", "/@home"]
+
+
+def test_disks_are_known_by_their_sockets_too(tmp_path: Path) -> None:
+    links = tmp_path / "dev/disk/by-path"
+    links.mkdir(parents=True)
+    (links / "pci-0000:00:1f.2-ata-1").symlink_to("../../sda")
+    machine = machines.Machine(lambda _words: (1, ""), Tree(str(tmp_path)))
+    assert machine.links("by-path") == {"sda": ["/dev/disk/by-path/pci-0000:00:1f.2-ata-1"]}

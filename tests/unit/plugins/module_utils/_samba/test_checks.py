@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Requests that are refused, each with the variable and what to do, and what there is to say of a host."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba import checks as plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba.users import Account
+
+from tests.unit.plugins.module_utils._samba.test_config import REQUEST, SHARE
+
+DATA = {**SHARE, "path": "/data/sets", "valid_users": ["alice"]}
+ASKED: dict[str, Any] = {
+    **REQUEST,
+    "allowed_roots": ["/data", "/srv"],
+    "discovery": "auto",
+    "users": [{"name": "alice", "password": "x"}, {"name": "bob", "state": "absent"}],
+    "shares": [DATA],
+}
+SEEN = plan.Seen(
+    uids={"alice": 1000},
+    groups=["ml"],
+    real={"/data": "/data", "/srv": "/srv", "/data/sets": "/data/sets"},
+    directories=["/data/sets", "/data", "/srv"],
+    modules=["catia", "fruit", "streams_xattr"],
+)
+
+
+def faults(**more: Any) -> list[str]:
+    found = list(plan.faults({**ASKED, **more}))
+    assert all(one["ok"] is False and one["variable"].startswith("samba_") and one["remedy"] for one in found)
+    return [f"{one['variable']}: {one['problem']}" for one in found]
+
+
+def of_share(**more: Any) -> list[str]:
+    return faults(shares=[{**DATA, **more}])
+
+
+def on_host(share: dict[str, Any] | None = None, asked: dict[str, Any] | None = None, **seen: Any) -> list[str]:
+    params = {**ASKED, "shares": [{**DATA, **(share or {})}], **(asked or {})}
+    return [one["problem"] for one in plan.host_faults(params, dataclasses.replace(SEEN, **seen))]
+
+
+def test_a_sound_request_has_no_faults() -> None:
+    assert faults() == []
+    assert on_host() == []
+    assert of_share(valid_users=["@ml"], write_list=["alice"], mode="2775", vfs_objects=["shadow_copy2"]) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"min_protocol": "NT1"}, "samba_min_protocol: is NT1"),
+        ({"min_protocol": "SMB1"}, "samba_min_protocol: is SMB1"),
+        ({"min_protocol": "SMB2_02"}, "samba_min_protocol: is SMB2_02"),
+        ({"min_protocol": ""}, "samba_min_protocol: is "),
+        ({"min_protocol": "SMB2_10", "encrypt": "required"}, "which cannot encrypt"),
+        ({"workgroup": "a b"}, "samba_workgroup: is no name"),
+        ({"server_string": "two\nlines"}, "samba_server_string: is not a line"),
+        ({"allowed_roots": ["/"]}, "samba_allowed_roots: allows /"),
+        ({"allowed_roots": ["data"]}, "samba_allowed_roots: allows data"),
+        ({"allowed_roots": ["/etc/samba"]}, "samba_allowed_roots: allows /etc/samba"),
+        ({"networks": ["192.168.1.5/24"]}, "samba_networks: has '192.168.1.5/24'"),
+        ({"networks": ["lan"]}, "samba_networks: has 'lan'"),
+        ({"networks": ["0.0.0.0/0"]}, "everybody on the internet"),
+        ({"networks": ["::/0"]}, "everybody on the internet"),
+        ({"discovery": "wsdd"}, "samba_discovery: is wsdd, and samba_networks names nobody"),
+        ({"global_options": {"Map To  Guest": "bad user"}}, "sets `Map To  Guest`, which the role writes itself"),
+        ({"global_options": {"min protocol": "NT1"}}, "sets `min protocol`"),
+        ({"global_options": {"guest ok": True}}, "sets `guest ok`"),
+        ({"global_options": {"include": "/tmp/x"}}, "sets `include`"),
+        ({"global_options": {"deadtime": "1\nguest ok = yes"}}, "not a line of text"),
+        ({"global_options": {"deadtime": "1\\"}}, "not a line of text"),
+        ({"global_options": {"a]\n[b": "1"}}, "which is no parameter"),
+        ({"global_options": {"a = b": "1"}}, "which is no parameter"),
+    ],
+)
+def test_a_server_that_nobody_should_run_is_refused(more: dict[str, Any], words: str) -> None:
+    assert any(words in one for one in faults(**more)), faults(**more)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"guest_ok": True}, "is open to guests"),
+        ({"name": "global"}, "keeps for itself"),
+        ({"name": "Homes"}, "keeps for itself"),
+        ({"name": "IPC$"}, "keeps for itself"),
+        ({"name": "a]b"}, "no name of a share"),
+        ({"name": "a\nb"}, "no name of a share"),
+        ({"name": "%U"}, "no name of a share"),
+        ({"name": ""}, "no name of a share"),
+        ({"comment": "a\nguest ok = yes"}, "a comment that is not a line"),
+        ({"path": "data"}, "has the path 'data'"),
+        ({"path": "/data/%U"}, "has the path '/data/%U'"),
+        ({"path": '/data/"; rm -rf /'}, "has the path"),
+        ({"path": "/data/x\n"}, "has the path"),
+        ({"mode": 509}, "has the mode 509"),
+        ({"mode": "rwx"}, "has the mode rwx"),
+        ({"mode": "0777"}, "everybody on the host writes there"),
+        ({"mount": "/other"}, "waits for /other"),
+        ({"mount": "/"}, "waits for /"),
+        ({"vfs_objects": ["catia; id"]}, "odd names"),
+        ({"time_machine": True, "read_only": False}, "max_size is missing"),
+        ({"time_machine": True, "read_only": False, "max_size": "lots"}, "max_size is lots"),
+        ({"time_machine": True, "max_size": "1T"}, "nobody may write"),
+        ({"max_size": "1T"}, "which only Time Machine knows"),
+        ({"valid_users": ["bob"]}, "lets in bob, who stands not in samba_users"),
+        ({"valid_users": ["alicce"]}, "lets in alicce"),
+        ({"valid_users": ["a b"]}, "names 'a b'"),
+        ({"options": {"public": True}}, "sets `public`"),
+        ({"options": {"wide links": True}}, "sets `wide links`"),
+        ({"options": {"admin users": "alice"}}, "sets `admin users`"),
+        ({"options": {"root preexec": "id"}}, "sets `root preexec`"),
+        ({"options": {"veto files": {"a": 1}}}, "not a line of text"),
+    ],
+)
+def test_a_share_that_nobody_should_serve_is_refused(more: dict[str, Any], words: str) -> None:
+    assert any(words in one for one in of_share(**more)), of_share(**more)
+
+
+def test_two_shares_of_a_name_are_refused_whatever_the_capitals() -> None:
+    assert "has two shares of a name: Data, data" in faults(shares=[DATA, {**DATA, "name": "Data"}])[0]
+
+
+def test_one_directory_with_different_rights_in_two_shares_is_refused() -> None:
+    shares = [{**DATA, "mode": "2775"}, {**DATA, "name": "other", "mode": "2750", "path": "/data//sets/"}]
+    assert "gives /data/sets different rights in two shares" in faults(shares=shares)[0]
+    assert faults(shares=[shares[0], {**DATA, "name": "other"}]) == []
+
+
+def test_who_may_write_and_not_enter_is_refused() -> None:
+    users = [{"name": "alice", "password": "x"}, {"name": "carol", "password": "y"}]
+    assert "lets carol write, and not in" in faults(users=users, shares=[{**DATA, "write_list": ["carol"]}])[0]
+
+
+def test_an_old_protocol_cannot_carry_a_share_that_is_encrypted() -> None:
+    assert "which cannot" in faults(min_protocol="SMB2_10", shares=[{**DATA, "encrypt": "required"}])[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "real", "words"),
+    [
+        ("/", "/", "shares / where the system itself lies"),
+        ("/etc", "/etc", "where the system itself lies"),
+        ("/opt/x", "/opt/x", "outside of /data, /srv"),
+        ("/database", "/database", "outside of /data, /srv"),
+        ("/data/link", "/etc/ssl", "/data/link, which leads to /etc/ssl, where the system itself lies"),
+        ("/data/link", "/opt/secret", "/data/link, which leads to /opt/secret, outside of"),
+        ("/data/../etc", "/etc", "where the system itself lies"),
+        ("/data/gone", "/data/gone", "which is no directory"),
+    ],
+)
+def test_a_path_is_judged_by_where_it_leads(path: str, real: str, words: str) -> None:
+    assert any(words in one for one in on_host({"path": path}, real={**SEEN.real, path: real})), path
+
+
+def test_a_root_that_is_a_link_allows_what_lies_behind_it() -> None:
+    real = {"/data": "/mnt/big", "/srv": "/srv", "/data/sets": "/mnt/big/sets"}
+    assert on_host(real=real) == []
+
+
+def test_a_directory_may_be_missing_with_its_disk_and_not_without() -> None:
+    away: dict[str, Any] = {"directories": (), "mounts": {"/data/sets": "/data"}}
+    assert on_host(**away) == []
+    assert "which is no directory" in on_host(**away, mounted=["/data"])[0]
+    assert on_host(**away, mounted=["/data"], check=True) == [], "an earlier role may be about to make it"
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        ({"unknown": ["gost ok"]}, "would ignore: gost ok"),
+        ({"doors": ["[data] guest ok = Yes"]}, "comes to `[data] guest ok = Yes`"),
+        ({"refused": "ERROR: invalid value"}, "is refused by testparm: ERROR"),
+    ],
+)
+def test_what_samba_says_of_the_configuration_is_refused(seen: dict[str, Any], words: str) -> None:
+    assert words in on_host(**seen)[0]
+
+
+def test_a_vfs_module_that_is_missing_is_refused_once_samba_is_there() -> None:
+    assert "does not have here: fruitt" in on_host({"vfs_objects": ["fruitt", "catia"]})[0]
+    assert on_host({"vfs_objects": ["fruitt"]}, modules=None) == []
+    assert "fruit, streams_xattr" in on_host(asked={"macos": True}, modules=["catia"])[0]
+
+
+def test_groups_and_owners_have_to_be_there() -> None:
+    assert "does not have: nobodies" in on_host({"valid_users": ["@nobodies"]})[0]
+    assert "does not have: xl" in on_host({"group": "xl"})[0]
+    assert "belong to carol" in on_host({"owner": "carol"})[0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "real", "required", "mount"),
+    [
+        ("auto", "/data/sets", {}, "/data"),
+        ("auto", "/data/inner/sets", {}, "/data/inner"),
+        ("auto", "/srv/x", {}, ""),
+        ("auto", "/database", {}, ""),
+        # Mounted by hand once, and not today.
+        ("auto", "/srv/x", {"/data/sets": "/srv"}, "/srv"),
+        ("none", "/data/sets", {}, ""),
+        ("/srv/", "/srv/x", {}, "/srv"),
+    ],
+)
+def test_the_disk_of_a_share_is_found(asked: str, real: str, required: dict[str, str], mount: str) -> None:
+    points = ["/", "/data", "/data/inner"]
+    assert plan.mount_for({**DATA, "mount": asked}, real, points, required) == mount
+
+
+def said(**seen: Any) -> dict[str, tuple[str, str]]:
+    found = plan.findings(ASKED, dataclasses.replace(SEEN, **seen))
+    return {one["id"]: (one["status"], one["evidence"]) for one in found}
+
+
+def test_a_missing_disk_is_told() -> None:
+    status, evidence = said(mounts={"/data/sets": "/data"})["samba.disks"]
+    assert (status, "data (/data)" in evidence) == ("warn", True)
+    assert said(mounts={"/data/sets": "/data"}, mounted=["/data"])["samba.disks"][0] == "pass"
+
+
+def test_who_was_let_in_by_hand_and_who_left_the_host_is_told() -> None:
+    status, evidence = said(
+        accounts={"alice": Account("", True), "eve": Account("", True), "gone": Account("", True, -1)}
+    )["samba.strangers"]
+    assert status == "warn"
+    assert "let in by somebody else: eve" in evidence and "no longer users of the host: gone" in evidence
+    assert said(accounts={"alice": Account("", True)})["samba.strangers"][0] == "pass"
+
+
+def test_nothing_passes_where_there_is_nothing() -> None:
+    assert said()["samba.disks"] == ("skip", "no share lies on a disk of its own")
+    assert said(accounts={})["samba.strangers"] == ("skip", "Samba knows no user")
+
+
+@pytest.mark.parametrize(
+    ("share", "status", "evidence"),
+    [
+        ({"mode": "2775"}, "warn", "although the rights of the directory say that a group may: data"),
+        ({"default_acl": True}, "warn", "nobody can write over the network"),
+        ({"mode": "2775", "read_only": False}, "pass", "each share has somebody who can write to it"),
+        ({"mode": "2775", "write_list": ["alice"]}, "pass", "each share has somebody who can write to it"),
+        ({"mode": "0755"}, "pass", "read-only for everybody: data"),
+    ],
+)
+def test_a_share_that_nobody_can_write_to_is_told(share: dict[str, Any], status: str, evidence: str) -> None:
+    found = plan.findings({**ASKED, "shares": [{**DATA, **share}]}, SEEN)
+    (row,) = [one for one in found if one["id"] == "samba.read_only"]
+    assert (row["status"], evidence in row["evidence"]) == (status, True)
+
+
+def test_a_path_that_no_earlier_task_makes_is_told_in_check_mode() -> None:
+    away = {"directories": [], "check": True}
+    assert said(**away)["samba.paths"] == ("warn", "not there now: /data/sets")
+    assert "samba.paths" not in said(**away, planned=["/data", "/data/sets"])
+    assert "samba.paths" not in said(directories=[])
+
+
+def test_an_older_protocol_is_told() -> None:
+    found = plan.findings({**ASKED, "min_protocol": "SMB2_10"}, SEEN)
+    assert ("samba.protocol", "warn") in [(one["id"], one["status"]) for one in found]
+
+
+def test_a_share_by_a_link_that_a_user_can_have_lead_elsewhere_is_refused() -> None:
+    problem = "by the link /data/sets, which is not root's"
+    assert any(problem in one for one in on_host(links={"/data/sets": "/data/sets"}))
+
+
+def test_a_link_to_a_path_that_a_command_cannot_name_is_refused() -> None:
+    """The path of a disk stands in a command that Samba runs as root; who mounts something, names the directory."""
+    for path in ('/data/x"; id; "', "/data/$(id)", "/data/a\nguest ok = yes"):
+        assert any("leads to the path" in one for one in on_host(real={"/data": "/data", "/data/sets": path}))
+
+
+@pytest.mark.parametrize("root", ["//", "/data/../etc", "/./"])
+def test_a_root_is_the_system_by_whatever_spelling(root: str) -> None:
+    assert any("in which the system itself lies" in one for one in faults(allowed_roots=[root]))
+
+
+@pytest.mark.parametrize("name", ["config backend", "Registry Shares"])
+def test_shares_that_stand_elsewhere_are_refused(name: str) -> None:
+    assert any(f"sets `{name}`" in one for one in faults(global_options={name: "registry"}))
+
+
+def test_a_backslash_and_a_blank_at_the_end_would_swallow_the_next_line() -> None:
+    """Samba 4.17 and 4.22 make one value of the line and of the one below it, whatever that says."""
+    assert any("samba_server_string" in one for one in faults(server_string="C:\\ "))
+    assert any("a comment that is not a line" in one for one in of_share(comment="C:\\ "))
+    assert any("not a line of text" in one for one in of_share(options={"veto files": "a\\ "}))

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Directories of shares: what they become, what they were, and those whose disk is away."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba import directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba.directories import Original, State, Wanted
+
+ROOTS = State(0, 0, 0o755)
+SHARED = State(0, 100, 0o2775, directories.default_acl(0o2775))
+ASKED = Wanted(None, 100, 0o2775, True)
+
+
+def test_the_default_acl_is_what_setfacl_writes() -> None:
+    # `setfacl -d -m u::rwx,g::rwx,o::rx DIR; getfattr -e hex -n system.posix_acl_default DIR`
+    assert directories.default_acl(0o2775).hex() == (
+        "02000000" + "01000700ffffffff" + "04000700ffffffff" + "20000500ffffffff"
+    )
+
+
+def test_a_directory_becomes_what_is_asked_and_the_second_run_has_nothing_to_do() -> None:
+    first = directories.plan({"/d": ROOTS}, {"/d": ASKED}, {})
+    assert (first.states, first.record) == ({"/d": SHARED}, {"/d": Original(ROOTS)})
+    second = directories.plan({"/d": SHARED}, {"/d": ASKED}, first.record)
+    assert (second.states, second.record) == ({}, first.record)
+
+
+def test_one_that_is_no_longer_asked_for_is_given_back() -> None:
+    made = directories.plan({"/d": SHARED}, {}, {"/d": Original(ROOTS)})
+    assert (made.states, made.record) == ({"/d": ROOTS}, {})
+
+
+def test_the_default_acl_goes_when_it_is_no_longer_asked_for() -> None:
+    made = directories.plan({"/d": SHARED}, {"/d": ASKED._replace(default_acl=False)}, {"/d": Original(ROOTS)})
+    assert made.states["/d"].acl == b""
+    theirs = State(0, 0, 0o755, b"theirs")
+    assert directories.plan({"/d": theirs}, {"/d": Wanted(gid=100)}, {}).states["/d"].acl == b"theirs"
+
+
+def test_what_is_as_it_should_be_is_neither_changed_nor_remembered() -> None:
+    made = directories.plan({"/d": SHARED}, {"/d": ASKED}, {})
+    assert (made.states, made.record) == ({}, {})
+
+
+def test_a_directory_whose_disk_is_away_is_left_and_stays_on_record() -> None:
+    record = {"/mnt/d": Original(ROOTS, "/mnt")}
+    assert directories.plan({}, {"/mnt/d": ASKED}, record) == directories.Plan({}, record)
+    assert directories.plan({}, {}, record) == directories.Plan({}, record)
+
+
+def test_a_record_is_read_as_it_was_written() -> None:
+    record = {"/d": Original(SHARED, "/data")}
+    assert directories.load(directories.dump(record)) == record
+
+
+def test_nothing_is_read_where_no_disk_is_mounted(tmp_path: Path) -> None:
+    assert directories.read(str(tmp_path), str(tmp_path)) is None
+    assert directories.read(str(tmp_path / "gone"), "") is None
+    found = directories.read(str(tmp_path), "")
+    assert found and found.mode == os.stat(tmp_path).st_mode & 0o7777
+
+
+def test_a_directory_is_written_and_read_back(tmp_path: Path) -> None:
+    found = directories.read(str(tmp_path), "")
+    assert found
+    after = State(found.uid, found.gid, 0o2770, directories.default_acl(0o770))
+    try:
+        directories.write(str(tmp_path), found, after)
+    except OSError as error:
+        pytest.skip(f"no ACLs here: {error}")
+    assert directories.read(str(tmp_path), "") == after
+    directories.write(str(tmp_path), after, found)
+    assert directories.read(str(tmp_path), "") == found
+
+
+def test_a_link_in_the_place_of_a_directory_is_not_followed(tmp_path: Path) -> None:
+    """Whoever may write above a share could have the role give them what the link leads to."""
+    theirs = tmp_path / "theirs"
+    (theirs / "below").mkdir(parents=True, mode=0o755)
+    (tmp_path / "share").symlink_to(theirs)
+    before = directories.read(str(theirs), "")
+    assert before
+    for path in (tmp_path / "share", tmp_path / "share" / "below"):
+        assert directories.read(str(path), "") is None
+        with pytest.raises(OSError, match="is a link or no directory"):
+            directories.write(str(path), before, State(before.uid, before.gid, 0o777))
+    assert directories.read(str(theirs), "") == before

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host below a root directory tells of disks, modules and connections, and which units run."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba import facts as host
+
+PARAMS: dict[str, Any] = {"state": "present", "discovery_unit": "wsdd2.service", "allow_disruption": False}
+MOUNTS = "25 1 8:1 / / rw - ext4 /dev/sda1 rw\n26 25 8:17 / /mnt/big\\040disk rw - ext4 /dev/sdb1 rw\n"
+FSTAB = "# a comment\nUUID=1 / ext4 defaults 0 1\nUUID=2 /data/ ext4 nofail 0 2\nUUID=3 none swap sw 0 0\n"
+# Port 445 is 01BD: one who listens, and one who is connected from 10.0.0.7.
+CONNECTIONS = """\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 00000000:01BD 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1
+   1: 0100000A:01BD 0700000A:C350 01 00000000:00000000 00:00000000 00000000     0        0 2 1
+   2: 0100000A:0016 0800000A:C350 01 00000000:00000000 00:00000000 00000000     0        0 3 1
+"""
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> host.Host:
+    files = {
+        "proc/self/mountinfo": MOUNTS,
+        "proc/net/tcp": CONNECTIONS,
+        "etc/fstab": FSTAB,
+        "usr/lib/x86_64-linux-gnu/samba/vfs/fruit.so": "",
+    }
+    for path, text in files.items():
+        place = tmp_path / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    return host.Host(str(tmp_path))
+
+
+def test_disks_that_are_mounted_and_those_that_should_be(tree: host.Host) -> None:
+    assert tree.mount_points() == ["/", "/data", "/mnt/big disk"]
+
+
+def test_the_vfs_modules_that_samba_has(tree: host.Host) -> None:
+    assert tree.vfs_modules("/usr/lib/*/samba/vfs") == {"fruit"}
+
+
+def test_who_is_connected_to_the_port(tree: host.Host) -> None:
+    assert tree.connected(445) == ["10.0.0.7"]
+    assert tree.connected(1445) == []
+
+
+def test_the_interfaces_of_a_network(tree: host.Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "ipv4_addresses", lambda _names: [("eth0", "10.0.0.1"), ("docker0", "172.17.0.1")])
+    assert tree.interfaces([ipaddress.ip_network("10.0.0.0/24")]) == ["eth0"]
+
+
+def of(**more: Any) -> dict[str, Any]:
+    given = {
+        "before": {"installed": False, "units": {}},
+        "windows": False,
+        "macos": False,
+        "connected": [],
+        "announces": False,
+    }
+    params = {**PARAMS, **{key: more.pop(key) for key in list(more) if key in PARAMS}}
+    return host.units(params, **{**given, **more})
+
+
+def test_netbios_is_off_and_a_change_of_shares_is_a_reload() -> None:
+    found = of()
+    assert [unit["name"] for unit in found["stop"]] == ["nmbd.service", "samba-ad-dc.service"]
+    (smbd,) = found["units"]
+    assert (smbd["reload_on"], smbd["restart_on"]) == (["/etc/samba/smb.conf"], ["/etc/samba/rigwright-listen.conf"])
+
+
+@pytest.mark.parametrize(
+    ("connected", "allowed", "may"), [([], False, True), (["10.0.0.7"], False, False), (["10.0.0.7"], True, True)]
+)
+def test_a_restart_waits_for_who_is_connected(connected: list[str], allowed: bool, may: bool) -> None:
+    assert of(connected=connected, allow_disruption=allowed)["units"][0]["may_restart"] is may
+
+
+def test_windows_and_macs_are_answered_where_asked_for() -> None:
+    assert [unit["name"] for unit in of(windows=True, macos=True)["units"]][1:] == [
+        "wsdd2.service",
+        "avahi-daemon.service",
+    ]
+    assert "wsdd2.service" in [unit["name"] for unit in of(announces=True)["stop"]]
+
+
+def test_absent_gives_back_what_ran_and_ends_what_the_role_brought() -> None:
+    was = {
+        "smbd.service": {"enabled": True, "active": True},
+        "avahi-daemon.service": {"enabled": True, "active": False},
+    }
+    found = of(state="absent", before={"installed": True, "units": was})
+    assert [unit["name"] for unit in found["units"]] == ["smbd.service"]
+    stopped = {unit["name"]: unit["enabled"] for unit in found["stop"]}
+    assert stopped["avahi-daemon.service"] is True
+    assert stopped["wsdd2.service"] is False
+    assert of(state="absent", before=None) == {"stop": [], "units": []}
+
+
+def test_what_the_network_reaches() -> None:
+    assert host.ports(445, False, False) == [{"port": 445, "protocol": "tcp"}]
+    assert {(one["port"], one["protocol"]) for one in host.ports(445, True, True)} == {
+        (445, "tcp"),
+        (3702, "tcp"),
+        (3702, "udp"),
+        (5353, "udp"),
+    }
+
+
+def test_a_link_that_is_not_roots_is_found_wherever_on_the_path_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "real" / "below").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "chain").symlink_to(tmp_path / "link" / ".." / "link")
+    (tmp_path / "loop").symlink_to("loop")
+    me, other = os.getuid(), os.getuid() + 1
+    assert host.foreign_link(f"{tmp_path}/real/below", other) == ""
+    assert host.foreign_link(f"{tmp_path}/link/below", me) == ""
+    assert host.foreign_link(f"{tmp_path}/link/below", other) == f"{tmp_path}/link"
+    assert host.foreign_link(f"{tmp_path}/real/../chain", other) == f"{tmp_path}/chain"
+    assert host.foreign_link(f"{tmp_path}/loop", me) == ""
+    assert host.foreign_link(f"{tmp_path}/nothing/link", other) == ""

@@ -1,0 +1,477 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What becomes of disks. The properties at the end hold for every disk that one can think of."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage import fstab
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage import plan as storage
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import Content, Device, Disk
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.plan import Facts, Mounted, Plan, Point
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import read_entries
+from hypothesis import given
+from hypothesis import strategies as st
+
+GB = 10**9
+EMPTY = Disk("/dev/sdb", 100 * GB, ids=("ata-B",), serial="B", names=frozenset(["/dev/sdb", "/dev/disk/by-id/ata-B"]))
+SYSTEM = Disk(
+    "/dev/sda", 500 * GB, ids=("ata-A",), serial="A", busy=True, names=frozenset(["/dev/sda", "/dev/disk/by-id/ata-A"])
+)
+SYSTEM = dataclasses.replace(
+    SYSTEM,
+    content=Content(table="gpt", signatures=("gpt",), blank=False),
+    partitions=(Device("/dev/sda1", 500 * GB, Content(kind="ext4", uuid="root-uuid"), mounts=("/",)),),
+)
+DATA = {"serial": "B", "role": "data"}
+OLD = Content(kind="ext4", label="photos", uuid="old-uuid", signatures=("ext4",), blank=False)
+
+
+def parted(disk: Disk = EMPTY, content: Content = OLD, table_id: str = "t", **part: Any) -> Disk:
+    table = Content(table="gpt", table_id=table_id, signatures=("gpt", "PMBR"), blank=False)
+    device = Device(f"{disk.path}1", disk.size, content, names=frozenset([f"{disk.path}1"]), **part)
+    return dataclasses.replace(disk, content=table, partitions=(device,))
+
+
+def plan(*disks: Disk, rows: list[dict[str, Any]] | None = None, confirm: tuple[str, ...] = (), **facts: Any) -> Plan:
+    entries, refused = read_entries(rows if rows is not None else [DATA])
+    assert refused == []
+    return storage.plan(entries, confirm, Facts(disks=(SYSTEM, *disks), **facts), lambda: str(uuid.uuid4()))
+
+
+def words(made: Plan) -> str:
+    return "; ".join(f"{row['variable']} {row['problem']} -> {row['remedy']}" for row in made.requirements)
+
+
+def done(made: Plan, disk: Disk, size: int | None = None) -> dict[str, Any]:
+    """The facts after the plan was carried out."""
+    (work,) = made.works
+    content = Content(
+        kind=work.entry.fs, label=work.entry.label, uuid=work.given["uuid"], signatures=(work.entry.fs,), blank=False
+    )
+    mount = work.entry.mount
+    if work.entry.partition:
+        disk = parted(disk, content, work.given.get("table", "t"), mounts=(mount,))
+        source = disk.partitions[0].path
+    else:
+        disk = dataclasses.replace(disk, content=content, mounts=(mount,))
+        source = disk.path
+    disk = dataclasses.replace(disk, busy=True, size=size or disk.size)
+    return {
+        "disks": disk,
+        "mounted": {mount: Mounted(source, frozenset(work.entry.options))},
+        "points": {mount: Point(exists=True, immutable=True)},
+        "fstab": made.fstab,
+        "record": {work.key: {**work.given, "finished": True, "mount": mount, "options": ",".join(work.entry.options)}},
+    }
+
+
+# --- What is made ---
+
+
+@pytest.mark.parametrize("partition", [True, False])
+def test_an_empty_disk_is_made_and_the_next_plan_has_nothing_to_do(partition: bool) -> None:
+    rows = [{**DATA, "partition": partition}]
+    first = plan(EMPTY, rows=rows)
+    (work,) = first.works
+    assert (words(first), work.table, work.make, work.wipe, work.mount, work.protect) == (
+        "",
+        partition,
+        True,
+        False,
+        True,
+        True,
+    )
+    assert f"UUID={work.given['uuid']} /data ext4 noatime,nofail,nosuid,nodev 0 2\n" in first.fstab
+
+    facts = done(first, EMPTY)
+    second = plan(facts.pop("disks"), rows=rows, **facts)
+    assert (words(second), second.works[0].todo, second.gone, second.fstab) == ("", [], {}, first.fstab)
+
+
+def test_a_disk_that_has_what_is_asked_for_is_taken_with_its_data() -> None:
+    there = parted(content=Content(kind="ext4", label="data", uuid="kept", blank=False))
+    for wipe in (False, True):
+        made = plan(there, rows=[{**DATA, "wipe": wipe}], confirm=("B",))
+        assert (words(made), made.works[0].destroys, made.works[0].mount) == ("", False, True)
+        assert "UUID=kept /data ext4" in made.fstab
+
+
+@pytest.mark.parametrize(("fs", "refused"), [("ext4", True), ("btrfs", False)])
+def test_a_disk_with_a_copy_beside_it_is_refused(fs: str, refused: bool) -> None:
+    """Moved with dd to a larger disk: fstab cannot tell them apart. Disks of one Btrfs have one id rightly."""
+    there = parted(content=Content(kind=fs, label="data", uuid="one", blank=False))
+    for copy in (
+        Disk("/dev/sdc", GB, uuid="one"),
+        Disk("/dev/sdc", GB, partitions=(Device("/dev/sdc1", GB, uuid="one"),)),
+        Disk("/dev/sdc", GB, partitions=(Device("/dev/sdc1", GB, there.partitions[0].content),)),
+    ):
+        made = plan(there, copy, rows=[{**DATA, "fs": fs}])
+        assert ("has as well: a boot may mount either" in words(made)) is refused
+    assert words(plan(there, Disk("/dev/sdc", GB, uuid="other"), rows=[{**DATA, "fs": fs}])) == ""
+
+
+def test_the_id_may_name_the_disk() -> None:
+    assert words(plan(EMPTY, rows=[{"id": "/dev/disk/by-id/ata-B", "role": "data"}])) == ""
+
+
+def test_vfat_has_an_id_of_its_own_form() -> None:
+    made = plan(EMPTY, rows=[{**DATA, "fs": "vfat", "label": "DATA"}])
+    assert len(made.works[0].given["uuid"]) == 9 and made.works[0].given["uuid"][4] == "-"
+
+
+# --- What is refused ---
+
+
+def test_a_disk_with_data_is_refused_with_what_is_on_it() -> None:
+    assert words(plan(parted())) == (
+        "storage_disks asks for ext4 labelled 'data' in one partition of /dev/sdb (B), 100 GB, which is not empty: "
+        "a gpt partition table, /dev/sdb1 (100 GB): ext4 labelled 'photos' -> "
+        "say what is there if its data is to be used; to lose all of it, set `wipe: true` and repeat the serial: storage_confirm_wipe: [B]"
+    )
+
+
+@pytest.mark.parametrize(
+    "kind", ["swap", "LVM2_member", "linux_raid_member", "crypto_LUKS", "zfs_member", "ntfs", "iso9660"]
+)
+@pytest.mark.parametrize("whole", [True, False])
+def test_members_of_anything_are_data(kind: str, whole: bool) -> None:
+    content = Content(kind=kind, signatures=(kind,), blank=False)
+    made = plan(dataclasses.replace(EMPTY, content=content) if whole else parted(content=content))
+    assert kind in words(made) and "is not empty" in words(made)
+
+
+def test_data_without_a_signature_is_data() -> None:
+    assert "data of no known kind" in words(plan(dataclasses.replace(EMPTY, content=Content(blank=False))))
+
+
+@pytest.mark.parametrize(
+    ("wipe", "confirm", "remedy"),
+    [
+        (True, (), "to lose all of it, repeat the serial: storage_confirm_wipe: [B]"),
+        (False, ("B",), "to lose all of it, set `wipe: true` at this disk as well"),
+    ],
+)
+def test_a_wipe_needs_both_words(wipe: bool, confirm: tuple[str, ...], remedy: str) -> None:
+    assert remedy in words(plan(parted(), rows=[{**DATA, "wipe": wipe}], confirm=confirm))
+
+
+def test_a_confirmed_wipe_is_done_and_not_done_again() -> None:
+    rows = [{**DATA, "wipe": True}]
+    first = plan(parted(), rows=rows, confirm=("B",))
+    assert (words(first), first.works[0].wipe, first.works[0].make) == ("", True, True)
+    facts = done(first, EMPTY)
+    assert plan(facts.pop("disks"), rows=rows, confirm=("B",), **facts).works[0].todo == []
+
+
+@pytest.mark.parametrize("change", [{"mount": "/sets"}, {"label": "other"}, {"fs": "xfs"}, {"partition": False}])
+def test_a_confirmation_that_was_left_standing_does_not_wipe_what_the_role_has_made(change: dict[str, Any]) -> None:
+    """The mount point alone is changed, the disk unmounted for that: the label that is asked for changes with it."""
+    rows = [{"serial": "B", "mount": "/data", "wipe": True}]
+    first = plan(parted(), rows=rows, confirm=("B",))
+    facts = done(first, EMPTY)
+    device = facts.pop("disks").partitions[0].content
+    disk, own = parted(content=device, table_id=first.works[0].given["table"]), first.works[0].given["uuid"]
+    again = {**facts, "mounted": {}}
+    refused = plan(disk, rows=[{**rows[0], **change}], confirm=("B",), **again)
+    assert "where a file system of this role is: ext4 labelled 'data'" in words(refused)
+    assert f"name this very file system: storage_confirm_wipe: [{own}]" in words(refused)
+
+    named = plan(disk, rows=[{**rows[0], **change}], confirm=(own,), **again)
+    assert (words(named), named.works[0].wipe, named.works[0].make) == ("", True, True)
+    assert named.works[0].given["uuid"] != own
+    assert "in use" in words(
+        plan(dataclasses.replace(disk, busy=True), rows=[{**rows[0], **change}], confirm=(own,), **again)
+    )
+
+
+def test_a_serial_that_is_confirmed_and_names_no_disk_is_refused() -> None:
+    assert "storage_confirm_wipe has what is no serial of a disk in storage_disks: b" in words(
+        plan(EMPTY, confirm=("b",))
+    )
+
+
+def test_the_system_disk_is_never_touched() -> None:
+    rows = [{"id": "ata-A", "mount": "/data", "wipe": True}]
+    made = plan(rows=rows, confirm=("A",))
+    assert "which is in use: /dev/sda1 is mounted at /" in words(made)
+
+
+@pytest.mark.parametrize(
+    ("disk", "use"),
+    [
+        (parted(held_by=("raid1 md0",)), "/dev/sdb1 holds raid1 md0"),
+        (parted(mounts=("[SWAP]",)), "/dev/sdb1 is swap"),
+        (dataclasses.replace(EMPTY, busy=True), "the kernel, or a program, has it for itself"),
+        (dataclasses.replace(EMPTY, read_only=True), "which is read-only"),
+    ],
+)
+def test_a_disk_that_is_in_use_is_not_written_to_whatever_is_confirmed(disk: Disk, use: str) -> None:
+    assert use in words(plan(disk, rows=[{**DATA, "wipe": True}], confirm=("B",)))
+
+
+def test_a_disk_that_the_table_of_file_systems_mounts_is_not_written_to() -> None:
+    for source in ("UUID=old-uuid", "LABEL=photos", "/dev/sdb1"):
+        made = plan(
+            parted(), rows=[{**DATA, "wipe": True}], confirm=("B",), fstab=f"{source} /photos ext4 noauto 0 2\n"
+        )
+        assert f"which /etc/fstab mounts: {source} /photos" in words(made)
+
+
+@pytest.mark.parametrize("change", [{"fs": "xfs"}, {"label": "other"}])
+def test_another_file_system_or_label_on_a_disk_of_the_role_is_refused(change: dict[str, str]) -> None:
+    facts = done(plan(EMPTY), EMPTY)
+    made = plan(facts.pop("disks"), rows=[{**DATA, **change}], **facts)
+    assert "where a file system of this role is: ext4 labelled 'data'" in words(made)
+
+
+def test_a_disk_that_shrank_is_refused() -> None:
+    facts = done(plan(EMPTY), EMPTY, size=50 * GB)
+    assert "of 50 GB, which had 100 GB when its file system was made" in words(plan(facts.pop("disks"), **facts))
+
+
+def test_a_disk_that_is_not_there_is_refused_with_those_that_are() -> None:
+    assert (
+        "names B, and no disk of this host is called so -> put it back, or take it out of storage_disks; there are: A (/dev/sda, 500 GB)"
+        in words(plan())
+    )
+
+
+def test_a_partition_by_id_is_refused_with_its_disk() -> None:
+    disk = parted()
+    part = dataclasses.replace(disk.partitions[0], names=frozenset(["/dev/disk/by-id/ata-B-part1"]))
+    made = plan(dataclasses.replace(disk, partitions=(part,)), rows=[{"id": "ata-B-part1", "role": "data"}])
+    assert "names ata-B-part1, a partition -> name the whole disk: ata-B or serial B" in words(made)
+
+
+@pytest.mark.parametrize(
+    ("name", "names"),
+    [("/dev/sdb", "ata-B or serial B"), ("/dev/sdb1", "ata-B or serial B"), ("/dev/sdx", "none: there is no")],
+)
+def test_a_name_that_the_next_boot_may_give_to_another_disk_is_refused_with_those_that_stay(
+    name: str, names: str
+) -> None:
+    made = plan(parted(), rows=[{"id": name, "role": "data"}])
+    assert (
+        f"names {name}, and another disk may have this name after the next boot -> name the disk by its `id` or its `serial`: {names}"
+        in words(made)
+    )
+
+
+def test_two_disks_with_one_serial_are_told_apart_by_id() -> None:
+    twin = dataclasses.replace(EMPTY, path="/dev/sdc", ids=("usb-C",))
+    assert "means 2 disks by the serial B: /dev/sdb, /dev/sdc -> name it by `id`: ata-B or usb-C" in words(
+        plan(EMPTY, twin)
+    )
+
+
+def test_one_disk_twice_is_refused() -> None:
+    rows = [DATA, {"id": "ata-B", "role": "scratch"}]
+    assert "names one disk more than once (/dev/sdb): B, ata-B" in words(plan(EMPTY, rows=rows))
+
+
+# --- Mounts ---
+
+
+def test_a_mount_point_with_files_or_that_is_a_link_is_refused() -> None:
+    assert "has files that would be hidden: a, b" in words(plan(EMPTY, points={"/data": Point(True, names=("a", "b"))}))
+    assert "which is no directory" in words(plan(EMPTY, points={"/data": Point(True, directory=False)}))
+
+
+def test_a_mount_point_where_something_else_is_mounted_is_refused() -> None:
+    assert "mounts B at /data, where /dev/sdz is mounted" in words(plan(EMPTY, mounted={"/data": Mounted("/dev/sdz")}))
+
+
+def test_a_disk_that_is_mounted_elsewhere_by_hand_is_refused_and_one_by_the_role_moves() -> None:
+    there = parted(content=Content(kind="ext4", label="data", uuid="u"), mounts=("/old",))
+    assert "which is mounted at /old -> unmount it" in words(plan(there))
+    moved = plan(there, record={"B": {"uuid": "u", "mount": "/old", "finished": True, "made": ["/old"]}})
+    assert (words(moved), list(moved.gone), moved.works[0].mount) == ("", ["B"], True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["UUID=u /x ext4 defaults 0 2", 'LABEL="data" /x ext4 defaults 0 2', "/dev/sdb1 /x ext4", "UUID=z /data xfs"],
+)
+def test_a_line_made_by_hand_for_the_disk_or_its_mount_point_is_refused(line: str) -> None:
+    there = parted(content=Content(kind="ext4", label="data", uuid="u"))
+    assert f"/etc/fstab has a line for that: {line}" in words(plan(there, fstab=line + "\n"))
+
+
+def test_markers_that_were_broken_are_refused() -> None:
+    assert "one of them is gone" in words(plan(EMPTY, fstab=f"{fstab.BEGIN}\n"))
+
+
+def test_other_options_are_a_remount_and_quotas_a_new_mount() -> None:
+    facts = done(plan(EMPTY), EMPTY)
+    disk = facts.pop("disks")
+    (work,) = plan(disk, rows=[{**DATA, "options": ["dev"]}], **facts).works
+    assert (work.remount, work.again, work.mount) == (True, False, False)
+    (work,) = plan(disk, rows=[{**DATA, "quota": True}], **facts).works
+    assert (work.remount, work.again, work.mount) == (False, True, False)
+
+
+def test_a_disk_that_somebody_mounted_with_programs_of_root_and_devices_is_mounted_anew() -> None:
+    facts = done(plan(EMPTY), EMPTY)
+    disk, mounted = facts.pop("disks"), facts["mounted"]
+    for options, due in ((["rw", "noatime"], True), (["rw", "nosuid", "nodev"], False)):
+        facts["mounted"] = {m: dataclasses.replace(one, options=frozenset(options)) for m, one in mounted.items()}
+        (work,) = plan(disk, **facts).works
+        assert work.remount is due
+
+
+def test_quotas_that_kernel_or_file_system_have_not_are_refused() -> None:
+    rows = [{**DATA, "quota": True}]
+    assert "this kernel has none for ext4 (CONFIG_QFMT_V2)" in words(
+        plan(EMPTY, rows=rows, kernel={"CONFIG_QFMT_V2": False})
+    )
+    facts = done(plan(EMPTY), EMPTY)
+    assert "tune2fs -O project,quota /dev/sdb1" in words(
+        plan(facts.pop("disks"), rows=rows, features={"/dev/sdb1": frozenset(["extent"])}, **facts)
+    )
+
+
+def test_a_disk_that_is_no_longer_asked_for_is_unmounted_and_stays_as_it_is() -> None:
+    facts = done(plan(EMPTY), EMPTY)
+    made = plan(facts.pop("disks"), rows=[], **facts)
+    assert (made.works, list(made.gone), made.fstab) == ([], ["B"], "")
+
+
+# --- Runs that were cut short ---
+
+
+def begun(**more: Any) -> dict[str, dict[str, Any]]:
+    return {"B": {"uuid": "u", "table": "t", "part": "p", "size": EMPTY.size, "finished": False, **more}}
+
+
+@pytest.mark.parametrize(
+    ("disk", "table"),
+    [
+        # Before the table; after it, with and without a device for the partition; in the middle of mkfs, and when it had written its id.
+        (EMPTY, True),
+        (dataclasses.replace(EMPTY, content=Content(table="gpt", table_id="t", blank=False)), True),
+        (parted(content=Content()), False),
+        (parted(content=Content(blank=False)), False),
+        (parted(content=Content(kind="xfs", uuid="u", blank=False)), False),
+    ],
+)
+def test_what_a_run_left_that_was_cut_short_is_completed(disk: Disk, table: bool) -> None:
+    making = bool(disk.partitions) and not disk.partitions[0].content.blank
+    (work,) = plan(disk, record=begun(making=making)).works
+    assert (work.make, work.table, work.wipe) == (True, table, False)
+
+
+def test_data_without_a_signature_is_not_formatted_before_mkfs_began() -> None:
+    for disk in (parted(content=Content(blank=False)), dataclasses.replace(EMPTY, content=Content(blank=False))):
+        rows = [{**DATA, "partition": bool(disk.partitions)}]
+        table = "t" if disk.partitions else ""
+        made = plan(disk, rows=rows, record=begun(table=table))
+        assert "is not empty" in words(made)
+        assert not made.works[0].destroys
+        confirmed = plan(disk, rows=[{**rows[0], "wipe": True}], confirm=("B",), record=begun(table=table))
+        assert confirmed.works[0].wipe
+
+
+def test_an_unfinished_file_system_that_somebody_has_mounted_and_filled_is_not_made_anew() -> None:
+    disk = parted(content=Content(kind="ext4", label="data", uuid="u", blank=False))
+    made = plan(disk, rows=[{**DATA, "wipe": True}], confirm=("B",), record=begun(), filled=["/dev/sdb1"])
+    assert "a run of ours did not finish, and which has files all the same" in words(made)
+    assert not made.works[0].destroys
+
+
+def test_a_file_system_that_was_finished_is_never_made_again() -> None:
+    hidden = dataclasses.replace(EMPTY, content=Content(table="gpt", table_id="t", blank=False))
+    assert "is not empty" in words(plan(hidden, record=begun(finished=True)))
+    bare = parted(content=Content(blank=False))
+    assert "is not empty" in words(plan(bare, record=begun(finished=True)))
+
+
+def test_a_stranger_on_the_disk_of_an_unfinished_run_is_data() -> None:
+    assert "is not empty" in words(plan(parted(), record=begun()))
+    over = dataclasses.replace(EMPTY, content=Content(kind="ext4", table_id="t", blank=False))
+    assert "is not empty" in words(plan(over, record=begun()))
+    assert "is not empty" in words(plan(parted(content=Content(), table_id="another"), record=begun()))
+
+
+# --- Properties ---
+
+KINDS = st.sampled_from(["", "ext4", "xfs", "swap", "zfs_member", "LVM2_member", "crypto_LUKS"])
+CONTENTS = st.builds(
+    Content,
+    kind=KINDS,
+    label=st.sampled_from(["", "data", "photos"]),
+    uuid=st.sampled_from(["", "u", "v"]),
+    table=st.sampled_from(["", "gpt", "dos"]),
+    table_id=st.sampled_from(["", "t", "s"]),
+    signatures=st.sampled_from([(), ("gpt",), ("ext4", "zfs_member")]),
+    blank=st.booleans(),
+)
+USES: dict[str, Any] = {
+    "mounts": st.sampled_from([(), ("/",), ("/data",), ("[SWAP]",)]),
+    "held_by": st.sampled_from([(), ("lvm vg-x",)]),
+}
+PARTS = st.builds(Device, path=st.just("/dev/sdb1"), size=st.just(GB), content=CONTENTS, **USES)
+DISKS = st.builds(
+    Disk,
+    path=st.just("/dev/sdb"),
+    size=st.sampled_from([GB, 2 * GB]),
+    content=CONTENTS,
+    serial=st.just("B"),
+    partitions=st.lists(PARTS, max_size=2).map(tuple),
+    busy=st.booleans(),
+    read_only=st.booleans(),
+    **USES,
+)
+ROWS = st.builds(
+    lambda fs, partition, wipe: {"serial": "B", "role": "data", "fs": fs, "partition": partition, "wipe": wipe},
+    st.sampled_from(["ext4", "xfs"]),
+    st.booleans(),
+    st.booleans(),
+)
+RECORDS = st.one_of(
+    st.just({}),
+    st.builds(
+        lambda table, finished, size: {"B": {"uuid": "u", "table": table, "finished": finished, "size": size}},
+        st.sampled_from(["", "t"]),
+        st.booleans(),
+        st.sampled_from([GB, 2 * GB]),
+    ),
+)
+
+
+def signed(disk: Disk) -> bool:
+    return any(one.content.kind or one.content.signatures or one.content.table for one in (disk, *disk.partitions))
+
+
+@given(DISKS, ROWS, RECORDS)
+def test_no_disk_is_written_to_that_is_in_use_or_holds_anything_unless_its_serial_is_repeated(
+    disk: Disk, row: dict[str, Any], record: dict[str, Any]
+) -> None:
+    for confirm in ((), ("B",)):
+        made = plan(disk, rows=[row], confirm=confirm, record=record)
+        if made.requirements or not made.works[0].destroys:
+            continue
+        assert not (disk.busy or disk.read_only or disk.every_use)
+        known = record.get("B", {})
+        unfinished = known.get("finished") is False
+        if (signed(disk) or disk.partitions) and not unfinished:
+            assert row["wipe"] and confirm
+            # A serial confirms the loss of what others have left there, never of what the role itself has on record.
+            assert "u" not in [one.content.uuid for one in (disk, *disk.partitions)] or not known
+        if unfinished and not made.works[0].wipe:
+            # Only what the run itself has written: its own file system, or its own table with nothing in it.
+            kept = [one.content.uuid for one in (disk, *disk.partitions) if one.content.kind]
+            assert set(kept) <= {"u"}
+
+
+@given(DISKS, ROWS, RECORDS)
+def test_what_was_done_leaves_nothing_to_do(disk: Disk, row: dict[str, Any], record: dict[str, Any]) -> None:
+    first = plan(disk, rows=[row], confirm=("B",), record=record)
+    if first.requirements:
+        return
+    facts = done(first, dataclasses.replace(EMPTY, size=disk.size))
+    second = plan(facts.pop("disks"), rows=[row], confirm=("B",), **facts)
+    assert (words(second), second.works[0].todo, second.gone, second.fstab) == ("", [], {}, first.fstab)

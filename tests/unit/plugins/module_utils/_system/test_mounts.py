@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is mounted is read as the kernel tells it, and what can be lost is told from what is made up."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import mounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import Mount
+
+MOUNTINFO = r"""
+22 28 0:20 / /sys rw,nosuid - sysfs sysfs rw
+28 1 254:0 / / rw,relatime shared:1 - ext4 /dev/mapper/vg-root rw,errors=remount-ro
+34 28 8:33 / /media/owner/My\040Disk rw,relatime shared:6 - exfat /dev/sdc1 rw
+35 28 7:0 / /snap/core/1 ro,nodev shared:7 - squashfs /dev/loop0 ro
+36 28 0:50 / /var/lib/docker/overlay2/1/merged rw - overlay overlay rw,lowerdir=/l
+38 28 0:60 / /mnt/nas rw,relatime shared:8 - nfs4 nas:/export rw
+39 28 0:61 / /run/user/1000/gvfs rw - fuse.gvfsd-fuse gvfsd-fuse rw
+28 1 254:0 / /
+1 2 - x
+"""
+
+
+def test_file_systems_that_can_be_lost_are_told_from_those_that_are_made_up() -> None:
+    found = [mount for mount in mounts.parse_mountinfo(MOUNTINFO) if mounts.holds_data(mount)]
+    assert [mount.target for mount in found] == ["/", "/media/owner/My Disk", "/mnt/nas"]
+    assert found[1] == Mount("/media/owner/My Disk", "/dev/sdc1", "exfat", "/", "8:33")
+    assert mounts.holds_data(Mount("/", fstype="overlay"))
+
+
+def test_a_mount_that_another_hides_is_not_seen() -> None:
+    hidden = MOUNTINFO + "60 33 8:49 / /mnt/nas rw - ext4 /dev/sdd1 rw\n"
+    (nas,) = [mount for mount in mounts.parse_mountinfo(hidden) if mount.target == "/mnt/nas"]
+    assert nas.source == "/dev/sdd1"
+
+
+def test_mounted_files_are_told_from_directories(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    lines = [f"28 1 8:1 / {place} rw - ext4 /dev/sda1 rw\n" for place in (tmp_path, tmp_path / "file")]
+    (tmp_path / "mountinfo").write_text("".join(lines))
+    assert [mount.directory for mount in mounts.read_mounts(str(tmp_path / "mountinfo"))] == [True, False]
+
+
+def test_a_server_that_is_dead_is_not_asked_what_it_has(tmp_path: Path) -> None:
+    (tmp_path / "mountinfo").write_text(f"38 28 0:60 / {tmp_path}/gone rw - nfs4 nas:/export rw\n")
+    assert [mount.directory for mount in mounts.read_mounts(str(tmp_path / "mountinfo"))] == [True]
+
+
+def test_of_a_btrfs_the_subvolume_is_known() -> None:
+    line = "28 1 0:30 /@home/www /srv rw - btrfs /dev/sda2 rw,ssd,subvolid=257,subvol=/@home\n"
+    assert mounts.parse_mountinfo(line)[0].subvolume == "/@home"
+
+
+def test_a_blank_that_does_not_break_is_a_part_of_a_name() -> None:
+    (mount,) = mounts.parse_mountinfo("28 1 8:1 / /srv/My\u00a0Disk rw - ext4 /dev/sda1 rw\n")
+    assert mount.target == "/srv/My\u00a0Disk"
+
+
+FSTAB = """\
+# <file system>
+  # LABEL=not /at/all ext4
+UUID=1 / ext4 defaults 0 1
+UUID=2\tnone\tswap\tsw\t0\t0
+UUID=3 /home/ ext4 defaults 0 2
+UUID=4 /my\\040data xfs nofail 0 2
+/dev/sdb1 /three ext4
+/dev/sdb2 /srv/a#b ext4 defaults 0 0
+LABEL=a#1 /labelled ext4 defaults 0 2
+/mnt/d/www /srv/www none bind 0 0
+/mnt/d/ftp /srv/ftp none defaults,rbind 0 0
+nas:/export /nas nfs _netdev
+"""
+
+
+def test_fstab_tells_what_is_mounted_at_boot() -> None:
+    found = mounts.parse_fstab(FSTAB)
+    storage = ["/", "/home", "/my data", "/three", "/srv/a#b", "/labelled"]
+    assert found == [*storage, "/srv/www", "/srv/ftp", "/nas"]
+    assert [place for place in found if place not in mounts.parse_fstab(FSTAB, binds=False)] == [
+        "/srv/www",
+        "/srv/ftp",
+    ]
+
+
+def test_fstab_is_read_as_mount_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "fstab").write_text(FSTAB)
+    command = ["findmnt", "--fstab", "--tab-file", str(tmp_path / "fstab"), "-rno", "TARGET"]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")
+    told = [place.replace("\\x20", " ").rstrip("/") or "/" for place in listed if place.startswith("/")]
+    assert told == mounts.parse_fstab(FSTAB)
+
+
+def test_what_is_not_mounted_at_boot_or_made_up_is_not_waited_for() -> None:
+    left_out = [
+        "UUID=5 /usb vfat noauto 0 0",
+        "UUID=6 /later ext4 x-systemd.automount 0 0",
+        "tmpfs /tmp tmpfs size=1g 0 0",
+        "/mnt/d/x /x none bind,noauto 0 0",
+        "/srv/same /srv/same none bind,ro 0 0",
+        "/dev/sdc1 /two",
+        "",
+    ]
+    assert mounts.parse_fstab("\n".join(left_out)) == []

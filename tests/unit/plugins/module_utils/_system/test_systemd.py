@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What has to be done about a unit, from what systemd says and what its files are."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import (
+    Status,
+    Watched,
+    look_at,
+    needs_daemon_reload,
+    note,
+    parse_show,
+    plan,
+    stale,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+# `systemctl show` of systemd 252 (Debian 12): ssh runs and is asked for by its other name, its socket waits, the third is not there.
+SHOWN = """\
+Type=notify
+NRestarts=3
+Id=ssh.service
+Names=ssh.service sshd.service
+LoadState=loaded
+ActiveState=active
+SubState=running
+DropInPaths=/etc/systemd/system/ssh.service.d/a.conf /etc/systemd/system/ssh.service.d/b.conf
+UnitFileState=enabled
+ActiveEnterTimestamp=Sat 2026-11-21 10:10:47 UTC
+NeedDaemonReload=no
+InvocationID=6f1c0ea4f4c4477d9b1f3a3ac2ec35d2
+
+Listen=0.0.0.0:22 (Stream)
+Listen=[::]:22 (Stream)
+Id=ssh.socket
+Names=ssh.socket
+LoadState=loaded
+ActiveState=inactive
+SubState=dead
+DropInPaths=
+UnitFileState=disabled
+ActiveEnterTimestamp=
+NeedDaemonReload=yes
+InvocationID=
+
+NRestarts=0
+Type=
+Id=nothing.service
+Names=nothing.service
+LoadState=not-found
+ActiveState=inactive
+SubState=dead
+DropInPaths=
+UnitFileState=
+ActiveEnterTimestamp=
+NeedDaemonReload=no
+InvocationID=
+"""
+
+RUNNING = Status("loaded", "active", "running", "enabled", False, "id", 0, 1000.0)
+STOPPED = dataclasses.replace(RUNNING, active="inactive", sub="dead", started=0.0)
+
+
+def status(**changes) -> Status:
+    return dataclasses.replace(RUNNING, **changes)
+
+
+def test_units_are_found_by_each_of_their_names_in_whatever_order():
+    units = parse_show(SHOWN, ["nothing.service", "ssh.socket", "sshd.service"])
+    assert [properties["Id"] for properties in units.values()] == [["nothing.service"], ["ssh.socket"], ["ssh.service"]]
+
+
+def test_a_property_that_is_printed_several_times_is_a_list():
+    assert parse_show(SHOWN, ["ssh.socket"])["ssh.socket"]["Listen"] == ["0.0.0.0:22 (Stream)", "[::]:22 (Stream)"]
+
+
+def test_a_unit_of_which_nothing_is_said_is_an_error_and_not_another_unit():
+    with pytest.raises(KeyError):
+        parse_show(SHOWN, ["ssh.socket", "other.service"])
+
+
+def test_the_answer_of_systemctl_is_read():
+    units = {
+        name: Status.of(properties) for name, properties in parse_show(SHOWN, ["ssh.service", "ssh.socket"]).items()
+    }
+    assert units["ssh.service"] == Status(
+        "loaded",
+        "active",
+        "running",
+        "enabled",
+        False,
+        "6f1c0ea4f4c4477d9b1f3a3ac2ec35d2",
+        3,
+        1795255847.0,
+        names=("ssh.service", "sshd.service"),
+        drop_ins=("/etc/systemd/system/ssh.service.d/a.conf", "/etc/systemd/system/ssh.service.d/b.conf"),
+    )
+    assert units["ssh.socket"].outdated and units["ssh.socket"].started == 0.0
+
+
+@pytest.fixture
+def drop_in(tmp_path):
+    """A drop-in on the disk, in a folder of one of the names of the unit."""
+    path = tmp_path / "sshd.service.d/limits.conf"
+    path.parent.mkdir()
+    path.write_text("[Service]\n")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("known", "changes", "needed"),
+    [
+        pytest.param(True, {}, False, id="read"),
+        pytest.param(False, {}, True, id="not read, and systemd does not say so"),
+        pytest.param(True, {"outdated": True}, True, id="systemd says so"),
+        pytest.param(False, {"names": ("cron.service",)}, False, id="of another unit"),
+        pytest.param(False, {"load": "not-found"}, False, id="of a unit that is not installed"),
+    ],
+)
+def test_a_drop_in_that_systemd_has_not_read_needs_a_daemon_reload(tmp_path, drop_in, known, changes, needed):
+    ssh = status(**{"names": ("ssh.service", "sshd.service"), "drop_ins": (drop_in,) if known else (), **changes})
+    assert needs_daemon_reload(ssh, str(tmp_path)) is needed
+
+
+def test_what_lies_beside_the_drop_ins_is_none(tmp_path, drop_in):
+    os.rename(drop_in, f"{drop_in}.off")
+    assert not needs_daemon_reload(status(names=("sshd.service",)), str(tmp_path))
+
+
+def unit(**changes):
+    return {"name": "x.service", "state": "started", "enabled": None, **changes}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "now", "restart_for", "reload_for", "verbs"),
+    [
+        pytest.param(unit(), RUNNING, [], [], [], id="as it should be"),
+        pytest.param(unit(), STOPPED, [], [], ["start"], id="stopped"),
+        pytest.param(unit(enabled=True), status(enabled="disabled"), [], [], ["enable"], id="not enabled"),
+        pytest.param(unit(enabled=True), status(enabled="static"), [], [], [], id="static needs no enabling"),
+        pytest.param(unit(), RUNNING, ["/etc/a"], ["/etc/b"], ["restart"], id="a restart reads everything"),
+        pytest.param(unit(), RUNNING, [], ["/etc/b"], ["reload"], id="a reload is enough"),
+        pytest.param(unit(), STOPPED, ["/etc/a"], [], ["start"], id="a start reads everything"),
+        pytest.param(unit(), status(active="activating", sub="auto-restart"), [], [], ["restart"], id="crashing"),
+        pytest.param(unit(), status(active="failed"), [], [], ["start"], id="failed"),
+        pytest.param(unit(state="stopped", enabled=False), RUNNING, [], [], ["stop", "disable"], id="to be stopped"),
+        pytest.param(
+            unit(state="stopped", enabled=False), status(active="inactive", enabled=""), [], [], [], id="no unit"
+        ),
+    ],
+)
+def test_only_the_verbs_that_are_needed(wanted, now, restart_for, reload_for, verbs):
+    assert plan(wanted, now, restart_for, reload_for) == verbs
+
+
+@pytest.mark.parametrize(
+    ("now", "loaded", "expected"),
+    [
+        pytest.param(Watched("new", 900.0), {"/a": "new"}, [], id="loaded"),
+        pytest.param(Watched("new", 900.0), {"/a": "old"}, ["/a"], id="another one was loaded"),
+        pytest.param(Watched("same", 1100.0), {"/a": "same"}, [], id="touched, the same content"),
+        pytest.param(Watched("new", 900.0), {}, [], id="started after the last change"),
+        pytest.param(Watched("new", 1100.0), {}, ["/a"], id="changed after the start"),
+        pytest.param(Watched("missing", 0.0), {"/a": "old"}, ["/a"], id="removed"),
+    ],
+)
+def test_what_a_unit_has_loaded_is_compared_with_what_is_there(now, loaded, expected):
+    assert stale(RUNNING, {"/a": now}, loaded) == expected
+
+
+@pytest.mark.parametrize(
+    ("coming", "expected"),
+    [
+        ([], []),
+        (["/etc/frp/frps.toml"], ["/etc/frp/frps.toml"]),
+        (["/etc/frp/conf.d/a.toml"], ["/etc/frp/conf.d"]),
+        (["/etc/frp/conf.d"], ["/etc/frp/conf.d"]),
+        (["/etc/frp", "/etc/frp/frps.toml.d/a", "/etc/frp/conf.d2"], []),
+    ],
+)
+def test_what_check_mode_left_undone_counts_as_changed(coming, expected):
+    there = {"/etc/frp/frps.toml": Watched("same", 900.0), "/etc/frp/conf.d": Watched("same", 900.0)}
+    loaded = {path: one.digest for path, one in there.items()}
+    assert stale(RUNNING, there, loaded, coming) == expected
+
+
+@pytest.mark.parametrize(
+    ("loaded", "noted"),
+    [
+        pytest.param({"/a": "old", "/b": "old"}, {"/a": "old", "/b": "new"}, id="as it was noted"),
+        pytest.param({}, {"/b": "new"}, id="still judged by its time"),
+    ],
+)
+def test_what_was_held_back_is_not_noted_as_loaded(loaded, noted):
+    there = {"/a": Watched("new", 1100.0), "/b": Watched("new", 1100.0)}
+    assert note(there, loaded, held_back=["/a"]) == noted
+    assert stale(RUNNING, there, noted) == ["/a"]
+
+
+ACTIVE = ["active", "reloading", "inactive", "failed", "activating", "deactivating"]
+ENABLEMENT = ["enabled", "enabled-runtime", "disabled", "static", "indirect", "alias", "generated", "linked", ""]
+PATHS = st.lists(st.just("/etc/a"), max_size=1)
+
+
+def obeyed(verbs, now, restart_for, reload_for):
+    """The unit once systemctl has done what the verbs say."""
+    effects = {
+        "enable": {"enabled": "enabled"},
+        "disable": {"enabled": "disabled"},
+        "start": {"active": "active"},
+        "restart": {"active": "active"},
+        "reload": {"active": "active"},
+        "stop": {"active": "inactive"},
+    }
+    for verb in verbs:
+        now = dataclasses.replace(now, **effects[verb])
+    left = not {"start", "restart"} & set(verbs) and now.running
+    return now, restart_for if left else [], reload_for if left and "reload" not in verbs else []
+
+
+@given(
+    wanted=st.builds(unit, state=st.sampled_from(["started", "stopped"]), enabled=st.sampled_from([None, True, False])),
+    now=st.builds(status, active=st.sampled_from(ACTIVE), enabled=st.sampled_from(ENABLEMENT)),
+    restart_for=PATHS,
+    reload_for=PATHS,
+)
+def test_one_run_brings_a_unit_to_what_is_asked_and_the_next_one_does_nothing(wanted, now, restart_for, reload_for):
+    verbs = plan(wanted, now, restart_for, reload_for)
+    then, *left = obeyed(verbs, now, restart_for, reload_for)
+    assert then.running is (wanted["state"] == "started")
+    if wanted["enabled"] is not None:
+        fixed = ["static", "indirect", "alias", "generated"]  # nothing that enable or disable could change
+        assert then.enabled in fixed or then.enabled.startswith("enabled") is wanted["enabled"]
+    assert plan(wanted, then, *(left if wanted["state"] == "started" else ([], []))) == []
+
+
+def test_a_directory_changes_with_the_files_in_it_and_not_with_hidden_ones(tmp_path):
+    (tmp_path / "a.toml").write_text("1")
+    first = look_at(str(tmp_path)).digest
+    (tmp_path / ".rigwright.a.toml").mkdir()
+    assert look_at(str(tmp_path)).digest == first
+    (tmp_path / "b.toml").write_text("2")
+    assert look_at(str(tmp_path)).digest != first
+
+
+def test_a_link_changes_with_the_version_that_it_leads_to_and_with_a_repaired_one(tmp_path):
+    link, versions = tmp_path / "program", [tmp_path / "1.0", tmp_path / "1.1"]
+    for version in versions:
+        version.write_text("program")
+    digests = []
+    for version in versions:
+        link.unlink(missing_ok=True)
+        os.symlink(version, link)
+        digests.append(look_at(str(link)).digest)
+    (tmp_path / "repaired").write_text("program")
+    os.replace(tmp_path / "repaired", versions[1])
+    digests.append(look_at(str(link)).digest)
+    assert len(set(digests)) == 3

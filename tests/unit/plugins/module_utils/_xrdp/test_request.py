@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Requests that are wrong by themselves: refused with the variable and what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.request import OWN, faults
+
+REQUEST: dict[str, Any] = {
+    "port": 3389,
+    "networks": [],
+    "users": ["alice"],
+    "allowed_group": "xrdp-users",
+    "tls_cert": "",
+    "tls_key": "",
+    "tls_cert_content": "",
+    "tls_key_content": "",
+    "tls_names": ["ws.example.org", "192.0.2.1"],
+    "max_sessions": 10,
+    "max_login_retry": 4,
+    "kill_disconnected": False,
+    "disconnected_timeout": 0,
+    "idle_timeout": 0,
+    "session_env": {"LANG": "de_DE.UTF-8"},
+    "ini_overrides": {"Globals": {"max_bpp": "24"}},
+    "fail2ban_bantime": "1h",
+    "fail2ban_findtime": "10m",
+    "fail2ban_maxretry": 5,
+    "fail2ban_ignoreip": [],
+    "sesman_overrides": {"Xorg": {"param": ["Xorg", "-nolisten"]}},
+}
+
+
+def test_a_request_in_order_is_not_refused():
+    assert faults(REQUEST) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "variable", "words"),
+    [
+        ({"port": 3350}, "xrdp_port", "on which xrdp-sesman listens"),
+        ({"networks": ["192.168.1.7/24"]}, "xrdp_networks", "host bits"),
+        ({"networks": ["office"]}, "xrdp_networks", "is wrong"),
+        ({"allowed_group": "root"}, "xrdp_allowed_group", "no group for those who log in"),
+        ({"allowed_group": "xrdp"}, "xrdp_allowed_group", "no group for those who log in"),
+        ({"allowed_group": ""}, "xrdp_allowed_group", "no group for those who log in"),
+        ({"allowed_group": "a b"}, "xrdp_allowed_group", "no group for those who log in"),
+        ({"users": ["alice", "root"]}, "xrdp_users", "names root"),
+        ({"max_sessions": 0}, "xrdp_max_sessions", "is 0"),
+        ({"max_login_retry": 0}, "xrdp_max_login_retry", "is 0"),
+        ({"idle_timeout": -1}, "xrdp_idle_timeout", "is -1"),
+        ({"disconnected_timeout": -1}, "xrdp_disconnected_timeout", "is -1"),
+        ({"kill_disconnected": True}, "xrdp_kill_disconnected", "would end the desktop"),
+        ({"tls_cert": "/etc/ssl/a.crt"}, "xrdp_tls_key", "is missing"),
+        ({"tls_key_content": "PEM"}, "xrdp_tls_cert_content", "is missing"),
+        (
+            {"tls_cert": "/a", "tls_key": "/b", "tls_cert_content": "PEM", "tls_key_content": "PEM"},
+            "xrdp_tls_cert",
+            "beside xrdp_tls_cert_content",
+        ),
+        ({"tls_cert": "a.crt", "tls_key": "/b"}, "xrdp_tls_cert", "no path that xrdp can read"),
+        ({"tls_cert": "/a", "tls_key": "/b;c"}, "xrdp_tls_key", "no path that xrdp can read"),
+        ({"tls_names": []}, "xrdp_tls_names", "is empty"),
+        ({"tls_names": ["ws:3389"]}, "xrdp_tls_names", "names has 'ws:3389'"),
+        ({"session_env": {"A": "b#c"}}, "xrdp_session_env", "at which xrdp stops reading"),
+        ({"session_env": {"A": "$HOME"}}, "xrdp_session_env", "variable of its own environment"),
+        ({"session_env": {"A-B": "c"}}, "xrdp_session_env", "no name of a variable"),
+        ({"ini_overrides": {"globals": {"Security_Layer": "rdp"}}}, "xrdp_ini_overrides", "which the role sets itself"),
+        ({"ini_overrides": {"Globals": "x"}}, "xrdp_ini_overrides", "has no options"),
+        ({"sesman_overrides": {"Security": {"AllowRootLogin": "true"}}}, "xrdp_sesman_overrides", "role sets itself"),
+        ({"sesman_overrides": {"Xorg": {"param": ["a", "b\n[Security]"]}}}, "xrdp_sesman_overrides", "line break"),
+    ],
+)
+def test_what_is_wrong_by_itself_is_refused(change, variable, words):
+    found = faults({**REQUEST, **change})
+    assert [one["variable"] for one in found] == [variable]
+    assert words in found[0]["problem"]
+    assert found[0]["remedy"]
+
+
+def test_a_desktop_may_end_after_a_time():
+    assert faults({**REQUEST, "kill_disconnected": True, "disconnected_timeout": 3600}) == []
+
+
+def test_the_variable_to_use_instead_is_named():
+    found = faults({**REQUEST, "ini_overrides": {"Globals": {"port": "3390"}}})
+    assert found[0]["remedy"] == "use xrdp_port and xrdp_networks"
+    assert all(name == name.lower() for sections in OWN.values() for options in sections.values() for name in options)
+
+
+def test_every_wrong_entry_is_named_at_once():
+    change = {"networks": ["office", "192.168.1.7/24"], "tls_names": ["a b", "c d"], "fail2ban_bantime": "soon"}
+    found = [f"{fault['variable']} {fault['problem']}" for fault in faults({**REQUEST, **change})]
+    assert len(found) == 5
+    for entry in ("'office'", "'192.168.1.7/24'", "a b", "c d", "'soon'"):
+        assert any(entry in one for one in found), entry

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whose desktop runs, as the processes were on Debian 12 and 13."""
+
+from __future__ import annotations
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.plan import Session
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.sessions import Process, find_sessions
+
+DEBIAN_12 = [
+    Process(1, 0, "systemd", "root"),
+    Process(1844, 1, "xrdp-sesman", "root"),
+    Process(1854, 1, "xrdp", "xrdp"),
+    Process(3315, 1844, "xrdp-sesman", "root"),
+    Process(3323, 3315, "openbox", "alice"),
+    Process(3324, 3315, "Xorg", "alice"),
+    Process(3326, 3315, "xrdp-chansrv", "alice"),
+]
+DEBIAN_13 = [
+    Process(1, 0, "systemd", "root"),
+    Process(1763, 1, "xrdp-sesman", "root"),
+    Process(1764, 1, "xrdp", "xrdp"),
+    Process(3103, 1763, "xrdp-sesexec", "root"),
+    Process(3118, 3103, "Xorg", "alice"),
+    Process(3127, 3103, "xrdp-chansrv", "alice"),
+]
+
+
+def test_a_desktop_is_found_in_both_versions():
+    assert find_sessions(DEBIAN_12) == find_sessions(DEBIAN_13) == [Session("alice")]
+
+
+def test_a_login_that_fails_is_no_desktop():
+    assert find_sessions([*DEBIAN_13[:3], Process(5303, 1763, "xrdp-sesexec", "root")]) == []
+
+
+def test_after_a_restart_of_sesman_the_desktop_is_lost_and_the_next_login_makes_another():
+    """0.9: the one who waits stays and belongs to nobody. 0.10: he ends."""
+    orphaned_12 = [p._replace(parent=1) if p.pid == 3315 else p for p in DEBIAN_12 if p.pid != 1844]
+    orphaned_13 = [p._replace(parent=1) for p in DEBIAN_13 if p.name != "xrdp-sesexec" and p.pid != 1763]
+    assert find_sessions(orphaned_12) == find_sessions(orphaned_13) == [Session("alice", lost=True)]
+    again = [
+        *orphaned_13,
+        Process(3193, 1, "xrdp-sesman", "root"),
+        Process(3200, 3193, "xrdp-sesexec", "root"),
+        Process(3216, 3200, "xrdp-chansrv", "alice"),
+    ]
+    assert find_sessions(again) == [Session("alice"), Session("alice", lost=True)]

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host below a folder for looks at GPUs: its log, its bus, and an NVML whose cards are facts already."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import facts as looking
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import CODES, NO_BINDING, NvmlError
+
+from tests.unit.support.gpu.cards import ADDRESS, card
+
+NOW = 1_000_000.0
+OTHER = "0000:c1:00.0"
+JOURNAL = "journalctl"
+
+
+def entry(message: str, time: float = NOW - 60) -> str:
+    return json.dumps({"MESSAGE": message, "__REALTIME_TIMESTAMP": str(int(time * 1e6))}) + "\n"
+
+
+def xid(code: int, text: str = "", address: str = ADDRESS, time: float = NOW - 60) -> str:
+    return entry(f"NVRM: Xid (PCI:{address.partition('.')[0]}): {code}, {text}", time)
+
+
+class Driver:
+    """An NVML with cards that are facts already, or one that fails to open."""
+
+    def __init__(self, cards: list[dict[str, Any]], error: NvmlError | None) -> None:
+        self.found, self.error = cards, error
+
+    def __enter__(self) -> Driver:
+        if self.error:
+            raise self.error
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        pass
+
+    def cards(self) -> list[dict[str, Any]]:
+        return [dict(facts) for facts in self.found]
+
+
+class Machine:
+    """A host below a folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.answers: dict[str, tuple[int, str, str]] = {JOURNAL: (0, entry("Linux version 6.12"), "")}
+        self.cards = [card()]
+        self.error: NvmlError | None = None
+        self.write("/proc/sys/kernel/random/boot_id", "boot-one\n")
+        self.write("/proc/uptime", "3600.00 7200.00\n")
+        self.put_on_bus(ADDRESS)
+        self.namespace("pid:[4026531836]")
+
+    def write(self, path: str, text: str) -> None:
+        place = self.root / path.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+
+    def put_on_bus(self, address: str, driver: str | None = "nvidia") -> None:
+        self.write(f"/sys/bus/pci/devices/{address}/vendor", "0x10de\n")
+        self.write(f"/sys/bus/pci/devices/{address}/class", "0x030200\n")
+        if driver:
+            link = self.root / f"sys/bus/pci/devices/{address}/driver"
+            link.symlink_to(f"../../../../bus/pci/drivers/{driver}")
+
+    def take_off_bus(self, address: str) -> None:
+        shutil.rmtree(self.root / f"sys/bus/pci/devices/{address}")
+
+    def namespace(self, name: str) -> None:
+        place = self.root / "proc/self/ns/pid"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)
+        place.symlink_to(name)
+
+    def run(self, command: Any) -> tuple[int, str, str]:
+        return self.answers.get(
+            command[0], (1, "", f"{command[0]}: read kernel buffer failed: Operation not permitted\n")
+        )
+
+    def reboot(self, number: int) -> None:
+        self.write("/proc/sys/kernel/random/boot_id", f"boot-{number}\n")
+
+    def look(self, now: float = NOW, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        nvml: Callable[[], Any] = lambda: Driver(self.cards, self.error)  # noqa: E731
+        return looking.look(looking.Host(self.run, now, Tree(str(self.root)), nvml), **options)
+
+    def log(self, *lines: str) -> None:
+        self.answers[JOURNAL] = (0, "".join([entry("Linux version 6.12"), *lines]), "")
+
+
+def fail(name: str) -> NvmlError:
+    return NvmlError(NO_BINDING if name == "BINDING_NOT_FOUND" else CODES[name], "nvmlInit")
+
+
+def whats(gpu: dict[str, Any]) -> dict[str, str]:
+    return {row["what"]: row["verdict"] for row in gpu["reasons"]}

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Cards with MIG as data, and one in memory that carries steps out and objects to what a real one would not do."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.layout import (
+    Compute,
+    ComputeStarts,
+    Instance,
+    Layout,
+    Profile,
+    Profiles,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.plan import (
+    CREATE,
+    CREATE_COMPUTE,
+    DESTROY,
+    DESTROY_COMPUTE,
+    Step,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.search import place_compute
+
+from harness.fakes.nvml import file_of, read_model
+
+# How many cases the property tests try; the issue's figure is made with 10000.
+CASES = int(os.environ.get("RIGWRIGHT_CASES", "150"))
+
+# The models that have MIG.
+_MODELS = ("A100 40GB", "A100 80GB", "A30", "B200", "H100", "H200", "RTX PRO 6000")
+_ENGINES = ("decoders", "encoders", "jpegs", "ofas")
+
+
+def _profiles(model: str) -> Profiles:
+    """As the model's file of the imitated NVML has them."""
+    found = Profiles()
+    for row in read_model(file_of(model)[1])["mig"]["profile"].values():
+        places = [[int(number) for number in place.split(":")] for place in row["placements"]]
+        name = row["name"].removeprefix("MIG ")
+        found[name] = Profile(
+            name,
+            row["id"],
+            row["slices"],
+            places[0][1],
+            tuple(start for start, _size in places),
+            row["instances"],
+            engines=tuple(row.get(engine, 0) for engine in _ENGINES),
+        )
+    return found
+
+
+CARDS = {model: _profiles(model) for model in _MODELS}
+
+# Where compute instances start on GPU instances of so many slices (nvidia-smi mig -lcipp).
+_COMPUTE_STARTS: dict[int, dict[int, tuple[int, ...]]] = {
+    1: {1: (0,)},
+    2: {1: (0, 1), 2: (0,)},
+    3: {1: (0, 1, 2), 2: (0,), 3: (0,)},
+    4: {1: (0, 1, 2, 3), 2: (0, 2), 4: (0,)},
+    7: {1: (0, 1, 2, 3, 4, 5, 6), 2: (0, 2, 4), 3: (0, 4), 4: (0,), 7: (0,)},
+}
+
+
+def compute_starts(slices: int) -> ComputeStarts:
+    return _COMPUTE_STARTS[slices]
+
+
+class CardInMemory:
+    """A card that takes steps. Every instance that is made gets new ids and UUIDs, so that what survived is seen."""
+
+    def __init__(self, profiles: Profiles) -> None:
+        self.profiles = profiles
+        self.layout: Layout = ()
+        self.made = 0
+
+    def run(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            self.take(step)
+
+    def take(self, step: Step) -> None:
+        there = {one.start: one for one in self.layout}
+        one = there.get(step.start)
+        if step.action == CREATE:
+            profile = self.profiles[step.profile]
+            assert step.start in profile.starts
+            assert self._free(step.start, profile.size), "the slots are taken"
+            assert sum(1 for other in self.layout if other.profile == step.profile) < profile.maximum
+            self.made += 1
+            starts = compute_starts(profile.slices)
+            self.layout += (Instance(step.profile, step.start, id=self.made, compute_starts=starts),)
+            return
+        assert one is not None and one.profile == step.profile, "there is no such instance"
+        if step.action == DESTROY:
+            assert not one.compute and not one.pids, "the instance is in use"
+            self._put(one, None)
+            return
+        compute = step.compute
+        assert compute is not None
+        if step.action == DESTROY_COMPUTE:
+            held = next(other for other in one.compute if other.place == compute.place)
+            assert not held.pids, "the compute instance is in use"
+            self._put(one, dataclasses.replace(one, compute=tuple(other for other in one.compute if other != held)))
+            return
+        assert step.action == CREATE_COMPUTE
+        start = compute.start
+        if start is None:
+            placed = place_compute(one.compute, [*(c.slices for c in one.compute), compute.slices], one.compute_starts)
+            assert placed is not None, "no room for the compute instance"
+            start = placed[1][0].start
+        assert start is not None and start in compute_starts(self.profiles[one.profile].slices)[compute.slices]
+        taken = {
+            slice_ for other in one.compute for slice_ in range(other.start or 0, (other.start or 0) + other.slices)
+        }
+        assert not taken & set(range(start, start + compute.slices)), "the slices are taken"
+        self.made += 1
+        new = Compute(compute.slices, start, self.made, f"MIG-{self.made}")
+        self._put(one, dataclasses.replace(one, compute=(*one.compute, new)))
+
+    def _free(self, start: int, size: int) -> bool:
+        slots = set(range(start, start + size))
+        return not any(
+            slots & set(range(one.start, one.start + self.profiles[one.profile].size)) for one in self.layout
+        )
+
+    def _put(self, old: Instance, new: Instance | None) -> None:
+        self.layout = tuple(one for one in (new if one is old else one for one in self.layout) if one)
+
+    def occupy(self, picks: Sequence[tuple[int, int]]) -> None:
+        """Let a process run in the compute instances of these numbers (instance, compute), as far as there are some."""
+        for number, (which, inner) in enumerate(picks):
+            if not self.layout:
+                return
+            one = self.layout[which % len(self.layout)]
+            if not one.compute:
+                continue
+            pid = 1000 + number
+            busy = one.compute[inner % len(one.compute)]
+            compute = tuple(dataclasses.replace(c, pids=(*c.pids, pid)) if c is busy else c for c in one.compute)
+            self._put(one, dataclasses.replace(one, compute=compute, pids=(*one.pids, pid)))

@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""dataset-cache as processes: forks of the test, which start in milliseconds and may have faults put into them."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import importlib.util
+import json
+import mmap
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+PROGRAM = Path(__file__).parents[4] / "roles/storage/files/dataset_cache.py"
+CASES = int(os.environ.get("RIGWRIGHT_CASES", "30"))
+MIB = 1 << 20
+
+Fault = Callable[[], None]
+
+
+def load() -> Any:
+    spec = importlib.util.spec_from_file_location("dataset_cache", PROGRAM)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["dataset_cache"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+program = load()
+
+
+class Done(NamedTuple):
+    rc: int
+    out: str
+    err: str
+
+    @property
+    def path(self) -> Path:
+        """What `get` printed."""
+        assert self.rc == 0, self.err
+        assert self.out.endswith("\n")
+        return Path(self.out[:-1])
+
+
+class Running:
+    """A process of the tool; *fault* is called in it first."""
+
+    def __init__(self, arguments: list[str], fault: Fault | None, user: tuple[int, int] | None) -> None:
+        self.files = [tempfile.TemporaryFile() for _number in range(2)]  # noqa: SIM115 - they live as long as this
+        self.status: int | None = None
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            self.child(arguments, fault, user)
+
+    def child(self, arguments: list[str], fault: Fault | None, user: tuple[int, int] | None) -> None:
+        status = 70
+        try:
+            for number, file in enumerate(self.files, start=1):
+                os.dup2(file.fileno(), number)
+            sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))  # noqa: SIM115
+            if user:
+                os.setgroups([user[1]])
+                # As users have it: a group of their own, and that of the cache besides.
+                os.setgid(user[0])
+                os.setuid(user[0])
+            for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+                signal.signal(
+                    number, signal.SIG_DFL
+                )  # a job in the background of a shell has them otherwise, and so have its tests
+            if fault:
+                fault()
+            status = program.main(arguments)
+        except SystemExit as ended:
+            status = ended.code if isinstance(ended.code, int) else 1
+        except BaseException:  # noqa: BLE001 - nothing of the child may run in the test
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+
+    def wait(self) -> Done:
+        if self.status is None:
+            self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return Done(self.status, *(self.read(number) for number in range(2)))
+
+    def read(self, number: int) -> str:
+        size = os.fstat(self.files[number].fileno()).st_size
+        return os.fsdecode(os.pread(self.files[number].fileno(), size, 0))
+
+    def send(self, number: int) -> None:
+        if self.status is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> Done:
+        self.send(signal.SIGKILL)
+        return self.wait()
+
+
+class Place:
+    """A folder with a cache and sources, and the tool's commands there."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        self.cache, self.data = top / "cache", top / "data"
+        self.started: list[Running] = []
+        for folder in (self.cache, self.data):
+            folder.mkdir()
+        self.configure()
+
+    def configure(self, **values: Any) -> None:
+        self.settings = {"cache": str(self.cache), "sources": [str(self.data)], **values}
+        configuration = self.top / "configuration.json"
+        configuration.write_text(json.dumps(self.settings))
+        configuration.chmod(0o644)
+
+    def start(self, *arguments: object, fault: Fault | None = None, user: tuple[int, int] | None = None) -> Running:
+        words = ["--config", str(self.top / "configuration.json"), *map(str, arguments)]
+        running = Running(words, fault, user)
+        self.started.append(running)
+        return running
+
+    def run(self, *arguments: object, fault: Fault | None = None, user: tuple[int, int] | None = None) -> Done:
+        return self.start(*arguments, fault=fault, user=user).wait()
+
+    def get(self, source: Path, *arguments: object, user: tuple[int, int] | None = None) -> Done:
+        """`get` for a process that has ended when the next command runs."""
+        done = self.run("get", "--pid", dead_soon(), source, *arguments, user=user)
+        end_sleepers()
+        return done
+
+    def read(self, source: Path, user: tuple[int, int] | None = None) -> Running:
+        """A process that uses the copy until it is killed."""
+        running = self.start("run", source, "--", "sh", "-c", "echo {}; exec sleep 1000", user=user)
+        await_that(lambda: running.read(0).endswith("\n"))
+        return running
+
+    def status(self) -> Any:
+        done = self.run("status", "--json")
+        assert done.rc == 0, done.err
+        return json.loads(done.out)
+
+    def rows(self, *states: str) -> list[dict[str, Any]]:
+        return [row for row in self.status()["datasets"] if not states or row["state"] in states]
+
+    def cached(self) -> set[str]:
+        """Names of the sources that have a whole copy."""
+        return {Path(row["source"]).name for row in self.rows("whole")}
+
+    def leftovers(self) -> list[str]:
+        return [path.name for path in self.cache.glob("sets/*/.*")]
+
+    def source(self, name: str, **files: bytes) -> Path:
+        folder = self.data / name
+        folder.mkdir()
+        for file, content in files.items():
+            (folder / file).write_bytes(content)
+        return folder
+
+    def clear(self) -> None:
+        empty(self.cache)
+
+    def close(self) -> None:
+        end_sleepers()
+        for running in self.started:
+            if running.status is None:
+                running.kill()
+        empty(self.top)
+        self.top.rmdir()
+
+
+def empty(path: Path) -> None:
+    with program.Folder.at(os.path.realpath(path)) as folder:
+        folder.empty()
+
+
+SLEEPERS: list[subprocess.Popen[bytes]] = []
+
+
+def dead_soon() -> int:
+    """A process that is there for the next command, and has ended at the one after it."""
+    end_sleepers()
+    # Without the test's own descriptors: a test that is killed leaves nothing behind that holds them.
+    SLEEPERS.append(
+        subprocess.Popen(
+            ["sleep", "60"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+    )
+    return SLEEPERS[0].pid
+
+
+def end_sleepers() -> None:
+    while SLEEPERS:
+        sleeper = SLEEPERS.pop()
+        sleeper.kill()
+        sleeper.wait()
+
+
+def place() -> Iterator[Place]:
+    """On a file system in memory where there is one: flushing a disk that others use takes seconds."""
+    memory = Path("/dev/shm")
+    top = tempfile.mkdtemp(prefix="dataset-cache-", dir=memory if os.access(memory, os.W_OK) else None)
+    Path(top).chmod(0o755)
+    made = Place(Path(top))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def await_that(what: Callable[[], object], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "this did not come about"
+        time.sleep(0.01)
+
+
+def tree(top: Path) -> dict[bytes, object]:
+    """Everything that reading a folder or a file can tell."""
+    found: dict[bytes, object] = {}
+    paths = [top]
+    while paths:
+        path = paths.pop()
+        name = os.fsencode(path.relative_to(top))
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            found[name] = ("link", path.readlink())
+        elif stat.S_ISDIR(status.st_mode):
+            found[name] = "folder"
+            paths += [path / item for item in os.listdir(path)]
+        else:
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            found[name] = (digest, status.st_mtime_ns, bool(status.st_mode & 0o100))
+    return found
+
+
+# --- faults ---
+
+CALLS = (
+    *("open", "mkdir", "rename", "unlink", "rmdir", "pwrite", "preadv", "fsync"),
+    *("link", "symlink", "chmod", "fchmod", "utime", "ftruncate", "listdir"),
+)
+
+
+class Calls:
+    """Counts the calls by which a process touches files; kills it before a chosen one."""
+
+    def __init__(self) -> None:
+        self.shared = mmap.mmap(-1, 8)
+
+    @property
+    def count(self) -> int:
+        return int.from_bytes(self.shared[:8], "little")
+
+    def kill_before(self, number: int) -> Fault:
+        self.shared[:8] = bytes(8)
+
+        def call(real: Callable[..., Any]) -> Callable[..., Any]:
+            def counted(*arguments: Any, **options: Any) -> Any:
+                count = self.count + 1
+                self.shared[:8] = count.to_bytes(8, "little")
+                if count == number:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return real(*arguments, **options)
+
+            return counted
+
+        def fault() -> None:
+            for name in CALLS:
+                setattr(os, name, call(getattr(os, name)))
+            fcntl.flock = call(fcntl.flock)
+            program.sync_tree = call(program.sync_tree)
+
+        return fault
+
+
+def name_of(fd: int) -> str:
+    return os.readlink(f"/proc/self/fd/{fd}")
+
+
+def at_read(path: Path, do: Callable[[], object], after: int = 0) -> Fault:
+    """*do* happens, once, before the program reads a file of the source from *after* on."""
+
+    def fault() -> None:
+        real, left = os.preadv, [do]
+
+        def preadv(fd: int, buffers: Any, position: int) -> int:
+            if left and position >= after and name_of(fd) == str(path):
+                left.pop()()
+            return real(fd, buffers, position)
+
+        os.preadv = preadv  # type: ignore[assignment]
+
+    return fault
+
+
+def fails(number: int) -> Callable[[], None]:
+    def fail() -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+def full_after(count: int) -> Fault:
+    """The disk of the cache is full after so many bytes."""
+
+    def fault() -> None:
+        real, left = os.pwrite, [count]
+
+        def pwrite(fd: int, data: Any, position: int) -> int:
+            left[0] -= len(data)
+            if left[0] < 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return real(fd, data, position)
+
+        os.pwrite = pwrite
+
+    return fault
+
+
+def writes_wrong(name: str) -> Fault:
+    """The disk of the cache keeps another byte than was written."""
+
+    def fault() -> None:
+        real = os.pwrite
+
+        def pwrite(fd: int, data: Any, position: int) -> int:
+            if name_of(fd).endswith(name):
+                data = bytes([data[0] ^ 1]) + bytes(data[1:])
+            return real(fd, data, position)
+
+        os.pwrite = pwrite
+
+    return fault
+
+
+def clock_is(offset: float) -> Fault:
+    """The time of day is off by so many seconds."""
+
+    def fault() -> None:
+        real, real_ns = time.time, time.time_ns
+        time.time = lambda: real() + offset
+        time.time_ns = lambda: real_ns() + int(offset * 1e9)
+
+    return fault
+
+
+def mounts() -> bool:
+    """Whether this process may mount a file system."""
+    if os.geteuid() != 0 or not shutil.which("mount"):
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder]
+        if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+            return False
+        subprocess.run(["umount", folder], check=True)
+    return True
