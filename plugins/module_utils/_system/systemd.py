@@ -62,6 +62,23 @@ def parse_show(text: str, names: t.Sequence[str]) -> dict[str, Properties]:
     return {name: units[name] for name in names}
 
 
+def show(run: t.Callable[..., t.Any], names: t.Sequence[str], properties: t.Iterable[str]) -> dict[str, Properties]:
+    """Read properties of units by one ``systemctl show``.
+
+    :param run: ``run_command`` of the module.
+    :param properties: without Id and Names, which are always read.
+    :returns: the properties of each unit by the name that was asked for; nothing without names.
+    """
+    if not names:
+        return {}
+    wanted = ",".join(dict.fromkeys(("Id", "Names", *properties)))
+    environment = {"LC_ALL": "C.UTF-8", "TZ": "UTC"}
+    _status, output, _error = run(
+        ["systemctl", "show", f"--property={wanted}", *names], check_rc=True, environ_update=environment
+    )
+    return parse_show(output, names)
+
+
 def parse_time(text: str) -> float:
     """A time as systemctl prints it with TZ=UTC, such as ``Sat 2026-11-21 10:10:47 UTC``, in seconds; 0 for none.
 

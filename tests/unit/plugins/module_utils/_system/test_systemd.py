@@ -15,6 +15,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system.syst
     note,
     parse_show,
     plan,
+    show,
     stale,
 )
 from hypothesis import given
@@ -261,3 +262,26 @@ def test_a_link_changes_with_the_version_that_it_leads_to_and_with_a_repaired_on
     os.replace(tmp_path / "repaired", versions[1])
     digests.append(look_at(str(link)).digest)
     assert len(set(digests)) == 3
+
+
+def test_show_reads_several_units_at_once() -> None:
+    calls = []
+
+    def run(command, **options):
+        calls.append(command)
+        return (
+            0,
+            "Id=a.service\nNames=a.service\nActiveState=active\n\nId=b.service\nNames=b.service c.service\nActiveState=failed\n",
+            "",
+        )
+
+    shown = show(run, ["a.service", "c.service"], ["ActiveState"])
+    assert {name: unit["ActiveState"] for name, unit in shown.items()} == {
+        "a.service": ["active"],
+        "c.service": ["failed"],
+    }
+    assert calls == [["systemctl", "show", "--property=Id,Names,ActiveState", "a.service", "c.service"]]
+
+
+def test_show_of_no_unit_runs_nothing() -> None:
+    assert show(lambda *_words, **_options: 1 / 0, [], ["ActiveState"]) == {}
