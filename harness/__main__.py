@@ -25,6 +25,8 @@ SUBCOMMANDS = {
     "demo": Subcommand("harness.demo", "provision a gateway and a workstation, then use them"),
     "bench": Subcommand("harness.bench.site", "measure a run of the site in which nothing has to change"),
     "bare-metal": Subcommand("harness.vm.drill", "lose machines of qemu, and build them again from their backups"),
+    "words": Subcommand("harness.testing.words", "check the words of files against CONTRIBUTING.md"),
+    "pages": Subcommand("harness.pages", "write the pages of docs/ that are made from code"),
     "test": Subcommand("harness.testing.run", "run every check"),
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import os
 import sys
 import threading
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from harness import progress
 from harness.sandbox import engine
 from harness.sandbox.lab import NUMBER, Refusal
-from harness.testing import stages
+from harness.testing import changed, selection, stages
 from harness.testing.stage import OUTPUT, ROOT, Log, Stage, StageFailed, Tally, at_least_one_failed
 
 LANES = 2
@@ -110,6 +111,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     chosen.add_argument(
         "--role", metavar="NAME", choices=stages.scenarios(), help="only this role's scenario and tests: %(choices)s"
     )
+    chosen.add_argument(
+        "--changed",
+        metavar="BASE",
+        nargs="?",
+        const="",
+        help="only what the change since BASE can reach (origin/main, or main): lint of changed files, unit tests, contract",
+    )
+    parser.add_argument(
+        "--hosts",
+        choices=(*changed.RELEASES, "all"),
+        default="",
+        help="with --changed: also the scenarios of the roles that the change reaches, on one release or on both",
+    )
+    parser.add_argument(
+        "--roles", action="store_true", help="with --changed: print these roles as JSON, and run nothing"
+    )
     chosen.add_argument("--gpu", action="store_true", help="only the hardware tests, on this machine's NVIDIA GPU")
     chosen.add_argument(
         "--bare-metal", action="store_true", help="only the four rebuilds of machines of qemu (docs/bare_metal.md)"
@@ -123,6 +140,10 @@ def main(args: argparse.Namespace) -> int:
         print(f"error: no NVIDIA GPU here ({stages.GPU_DEVICE} is missing): nothing was tested", file=sys.stderr)
         return 1
     every_stage = stages.every_stage()
+    names = selection.changed_files(args.changed or changed.default_base()) if args.changed is not None else []
+    if args.roles:
+        print(json.dumps(selection.select(names).roles))
+        return 0
     chosen = stages.choose(
         every_stage,
         fast=args.fast,
@@ -132,6 +153,11 @@ def main(args: argparse.Namespace) -> int:
         machine=args.machine,
         everything=args.all,
     )
+    if args.changed is not None:
+        chosen = changed.stages_of(names, args.hosts) if names else []
+        progress.say(f"{len(names)} files changed since {args.changed or changed.default_base()}")
+        if not chosen:
+            return 0
     if args.list:
         for stage in chosen:
             print(f"{stage.name:24} {stage.proves}")

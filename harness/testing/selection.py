@@ -1,7 +1,7 @@
-"""Select the unit tests that concern a role: the tests of every file that its code reaches.
+"""Select the tests that a change, or a role, can reach.
 
-A role names modules, filters and shared files in its YAML; these import others. The tests of a plugin have its name; any other test
-belongs to what it imports, directly or through a helper of the tests, and to the roles that it names.
+What a file depends on is read from it. Python: its imports, and the plugins, roles and paths that its strings name. YAML and templates of
+a role: the modules, filters and roles that they name. A test depends on all that it reaches so. What is not understood selects everything.
 """
 
 from __future__ import annotations
@@ -9,19 +9,91 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterable, Iterator
+import subprocess
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from harness.testing.stage import ROOT
+from harness.sandbox.lab import ROOT
 
 NAMESPACE = "rigwright.workstation."
 IMPORTS = "ansible_collections." + NAMESPACE
 DOCUMENTS = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
 PLUGIN_KINDS = ("modules", "action", "filter", "callback", "lookup")
+# Changes that concern the tests which reach them, and nothing else. `roles/common` and `molecule/shared` are in every role.
+UNDERSTOOD = re.compile(
+    r"^(plugins/|roles/(?!common/)|tests/(unit|contract|site|machine|hardware)/|molecule/(?!shared/)\w+/|playbooks/|docs/|changelogs/"
+    r"|\.github/|[A-Z]+\.md$|LICENSE$|galaxy\.yml$|\.git\w+|\.git-blame-ignore-revs$|\.editorconfig$|meta/)"
+)
+# Whose strings name files that they read. The harness names most of the checkout, and a change of the harness concerns everything.
+READERS = ("tests", "plugins")
+LONGEST_PATH = 200
+EVERY_TEST = re.compile(r"^tests/unit/(.+/)?(conftest\.py|support/unsafe_paths\.py)$")
+
+
+class Selection(NamedTuple):
+    """The unit tests and the roles that a change reaches. *reason* says why it is everything."""
+
+    tests: list[Path]
+    roles: list[str]
+    reason: str = ""
+
+
+def select(changed: Iterable[str], root: Path = ROOT) -> Selection:
+    """Return what a change of these files, relative to *root*, can reach."""
+    names = sorted(changed)
+    unknown = next((name for name in names if not UNDERSTOOD.match(name) or EVERY_TEST.match(name)), "")
+    if unknown:
+        return Selection(all_unit_tests(root), all_roles(root), f"{unknown} concerns everything")
+    paths = {root / name for name in names}
+    gone = {path for path in paths if not path.exists()}
+    # What imported a file that is gone was changed with it.
+    tests = [path for path in all_unit_tests(root) if path in paths or not closure(path, root).isdisjoint(paths - gone)]
+    roles = [
+        role
+        for role in all_roles(root)
+        if not closure_of_role(role, root).isdisjoint(paths - gone)
+        or any(name.startswith((f"roles/{role}/", f"molecule/{role}/")) for name in names)
+    ]
+    return Selection(tests, roles)
+
+
+def changed_files(base: str, root: Path = ROOT) -> list[str]:
+    """Return the files that differ from the commit at which *base* and this branch part, and those that git does not know yet."""
+
+    def git(*options: str) -> list[str]:
+        return subprocess.check_output(["git", *options], cwd=root, text=True).splitlines()
+
+    start = git("merge-base", base, "HEAD")[0]
+    differing = git("diff", "--name-only", "--no-renames", start)
+    return sorted({*differing, *git("ls-files", "--others", "--exclude-standard")})
+
+
+def all_unit_tests(root: Path = ROOT) -> list[Path]:
+    return sorted((root / "tests/unit").rglob("test_*.py"))
+
+
+def all_roles(root: Path = ROOT) -> list[str]:
+    return sorted(
+        path.name for path in (root / "roles").iterdir() if (path / "tasks").is_dir() and path.name != "common"
+    )
+
+
+def misses(reads: dict[str, list[str]], root: Path = ROOT) -> list[str]:
+    """Return the files that a test has read, by name of the test, and that would not select it."""
+    return [
+        f"{test} reads {name}: selection.py does not know it"
+        for test, names in sorted(reads.items())
+        for name in sorted(names)
+        if UNDERSTOOD.match(name) and not EVERY_TEST.match(name) and root / name not in closure(root / test, root)
+    ]
+
+
+# ---- What a role reaches -------------------------------------------------------------------------------------------------
 
 
 def unit_tests_of(role: str, root: Path = ROOT) -> list[Path]:
-    """Return the unit tests that concern a role, relative to *root*."""
+    """Return the unit tests of all code that a role reaches, relative to *root*."""
     reached = files_reached_by(role, root)
     named = re.compile(rf"(?<![a-z_.]){role}(?![a-z_])")
 
@@ -33,15 +105,15 @@ def unit_tests_of(role: str, root: Path = ROOT) -> list[Path]:
         helpers = {each for each in imports if each.is_relative_to(root / "tests")}
         return not reached.isdisjoint(imports) or any(named.search(each.read_text()) for each in {path, *helpers})
 
-    return [path.relative_to(root) for path in sorted((root / "tests/unit").rglob("test_*.py")) if concerns(path)]
+    return [path.relative_to(root) for path in all_unit_tests(root) if concerns(path)]
 
 
 def subject_of(test: Path, root: Path) -> Path | None:
     """Return the plugin that a test is named after: `_samba/test_config_users.py` tests `_samba/config.py`."""
     folder = root / test.parent.relative_to(root / "tests/unit")
-    words = test.stem.removeprefix("test_").split("_")
-    for count in range(len(words), 0, -1):
-        path = folder / ("_".join(words[:count]) + ".py")
+    parts = test.stem.removeprefix("test_").split("_")
+    for count in range(len(parts), 0, -1):
+        path = folder / ("_".join(parts[:count]) + ".py")
         if path.is_file():
             return path
     return None
@@ -49,15 +121,24 @@ def subject_of(test: Path, root: Path) -> Path | None:
 
 def files_reached_by(role: str, root: Path = ROOT) -> set[Path]:
     """Return the plugins and shared Python files that a role reaches; `common` belongs to every role."""
-    found: set[Path] = set()
-    new = {path for name in roles_with(role, root) for path in files_named_in_role(name, root)}
-    while new:
-        found |= new
-        new = {each for path in new for each in files_named_in_python(path, root)} - found
-    return found
+    start = {path for name in roles_with(role, root) for path in files_named_in_role(name, root)}
+    return follow(start, lambda path: files_named_in_python(path, root))
 
 
-def roles_with(role: str, root: Path) -> set[str]:
+def closure_of_role(role: str, root: Path = ROOT) -> set[Path]:
+    """Return all files that the scenario of a role depends on: those of its roles, its plugins, and the scenario."""
+    folders = [root / "roles" / name for name in roles_with(role, root)] + [root / "molecule" / role]
+    own = {path for folder in folders for path in folder.rglob("*") if path.is_file()}
+    tests = [each for path in (root / "molecule" / role).rglob("*.py") for each in files_named_in_python(path, root)]
+    used = follow(
+        (path for path in tests if path.is_relative_to(root / "plugins")),
+        lambda path: files_named_in_python(path, root),
+    )
+    return own | used | files_reached_by(role, root)
+
+
+@functools.cache
+def roles_with(role: str, root: Path) -> frozenset[str]:
     """Return the role and those that it includes."""
     found: set[str] = set()
     new = {role}
@@ -65,7 +146,7 @@ def roles_with(role: str, root: Path) -> set[str]:
         found |= new
         text = "".join(path.read_text() for name in new for path in yaml_of_role(name, root))
         new = set(re.findall(rf"name: {re.escape(NAMESPACE)}(\w+)", text)) - found
-    return {name for name in found if (root / "roles" / name).is_dir()}
+    return frozenset(name for name in found if (root / "roles" / name).is_dir())
 
 
 def yaml_of_role(role: str, root: Path) -> list[Path]:
@@ -87,9 +168,17 @@ def plugins_called(name: str, root: Path) -> Iterator[Path]:
     """Find a module, an action or a filter by its short name; a file of filters has several."""
     for kind in PLUGIN_KINDS:
         yield from existing(root / "plugins" / kind / f"{name}.py")
+    yield from filters(root).get(name, ())
+
+
+@functools.cache
+def filters(root: Path) -> dict[str, list[Path]]:
+    """Return the files that name each filter in quotes."""
+    found: dict[str, list[Path]] = {}
     for path in (root / "plugins/filter").glob("*.py"):
-        if f'"{name}"' in path.read_text():
-            yield path
+        for name in re.findall(r'"(\w+)"', path.read_text()):
+            found.setdefault(name, []).append(path)
+    return found
 
 
 def existing(path: Path) -> Iterator[Path]:
@@ -97,19 +186,98 @@ def existing(path: Path) -> Iterator[Path]:
         yield path
 
 
+# ---- What a Python file reaches ------------------------------------------------------------------------------------------
+
+
+def closure(path: Path, root: Path = ROOT) -> set[Path]:
+    """Return all files that a test depends on: imported, named, mirrored, or above it (conftest.py)."""
+    folders = [folder for folder in path.parents if folder.is_relative_to(root)]
+    above = {each for folder in folders for each in existing(folder / "conftest.py")}
+    return follow({path, *above, *mirrored(path, root)}, lambda each: dependencies(each, root))
+
+
+def mirrored(test: Path, root: Path) -> set[Path]:
+    """Return what a test of roles or playbooks mirrors: its role, or all playbooks and what they start with."""
+    parts = test.relative_to(root).parts
+    if parts[:3] == ("tests", "unit", "playbooks"):
+        return {*(root / "playbooks").rglob("*.yml"), *existing(root / "site.yml")}
+    named = (
+        [role for role in all_roles(root) if test.stem.startswith(f"test_{role}")] if parts[2:3] == ("roles",) else []
+    )
+    return {path for role in named for path in files_of_role(role, root)}
+
+
+def follow(start: Iterable[Path], step: Callable[[Path], Iterable[Path]]) -> set[Path]:
+    """Return the files that can be reached from *start*, which belong to them."""
+    found: set[Path] = set()
+    new = set(start)
+    while new:
+        found |= new
+        new = {each for path in new for each in step(path)} - found
+    return found
+
+
 @functools.cache
-def files_named_in_python(path: Path, root: Path) -> frozenset[Path]:
-    """Return the files of the checkout that a Python file imports or names as a plugin, but for its documentation."""
+def dependencies(path: Path, root: Path) -> frozenset[Path]:
+    """Return what a Python file depends on itself. Other files are read, and lead nowhere."""
+    if path.suffix != ".py":
+        return frozenset()
+    named = paths_named_in_python(path, root) if path.relative_to(root).parts[0] in READERS else frozenset()
+    return files_named_in_python(path, root) | named
+
+
+@functools.cache
+def files_of_role(role: str, root: Path) -> frozenset[Path]:
+    own = {each for name in roles_with(role, root) for each in (root / "roles" / name).rglob("*") if each.is_file()}
+    return frozenset(own | {each for name in roles_with(role, root) for each in files_named_in_role(name, root)})
+
+
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    """Return a Python file without its documentation, which names plugins that it does not use."""
     tree = ast.parse(path.read_text())
     tree.body = [node for node in tree.body if not (isinstance(node, ast.Assign) and is_document(node))]
+    return tree
+
+
+@functools.cache
+def files_named_in_python(path: Path, root: Path) -> frozenset[Path]:
+    """Return the files of the checkout that a Python file imports or names as a plugin."""
     found: set[Path] = set()
-    for name in imported(tree):
+    for name in imported(parsed(path)):
         found.update(files_of_import(name, root))
+    for text in strings(parsed(path)):
+        for short in re.findall(rf"(?<!\w){re.escape(NAMESPACE)}(\w+)", text):
+            found.update(plugins_called(short, root))
+    return frozenset(found - {path})
+
+
+@functools.cache
+def paths_named_in_python(path: Path, root: Path) -> frozenset[Path]:
+    """Return the files that strings of a Python file name: by a path, by a folder above them, by the full name of a role."""
+    found: set[Path] = set()
+    for text in strings(parsed(path)):
+        for short in re.findall(rf"(?<!\w){re.escape(NAMESPACE)}(\w+)", text):
+            if (root / "roles" / short).is_dir():
+                found |= files_of_role(short, root)
+        if re.fullmatch(r"\w[\w.-]*(/[\w.-]+)*/?", text, re.ASCII) and len(text) < LONGEST_PATH:
+            place = root / text
+            # A word alone is a folder of the checkout only where the file joins it to a path.
+            if place.is_file() and ("/" in text or "." in text):
+                found.add(place)
+            elif place.is_dir() and ("/" in text or is_joined(path, text)):
+                found |= {each for each in place.rglob("*") if each.is_file() and "__pycache__" not in each.parts}
+    return frozenset(found - {path})
+
+
+def is_joined(path: Path, name: str) -> bool:
+    return re.search(rf'/ f?"{re.escape(name)}"', path.read_text()) is not None
+
+
+def strings(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            for short in re.findall(rf"(?<!\w){re.escape(NAMESPACE)}(\w+)", node.value):
-                found.update(plugins_called(short, root))
-    return frozenset(found - {path})
+            yield node.value
 
 
 def is_document(node: ast.Assign) -> bool:
@@ -135,7 +303,7 @@ def imports_of_test(path: Path, root: Path) -> set[Path]:
     found: set[Path] = set()
     new: Iterable[Path] = [path]
     while new:
-        reached = {each for one in new for each in files_named_in_python(one, root)} - found
+        reached = {each for test in new for each in files_named_in_python(test, root)} - found
         found |= reached
         new = [each for each in reached if each.is_relative_to(root / "tests")]
     return found

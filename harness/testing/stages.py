@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from harness.testing import selection
+from harness.testing import selection, tracing
 from harness.testing.stage import (
     OUTPUT,
     ROOT,
@@ -30,6 +30,12 @@ COLLECTION = "rigwright.workstation"
 COLLECTION_PATH = Path("ansible_collections", *COLLECTION.split("."))
 # They begin first, the longest of them before the others, so that in the end no lane waits for one of them.
 SLOW_SCENARIOS = ("nvidia_driver", "frp_client", "cuda", "docker", "cudnn", "ssh", "frp_server", "conda")
+WORKFLOWS = (
+    "check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/test.yml",
+    "check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/feature.yml",
+    "check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml",
+    "pre-commit validate-config",
+)
 GPU_DEVICE = Path("/dev/nvidiactl")
 SHELL_SCRIPTS = ("script/*", ".ci/run", "requirements/lock", "harness/*/*.sh", "harness/vm/files/*.sh")
 # What the archive may hold at its top; build_ignore of galaxy.yml leaves the rest out.
@@ -58,7 +64,15 @@ def every_stage() -> list[Stage]:
         Stage("yamllint", "YAML is well formed", commands("yamllint --strict .")),
         Stage("ansible-lint", "playbooks and roles meet the production profile", commands("ansible-lint")),
         Stage("shellcheck", "shell scripts are free of common faults", shellcheck),
-        Stage("unit", "plugins, harness and the contract of every role", pytest("tests/unit", "tests/contract")),
+        Stage("words", "spelling, and the words of CONTRIBUTING.md", commands("codespell", "python -m harness words")),
+        Stage("workflows", "files for GitHub and pre-commit are valid", commands(*WORKFLOWS)),
+        Stage("unit", "plugins, harness and the contract of every role", unit),
+        Stage(
+            "plays",
+            "actions, callbacks and playbooks under a real ansible-playbook",
+            pytest("tests/unit", "-m", "plays"),
+            fast=False,
+        ),
         Stage("docs", "every plugin and role has a documentation page that sites can build", pages),
         Stage("archive", "the built collection installs into an empty place and runs from there", archive),
         Stage("sanity", "ansible-test sanity on a copy", sanity, fast=False),
@@ -169,8 +183,25 @@ def pytest(*arguments: str, processes: str = "auto") -> Callable[[Log], Tally]:
     return work
 
 
+def unit(log: Log) -> Tally:
+    """Run the unit and contract tests, and hold the selection of tests to the files that they have read."""
+    shutil.rmtree(tracing.READS, ignore_errors=True)
+    options = ("-p", "harness.testing.tracing", "-m", "not plays")
+    tally = pytest("tests/unit", "tests/contract", *options)(log)
+    missed = selection.misses(
+        {name: files for name, files in tracing.recorded().items() if name.startswith("tests/unit/")}
+    )
+    if missed:
+        raise StageFailed("\n".join(["the selection of tests misses files", *missed]), tally + Tally(failed=1))
+    return tally + Tally(passed=1)
+
+
+def shell_scripts() -> list[Path]:
+    return [path for pattern in SHELL_SCRIPTS for path in sorted(ROOT.glob(pattern))]
+
+
 def shellcheck(log: Log) -> Tally:
-    scripts = [path for pattern in SHELL_SCRIPTS for path in sorted(ROOT.glob(pattern))]
+    scripts = shell_scripts()
     log.run("shellcheck", *scripts)
     return Tally(passed=len(scripts))
 
@@ -317,13 +348,20 @@ def prepare_ansible_test_home(log: Log) -> Path:
     return home
 
 
-def molecule(name: str) -> Callable[[Log], Tally]:
-    """Return the work of a stage that runs a scenario: its sequence counts as one test, its testinfra tests one each."""
+def molecule(name: str, settings: Mapping[str, str] | None = None) -> Callable[[Log], Tally]:
+    """Return the work of a stage that runs a scenario: its sequence counts as one test, its testinfra tests one each.
+
+    :param settings: environment variables that hold it to one release (harness/testing/changed.py).
+    """
 
     def work(log: Log) -> Tally:
         results = OUTPUT / f"{log.path.stem}.xml"
         results.unlink(missing_ok=True)
-        env = {"MOLECULE_GLOB": "molecule/*/molecule.yml", "PYTEST_ADDOPTS": f"--junitxml={results}"}
+        env = {
+            **(settings or {}),
+            "MOLECULE_GLOB": "molecule/*/molecule.yml",
+            "PYTEST_ADDOPTS": f"--junitxml={results}",
+        }
         outcome = log.run("molecule", "test", "--scenario-name", name, env=env, must_pass=False)
         verified = tally_of_junit(results) if results.exists() else Tally()
         if outcome.status != 0:

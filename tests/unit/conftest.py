@@ -111,6 +111,13 @@ class PlaybookRun:
     report: dict[str, Any]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that start ansible-playbook; `script/test` runs them in a stage of their own."""
+    for item in items:
+        if "run_plays" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.plays)
+
+
 @pytest.fixture
 def run_plays(tmp_path: Path) -> Callable[..., PlaybookRun]:
     """Return run(plays, *options, hosts=("localhost",), silence=20), which runs *plays* with the real ansible-playbook, on this machine.

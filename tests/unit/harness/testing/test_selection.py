@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -80,3 +81,98 @@ def checkout(tmp_path: Path) -> Path:
 def test_selection_follows_actions_filters_imports_and_helpers(checkout: Path) -> None:
     found = {path.name for path in selection.unit_tests_of("x", checkout)}
     assert found == {"test_deep_water.py", "test_numbers.py", "test_by_helper.py", "test_by_name.py"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "tests"),
+    [
+        ("plugins/module_utils/_x/deep.py", {"test_deep_water.py", "test_by_helper.py", "test_by_full_name.py"}),
+        ("plugins/filter/numbers.py", {"test_numbers.py", "test_by_full_name.py"}),
+        ("roles/x/tasks/main.yml", {"test_by_path.py", "test_x.py", "test_by_full_name.py"}),
+        ("roles/x/templates/etc/x.conf.j2", {"test_by_path.py", "test_x.py", "test_by_full_name.py"}),
+        ("playbooks/verify.yml", {"test_verify.py"}),
+        ("tests/unit/helper.py", {"test_by_helper.py"}),
+        ("tests/unit/test_of_nothing.py", {"test_of_nothing.py"}),
+        ("docs/x.md", set()),
+    ],
+)
+def test_change_selects_the_tests_that_reach_it(checkout: Path, changed: str, tests: set[str]) -> None:
+    add(
+        checkout,
+        {
+            "roles/x/templates/etc/x.conf.j2": "",
+            "playbooks/verify.yml": "",
+            "docs/x.md": "",
+            "tests/unit/plugins/module_utils/_x/test_deep_water.py": (
+                "from ansible_collections.rigwright.workstation.plugins.module_utils._x import deep\n"
+            ),
+            "tests/unit/plugins/filter/test_numbers.py": (
+                "from ansible_collections.rigwright.workstation.plugins.filter import numbers\n"
+            ),
+            "tests/unit/test_by_path.py": 'from pathlib import Path\nFOLDER = Path() / "roles"\n',
+            "tests/unit/test_by_full_name.py": "ROLE = 'rigwright.workstation.x'\n",
+            "tests/unit/roles/test_x.py": "",
+            "tests/unit/playbooks/test_verify.py": "",
+        },
+    )
+    assert {path.name for path in selection.select([changed], checkout).tests} == tests
+
+
+@pytest.mark.parametrize(
+    ("changed", "roles"),
+    [
+        ("roles/x/vars/main.yml", ["x"]),
+        ("molecule/x/vars.yml", ["x"]),
+        ("plugins/module_utils/_x/deep.py", ["x"]),
+        ("plugins/modules/other.py", []),
+        ("docs/x.md", []),
+    ],
+)
+def test_change_selects_the_roles_that_reach_it(checkout: Path, changed: str, roles: list[str]) -> None:
+    add(
+        checkout,
+        {"roles/y/tasks/main.yml": "[]", "docs/x.md": "", "roles/x/vars/main.yml": "", "molecule/x/vars.yml": ""},
+    )
+    assert selection.select([changed], checkout).roles == roles
+
+
+@pytest.mark.parametrize(
+    "changed",
+    ["harness/x.py", "roles/common/tasks/main.yml", "molecule/shared/apply.yml", "tests/unit/conftest.py", "new"],
+)
+def test_change_of_the_unknown_selects_everything(checkout: Path, changed: str) -> None:
+    add(checkout, {"roles/y/tasks/main.yml": "[]"})
+    everything = selection.select([changed], checkout)
+    assert everything.tests == selection.all_unit_tests(checkout)
+    assert (everything.roles, everything.reason) == (["x", "y"], f"{changed} concerns everything")
+
+
+def test_read_file_that_selects_no_test_is_a_miss(checkout: Path) -> None:
+    name = "tests/unit/test_of_nothing.py"
+    assert selection.misses({name: ["roles/x/tasks/main.yml", "harness/x.py", name]}, checkout) == [
+        f"{name} reads roles/x/tasks/main.yml: selection.py does not know it"
+    ]
+
+
+def test_changed_files_are_those_of_the_branch_and_new_ones(tmp_path: Path) -> None:
+    def git(*options: str) -> None:
+        subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@y", *options], cwd=tmp_path, check=True)
+
+    git("init", "--quiet", "--initial-branch=main")
+    add(tmp_path, {"kept": "1", "edited": "1", "gone": "1"})
+    git("add", ".")
+    git("commit", "--quiet", "--message=first")
+    git("switch", "--quiet", "--create=work")
+    add(tmp_path, {"edited": "2", "committed": "1"})
+    git("add", ".")
+    git("commit", "--quiet", "--message=second")
+    (tmp_path / "gone").unlink()
+    add(tmp_path, {"new": "1"})
+    assert selection.changed_files("main", tmp_path) == ["committed", "edited", "gone", "new"]
+
+
+def add(checkout: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = checkout / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)

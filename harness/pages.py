@@ -1,0 +1,95 @@
+"""Write the pages of docs/ that are made from code: `python -m harness pages`. A test holds them to it.
+
+* `variables.md`: every public variable, from the argument specs of the roles;
+* `architecture.md`: between its markers, the packages and their imports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness import architecture
+from harness.sandbox.lab import ROOT
+
+BEGIN, END = "<!-- begin: made by `python -m harness pages` -->", "<!-- end -->"
+VARIABLES_HEAD = """\
+# Variables
+
+Every public variable of every role. Made by `python -m harness pages` from `roles/<role>/meta/argument_specs.yml`; change these files,
+not this page. `ansible-doc -t role rigwright.workstation.<role>` shows one role with all details.
+"""
+
+
+def _text(value: object) -> str:
+    """Return a description as one line of a Markdown table."""
+    parts = [value] if isinstance(value, str) else list(value or []) if isinstance(value, list) else []
+    words = " ".join(" ".join(str(part).split()) for part in parts)
+    words = re.sub(r"\b[CVO]\(([^()]*(?:\([^()]*\)[^()]*)*)\)", r"`\1`", words)
+    words = re.sub(r"\b[MRLU]\(([^(),]*)(?:,[^()]*)?\)", r"\1", words)
+    return words.replace("|", "\\|")
+
+
+def _default(option: Mapping[str, Any]) -> str:
+    if option.get("required"):
+        return "required"
+    if option.get("no_log") or "default" not in option:
+        return ""
+    value = option["default"]
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{value}`".replace("|", "\\|") if value not in ("", None) else '`""`' if value == "" else ""
+
+
+def _rows(options: Mapping[str, Mapping[str, Any]], prefix: str = "") -> Iterator[str]:
+    for name, option in options.items():
+        kind = option.get("type", "str")
+        if option.get("elements"):
+            kind = f"{kind} of {option['elements']}"
+        words = _text(option.get("description"))
+        if option.get("choices"):
+            words += f" One of {', '.join(f'`{choice}`' for choice in option['choices'])}."
+        if option.get("no_log"):
+            words += " Secret."
+        yield f"| `{prefix}{name}` | {kind} | {_default(option)} | {words} |"
+        nested = f"{prefix}{name}[]." if option.get("type") == "list" else f"{prefix}{name}."
+        yield from _rows(option.get("options") or {}, nested)
+
+
+def variables(root: Path = ROOT) -> str:
+    """Return docs/variables.md."""
+    lines = [VARIABLES_HEAD]
+    for path in sorted(root.glob("roles/*/meta/argument_specs.yml")):
+        main = yaml.safe_load(path.read_text())["argument_specs"].get("main", {})
+        if main.get("options"):
+            role = path.parents[1].name
+            title = role if role == "common" else f"[{role}]({role}.md)"
+            rows = ["| variable | type | default | what it is |", "|---|---|---|---|", *_rows(main["options"])]
+            lines += [f"## {title}", "", *rows, ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def architecture_page(root: Path = ROOT) -> str:
+    """Return docs/architecture.md with the picture of today."""
+    before, _begin, rest = (root / "docs/architecture.md").read_text().partition(BEGIN)
+    _old, _end, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{architecture.picture(root)}\n{END}{after}"
+
+
+PAGES = {"variables.md": variables, "architecture.md": architecture_page}
+
+
+def add_arguments(_parser: argparse.ArgumentParser) -> None:
+    pass
+
+
+def main(_args: argparse.Namespace) -> int:
+    for name, make in PAGES.items():
+        (ROOT / "docs" / name).write_text(make())
+        print(f"docs/{name}")
+    return 0

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The packages of module_utils, their floors, and how large a file may be (docs/architecture.md)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import architecture, pages
+
+CHECKOUT = Path(__file__).parents[2]
+FILE_LINES, MODULE_LINES = 450, 120
+DOCUMENTS = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
+CODE = [
+    path
+    for folder in ("plugins", "harness", "roles")
+    for path in sorted((CHECKOUT / folder).rglob("*.py"))
+    if path.parent != CHECKOUT / "plugins/modules"
+]
+MODULES = sorted((CHECKOUT / "plugins/modules").glob("*.py"))
+
+
+def code_lines(text: str) -> int:
+    """Count the lines of a module without those of its documentation."""
+    documents = [
+        node
+        for node in ast.parse(text).body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in DOCUMENTS
+    ]
+    return len(text.splitlines()) - sum((node.end_lineno or 0) - node.lineno + 1 for node in documents)
+
+
+def upwards(graph: dict[str, set[str]]) -> Iterator[str]:
+    """Yield the imports of a package that lead to a higher floor."""
+    for package, targets in graph.items():
+        for target in sorted(targets):
+            if architecture.PACKAGES[target].floor > architecture.PACKAGES[package].floor:
+                yield f"{package} imports {target}"
+
+
+def test_every_file_is_in_a_package_with_a_floor() -> None:
+    assert {architecture.package_of(path) for path in architecture.sources()} == set(architecture.PACKAGES)
+    assert list((CHECKOUT / architecture.UTILS).glob("*.py")) == []
+
+
+def test_no_import_leads_upwards() -> None:
+    assert list(upwards(architecture.arrows())) == []
+
+
+def test_no_circle_of_imports() -> None:
+    assert architecture.circle(architecture.arrows()) == []
+
+
+def test_flaws_are_found() -> None:
+    assert list(upwards({"_core": {"_gpu"}, "_gpu": {"_core"}})) == ["_core imports _gpu"]
+    assert architecture.circle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == ["a", "b", "c"]
+    text = f"from {architecture.NAMESPACE}_gpu.mig import plan, search\nfrom {architecture.NAMESPACE}_core.lock import Busy\n"
+    assert list(architecture.imported(text)) == ["_gpu.mig.plan", "_gpu.mig.search", "_core.lock.Busy"]
+
+
+@pytest.mark.parametrize("path", CODE, ids=lambda path: str(path.relative_to(CHECKOUT)))
+def test_file_is_short(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= FILE_LINES
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+def test_module_is_documentation_and_a_short_main(path: Path) -> None:
+    assert code_lines(path.read_text()) <= MODULE_LINES
+
+
+def test_documentation_is_not_counted() -> None:
+    assert code_lines('DOCUMENTATION = r"""\na\nb\n"""\nimport os\n\n\ndef main(): pass\n') == 4
+
+
+@pytest.mark.parametrize("name", pages.PAGES)
+def test_page_is_as_the_code_makes_it(name: str) -> None:
+    assert (CHECKOUT / "docs" / name).read_text() == pages.PAGES[name](), "run `python -m harness pages`"
