@@ -86,8 +86,11 @@ def test_selection_follows_actions_filters_imports_and_helpers(checkout: Path) -
 @pytest.mark.parametrize(
     ("changed", "tests"),
     [
-        ("plugins/module_utils/_x/deep.py", {"test_deep_water.py", "test_by_helper.py", "test_by_full_name.py"}),
-        ("plugins/filter/numbers.py", {"test_numbers.py", "test_by_full_name.py"}),
+        (
+            "plugins/module_utils/_x/deep.py",
+            {"test_deep_water.py", "test_by_helper.py", "test_by_full_name.py", "test_x.py"},
+        ),
+        ("plugins/filter/numbers.py", {"test_numbers.py", "test_by_full_name.py", "test_x.py"}),
         ("roles/x/tasks/main.yml", {"test_by_path.py", "test_x.py", "test_by_full_name.py"}),
         ("roles/x/templates/etc/x.conf.j2", {"test_by_path.py", "test_x.py", "test_by_full_name.py"}),
         ("playbooks/verify.yml", {"test_verify.py"}),
