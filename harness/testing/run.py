@@ -1,7 +1,7 @@
 """`script/test`: run the stages of harness/testing/stages.py, show what failed, and count.
 
-Two lanes take the stages in turn. A lane has a sandbox of its own: hosts wait for each other much of the time, and so does a
-processor for them.
+Three lanes take the stages in turn. Each has a sandbox of its own: hosts wait for each other, and a lane of scenarios takes half a
+processor (measured).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.sandbox.lab import NUMBER, Refusal
 from harness.testing import changed, selection, stages
 from harness.testing.stage import OUTPUT, ROOT, Log, Stage, StageFailed, Tally, at_least_one_failed
 
-LANES = 2
+LANES = 3
 SLOWEST = 25
 
 
