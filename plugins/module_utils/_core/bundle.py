@@ -68,9 +68,11 @@ def _source(name: str) -> str:
     spec = importlib.util.find_spec(name)
     loader = t.cast("t.Any", spec.loader if spec else None)
     try:
-        return str((loader.get_source(name) if loader else "") or "")
+        source = loader.get_source(name) if loader else ""
     except (AttributeError, ImportError):  # the loader of a package without __init__.py
         return ""
+    # The loader of Ansible's controller gives bytes, those of Python text.
+    return source.decode() if isinstance(source, bytes) else str(source or "")
 
 
 def imported(text: str) -> set[str]:

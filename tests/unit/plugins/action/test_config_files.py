@@ -3,12 +3,25 @@
 
 from __future__ import annotations
 
+import base64
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
 CHECKOUT = Path(__file__).parents[4]
+# As in a run of ansible-playbook: the collection is imported by Ansible's loader.
+MAKE_PROGRAM = """\
+import sys
+from ansible.utils.collection_loader._collection_finder import _AnsibleCollectionFinder
+
+_AnsibleCollectionFinder(["collections"])._install()
+from ansible_collections.rigwright.workstation.plugins.action import config_files
+
+sys.stdout.write(config_files._program("_backup.cli"))
+"""
 
 
 @pytest.mark.parametrize("what", ["files", "directories"])
@@ -43,6 +56,17 @@ def test_the_diff_of_a_program_names_the_version(run_tasks, tmp_path):
 
 
 def test_program_is_written_as_one_file(run_tasks, tmp_path):
-    files = [{"path": str(tmp_path / "backup.pyz"), "program": "_backup.cli"}]
-    done = run_tasks([{"rigwright.workstation.config_files": {"name": "test", "files": files}}], "--check", "--diff")
-    assert done.rc == 0 and "+program backup.pyz of rigwright.workstation" in done.output
+    place = tmp_path / "rigwright-backup"
+    files = [{"path": str(place), "mode": "0755", "program": "_backup.cli"}]
+    task = {"rigwright.workstation.config_files": {"name": "test", "files": files}}
+    done = run_tasks([task], "--check", "--diff")
+    assert done.rc == 0 and "+program rigwright-backup of rigwright.workstation" in done.output
+
+    # Ansible's own loader finds the sources on a controller.
+    made = subprocess.run(
+        [sys.executable, "-c", MAKE_PROGRAM], cwd=CHECKOUT, capture_output=True, text=True, check=True
+    )
+    place.write_bytes(base64.b64decode(made.stdout))
+    place.chmod(0o755)
+    shown = subprocess.run([place, "--help"], capture_output=True, text=True, check=False)
+    assert "import-tar" in shown.stdout, shown.stderr
