@@ -17,7 +17,7 @@ MAKE_PROGRAM = """\
 import sys
 from ansible.utils.collection_loader._collection_finder import _AnsibleCollectionFinder
 
-_AnsibleCollectionFinder(["collections"])._install()
+_AnsibleCollectionFinder([sys.argv[1]])._install()
 from ansible_collections.rigwright.workstation.plugins.action import config_files
 
 sys.stdout.write(config_files._program("_backup.cli"))
@@ -64,7 +64,11 @@ def test_program_is_written_as_one_file(run_tasks, tmp_path):
 
     # Ansible's own loader finds the sources on a controller.
     made = subprocess.run(
-        [sys.executable, "-c", MAKE_PROGRAM], cwd=CHECKOUT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", MAKE_PROGRAM, CHECKOUT / "collections"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     place.write_bytes(base64.b64decode(made.stdout))
     place.chmod(0o755)
