@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """Loads the table, keeps what was in force where that fails, and goes back to it where nobody confirms a change.
 
 ``rigwright-firewall.service`` runs this as a program; the module firewall_load has the same code do what a playbook asks.

@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """At which ports sshd is to be reached, and whether a connection would pass.
 
 The ports are read from the files and not asked of sshd: at boot it does not run yet, and a port that is about to be changed has to be
@@ -19,7 +17,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import rules
-from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import MAIN_CONFIG, read_lines, words
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import MAIN_CONFIG, read_lines, split_values
 
 # What systemd listens on for sshd (Ubuntu): drop-ins, and what Ubuntu's generator makes of sshd's own files.
 SOCKETS = ("/etc/systemd/system/ssh.socket.d/*.conf", "/run/systemd/generator/ssh.socket.d/*.conf")
@@ -35,9 +33,9 @@ def ports(tree: Tree) -> list[int]:
     found, named, bare = set(), set(), False
     for line in read_lines(MAIN_CONFIG, tree.text, expand):
         if line.keyword == "port":
-            named |= set(map(_number, words(line.value)[:1]))
+            named |= set(map(_number, split_values(line.value)[:1]))
         elif line.keyword == "listenaddress":
-            ends = [_end(word) for word in words(line.value)[:1]]
+            ends = [_end(word) for word in split_values(line.value)[:1]]
             found |= {*ends}
             bare = bare or 0 in ends
     # An address without a port has those that `Port` names.

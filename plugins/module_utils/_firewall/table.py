@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """The table ``inet rigwright`` as a file for nftables, and what is wrong with a request for it. Pure.
 
 A packet that this table drops is dropped, whatever docker's, fail2ban's or a person's own tables say; one that it accepts is judged by

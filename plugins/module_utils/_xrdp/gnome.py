@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """What GNOME's own remote login needs of a host, where it serves the desktop instead of xrdp, and what its answers prove. Pure.
 
 A client shows the one credential of the machine, gets GDM's login screen, and there a user logs in. Both ends of that are GNOME's: the

@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """What GNOME Remote Desktop's system daemon is told, what it is asked to be, and the commands between the two. Pure.
 
 ``grdctl`` says yes to what it does not keep: a certificate that is not there, a port above 65535. So requests are judged here, and what

@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """``grdctl`` as the account of GNOME Remote Desktop's system daemon, and whose sessions hang on that daemon."""
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """xrdp.ini and sesman.ini as xrdp reads them, and changed without losing what a version of xrdp has of its own. Pure.
 
 xrdp's own reader (common/file.c) takes the first section of a name, in any case, and ends a line at the first ``#`` or ``;``, also

@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """Which desktop is served over RDP on a host and by which program, what xrdp is to be told, and what speaks against it.
 
 Pure: the module xrdp_plan reads the host and hands in what it saw.

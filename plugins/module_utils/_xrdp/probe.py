@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """What an RDP server answers a client before anybody logs in: which security it speaks, and with which certificate.
 
 [MS-RDPBCGR] 2.2.1.1 and 2.2.1.2: a TPKT header, an X.224 connection request, and what security the client can do.

@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """Whose desktops run under xrdp, by the processes of a host. Pure.
 
 A desktop hangs on a process of root that waits for its end: a child of xrdp-sesman of the same name (0.9), or xrdp-sesexec (0.10). When
