@@ -115,72 +115,12 @@ sessions:
 """
 
 import dataclasses
-import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import gnome_apply
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import gnome_remote_desktop as remote
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import grdctl as xrdp_grdctl
-from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.grdctl import Grdctl, GrdctlError
-
-NONE = remote.Settings(enabled=False)
-
-
-def result(changes: list[str], before: remote.Settings, after: remote.Settings) -> dict[str, t.Any]:
-    settings = dataclasses.asdict(after)
-    del settings["password"]
-    return {
-        "changed": bool(changes),
-        "changes": changes,
-        "settings": settings,
-        "diff": {"before": remote.shown(before), "after": remote.shown(after)},
-    }
-
-
-def configure(module: AnsibleModule, grdctl: Grdctl, wanted: remote.Settings) -> dict[str, t.Any]:
-    """:raises GrdctlError: it cannot be done, or was not."""
-    found = grdctl.settings()
-    differ = remote.differences(found, wanted)
-    for name in ("certificate", "key"):
-        path = getattr(wanted, name)
-        if name in differ and not module.check_mode and not grdctl.reads(path):
-            raise GrdctlError(
-                f"`{name}` is {path}, which is no file that {remote.ACCOUNT} can read: "
-                "put it there, with this group and mode 0640."
-            )
-    commands = remote.plan(found, wanted)
-    after = dataclasses.replace(found, **{name: getattr(wanted, name) for name in differ})
-    if commands and not module.check_mode:
-        for command in commands:
-            grdctl.call(*command.words, data=command.data)
-        lost = remote.differences(grdctl.settings(), after)
-        if lost:
-            raise not_kept(grdctl, lost)
-    return result([command.change for command in commands], found, after)
-
-
-def remove(module: AnsibleModule, grdctl: Grdctl) -> dict[str, t.Any]:
-    """:raises GrdctlError: it cannot be done, or was not."""
-    found = grdctl.settings()
-    commands = remote.plan_absent(found)
-    told = remote.is_told(found)
-    changes = [command.change for command in commands] + (["settings forgotten"] if told else [])
-    if changes and not module.check_mode:
-        for command in commands:
-            grdctl.call(*command.words)
-        # Also what `disable` has written.
-        grdctl.forget()
-        kept = grdctl.settings()
-        if kept != remote.defaults():
-            raise not_kept(grdctl, ["what it was told"])
-    return result(changes, found, remote.defaults() if changes else found)
-
-
-def not_kept(grdctl: Grdctl, what: list[str]) -> GrdctlError:
-    return GrdctlError(
-        f"grdctl did not keep {', '.join(what)}: "
-        f"see that {remote.ACCOUNT} can write /etc/{remote.ACCOUNT} and its home {grdctl.home}, then run again."
-    )
 
 
 def main() -> None:
@@ -203,19 +143,23 @@ def main() -> None:
 def run(module: AnsibleModule) -> None:
     wanted = remote.Settings(**{field.name: module.params[field.name] for field in dataclasses.fields(remote.Settings)})
     absent = module.params["state"] == "absent"
-    faults = [] if absent else remote.find_faults(wanted)
-    if faults:
-        module.fail_json(msg="; ".join(faults) + ". Nothing was changed.")
+    problems = [] if absent else remote.find_problems(wanted)
+    if problems:
+        module.fail_json(msg="; ".join(problems) + ". Nothing was changed.")
     grdctl = xrdp_grdctl.find(module.run_command)
     if grdctl is None and not absent and not module.check_mode:
         module.fail_json(msg=f"GNOME Remote Desktop is not installed: {xrdp_grdctl.INSTALL}. Nothing was changed.")
     if grdctl is None:
-        changes = [] if absent else [command.change for command in remote.plan(NONE, wanted)]
-        outcome = result(changes, NONE, NONE if absent else wanted)
+        changes = [] if absent else [command.change for command in remote.plan(gnome_apply.NONE, wanted)]
+        outcome = gnome_apply.result(changes, gnome_apply.NONE, gnome_apply.NONE if absent else wanted)
     else:
         try:
-            outcome = remove(module, grdctl) if absent else configure(module, grdctl, wanted)
-        except GrdctlError as error:
+            outcome = (
+                gnome_apply.remove(grdctl, module.check_mode)
+                if absent
+                else gnome_apply.configure(grdctl, wanted, module.check_mode)
+            )
+        except xrdp_grdctl.GrdctlError as error:
             module.fail_json(msg=str(error))
     module.exit_json(sessions=xrdp_grdctl.sessions(module.run_command) if grdctl else [], **outcome)
 

@@ -17,7 +17,11 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import rules
-from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import MAIN_CONFIG, read_lines, split_values
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import (
+    MAIN_CONFIG,
+    read_lines,
+    split_values,
+)
 
 # What systemd listens on for sshd (Ubuntu): drop-ins, and what Ubuntu's generator makes of sshd's own files.
 SOCKETS = ("/etc/systemd/system/ssh.socket.d/*.conf", "/run/systemd/generator/ssh.socket.d/*.conf")

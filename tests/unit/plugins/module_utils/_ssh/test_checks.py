@@ -20,7 +20,7 @@ def refused(params: dict[str, Any], found: Facts = FACTS) -> dict[str, str]:
     return {problem["variable"]: problem["problem"] for problem in problems}
 
 
-def test_a_wanted_port_without_answer_is_refused_after_opening_it():
+def test_a_wanted_port_without_answer_is_refused_once_open():
     params, silent = request(ports=[2222], proof="open"), facts(banners={2222: ""})
     assert refused(params, silent) == {"ssh_ports": "names a port on which no ssh server answers (2222)"}
     assert refused(request(ports=[2222]), silent) == {}
@@ -121,7 +121,7 @@ def test_an_override_is_refused_by_its_variable():
         ("/etc/ssh/sshd_config: line 3: Bad configuration option: Prot", "/etc/ssh/sshd_config"),
     ],
 )
-def test_a_configuration_that_sshd_refuses_is_refused_with_its_error(complaint, variable):
+def test_an_error_of_sshd_is_part_of_the_problem(complaint, variable):
     (problem,) = host_problems(request(), FACTS, decide(request(), FACTS), [], complaint)
     assert problem["variable"] == variable
     assert complaint in problem["problem"]
