@@ -63,38 +63,15 @@ goes_back_after:
   type: int
 """
 
-import contextlib
 import functools
-import os
-import shutil
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import apply as load
-from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import table
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import apply
 
 ROOT = "/"
-
-
-def is_there(module: AnsibleModule, loader: load.Loader) -> bool:
-    """Whether something of this module is on the host."""
-    kept = any(loader.tree.exists(path) for path in (load.PROGRAM, load.STATE, os.path.dirname(table.SSH)))
-    return kept or (module.get_bin_path("nft") is not None and loader.in_force() != [])
-
-
-def remove(module: AnsibleModule, loader: load.Loader) -> None:
-    """The program goes last: as long as it is there, a run that was cut short is completed by the next one."""
-    loader.disarm()
-    if module.get_bin_path("nft") is not None:
-        loader.delete()
-    for folder in (load.STATE, os.path.dirname(table.SSH)):
-        shutil.rmtree(loader.tree.at(folder), ignore_errors=True)
-    load.remove(loader.tree, load.PROGRAM)
-    # Other modules keep their programs there.
-    with contextlib.suppress(OSError):
-        os.rmdir(loader.tree.at(os.path.dirname(load.PROGRAM)))
 
 
 def main() -> None:
@@ -111,21 +88,22 @@ def main() -> None:
 
 def run(module: AnsibleModule) -> None:
     state = module.params["state"]
-    loader = load.Loader(functools.partial(module.run_command, path_prefix=load.PROGRAMS), Tree(ROOT))
-    changed = state == "loaded" or (state == "absent" and is_there(module, loader))
+    has_nft = module.get_bin_path("nft") is not None
+    loader = apply.Loader(functools.partial(module.run_command, path_prefix=apply.PROGRAMS), Tree(ROOT))
+    changed = state == "loaded" or (state == "absent" and apply.is_present(loader, has_nft))
     if module.check_mode:
         module.exit_json(changed=changed)
     try:
         if state == "loaded":
-            program = bundle.bundle(load.ENTRY)
-            if loader.tree.bytes(load.PROGRAM) != program:
-                load.write(loader.tree, load.PROGRAM, program, 0o644)
+            program = bundle.bundle(apply.ENTRY)
+            if loader.tree.bytes(apply.PROGRAM) != program:
+                apply.write(loader.tree, apply.PROGRAM, program, 0o644)
             loader.try_out(module.params["seconds"])
         elif state == "confirmed":
             loader.confirm()
         elif changed:
-            remove(module, loader)
-    except load.Failed as error:
+            apply.remove_all(loader, has_nft)
+    except apply.LoadError as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=changed, **({"goes_back_after": module.params["seconds"]} if state == "loaded" else {}))
 

@@ -111,157 +111,12 @@ findings:
   elements: dict
 """
 
-import contextlib
-import fcntl
-import fnmatch
-import functools
-import json
-import os
-import socket
-import struct
-import tempfile
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import apply as load
-from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import checks as plan
-from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import ssh_ports as ssh
-from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import table
-from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import connection
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.listeners import read_listeners
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import parse_show
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import checks, table
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.facts import Reader
 
 ROOT = "/"
-OURS = ("rigwright-firewall.service", "rigwright-firewall.path")
-ASKED = (*OURS, "ufw.service", "firewalld.service", "docker.service")
-# Try the rules where they harm nobody, and tell what the kernel makes of them.
-TRIAL = 'nft --file "$1" && nft --stateless --json list table inet rigwright'
-SIOCGIFADDR = 0x8915
-
-
-def ancestors(tree: Tree) -> t.Iterator[tuple[int, dict[str, str]]]:
-    """User id and environment of this process, its parent and so on: sudo leaves SSH_CONNECTION behind."""
-    pid = os.getpid()
-    while pid > 1:
-        entries = tree.text(f"/proc/{pid}/environ").split("\0")
-        yield 0, dict(entry.split("=", 1) for entry in entries if "=" in entry)
-        # The name, in brackets, may hold anything; the parent is the second field after it.
-        pid = int((tree.text(f"/proc/{pid}/stat").rpartition(")")[2].split() or ["", "0"])[1])
-
-
-def addresses(names: t.Iterable[str]) -> list[str]:
-    """IPv4 addresses that this machine has on its bridges."""
-    found = []
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        for name in names:
-            with contextlib.suppress(OSError):
-                answer = fcntl.ioctl(asked.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()))
-                found.append(socket.inet_ntoa(answer[20:24]))
-    return found
-
-
-def leads_outside(tree: Tree, name: str) -> list[str]:
-    """The cards of the machine behind an interface; those of virtual machines and containers have no device."""
-    ports = [name, *tree.names(f"/sys/class/net/{name}/brif")]
-    return [f"{name} ({port})" for port in ports if tree.exists(f"/sys/class/net/{port}/device")]
-
-
-class Reader:
-    """The host as it is."""
-
-    def __init__(self, module: AnsibleModule, tree: Tree) -> None:
-        self.module, self.tree = module, tree
-        self.run = functools.partial(module.run_command, path_prefix=load.PROGRAMS)
-        self.installed = module.get_bin_path("nft") is not None
-        self.loader = load.Loader(self.run, tree)
-
-    def host(self, request: table.Request, texts: t.Sequence[str]) -> tuple[str, plan.Host]:
-        """The first of the texts that the kernel takes, and the host with it."""
-        ports = ssh.ports(self.tree)
-        units = self.units()
-        bridges = [
-            name
-            for name in self.tree.names("/sys/class/net")
-            if any(fnmatch.fnmatch(name, one) for one in request.bridges)
-        ]
-        tried = [(text, *self.try_out(text, ports)) for text in texts[:1]]
-        if tried[0][2]:
-            tried += [(text, *self.try_out(text, ports)) for text in texts[1:]]
-        # Where it takes none, the fault is in what all of them include.
-        text, trial, refusal = next((one for one in tried if not one[2]), tried[0])
-        low, high = (self.tree.text("/proc/sys/net/ipv4/ip_local_port_range") or "32768 60999").split()
-        return text, plan.Host(
-            text=load.flat(self.tree, text.replace(f'include "{table.SSH}"', table.ssh_text(ports).strip())),
-            ssh_ports=ports,
-            connection=connection(ancestors(self.tree)),
-            listeners=read_listeners(),
-            own_addresses=addresses(bridges) if request.bridges_reach_host else [],
-            passing_ports=(int(low), int(high)),
-            outside=[one for name in bridges for one in leads_outside(self.tree, name)],
-            installed=self.installed,
-            no_kernel=self.no_kernel(),
-            refusal=refusal,
-            trial=trial,
-            in_force=self.loader.in_force() if self.installed else [],
-            unconfirmed=self.tree.exists(load.UNCONFIRMED),
-            program_is_current=self.tree.bytes(load.PROGRAM) == bundle.bundle(load.ENTRY),
-            confirmed_is_current=self.tree.text(load.CONFIRMED) in ("", text),
-            units_are_up=all(
-                units[name]["ActiveState"] == "active"
-                and units[name]["UnitFileState"] == "enabled"
-                and units[name]["NeedDaemonReload"] == "no"
-                for name in OURS
-            ),
-            others=self.others(units),
-            docker_lost=units["docker.service"]["ActiveState"] == "active" and self.docker_lost(),
-        )
-
-    def units(self) -> dict[str, dict[str, str]]:
-        asked = "--property=Id,Names,ActiveState,UnitFileState,NeedDaemonReload"
-        _rc, out, _err = self.run(["systemctl", "show", asked, *ASKED], check_rc=True)
-        return {
-            name: {key: values[0] for key, values in properties.items()}
-            for name, properties in parse_show(out, ASKED).items()
-        }
-
-    def no_kernel(self) -> str:
-        if not self.installed:
-            return ""
-        rc, _out, err = self.run(["nft", "list", "tables"])
-        return str(err).strip() if rc else ""
-
-    def try_out(self, text: str, ports: t.Sequence[int]) -> tuple[list[t.Any] | None, str]:
-        """What the kernel would have, or nft's complaint."""
-        if not self.installed or not text:
-            return None, ""
-        with tempfile.TemporaryDirectory(prefix="rigwright_firewall_") as folder:
-            rules, opened = os.path.join(folder, "rigwright.nft"), os.path.join(folder, "ssh.nft")
-            for path, content in ((opened, table.ssh_text(ports)), (rules, text.replace(table.SSH, opened))):
-                with open(path, "w", encoding="utf-8") as file:
-                    file.write(content)
-            rc, out, err = self.run(["unshare", "--net", "sh", "-c", TRIAL, "sh", rules])
-        if rc == 0:
-            return load.comparable(out), ""
-        # Before it stands by which include nft has come there, after it the line itself.
-        lines = [line for line in str(err).splitlines() if "Error" in line] or [str(err).strip()]
-        return None, lines[0] or f"nft ended with {rc}"
-
-    def others(self, units: t.Mapping[str, t.Mapping[str, str]]) -> list[str]:
-        # The unit of ufw is active also where ufw is off.
-        ufw = units["ufw.service"]["ActiveState"] == "active" and "ENABLED=yes" in self.tree.text("/etc/ufw/ufw.conf")
-        return ["ufw"] * ufw + ["firewalld"] * (units["firewalld.service"]["ActiveState"] == "active")
-
-    def docker_lost(self) -> bool:
-        """Whether the rules that docker made are gone; it has none where it was told to make none."""
-        with contextlib.suppress(ValueError):
-            if json.loads(self.tree.text("/etc/docker/daemon.json") or "{}").get("iptables") is False:
-                return False
-        has_iptables = self.module.get_bin_path("iptables") is not None
-        asked = [["iptables", "--wait", "--table", "nat", "--list-rules", "DOCKER"]] if has_iptables else []
-        asked += [["nft", "list", "table", "ip", "docker-bridges"]] if self.installed else []
-        return all(self.run(command)[0] != 0 for command in asked)
 
 
 def main() -> None:
@@ -283,13 +138,13 @@ def main() -> None:
     text, host = Reader(module, Tree(ROOT)).host(request, texts)
     module.exit_json(
         changed=False,
-        requirements=plan.requirements(request, host),
+        requirements=checks.requirements(request, host),
         rules=text,
         installed=host.installed,
-        load=plan.must_load(host),
+        load=checks.must_load(host),
         start=not host.units_are_up,
-        in_force=plan.in_force(host),
-        findings=plan.findings(host),
+        in_force=checks.in_force(host),
+        findings=checks.findings(host),
     )
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What speaks against a firewall that is asked for, and what a person should know of it. Pure: the host is read elsewhere."""
+"""Problems of a request for a firewall on this host, and the findings. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ import ipaddress
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import (
+    Finding,
+    Problem,
+    finding,
+    problem,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import rules, table
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import ssh_ports as ssh
 
 SSH_UNITS = ("ssh.service", "sshd.service")
-# What a plain host of the distribution listens on for its own network segment: local names (LLMNR and multicast DNS).
+# The listeners of an unchanged host of the distribution for its network segment: local names (LLMNR and multicast DNS).
 OWN_SERVICES = frozenset(
     (
         ("tcp", 5355, "systemd-resolved.service"),
@@ -32,9 +38,9 @@ Opened = dict[str, list[rules.Range]]
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """What was read. ``text``: the rules to come with all fragments in them. ``trial``: these in a network namespace of their own,
-    None where nft is not there to try; ``refusal``: why nft did not take them. ``in_force``: the table that the kernel has.
-    ``confirmed_is_current``: boots and declarations load these rules, as the text that was confirmed."""
+    """Facts of the host. ``text``: the planned rules with all included files. ``trial``: the table that they give in a network namespace
+    of their own, None without nft. ``refusal``: why nft refuses them. ``in_force``: the table of the kernel. ``confirmed_is_current``:
+    whether the planned rules are the confirmed ones, which boots and declarations load."""
 
     text: str = ""
     ssh_ports: t.Sequence[int] = (22,)
@@ -57,34 +63,34 @@ class Host:
 
 
 def must_load(host: Host) -> bool:
-    """Whether the kernel has something else than the files say, or would not have it after a boot."""
+    """Return whether the kernel has other rules than the files, or would have after a boot."""
     differs = host.trial is None or list(host.trial) != list(host.in_force)
     return differs or host.unconfirmed or not host.program_is_current or not host.confirmed_is_current
 
 
-def requirements(request: table.Request, host: Host) -> list[dict[str, t.Any]]:
-    """For M(rigwright.workstation.require): those that are not met."""
+def requirements(request: table.Request, host: Host) -> list[Problem]:
+    """Return the problems of the request on this host."""
     wrong = table.problems(request)
-    found = [_unmet(name, f"is not right: {what}", "correct it") for name, what in wrong]
+    found = [problem(name, f"is not right: {error}", "correct it") for name, error in wrong]
     if host.no_kernel:
-        problem = f"cannot be had: nft says {host.no_kernel}"
+        text = f"is impossible here: nft prints {host.no_kernel}"
         found.append(
-            _unmet("firewall_state", problem, "run a kernel with nf_tables, or give the container CAP_NET_ADMIN")
+            problem("firewall_state", text, "run a kernel with nf_tables, or give the container CAP_NET_ADMIN")
         )
     elif host.refusal:
-        problem = f"cannot be had with the files in {table.FRAGMENTS}: {host.refusal}"
+        text = f"is impossible with the files in {table.FRAGMENTS}: {host.refusal}"
         found.append(
-            _unmet("firewall_state", problem, "correct or remove that file; the rules before are still in force")
+            problem("firewall_state", text, "correct or remove that file; the former rules are still in force")
         )
     if host.outside:
-        problem = f"would let everybody in who comes by {', '.join(host.outside)}"
+        text = f"would let in every host behind {', '.join(host.outside)}"
         remedy = "name the bridges of containers one by one, without the star"
-        found.append(_unmet("firewall_bridges", problem, remedy))
-    # Who would be locked out depends on networks and ports that are right.
+        found.append(problem("firewall_bridges", text, remedy))
+    # The check for lockouts needs valid networks and ports.
     return found if wrong else found + _lockouts(request, host)
 
 
-def _lockouts(request: table.Request, host: Host) -> list[dict[str, t.Any]]:
+def _lockouts(request: table.Request, host: Host) -> list[Problem]:
     networks = rules.parse_networks(request.ssh_networks)
     ports = {*host.ssh_ports, *request.ssh_ports}
     found = []
@@ -92,21 +98,21 @@ def _lockouts(request: table.Request, host: Host) -> list[dict[str, t.Any]]:
         client, port = str(ssh.plain(host.connection["client"])), host.connection["port"]
         knows_port = port in ports
         if not _allowed(request, client, port) and not (knows_port and ssh.lets_in(client, networks)):
-            problem = f"would lock out Ansible's own connection, from {client} to port {port}"
+            text = f"would lock out Ansible's own connection, from {client} to port {port}"
             wanted = f"{client}/{32 if '.' in client else 128}"
-            remedy = f"add {wanted}, or the network that it lies in" if knows_port else f"add port {port}"
-            found.append(_unmet("firewall_ssh_networks" if knows_port else "firewall_ssh_ports", problem, remedy))
+            remedy = f"add {wanted}, or the network that contains it" if knows_port else f"add port {port}"
+            found.append(problem("firewall_ssh_networks" if knows_port else "firewall_ssh_ports", text, remedy))
     listening = {row["port"] for row in host.listeners if _is_sshd(row) and not _is_loopback(row["address"])}
     missing = sorted(port for port in listening - ports if not _covers(_allow(request).get("tcp", []), port))
     if missing:
         named = ", ".join(map(str, missing))
-        problem = f"would close port {named}, on which sshd listens and which its files do not name"
-        found.append(_unmet("firewall_ssh_ports", problem, f"add {named}, or stop that sshd"))
+        text = f"would close port {named}, on which sshd listens and which its files do not name"
+        found.append(problem("firewall_ssh_ports", text, f"add {named}, or stop that sshd"))
     return found
 
 
-def findings(host: Host) -> list[dict[str, t.Any]]:
-    """For M(rigwright.workstation.finding)."""
+def findings(host: Host) -> list[Finding]:
+    """Return what the user should know."""
     opened = opened_by(host.text)
     closed = [
         row for row in host.listeners if _is_for_others(row, host) and not _covers(opened[row["protocol"]], row["port"])
@@ -118,50 +124,50 @@ def findings(host: Host) -> list[dict[str, t.Any]]:
         _finding(
             "undeclared",
             not names,
-            f"listens, and nobody outside reaches it: {', '.join(names)}"
+            f"listens, and no other host can reach it: {', '.join(names)}"
             if names
-            else "what listens is declared" + (f", or the distribution's own: {', '.join(own)}" if own else ""),
+            else "all listeners are declared" + (f", or the distribution's own: {', '.join(own)}" if own else ""),
             "declare it in firewall_allow, a container's port in firewall_containers, or have it listen on loopback",
         ),
         _finding(
             "unused",
             not silent,
-            f"open, and nothing listens there: {', '.join(silent)}"
-            if silent
-            else "where a port is open, something listens",
-            "start the service, or declare its port no longer",
+            f"open, and nothing listens there: {', '.join(silent)}" if silent else "every open port has a listener",
+            "start the service, or remove the declaration of its port",
         ),
         _finding(
             "others",
             not host.others,
-            f"active beside this one: {' and '.join(host.others)}" if host.others else "no other firewall is active",
-            "what either drops is dropped: open the port in both, or turn the other off",
+            f"another firewall is active: {' and '.join(host.others)}"
+            if host.others
+            else "no other firewall is active",
+            "each of them drops packets: open the port in both, or disable the other one",
         ),
         _finding(
             "docker",
             not host.docker_lost,
-            "docker runs and its own rules are gone" if host.docker_lost else "docker's own rules are its own matter",
-            "somebody has flushed them: systemctl restart docker",
+            "docker runs without its own rules" if host.docker_lost else "docker's own rules are not missing",
+            "a program has flushed them: systemctl restart docker",
         ),
     ]
 
 
-def in_force(host: Host) -> dict[str, t.Any]:
-    """Whether the kernel has what the files say, also after the next boot."""
+def in_force(host: Host) -> Finding:
+    """Return the finding on the rules in force, now and after the next boot."""
     wrong = [
         *([f"nft refuses the files: {host.refusal}"] if host.refusal else []),
-        *([] if host.in_force else ["the table is not there"]),
-        *(["a change waits to be confirmed, or was not"] if host.unconfirmed else []),
-        *(["the table is not what the files say"] if host.in_force and not host.refusal and must_load(host) else []),
+        *([] if host.in_force else ["the table does not exist"]),
+        *(["a change waits for its confirmation, or nobody confirmed it"] if host.unconfirmed else []),
+        *(["the table differs from the files"] if host.in_force and not host.refusal and must_load(host) else []),
         *([] if host.units_are_up else ["rigwright-firewall.service or its path is not enabled and active"]),
     ]
-    said = "; ".join(wrong) or "the table in force is what the files say"
-    remedy = "" if not wrong else "run the role again; `journalctl -u rigwright-firewall` says why"
-    return {"id": "firewall.in_force", "status": "fail" if wrong else "pass", "evidence": said, "remedy": remedy}
+    evidence = "; ".join(wrong) or "the table in force is that of the files"
+    remedy = "run the role again; `journalctl -u rigwright-firewall` has the reason"
+    return finding("firewall.in_force", "fail" if wrong else "pass", evidence, remedy)
 
 
 def opened_by(text: str, chains: t.Collection[str] = ("input", "declared")) -> Opened:
-    """The ports that rules of these chains open to somebody."""
+    """Return the ports that rules of these chains open to any network."""
     found: Opened = {protocol: [] for protocol in rules.PROTOCOLS}
     chain = ""
     for line in text.splitlines():
@@ -175,7 +181,7 @@ def opened_by(text: str, chains: t.Collection[str] = ("input", "declared")) -> O
 
 
 def _silent(host: Host) -> list[str]:
-    """Single ports; of a range some are expected to be free."""
+    """Return open ports without a listener. Ranges do not count: some of their ports are expected to be free."""
     listening = {(row["protocol"], row["port"]) for row in host.listeners}
     return [
         f"{protocol} {first}"
@@ -233,14 +239,5 @@ def _by_port(name: str) -> tuple[int, str]:
     return int(name.split()[1]), name
 
 
-def _unmet(variable: str, problem: str, remedy: str) -> dict[str, t.Any]:
-    return {"ok": False, "variable": variable, "problem": problem, "remedy": remedy}
-
-
-def _finding(name: str, good: bool, evidence: str, remedy: str) -> dict[str, t.Any]:
-    return {
-        "id": f"firewall.{name}",
-        "status": "pass" if good else "warn",
-        "evidence": evidence,
-        "remedy": "" if good else remedy,
-    }
+def _finding(name: str, good: bool, evidence: str, remedy: str) -> Finding:
+    return finding(f"firewall.{name}", "pass" if good else "warn", evidence, remedy)

@@ -22,7 +22,7 @@ def test_a_missing_group_has_no_list_of_members() -> None:
     assert isinstance(facts.members(grp.getgrgid(0).gr_name), list)
 
 
-def test_the_shadow_file_tells_passwords_apart() -> None:
+def test_passwords_in_the_shadow_file_have_a_kind() -> None:
     shadow = "root:$y$hash:1::::::\nlocked:!:1::::::\nnone:*:1::::::\nopen::1::::::\n"
     assert facts.password_kinds(shadow) == {"root": "set", "locked": "none", "none": "none", "open": "empty"}
 
