@@ -8,12 +8,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: firewall_load
-short_description: Load the table inet rigwright, and have it go back unless a new connection confirms it
+short_description: Load the table inet rigwright, and revert it unless a new connection confirms it
 description:
-  - Loads C(/etc/nftables.d/rigwright.nft) and what it includes in one transaction. No other table is touched.
-  - What was in force before comes back by itself after O(seconds), by a timer of systemd, unless the module runs again with
-    O(state=confirmed). A reboot in between brings it back as well. Confirm by a new connection, after C(meta=reset_connection), since the
-    one that is there lives on whatever the rules say.
+  - Loads C(/etc/nftables.d/rigwright.nft) and what it includes in one transaction. No other table changes.
+  - A timer of systemd restores the former rules after O(seconds), unless the module runs again with O(state=confirmed). A reboot in
+    between restores them as well. Confirm by a new connection, after C(meta=reset_connection), because the present one stays open
+    under any rules.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -29,15 +29,15 @@ attributes:
 options:
   state:
     description:
-      - V(loaded) loads the files, whatever is in force. M(rigwright.workstation.firewall_plan) tells whether that is needed.
-      - V(confirmed) keeps what was loaded, and fails when it has gone back already.
-      - V(absent) takes the table away, and what this module keeps on the host.
+      - V(loaded) loads the files in any case. M(rigwright.workstation.firewall_plan) reports whether that is needed.
+      - V(confirmed) keeps the loaded rules, and fails when they are reverted already.
+      - V(absent) removes the table and the files of this module.
     type: str
     choices: [loaded, confirmed, absent]
     default: loaded
   seconds:
     description:
-      - How long to wait for the confirmation.
+      - Seconds to wait for the confirmation.
     type: int
     default: 60
 seealso:
@@ -48,17 +48,17 @@ EXAMPLES = r"""
 - name: Load the rules
   rigwright.workstation.firewall_load:
 
-- name: Come by a new connection
+- name: Close the connection
   ansible.builtin.meta: reset_connection
 
-- name: Keep the rules
+- name: Confirm the rules by a new connection
   rigwright.workstation.firewall_load:
     state: confirmed
 """
 
 RETURN = r"""
 goes_back_after:
-  description: Seconds after which the rules before come back, unless the change is confirmed.
+  description: Seconds after which the former rules are restored, unless the change is confirmed.
   returned: O(state=loaded)
   type: int
 """

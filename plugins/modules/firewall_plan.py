@@ -8,12 +8,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: firewall_plan
-short_description: Decide what the table inet rigwright of nftables should be, and what speaks against it
+short_description: Plan the table inet rigwright of nftables, and check the request
 description:
-  - Makes the rules that are asked for, tries them with every declaration of C(/etc/nftables.d/rigwright) in a network namespace of their
-    own, and compares them with what the kernel has. Changes nothing.
-  - Refuses, as RV(requirements), what would lock out sshd or the connection by which Ansible has come.
-  - The role P(rigwright.workstation.firewall#role) brings about what it returns.
+  - Creates the requested rules, tries them with every declaration of C(/etc/nftables.d/rigwright) in a separate network namespace, and
+    compares them with the table of the kernel. Changes nothing.
+  - Returns a problem in RV(requirements) for a request that would lock out sshd or Ansible's own connection.
+  - The role P(rigwright.workstation.firewall#role) applies the plan.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -29,7 +29,7 @@ attributes:
 options:
   ssh_networks:
     description:
-      - Who may reach sshd. At which ports, its own files say each time the rules are loaded, and O(ssh_ports).
+      - Networks that are allowed to reach sshd. Its ports come from its own files each time the rules are loaded, and from O(ssh_ports).
     type: list
     elements: str
     required: true
@@ -41,13 +41,13 @@ options:
     default: []
   allow:
     description:
-      - What no role declares, each with C(port) (a number or a range), C(networks), and perhaps C(protocol) and C(comment).
+      - Ports that no role declares, each with C(port) (a number or a range), C(networks), and optionally C(protocol) and C(comment).
     type: list
     elements: dict
     default: []
   containers:
     description:
-      - Who may reach ports that docker publishes, in the form of O(allow).
+      - Networks that are allowed to reach ports published by docker, in the form of O(allow).
     type: list
     elements: dict
     default: []
@@ -59,12 +59,12 @@ options:
     default: []
   bridges_reach_host:
     description:
-      - Whether containers and virtual machines reach everything of this machine, or only names and addresses.
+      - Whether containers and virtual machines can reach all listeners of this machine, or only its DNS and DHCP.
     type: bool
     default: true
   log:
     description:
-      - Whether what is dropped is logged, at most ten lines a minute.
+      - Whether dropped packets are logged, at most ten lines a minute.
     type: bool
     default: false
 seealso:
@@ -72,7 +72,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look what a firewall would close
+- name: Show the ports that a firewall would close
   rigwright.workstation.firewall_plan:
     ssh_networks: [192.168.1.0/24]
   register: planned
@@ -80,32 +80,32 @@ EXAMPLES = r"""
 
 RETURN = r"""
 requirements:
-  description: What is not met, for M(rigwright.workstation.require).
+  description: The problems of the request, as M(rigwright.workstation.require) takes them.
   returned: success
   type: list
   elements: dict
 rules:
-  description: The content of C(/etc/nftables.d/rigwright.nft); empty where the request is not right.
+  description: The content of C(/etc/nftables.d/rigwright.nft); empty for an invalid request.
   returned: success
   type: str
 installed:
-  description: Whether nft is there.
+  description: Whether nft is installed.
   returned: success
   type: bool
 load:
-  description: Whether the kernel has something else than these rules and the declarations.
+  description: Whether the kernel has other rules than these and the declarations.
   returned: success
   type: bool
 start:
-  description: Whether a unit is not enabled, not active, or known to systemd in an older state.
+  description: Whether a unit is not enabled, not active, or changed since systemd loaded it.
   returned: success
   type: bool
 in_force:
-  description: The same as a finding.
+  description: The same, as a finding.
   returned: success
   type: dict
 findings:
-  description: What a person should know, for M(rigwright.workstation.finding).
+  description: The findings, as M(rigwright.workstation.finding) takes them.
   returned: success
   type: list
   elements: dict
@@ -133,7 +133,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     request = table.Request(**module.params)
-    # Not every kernel has what the first of them asks for.
+    # Some kernels lack nft_socket, which the first text needs.
     texts = [""] if table.problems(request) else [table.text(request), table.text(request, older=False)]
     text, host = Reader(module, Tree(ROOT)).host(request, texts)
     module.exit_json(

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: ssh_plan
-short_description: Plan the configuration of an ssh server that locks nobody out
+short_description: Plan the configuration of an ssh server without lockouts
 description:
-  - Reads who can log in and who holds which port, tries the configuration that is asked for on a copy, and returns what makes the
-    host so, for M(rigwright.workstation.require), M(rigwright.workstation.config_files) and M(rigwright.workstation.systemd_units).
-    Changes nothing itself, but for C(/run/sshd), an empty directory that C(sshd -T) demands and the service makes whenever it starts.
-  - sshd itself says what a configuration comes to, by C(sshd -T). Every setting must have the values that are asked for and no
-    others, and that for a user of each kind that C(Match) blocks tell apart, and from everywhere that they speak of.
-  - Keys are judged as sshd does. The file must pass C(StrictModes), and the type and length must be accepted.
+  - Reads the users who can log in and the ports in use, and tries the requested configuration on a copy. Returns the plan for
+    M(rigwright.workstation.require), M(rigwright.workstation.config_files) and M(rigwright.workstation.systemd_units).
+    Changes nothing except for C(/run/sshd), an empty directory that C(sshd -T) needs and that the service creates when it starts.
+  - C(sshd -T) prints the effective configuration. Every setting must have exactly the requested values. This applies to a user of
+    each kind that C(Match) blocks distinguish, and to each address in them.
+  - Keys are checked by the rules of sshd. The file must pass C(StrictModes), and sshd must accept the type and length.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -31,15 +31,15 @@ attributes:
       - Nothing is ever changed.
 options:
   state:
-    description: Whether sshd is to be as asked, or has its own configuration back.
+    description: V(present) plans the requested configuration, and V(absent) the restored one.
     type: str
     choices: [present, absent]
     default: present
   proof:
     description:
-      - What has been done so far and is to be proven. With V(none) the configuration is weighed as it would be.
-      - V(open) is for after the wanted ports have been opened. They must answer within a few seconds, and others close only then.
-      - V(all) is for afterwards. The configuration is the one in force, and no port may be open that is not wanted.
+      - What to verify. V(none) checks the planned configuration.
+      - V(open) is for the time after the wanted ports have been opened. They must answer within a few seconds before others are closed.
+      - V(all) is for the end. It checks the configuration in force, and no unwanted port is allowed to be open.
     type: str
     choices: [none, open, all]
     default: none
@@ -49,13 +49,14 @@ options:
     elements: int
     default: [22]
   listen_addresses:
-    description: IP addresses of the host on which sshd listens. None means all.
+    description: IP addresses of the host on which sshd listens. Empty means all.
     type: list
     elements: str
     default: []
   passwords:
     description:
-      - Whether passwords are refused; V(auto) means as soon as a user who can become root has a key that sshd accepts, and from then on.
+      - Whether sshd refuses passwords. V(auto) refuses them from the time on when a user who can become root has a key that sshd
+        accepts.
     type: str
     choices: [auto, allowed, refused]
     default: auto
@@ -65,7 +66,7 @@ options:
     choices: ["no", prohibit-password]
     default: "no"
   authorized_keys:
-    description: Public keys by user, placed in files of root.
+    description: Public keys by user, for files of root.
     type: list
     elements: dict
     default: []
@@ -80,7 +81,7 @@ options:
         elements: str
         required: true
   allow_groups:
-    description: Groups whose members alone may log in. None means everybody.
+    description: The only groups that are allowed to log in. Empty means all users.
     type: list
     elements: dict
     default: []
@@ -90,7 +91,7 @@ options:
         type: str
         required: true
       members:
-        description: Users that will be in the group, beside those who are.
+        description: Users that the role adds to the group.
         type: list
         elements: str
         default: []
@@ -128,8 +129,8 @@ options:
     type: dict
     default: {}
 notes:
-  - Run it as root. Keys and password hashes are read, but none is returned, except the keys of O(authorized_keys).
-  - Not seen are keys from C(AuthorizedKeysCommand) and certificates. A user who has only those counts as one without a key.
+  - Run it as root. The module reads keys and password hashes, but returns only the keys of O(authorized_keys).
+  - The module does not know keys from C(AuthorizedKeysCommand) and certificates. A user who has only those counts as one without a key.
 seealso:
   - module: rigwright.workstation.config_files
   - module: rigwright.workstation.mirrors_plan
@@ -142,14 +143,14 @@ EXAMPLES = r"""
     passwords: refused
   register: plan
 
-- name: Refuse to lock anybody out
+- name: Refuse a lockout
   rigwright.workstation.require:
     that: "{{ plan.requirements }}"
 """
 
 RETURN = r"""
 installed:
-  description: Whether sshd is installed. Where it is not, the plan can only be made for its defaults.
+  description: Whether sshd is installed. If not, the plan is for its defaults.
   returned: always
   type: bool
 settings:
@@ -159,7 +160,7 @@ settings:
   elements: str
   sample: [PermitRootLogin no, Port 2222]
 files:
-  description: The files beside it, as M(rigwright.workstation.config_files) takes them.
+  description: The other files, as M(rigwright.workstation.config_files) takes them.
   returned: always
   type: list
   elements: dict
@@ -181,7 +182,7 @@ socket_active:
   returned: always
   type: bool
 listen_streams:
-  description: What C(ssh.socket) is to listen on, as C(ListenStream).
+  description: The values of C(ListenStream) for C(ssh.socket).
   returned: always
   type: list
   elements: str
@@ -192,33 +193,33 @@ door:
   type: str
   sample: 127.0.0.1
 fail2ban_idle:
-  description: Whether fail2ban neither runs nor starts at boot, as one that is not installed.
+  description: Whether fail2ban neither runs nor starts at boot, or is not installed.
   returned: always
   type: bool
 ports_open:
-  description: The ports on which sshd listens once this is in place.
+  description: The ports on which sshd listens after the change.
   returned: always
   type: list
   elements: int
   sample: [2222, 22]
 ports_to_close:
-  description: The ports on which sshd listens now and that are not wanted, but for the one by which Ansible came.
+  description: The unwanted ports on which sshd listens now, except for the one that Ansible is connected to.
   returned: always
   type: list
   elements: int
   sample: [22]
 passwords_refused:
-  description: Whether passwords are refused.
+  description: Whether sshd refuses passwords.
   returned: always
   type: bool
 requirements:
-  description: What speaks against the request, as M(rigwright.workstation.require) takes it. Empty when nothing does.
+  description: The problems of the request, as M(rigwright.workstation.require) takes them.
   returned: always
   type: list
   elements: dict
   sample: [{ok: false, variable: ssh_ports, problem: "names a port on which another program listens: 2222 python3", remedy: "choose ..."}]
 findings:
-  description: What is left to do or was proven, as M(rigwright.workstation.finding) takes it.
+  description: What is left to do or was verified, as M(rigwright.workstation.finding) takes it.
   returned: always
   type: list
   elements: dict

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: xrdp_plan
-short_description: Plan a remote desktop that ends nobody's session
+short_description: Plan a remote desktop without ending sessions
 description:
-  - Reads which desktop a host has, who may log in, who is logged in, and xrdp's files as its package brought them, and returns what makes
-    the host as asked, for M(rigwright.workstation.require), M(rigwright.workstation.config_files),
-    M(rigwright.workstation.group_members) and M(rigwright.workstation.systemd_units). Changes nothing itself.
-  - The files of the package keep what a version of xrdp has of its own. The options that are asked for are set in them, and the session
-    types are removed in which whoever logs in names a host that xrdp connects to.
-  - A restart of xrdp ends every session, since its units are bound to each other. What can be done without one is done at once. For the
-    rest the plan says whether a restart is allowed now.
+  - Reads the desktop of the host, the users who are allowed to log in, the open sessions, and xrdp's files as its package installed
+    them. Returns the plan for M(rigwright.workstation.require), M(rigwright.workstation.config_files),
+    M(rigwright.workstation.group_members) and M(rigwright.workstation.systemd_units). Changes nothing.
+  - The plan sets the requested options in the files of the package, so that each version of xrdp keeps its own options. It removes
+    session types in which a user names the host that xrdp connects to.
+  - A restart of xrdp ends every session, because its units are bound to each other. The plan says whether a restart is allowed now, and
+    changes everything else without one.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -32,31 +32,30 @@ attributes:
       - Nothing is ever changed.
 options:
   state:
-    description: Whether the remote desktop is to be as asked, or to go.
+    description: V(present) plans the requested remote desktop, and V(absent) its removal.
     type: str
     choices: [present, absent]
     default: present
   proof:
-    description: Whether to ask xrdp, as a client does before it logs in, what it speaks and which certificate it shows.
+    description: Whether to probe the server, as a client before the login, for its protocols and its certificate.
     type: bool
     default: false
   backend:
-    description: What serves the desktop. V(auto) is V(gnome) for a GNOME without X11 session, and V(xrdp) otherwise.
+    description: The RDP server. V(auto) is V(gnome) for a GNOME without X11 session, and V(xrdp) otherwise.
     type: str
     choices: [auto, xrdp, gnome]
     default: auto
   desktop:
     description:
-      - The desktop that is served. V(host) is the one that the host starts by itself on X11, V(auto) the same where there is one, or
-        its GNOME, or V(xfce).
+      - The desktop. V(host) is the host's own one on X11. V(auto) is V(host) where the host has one, or its GNOME, or V(xfce).
     type: str
     default: auto
   desktops:
-    description: What desktops there are, by name. RV(missing) names the C(packages) of the chosen one, RV(command) is its C(command).
+    description: The known desktops by name. RV(missing) names the C(packages) of the chosen one, RV(command) is its C(command).
     type: dict
     default: {}
   gnome_x11:
-    description: Whether GNOME has an X11 session on this release. It counts where GNOME is not installed.
+    description: Whether GNOME has an X11 session on this release, for hosts without GNOME.
     type: bool
     default: true
   gnome_environment:
@@ -74,11 +73,11 @@ options:
     elements: str
     default: []
   gnome_login:
-    description: Whether GNOME of this release has a remote login that can be set up without showing its password, as from GNOME 47 on.
+    description: Whether GNOME of this release has a remote login with a password from standard input, which exists since GNOME 47.
     type: bool
     default: true
   machine_user:
-    description: User of the credential that GNOME asks for before its login screen.
+    description: User of the credential that GNOME needs before its login screen.
     type: str
     default: workstation
   machine_password:
@@ -90,17 +89,17 @@ options:
     type: int
     default: 3389
   networks:
-    description: Networks that may connect. None means this host alone.
+    description: Allowed client networks. Empty means localhost only.
     type: list
     elements: str
     default: []
   users:
-    description: Users who may log in.
+    description: Users who are allowed to log in.
     type: list
     elements: str
     default: []
   allowed_group:
-    description: The group whose members may log in.
+    description: The group that is allowed to log in.
     type: str
     default: xrdp-users
   tls_cert:
@@ -112,15 +111,15 @@ options:
     type: str
     default: ""
   tls_cert_content:
-    description: An own certificate, as PEM.
+    description: An own certificate in PEM format.
     type: str
     default: ""
   tls_key_content:
-    description: Its key, as PEM. It is only compared with the certificate.
+    description: Its key in PEM format. The module only compares it with the certificate.
     type: str
     default: ""
   tls_names:
-    description: Names and addresses by which clients know the host.
+    description: Names and addresses of the host for clients.
     type: list
     elements: str
     default: []
@@ -145,11 +144,11 @@ options:
     type: int
     default: 0
   clipboard_in:
-    description: Whether what was copied on the client can be pasted here.
+    description: Whether users can paste from the client to the host.
     type: bool
     default: true
   clipboard_out:
-    description: Whether what was copied here can be pasted on the client.
+    description: Whether users can paste from the host to the client.
     type: bool
     default: true
   drive_redirection:
@@ -173,11 +172,11 @@ options:
     type: dict
     default: {}
   allow_disruption:
-    description: Whether sessions may be ended.
+    description: Whether a change is allowed to end sessions.
     type: bool
     default: false
 notes:
-  - Run it as root. Whether users have a password is read, the hashes are not returned.
+  - Run it as root. The module reads whether users have a password, and does not return hashes.
 seealso:
   - module: rigwright.workstation.config_files
   - module: rigwright.workstation.ssh_plan
@@ -192,39 +191,39 @@ EXAMPLES = r"""
     packages: [xrdp, xorgxrdp]
   register: plan
 
-- name: Refuse what would not work
+- name: Refuse an invalid request
   rigwright.workstation.require:
     that: "{{ plan.requirements }}"
 """
 
 RETURN = r"""
 managed:
-  description: Whether an earlier run has left something here.
+  description: Whether an earlier run has written files.
   returned: always
   type: bool
 backend:
-  description: What serves the desktop.
+  description: The RDP server.
   returned: always
   type: str
   sample: xrdp
 desktop:
-  description: The desktop that is served.
+  description: The desktop.
   returned: always
   type: str
   sample: xfce
 command:
-  description: What starts the desktop. Empty for what the host starts by itself.
+  description: The command that starts the desktop. Empty for the host's own one.
   returned: always
   type: str
   sample: startxfce4
 missing:
-  description: The packages that are not installed yet.
+  description: The missing packages.
   returned: always
   type: list
   elements: str
   sample: [xrdp, xorgxrdp]
 files:
-  description: The files that are no templates, as M(rigwright.workstation.config_files) takes them.
+  description: The files without a template, as M(rigwright.workstation.config_files) takes them.
   returned: always
   type: list
   elements: dict
@@ -242,7 +241,7 @@ certificate:
   elements: str
   sample: [/etc/xrdp/tls/server.crt, /etc/xrdp/tls/server.key]
 groups:
-  description: What M(rigwright.workstation.group_members) has to do. Empty when the group is as it should be.
+  description: The groups to change, as M(rigwright.workstation.group_members) takes them. Empty when the group is right.
   returned: always
   type: list
   elements: dict
@@ -254,43 +253,43 @@ units:
   elements: dict
   sample: [{name: xrdp.service, enabled: true, restart_on: [/etc/systemd/system/xrdp.service.d/rigwright.conf], may_restart: true}]
 sessions:
-  description: Users who have a desktop that would end with a restart.
+  description: Users whose desktop a restart would end.
   returned: always
   type: list
   elements: str
   sample: [alice]
 gnome_configured:
-  description: Whether GNOME's remote login is told what is asked for.
+  description: Whether GNOME's remote login has the requested settings.
   returned: always
   type: bool
 gnome_managed:
-  description: Whether an earlier run has set GNOME's remote login up.
+  description: Whether an earlier run has configured GNOME's remote login.
   returned: always
   type: bool
 shared_directory:
-  description: Whether the packaged units share a runtime directory, which each of them gives to its own user.
+  description: Whether the packaged units share a runtime directory, whose owner each of them changes.
   returned: always
   type: bool
 auth_log:
-  description: Whether this host has the log file that fail2ban's own jail for ssh reads.
+  description: Whether the host has the log file that fail2ban's own jail for ssh reads.
   returned: always
   type: bool
 fail2ban_idle:
-  description: Whether fail2ban neither runs nor starts at boot, as one that is not installed.
+  description: Whether fail2ban neither runs nor starts at boot, or is not installed.
   returned: always
   type: bool
 requirements:
-  description: What speaks against the request, as M(rigwright.workstation.require) takes it. Empty when nothing does.
+  description: The problems of the request, as M(rigwright.workstation.require) takes them.
   returned: always
   type: list
   elements: dict
-  sample: [{ok: false, variable: xrdp_users, problem: "names no user of this host: alcie", remedy: "make them first, or correct the name"}]
+  sample: [{ok: false, variable: xrdp_users, problem: "names no user of this host: alcie", remedy: "create them first"}]
 findings:
-  description: What is left to do or was proven, as M(rigwright.workstation.finding) takes it.
+  description: What is left to do or was verified, as M(rigwright.workstation.finding) takes it.
   returned: always
   type: list
   elements: dict
-  sample: [{id: xrdp.tls, status: pass, evidence: "a client that can do TLS is answered with TLS", remedy: ""}]
+  sample: [{id: xrdp.tls, status: pass, evidence: "a client with TLS: TLS", remedy: ""}]
 """
 
 import os
