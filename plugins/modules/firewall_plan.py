@@ -113,7 +113,7 @@ findings:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import checks, table
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import checks, findings, plan, table
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.facts import Reader
 
 ROOT = "/"
@@ -135,16 +135,16 @@ def main() -> None:
     request = table.Request(**module.params)
     # Some kernels lack nft_socket, which the first text needs.
     texts = [""] if table.problems(request) else [table.text(request), table.text(request, older=False)]
-    text, host = Reader(module, Tree(ROOT)).host(request, texts)
+    text, facts = Reader(module, Tree(ROOT)).facts(request, texts)
     module.exit_json(
         changed=False,
-        requirements=checks.requirements(request, host),
+        requirements=checks.requirements(request, facts),
         rules=text,
-        installed=host.installed,
-        load=checks.must_load(host),
-        start=not host.units_are_up,
-        in_force=checks.in_force(host),
-        findings=checks.findings(host),
+        installed=facts.installed,
+        load=plan.must_load(facts),
+        start=not facts.units_are_up,
+        in_force=findings.in_force(facts),
+        findings=findings.findings(facts),
     )
 
 

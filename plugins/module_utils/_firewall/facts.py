@@ -19,7 +19,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import apply, checks, table
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import apply, plan, table
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import ssh_ports as ssh
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import connection
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.facts import ancestors
@@ -65,7 +65,7 @@ class Reader:
         self.installed = module.get_bin_path("nft") is not None
         self.loader = apply.Loader(self.run, tree)
 
-    def host(self, request: table.Request, texts: t.Sequence[str]) -> tuple[str, checks.Host]:
+    def facts(self, request: table.Request, texts: t.Sequence[str]) -> tuple[str, plan.Facts]:
         """Return the first of the texts that the kernel accepts, and the facts with it."""
         ports = ssh.ports(self.tree)
         units = self.units()
@@ -80,7 +80,7 @@ class Reader:
         # Where the kernel accepts none, the error is in a file that all of them include.
         text, trial, refusal = next((trial for trial in tried if not trial[2]), tried[0])
         low, high = (self.tree.text("/proc/sys/net/ipv4/ip_local_port_range") or "32768 60999").split()
-        return text, checks.Host(
+        return text, plan.Facts(
             text=apply.flat(self.tree, text.replace(f'include "{table.SSH}"', table.ssh_text(ports).strip())),
             ssh_ports=ports,
             connection=connection(ancestors(self.tree)),

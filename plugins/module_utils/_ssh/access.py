@@ -43,7 +43,7 @@ class Account(t.NamedTuple):
     groups: frozenset[str]
 
 
-class Host(t.NamedTuple):
+class HostReader(t.NamedTuple):
     """The functions that read the host to decide on a login; tests pass their own."""
 
     stat: t.Callable[[str], os.stat_result]
@@ -86,7 +86,7 @@ def _user_patterns(patterns: t.Sequence[str], *, careful: bool) -> list[str]:
     ]
 
 
-def refusal(account: Account, config: Config, host: Host) -> str | None:
+def refusal(account: Account, config: Config, host: HostReader) -> str | None:
     """Return why sshd, or the session, refuses a user with any credentials; None when it does not."""
     if not _is_program(account.shell or "/bin/sh", host) or os.path.basename(account.shell) in NO_SHELLS:
         return f"the shell {account.shell} ends at once or is not a program"
@@ -106,7 +106,7 @@ def refusal(account: Account, config: Config, host: Host) -> str | None:
 
 
 def access(
-    account: Account, config: Config, host: Host, managed: t.Sequence[str] = (), client: str | None = None
+    account: Account, config: Config, host: HostReader, managed: t.Sequence[str] = (), client: str | None = None
 ) -> Access:
     """Determine how a user can log in.
 
@@ -149,7 +149,9 @@ def key_files(account: Account, setting: str) -> list[str]:
     return [os.path.join(account.home, path) for path in paths]
 
 
-def _read_keys(path: str, account: Account, config: Config, host: Host, problems: list[str]) -> list[tuple[str, str]]:
+def _read_keys(
+    path: str, account: Account, config: Config, host: HostReader, problems: list[str]
+) -> list[tuple[str, str]]:
     try:
         if config["strictmodes"] == "yes":
             problem = path_problem(path, account, host)
@@ -167,7 +169,7 @@ def _read_keys(path: str, account: Account, config: Config, host: Host, problems
     return [(path, line) for line in lines if line and not line.startswith("#")]
 
 
-def path_problem(path: str, account: Account, host: Host) -> str | None:
+def path_problem(path: str, account: Account, host: HostReader) -> str | None:
     """Return why StrictModes refuses a file of keys (misc.c): others can write to it or to a directory between it and the home.
 
     A group whose only member is the user is allowed to write.
@@ -272,7 +274,7 @@ def _fields(blob: bytes) -> list[bytes]:
     return fields
 
 
-def _is_program(path: str, host: Host) -> bool:
+def _is_program(path: str, host: HostReader) -> bool:
     try:
         mode = host.stat(path).st_mode
     except OSError:

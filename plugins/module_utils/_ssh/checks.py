@@ -117,10 +117,10 @@ def _lockout_problems(params: Params, facts: Facts, decision: Decision) -> t.Ite
             f"connect as a user who keeps access ({', '.join(sorted(then)) or 'nobody'}),"
             f" or give {facts.peer} a key and the right to log in",
         )
-    if {*facts.now} & admins and not then & admins:
+    if {*facts.users_now} & admins and not then & admins:
         yield problem(
             restriction or "ssh_permit_root_login",
-            f"would leave nobody who can log in and become root; now {', '.join(sorted({*facts.now} & admins))} can",
+            f"would leave nobody who can log in and become root; now {', '.join(sorted({*facts.users_now} & admins))} can",
             "add a key of a sudo user to ssh_authorized_keys, or set ssh_permit_root_login: prohibit-password",
         )
 

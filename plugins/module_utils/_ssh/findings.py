@@ -122,7 +122,7 @@ def _key_finding(facts: Facts) -> Finding:
 
 
 def _access_finding(params: Params, facts: Facts, decision: Decision) -> Finding:
-    lost = sorted({*facts.now} - users_after(params, facts, decision))
+    lost = sorted({*facts.users_now} - users_after(params, facts, decision))
     return finding(
         "ssh.access",
         "warn" if lost else "pass",

@@ -59,7 +59,7 @@ class Facts:
 
     ``connection``: Ansible's ssh connection, None when Ansible uses another one. ``banners``: the answer of each wanted port that was
     probed, empty for none. ``foreign``: listeners of a sshd outside of the units. ``key_files``: AuthorizedKeysFile in the host's own
-    files. ``missing_addresses``: requested addresses that the host does not have. ``now``: users who can log in before the change.
+    files. ``missing_addresses``: requested addresses that the host does not have. ``users_now``: users who can log in before the change.
     ``overridden``: lines of other drop-ins that have no effect because of the role's own.
     """
 
@@ -70,7 +70,7 @@ class Facts:
     main_config: str
     main_config_added: bool
     key_files: t.Sequence[str] = ()
-    now: t.Collection[str] = ()
+    users_now: t.Collection[str] = ()
     key_users: t.Collection[str] = ()
     password_users: t.Collection[str] = ()
     admins: t.Collection[str] = ()

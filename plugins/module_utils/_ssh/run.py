@@ -16,7 +16,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import 
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import facts as host_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import (
     Access,
-    Host,
+    HostReader,
     access,
     has_password,
     key_problem,
@@ -73,7 +73,7 @@ class Planner:
         }
         self.members = {group["name"]: group["members"] for group in self.params["allow_groups"]}
         self.installed = os.path.exists(trial.SSHD)
-        self.host = Host(os.stat, host_facts.read_keys, int(time.time()) // 86400, host_facts.group_members)
+        self.host = HostReader(os.stat, host_facts.read_keys, int(time.time()) // 86400, host_facts.group_members)
 
     def run(self) -> dict[str, t.Any]:
         config = self._config()
@@ -152,7 +152,7 @@ class Planner:
         su = any(user.uid == 0 and has_password(user) for user in present)
         return {user.name: user.groups for user in present if then[user.name].refusal is None}, dataclasses.replace(
             facts,
-            now=[name for name, ways in now.items() if ways.key or (ways.password and facts.passwords_accepted)],
+            users_now=[name for name, ways in now.items() if ways.key or (ways.password and facts.passwords_accepted)],
             key_users=[name for name, ways in then.items() if ways.key],
             password_users=[name for name, ways in then.items() if ways.password],
             admins=[

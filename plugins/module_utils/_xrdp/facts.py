@@ -87,7 +87,7 @@ def password_kinds(shadow: str) -> dict[str, str]:
     return kinds
 
 
-class Host:
+class HostReader:
     """The host, read with files and programs."""
 
     def __init__(self, module: AnsibleModule) -> None:

@@ -18,7 +18,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import
     proof,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import gnome as xrdp_gnome
-from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.facts import Host, read
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.facts import HostReader, read
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.request import texts
 
 if t.TYPE_CHECKING:
@@ -34,7 +34,7 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
         params[name] = texts(params[name])
     for name in ("session_env", "gnome_environment"):
         params[name] = texts({"": params[name]})[""]
-    host = Host(module)
+    host = HostReader(module)
     facts = host.read()
     decision = plan.decide(params, facts)
     account = "xrdp" if decision.backend == "xrdp" else gnome_remote_desktop.ACCOUNT
@@ -75,7 +75,7 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
 
 def plan_gnome(
     params: t.Mapping[str, t.Any],
-    host: Host,
+    host: HostReader,
     facts: plan.Facts,
     gnome: xrdp_gnome.Facts,
     decision: plan.Decision,

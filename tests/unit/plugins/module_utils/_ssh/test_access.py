@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import (
     Account,
-    Host,
+    HostReader,
     access,
     connection,
     grants_root,
@@ -60,8 +60,8 @@ class Files:
             "/usr/sbin/nologin": (program, 0, ""),
         }
 
-    def host(self) -> Host:
-        return Host(self.stat, self.read, TODAY, lambda gid: self.members if gid == 1000 else set())
+    def host(self) -> HostReader:
+        return HostReader(self.stat, self.read, TODAY, lambda gid: self.members if gid == 1000 else set())
 
     def stat(self, path: str) -> os.stat_result:
         if path not in self.entries:

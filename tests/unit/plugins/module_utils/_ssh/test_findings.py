@@ -33,7 +33,7 @@ def test_a_sshd_that_a_user_started_is_a_warning():
         ({}, {}, "ssh.authorized_keys", "pass"),
         ({}, {}, "ssh.access", "warn"),  # the guest, who has a password
         ({"passwords": "allowed"}, {}, "ssh.access", "pass"),
-        ({}, {"now": ["owner"]}, "ssh.access", "pass"),
+        ({}, {"users_now": ["owner"]}, "ssh.access", "pass"),
         ({}, {"unknown_users": ["carol"]}, "ssh.authorized_keys", "warn"),
         ({}, {"key_problems": ["alice: /home/alice is writable by others"]}, "ssh.authorized_keys", "warn"),
         ({"proof": "all"}, {"banners": {22: ANSWER}}, "ssh.banner", "pass"),
