@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# rdp_client.sh HOST:PORT USER PASSWORD PICTURE COLOURS [OPTION ...]: log in as xfreerdp does, and take a picture of what its user sees.
+# rdp_client.sh HOST:PORT USER PASSWORD PICTURE COLOURS [OPTION ...]: log in with xfreerdp and take a screenshot.
 #
-# It waits until the lines about the five most frequent colours match COLOURS, or, when that is empty or does not come about, until the
-# picture stays as it is. These lines are told, whether the client goes on, and what it said.
+# It waits until the lines about the five most frequent colours match COLOURS. When COLOURS is empty or never matches, it waits until the
+# picture does not change. It prints these lines, whether the client is still running, and the output of the client.
 for display in $(seq 100 400); do
   mkdir "/tmp/display-$display" 2>/dev/null && break
 done
@@ -14,7 +14,7 @@ until xdpyinfo >/dev/null 2>&1; do sleep 0.2; done
 xfreerdp "/v:$1" "/u:$2" "/p:$3" /cert:ignore /w:800 /h:600 "${@:6}" > "/tmp/display-$display/log" 2>&1 &
 client=$!
 same=0
-for _look in $(seq 60); do
+for _second in $(seq 60); do
   sleep 1
   kill -0 $client 2>/dev/null || break
   import -window root "$4"

@@ -6,20 +6,20 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """What the plan of a role with a jail of fail2ban takes; module_utils/_fail2ban.py has the argument spec."""
+    """Options of the plan modules of roles with a jail of fail2ban; module_utils/_system/fail2ban.py has the argument spec."""
 
     DOCUMENTATION = r"""
 options:
   fail2ban_bantime:
-    description: A time that is to be one for fail2ban.
+    description: Time of a ban, checked for the format of fail2ban.
     type: str
     default: 1h
   fail2ban_findtime:
-    description: A time that is to be one for fail2ban.
+    description: Time in which failures count together, checked for the format of fail2ban.
     type: str
     default: 10m
   fail2ban_maxretry:
-    description: Failures after which fail2ban bans, at least 1.
+    description: Number of failures before a ban, at least 1.
     type: int
     default: 5
   fail2ban_ignoreip:

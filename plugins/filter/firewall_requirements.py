@@ -6,15 +6,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: firewall_requirements
-short_description: Refuse networks that are none
+short_description: Refuse invalid networks
 version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
 description:
-  - Makes requirements for M(rigwright.workstation.require) of the networks that may reach a role's service, so that what
-    P(rigwright.workstation.firewall_rules#filter) would not take is refused before anything changes, with the name of the variable.
+  - Returns requirements for M(rigwright.workstation.require) on the networks that are allowed to reach a role's service. A network that
+    P(rigwright.workstation.firewall_rules#filter) cannot use is refused before anything changes, with the name of its variable.
 options:
   _input:
-    description: "Networks by the variable that names them, as C({samba_networks: [192.168.1.0/24]})."
+    description: "Networks by the name of their variable, such as C({samba_networks: [192.168.1.0/24]})."
     type: dict
     required: true
 """
@@ -27,7 +27,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: One requirement a variable, met or not.
+  description: One requirement for each variable, met or not.
   type: list
   elements: dict
 """
@@ -39,13 +39,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.ru
 
 
 def firewall_requirements(networks: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
-    """A requirement for each variable: all that it lists are networks."""
+    """Return a requirement for each variable: its entries are networks."""
     return [
         {
             "ok": not (problem := _problem(named)),
             "variable": variable,
             "problem": f"is not right: {problem}",
-            "remedy": "name networks in CIDR notation, or addresses; an empty list is this machine alone",
+            "remedy": "list networks in CIDR notation, or addresses; an empty list is this machine alone",
         }
         for variable, named in networks.items()
     ]

@@ -6,31 +6,31 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: firewall_rules
-short_description: What a role opens in the firewall, as a file for nftables
+short_description: Format the ports that a role opens as a file for nftables
 version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
 description:
-  - Makes the content of C(/etc/nftables.d/rigwright/<role>.nft), which a role that serves others puts among its C(config_files).
-  - The role P(rigwright.workstation.firewall#role) has these files read into its table. Without it they say what they say, and do nothing.
-  - The same request always gives the same text. Networks and ports that overlap are joined, since nftables refuses them as conflicts.
+  - Returns the content of C(/etc/nftables.d/rigwright/<role>.nft), which a role with a network service writes by its C(config_files).
+  - The role P(rigwright.workstation.firewall#role) includes these files in its table. Without that role they have no effect.
+  - The same request always gives the same text. Overlapping networks and ports are joined, since nftables refuses them as conflicts.
 positional: _input, networks, service
 options:
   _input:
     description:
-      - The ports, each with C(port) and C(protocol).
+      - Ports, each with C(port) and C(protocol).
       - C(port) is a number, a range such as C(6000-6010), or a list of these. C(protocol) is C(tcp) or C(udp).
     type: list
     elements: dict
     required: true
   networks:
     description:
-      - Who may come, as networks in CIDR notation or addresses, IPv4 and IPv6.
-      - An empty list opens nothing; C(0.0.0.0/0) and C(::/0) are everybody.
+      - Allowed clients, as networks in CIDR notation or addresses, IPv4 and IPv6.
+      - An empty list opens nothing; C(0.0.0.0/0) and C(::/0) are all hosts.
     type: list
     elements: str
     required: true
   service:
-    description: Whose ports they are. It stands beside each rule in C(nft list ruleset).
+    description: Name of the service. It is the comment of each rule in C(nft list ruleset).
     type: str
     required: true
 """
@@ -61,7 +61,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._firewall im
 
 
 def firewall_rules(ports: Sequence[Mapping[str, Any]], networks: Sequence[str], service: str) -> str:
-    """The file of one service."""
+    """Return the file of one service."""
     try:
         return firewall_rules_module.fragment(ports, networks, service)
     except ValueError as error:

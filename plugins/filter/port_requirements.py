@@ -10,17 +10,17 @@ short_description: Refuse ports that a service could not listen on
 version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
 description:
-  - Makes requirements for M(rigwright.workstation.require) of the ports that a role's service is to listen on. A port must be one,
-    be asked for once, and not be held by another program.
+  - Returns requirements for M(rigwright.workstation.require) on the ports of a role's service. A port must be valid, be requested once,
+    and not be in use by another program.
   - The service's own listeners are no obstacle, so that the second run passes.
 positional: _input, listeners, unit
 options:
   _input:
-    description: "Ports by the variable that asks for them, as C({frp_server_bind_port: 7000}). The value may be a list."
+    description: "Ports by the name of their variable, such as C({frp_server_bind_port: 7000}). The value may be a list."
     type: dict
     required: true
   listeners:
-    description: Who listens on the host, C(ansible_facts['rigwright']['listeners']) of M(rigwright.workstation.host_facts).
+    description: Listeners of the host, C(ansible_facts['rigwright']['listeners']) of M(rigwright.workstation.host_facts).
     type: list
     elements: dict
     required: true
@@ -36,14 +36,14 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Refuse a port that something else has
+- name: Refuse a port of another program
   rigwright.workstation.require:
     that: "{{ {'web_port': 8080} | rigwright.workstation.port_requirements(ansible_facts['rigwright']['listeners'], 'web.service') }}"
 """
 
 RETURN = r"""
 _value:
-  description: Three requirements a variable, met or not.
+  description: Three requirements for each variable, met or not.
   type: list
   elements: dict
 """
@@ -55,24 +55,24 @@ from typing import Any
 def port_requirements(
     wanted: Mapping[str, int | Sequence[int]], listeners: Sequence[Mapping[str, Any]], unit: str, protocol: str = "tcp"
 ) -> list[dict[str, Any]]:
-    """Requirements for each variable: its ports are ports, nobody else's, and asked for once."""
+    """Return requirements for each variable: its ports are valid, free, and requested once."""
     holders: dict[int, set[str]] = {}
     for listener in listeners:
         if listener["protocol"] == protocol and listener["unit"] != unit:
-            # A process outside of this container cannot be seen.
-            holders.setdefault(listener["port"], set()).add(listener["process"] or "a program that cannot be seen")
+            # A process outside of this container is not visible.
+            holders.setdefault(listener["port"], set()).add(listener["process"] or "an unknown program")
     ports = {name: [value] if isinstance(value, int) else list(value) for name, value in wanted.items()}
-    asked = [port for values in ports.values() for port in values]
+    requested = [port for values in ports.values() for port in values]
     return [
-        requirement for name, values in ports.items() for requirement in _of(name, values, asked, holders, protocol)
+        requirement for name, values in ports.items() for requirement in _of(name, values, requested, holders, protocol)
     ]
 
 
 def _of(
-    name: str, ports: list[int], asked: list[int], holders: Mapping[int, set[str]], protocol: str
+    name: str, ports: list[int], requested: list[int], holders: Mapping[int, set[str]], protocol: str
 ) -> list[dict[str, Any]]:
     impossible = sorted({port for port in ports if not 1 <= port <= 65535})
-    twice = sorted({port for port in ports if asked.count(port) > 1})
+    twice = sorted({port for port in ports if requested.count(port) > 1})
     taken = sorted({port for port in ports if port in holders})
     programs = sorted({holder for port in taken for holder in holders[port]})
     return [

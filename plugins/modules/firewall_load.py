@@ -8,12 +8,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: firewall_load
-short_description: Load the table inet rigwright, and have it go back unless a new connection confirms it
+short_description: Load the table inet rigwright, and revert it unless a new connection confirms it
 description:
-  - Loads C(/etc/nftables.d/rigwright.nft) and what it includes in one transaction. No other table is touched.
-  - What was in force before comes back by itself after O(seconds), by a timer of systemd, unless the module runs again with
-    O(state=confirmed). A reboot in between brings it back as well. Confirm by a new connection, after C(meta=reset_connection), since the
-    one that is there lives on whatever the rules say.
+  - Loads C(/etc/nftables.d/rigwright.nft) and what it includes in one transaction. No other table changes.
+  - A timer of systemd restores the former rules after O(seconds), unless the module runs again with O(state=confirmed). A reboot in
+    between restores them as well. Confirm by a new connection, after C(meta=reset_connection), because the present one stays open
+    under any rules.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -29,15 +29,15 @@ attributes:
 options:
   state:
     description:
-      - V(loaded) loads the files, whatever is in force. M(rigwright.workstation.firewall_plan) tells whether that is needed.
-      - V(confirmed) keeps what was loaded, and fails when it has gone back already.
-      - V(absent) takes the table away, and what this module keeps on the host.
+      - V(loaded) loads the files in any case. M(rigwright.workstation.firewall_plan) reports whether that is needed.
+      - V(confirmed) keeps the loaded rules, and fails when they are reverted already.
+      - V(absent) removes the table and the files of this module.
     type: str
     choices: [loaded, confirmed, absent]
     default: loaded
   seconds:
     description:
-      - How long to wait for the confirmation.
+      - Seconds to wait for the confirmation.
     type: int
     default: 60
 seealso:
@@ -48,53 +48,30 @@ EXAMPLES = r"""
 - name: Load the rules
   rigwright.workstation.firewall_load:
 
-- name: Come by a new connection
+- name: Close the connection
   ansible.builtin.meta: reset_connection
 
-- name: Keep the rules
+- name: Confirm the rules by a new connection
   rigwright.workstation.firewall_load:
     state: confirmed
 """
 
 RETURN = r"""
 goes_back_after:
-  description: Seconds after which the rules before come back, unless the change is confirmed.
+  description: Seconds after which the former rules are restored, unless the change is confirmed.
   returned: O(state=loaded)
   type: int
 """
 
-import contextlib
 import functools
-import os
-import shutil
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import apply as load
-from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import table
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import apply
 
 ROOT = "/"
-
-
-def is_there(module: AnsibleModule, loader: load.Loader) -> bool:
-    """Whether something of this module is on the host."""
-    kept = any(loader.tree.exists(path) for path in (load.PROGRAM, load.STATE, os.path.dirname(table.SSH)))
-    return kept or (module.get_bin_path("nft") is not None and loader.in_force() != [])
-
-
-def remove(module: AnsibleModule, loader: load.Loader) -> None:
-    """The program goes last: as long as it is there, a run that was cut short is completed by the next one."""
-    loader.disarm()
-    if module.get_bin_path("nft") is not None:
-        loader.delete()
-    for folder in (load.STATE, os.path.dirname(table.SSH)):
-        shutil.rmtree(loader.tree.at(folder), ignore_errors=True)
-    load.remove(loader.tree, load.PROGRAM)
-    # Other modules keep their programs there.
-    with contextlib.suppress(OSError):
-        os.rmdir(loader.tree.at(os.path.dirname(load.PROGRAM)))
 
 
 def main() -> None:
@@ -111,21 +88,22 @@ def main() -> None:
 
 def run(module: AnsibleModule) -> None:
     state = module.params["state"]
-    loader = load.Loader(functools.partial(module.run_command, path_prefix=load.PROGRAMS), Tree(ROOT))
-    changed = state == "loaded" or (state == "absent" and is_there(module, loader))
+    has_nft = module.get_bin_path("nft") is not None
+    loader = apply.Loader(functools.partial(module.run_command, path_prefix=apply.PROGRAMS), Tree(ROOT))
+    changed = state == "loaded" or (state == "absent" and apply.is_present(loader, has_nft))
     if module.check_mode:
         module.exit_json(changed=changed)
     try:
         if state == "loaded":
-            program = bundle.bundle(load.ENTRY)
-            if loader.tree.bytes(load.PROGRAM) != program:
-                load.write(loader.tree, load.PROGRAM, program, 0o644)
+            program = bundle.bundle(apply.ENTRY)
+            if loader.tree.bytes(apply.PROGRAM) != program:
+                apply.write(loader.tree, apply.PROGRAM, program, 0o644)
             loader.try_out(module.params["seconds"])
         elif state == "confirmed":
             loader.confirm()
         elif changed:
-            remove(module, loader)
-    except load.Failed as error:
+            apply.remove_all(loader, has_nft)
+    except apply.LoadError as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=changed, **({"goes_back_after": module.params["seconds"]} if state == "loaded" else {}))
 

@@ -10,10 +10,10 @@ DOCUMENTATION = r"""
 module: gnome_remote_desktop
 short_description: Configure the remote login of GNOME Remote Desktop
 description:
-  - Configures the system daemon of GNOME Remote Desktop, by which users who are not there log in at GDM over RDP. Clients first need the
-    one credential of the machine, O(user) and O(password), and then log in as themselves.
-  - What C(grdctl) tells is compared with what is wanted. Only what differs is set, and then read back.
-  - The password goes to C(grdctl) by its standard input. It is neither in the arguments of a process nor in a log, a diff or an error.
+  - Configures the system daemon of GNOME Remote Desktop, by which remote users log in at GDM over RDP. Clients first need the
+    credential of the machine, O(user) and O(password), and then log in as themselves.
+  - Compares the settings that C(grdctl) prints with the wanted ones, sets only the differences, and reads them back.
+  - C(grdctl) gets the password by its standard input. It is neither in the arguments of a process nor in a log, a diff or an error.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -23,7 +23,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - Without C(grdctl), which a package would have brought by then, all that is wanted counts as a change.
+      - Without C(grdctl), which the real run would have installed by then, all wanted settings count as a change.
   diff_mode:
     support: full
     details:
@@ -31,18 +31,17 @@ attributes:
 options:
   state:
     description:
-      - V(absent) disables RDP, clears the credential and forgets all settings, as of a daemon that was never told anything.
+      - V(absent) disables RDP, clears the credential and removes all settings, as in a new installation.
     type: str
     choices: [present, absent]
     default: present
   enabled:
     description:
-      - Whether the daemon serves RDP. With the setting C(grdctl) starts and enables C(gnome-remote-desktop.service), or stops and disables
-        it.
-      - Like every other setting it is left as it is when unset.
+      - Whether the daemon serves RDP. C(grdctl) then starts and enables C(gnome-remote-desktop.service), or stops and disables it.
+      - An unset option keeps the present value, as all other options do.
     type: bool
   port:
-    description: TCP port that it listens at. There is no option for the address; it listens at all of them.
+    description: TCP port. There is no option for the address; the daemon listens on all of them.
     type: int
   certificate:
     description: Path of the certificate, a file that the account C(gnome-remote-desktop) can read.
@@ -51,22 +50,23 @@ options:
     description: Path of its private key, a file that the account C(gnome-remote-desktop) can read.
     type: path
   user:
-    description: User of the machine's credential. It is no user of the system and should not be named like one.
+    description: User of the machine's credential. It is not a user of the system and should have another name than those.
     type: str
   password:
     description:
       - Password of the machine's credential.
-      - Without a TPM the daemon keeps it as it is, in a file that its own account alone can read.
+      - Without a TPM the daemon stores it in clear text, in a file that only its own account can read.
     type: str
 requirements:
-  - GNOME Remote Desktop 47 or later, with C(grdctl). That of 46 takes a password as an argument alone, and is refused by its own words.
+  - GNOME Remote Desktop 47 or later, with C(grdctl). Version 46 takes the password only as an argument, and the module refuses it.
 notes:
-  - The daemon reads O(port), O(user) and O(password) when it starts. Until C(gnome-remote-desktop.service) is restarted it goes on at
+  - The daemon reads O(port), O(user) and O(password) when it starts. Until C(gnome-remote-desktop.service) is restarted, it keeps
     the old port and accepts the old password.
-  - A restart of the daemon ends every session of its users, with what runs in it. So does disabling RDP. RV(sessions) tells whose.
+  - A restart of the daemon ends every session of its users and everything that runs in it. So does disabling RDP. RV(sessions) names
+    the users.
 seealso:
   - name: GNOME Remote Desktop
-    description: Its modes, and how they are configured by hand.
+    description: Its modes and their configuration by hand.
     link: https://gitlab.gnome.org/GNOME/gnome-remote-desktop
 """
 
@@ -80,24 +80,24 @@ EXAMPLES = r"""
     password: "{{ vault_rdp_password }}"
     enabled: true
 
-- name: See whether all is as it should be
+- name: Check the settings
   rigwright.workstation.gnome_remote_desktop:
     port: 3389
     enabled: true
   check_mode: true
-  register: seen
-  failed_when: seen is changed
+  register: result
+  failed_when: result is changed
 """
 
 RETURN = r"""
 changes:
-  description: What was set, or would be in check mode.
+  description: The changes, or those that check mode would make.
   returned: success
   type: list
   elements: str
   sample: ["port 3389", "credential of workstation: another password"]
 settings:
-  description: What the daemon is told after the module, or would be in check mode, without the password.
+  description: The settings after the module, or those that check mode would set, without the password.
   returned: success
   type: dict
   sample:
@@ -107,7 +107,7 @@ settings:
     key: /etc/gnome-remote-desktop/server.key
     user: workstation
 sessions:
-  description: Users with a graphical session that began by remote login, which a restart of the daemon would end.
+  description: Users with a graphical session by remote login, which a restart of the daemon would end.
   returned: success
   type: list
   elements: str
@@ -115,72 +115,12 @@ sessions:
 """
 
 import dataclasses
-import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import gnome_apply
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import gnome_remote_desktop as remote
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import grdctl as xrdp_grdctl
-from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.grdctl import Grdctl, GrdctlError
-
-NONE = remote.Settings(enabled=False)
-
-
-def result(changes: list[str], before: remote.Settings, after: remote.Settings) -> dict[str, t.Any]:
-    settings = dataclasses.asdict(after)
-    del settings["password"]
-    return {
-        "changed": bool(changes),
-        "changes": changes,
-        "settings": settings,
-        "diff": {"before": remote.shown(before), "after": remote.shown(after)},
-    }
-
-
-def configure(module: AnsibleModule, grdctl: Grdctl, wanted: remote.Settings) -> dict[str, t.Any]:
-    """:raises GrdctlError: it cannot be done, or was not."""
-    found = grdctl.settings()
-    differ = remote.differences(found, wanted)
-    for name in ("certificate", "key"):
-        path = getattr(wanted, name)
-        if name in differ and not module.check_mode and not grdctl.reads(path):
-            raise GrdctlError(
-                f"`{name}` is {path}, which is no file that {remote.ACCOUNT} can read: "
-                "put it there, with this group and mode 0640."
-            )
-    commands = remote.plan(found, wanted)
-    after = dataclasses.replace(found, **{name: getattr(wanted, name) for name in differ})
-    if commands and not module.check_mode:
-        for command in commands:
-            grdctl.call(*command.words, data=command.data)
-        lost = remote.differences(grdctl.settings(), after)
-        if lost:
-            raise not_kept(grdctl, lost)
-    return result([command.change for command in commands], found, after)
-
-
-def remove(module: AnsibleModule, grdctl: Grdctl) -> dict[str, t.Any]:
-    """:raises GrdctlError: it cannot be done, or was not."""
-    found = grdctl.settings()
-    commands = remote.plan_absent(found)
-    told = remote.is_told(found)
-    changes = [command.change for command in commands] + (["settings forgotten"] if told else [])
-    if changes and not module.check_mode:
-        for command in commands:
-            grdctl.call(*command.words)
-        # Also what `disable` has written.
-        grdctl.forget()
-        kept = grdctl.settings()
-        if kept != remote.defaults():
-            raise not_kept(grdctl, ["what it was told"])
-    return result(changes, found, remote.defaults() if changes else found)
-
-
-def not_kept(grdctl: Grdctl, what: list[str]) -> GrdctlError:
-    return GrdctlError(
-        f"grdctl did not keep {', '.join(what)}: "
-        f"see that {remote.ACCOUNT} can write /etc/{remote.ACCOUNT} and its home {grdctl.home}, then run again."
-    )
 
 
 def main() -> None:
@@ -203,19 +143,23 @@ def main() -> None:
 def run(module: AnsibleModule) -> None:
     wanted = remote.Settings(**{field.name: module.params[field.name] for field in dataclasses.fields(remote.Settings)})
     absent = module.params["state"] == "absent"
-    faults = [] if absent else remote.find_faults(wanted)
-    if faults:
-        module.fail_json(msg="; ".join(faults) + ". Nothing was changed.")
+    problems = [] if absent else remote.find_problems(wanted)
+    if problems:
+        module.fail_json(msg="; ".join(problems) + ". Nothing was changed.")
     grdctl = xrdp_grdctl.find(module.run_command)
     if grdctl is None and not absent and not module.check_mode:
         module.fail_json(msg=f"GNOME Remote Desktop is not installed: {xrdp_grdctl.INSTALL}. Nothing was changed.")
     if grdctl is None:
-        changes = [] if absent else [command.change for command in remote.plan(NONE, wanted)]
-        outcome = result(changes, NONE, NONE if absent else wanted)
+        changes = [] if absent else [command.change for command in remote.plan(gnome_apply.NONE, wanted)]
+        outcome = gnome_apply.result(changes, gnome_apply.NONE, gnome_apply.NONE if absent else wanted)
     else:
         try:
-            outcome = remove(module, grdctl) if absent else configure(module, grdctl, wanted)
-        except GrdctlError as error:
+            outcome = (
+                gnome_apply.remove(grdctl, module.check_mode)
+                if absent
+                else gnome_apply.configure(grdctl, wanted, module.check_mode)
+            )
+        except xrdp_grdctl.GrdctlError as error:
             module.fail_json(msg=str(error))
     module.exit_json(sessions=xrdp_grdctl.sessions(module.run_command) if grdctl else [], **outcome)
 

@@ -39,7 +39,7 @@ WRITERS = {
         CHECKED,
     ),
     **dict.fromkeys(
-        ("_backup/drill.py", "_gpu/accept/run.py", "firewall_plan.py", "ssh_plan.py", "_nvidia/cudnn_wheels.py"),
+        ("_backup/drill.py", "_gpu/accept/run.py", "_firewall/facts.py", "_ssh/trial.py", "_nvidia/cudnn_wheels.py"),
         PRIVATE,
     ),
     **dict.fromkeys(("_bare_metal/backup.py", "_bare_metal/apply.py"), "a live system, where only root logs in"),
@@ -53,7 +53,6 @@ WRITERS = {
             *(
                 "_core/config_files_boot.py",
                 "_firewall/apply.py",
-                "firewall_load.py",
                 "_gpu/boot.py",
                 "_core/lock.py",
                 "_manifest/machine.py",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The firewall as two hosts outside meet it: the laptop, whose network is named, and the gateway, whose is not."""
+"""The firewall from two other hosts: the laptop, whose network is named, and the gateway, whose network is not."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Apply = Callable[..., Any]
 FRAGMENTS = "/etc/nftables.d/rigwright"
 RULES = f"{FRAGMENTS}.nft"
 UNCONFIRMED = "/var/lib/rigwright_firewall/unconfirmed"
-# Ports that something listens on: declared, and not.
+# Ports with a listener: a declared one and an undeclared one.
 DECLARED, SECRET = 8000, 8001
 
 
 def serve(target: Machine) -> None:
-    """Something listens for everybody, in both families, until the next boot."""
+    """Start web servers on all addresses of both families, until the next boot."""
     for port in (DECLARED, SECRET):
         program = f"python3 -m http.server {port} --bind :: --directory /srv/image"
         target.must(f"systemctl is-active --quiet web-{port} || systemd-run --quiet --unit web-{port} {program}")
@@ -47,7 +47,7 @@ def reaches(client: Machine, address: str, port: int, seconds: float = 2) -> boo
 
 
 def soon(probe: Callable[[], bool], seconds: float = 15) -> bool:
-    """Whether it is so within some seconds."""
+    """Return whether the probe succeeds within some seconds."""
     end = time.monotonic() + seconds
     while not (found := probe()) and time.monotonic() < end:
         time.sleep(0.3)
@@ -59,7 +59,7 @@ def in_force(target: Machine) -> str:
 
 
 def foreign(target: Machine) -> str:
-    """The tables of others, with the numbers of their rules, which a table that was made anew would not keep."""
+    """Return the other tables with the handles of their rules, which change when a table is created again."""
     tables = [line for line in target.must("nft list tables").splitlines() if line != "table inet rigwright"]
     return "".join(target.must(f"nft --stateless --handle list {table}") for table in tables)
 
@@ -68,11 +68,11 @@ def finding(found: dict[str, dict[str, str]], name: str) -> set[str]:
     return {host[f"firewall.{name}"] for host in found.values() if f"firewall.{name}" in host}
 
 
-# --- What passes ---
+# --- Allowed connections ---
 
 
 @pytest.mark.parametrize("family", [4, 6])
-def test_a_port_is_reached_from_the_network_named_and_from_no_other(
+def test_a_port_is_open_to_the_named_network_alone(
     target: Machine, laptop: Machine, gateway: Machine, family: int
 ) -> None:
     address = str(target.host.address) if family == 4 else f"fd26::{str(target.host.address).split('.')[3]}"
@@ -87,7 +87,7 @@ def test_a_port_is_reached_from_the_network_named_and_from_no_other(
 
 @pytest.fixture(scope="module")
 def containers(all_targets: list[Machine]) -> Iterator[None]:
-    """Two of docker's own networks; 8080 and 8081 are published."""
+    """Run containers in two networks of docker; 8080 and 8081 are published."""
     web = "local /bin/busybox httpd -f -p 80 -h /www"
     for target in all_targets:
         target.must(
@@ -101,7 +101,7 @@ def containers(all_targets: list[Machine]) -> Iterator[None]:
         target.run("docker rm --force web shy; docker network rm lab")
 
 
-def test_a_published_port_is_reached_from_the_network_named_and_from_no_other(
+def test_a_published_port_is_open_to_the_named_network_alone(
     target: Machine, laptop: Machine, gateway: Machine, containers: None
 ) -> None:
     address = str(target.host.address)
@@ -114,7 +114,7 @@ def test_a_published_port_is_reached_from_the_network_named_and_from_no_other(
     assert not reaches(laptop, address, 8081)
 
 
-def test_a_container_is_not_reached_by_its_own_address(target: Machine, laptop: Machine, containers: None) -> None:
+def test_a_container_cannot_be_reached_by_its_own_address(target: Machine, laptop: Machine, containers: None) -> None:
     inside = target.must("docker inspect --format '{{.NetworkSettings.IPAddress}}' web").strip()
     laptop.must(f"ip route replace {inside}/32 via {target.host.address}")
     try:
@@ -135,19 +135,19 @@ def test_containers_reach_the_world_and_each_other(target: Machine, gateway: Mac
         fetch = "/bin/busybox nc -w 3 {} {} < /dev/null"
         target.must(f"docker exec shy {fetch.format(inside, 80)}")
         target.must(f"docker exec web {fetch.format(gateway.host.address, 22)}")
-        # By the port that is published at the machine, to a network of its own and to its own.
+        # Published ports of the machine, to a container in another network and to the same container.
         target.must(f"docker exec web {fetch.format(target.host.address, 8081)}")
         target.must(f"docker exec web {fetch.format(target.host.address, 8080)}")
     finally:
         target.must(f"docker rm --force {neighbour}")
 
 
-# A server that speaks once, and late.
+# A server that sends its answer late.
 LATE = "import socket, time; peer = socket.create_server(('', 9000)).accept()[0]; time.sleep(3); peer.sendall(b'late')"
 
 
-def test_a_connection_that_is_older_than_the_firewall_lives_on(target: Machine, laptop: Machine) -> None:
-    """The kernel forgets it, which is what it never knew where nothing had asked before."""
+def test_a_connection_older_than_the_firewall_stays_open(target: Machine, laptop: Machine) -> None:
+    # A flush makes the kernel forget the connection, as if it had never tracked it.
     laptop.start(f'python3 -c "{LATE}"')
     assert soon(lambda: laptop.must("ss --no-header --listening --tcp 'sport = :9000'") != "")
     got = target.must(
@@ -157,12 +157,12 @@ def test_a_connection_that_is_older_than_the_firewall_lives_on(target: Machine, 
     assert got == "late"
 
 
-# --- What takes effect, and when ---
+# --- Declarations ---
 
 
 @contextmanager
 def declared(target: Machine, content: str) -> Iterator[None]:
-    """A declaration, put in place as config_files does it: whole, by one rename."""
+    """Write a declaration as config_files does, by one rename, and remove it at the end."""
     target.must(f"cat > /etc/nftables.d/new <<'EOF'\n{content}\nEOF\nmv /etc/nftables.d/new {FRAGMENTS}/other.nft")
     try:
         yield
@@ -170,7 +170,7 @@ def declared(target: Machine, content: str) -> Iterator[None]:
         target.must(f"rm {FRAGMENTS}/other.nft")
 
 
-def test_a_declaration_takes_effect_when_it_comes_and_when_it_goes(target: Machine, gateway: Machine) -> None:
+def test_a_declaration_takes_effect_immediately(target: Machine, gateway: Machine) -> None:
     address = str(target.host.address)
     with declared(target, f'ip saddr {gateway.host.address} tcp dport {SECRET} accept comment "other"'):
         assert soon(lambda: reaches(gateway, address, SECRET))
@@ -201,10 +201,10 @@ def test_a_declaration_with_an_error_leaves_the_rules_in_force(
     assert reaches(laptop, str(target.host.address), DECLARED)
 
 
-# --- Who is not touched ---
+# --- Other tables ---
 
 
-# As fail2ban's own action nftables bans somebody.
+# A ban as by fail2ban's own action nftables.
 BAN = r"""
 table inet f2b-table {
     set addr-set-sshd { type ipv4_addr; elements = { 192.0.2.7 } }
@@ -216,7 +216,7 @@ table inet f2b-table {
 """
 
 
-def test_tables_of_others_are_not_touched(applied: Apply, targets: list[Machine]) -> None:
+def test_other_tables_do_not_change(applied: Apply, targets: list[Machine]) -> None:
     for target in targets:
         target.must(f"nft --file - <<'EOF'\n{BAN}\nEOF")
     before = [foreign(target) for target in targets]
@@ -234,14 +234,14 @@ def test_tables_of_others_are_not_touched(applied: Apply, targets: list[Machine]
     assert [foreign(target) for target in targets] == before
 
 
-# --- Not to be locked out ---
+# --- Protection against lockouts ---
 
 
 def test_a_network_without_ansible_is_refused(refused: Apply) -> None:
     refused({"firewall_ssh_networks": ["192.0.2.0/24"]}, "would lock out Ansible's own connection")
 
 
-def test_a_change_that_shuts_ssh_out_goes_back_by_itself(
+def test_a_change_that_locks_out_ssh_is_reverted(
     apply: Apply, applied: Apply, targets: list[Machine], gateway: Machine
 ) -> None:
     def closed(target: Machine) -> bool:
@@ -258,7 +258,7 @@ def test_a_change_that_shuts_ssh_out_goes_back_by_itself(
         assert soon(lambda: not any(map(closed, targets)), 60)
         assert shut_out.result().rc != 0
     assert [in_force(target) for target in targets] == before
-    # What was never confirmed is not loaded by a declaration, either.
+    # A declaration does not load unconfirmed rules either.
     assert targets[0].run("systemctl reload rigwright-firewall").rc != 0
     assert [in_force(target) for target in targets] == before
 
@@ -268,21 +268,21 @@ def test_a_change_that_shuts_ssh_out_goes_back_by_itself(
     targets[0].must("systemctl reload rigwright-firewall")
 
 
-# --- Proofs, and what somebody else has done ---
+# --- Proofs, and changes by others ---
 
 
-def test_verify_tells_what_listens_undeclared(verified: Callable[..., Any]) -> None:
+def test_verify_reports_undeclared_listeners(verified: Callable[..., Any]) -> None:
     found = verified()
     assert finding(found, "in_force") == {"pass"}
     assert finding(found, "undeclared") == {"warn"}
     assert finding(found, "unused") == {"pass"}
 
 
-def test_what_was_flushed_by_hand_is_back_with_the_next_run_and_after_a_reboot(
+def test_a_flushed_table_is_restored_by_a_run_and_a_reboot(
     applied: Apply, verified: Callable[..., Any], targets: list[Machine], laptop: Machine, gateway: Machine
 ) -> None:
     before = [in_force(target) for target in targets]
-    # Debian's own unit flushes, too, and has ours loaded again.
+    # Debian's own unit flushes as well, and loads ours again.
     for verb in ("start", "reload", "restart", "stop"):
         targets[0].must(f"systemctl {verb} nftables")
         assert soon(lambda: targets[0].run("nft list table inet rigwright").rc == 0), verb
@@ -293,20 +293,20 @@ def test_what_was_flushed_by_hand_is_back_with_the_next_run_and_after_a_reboot(
     run = applied()
 
     assert [in_force(target) for target in targets] == before
-    # Docker's own rules are docker's to make.
+    # Only docker can restore its own rules.
     assert {run.findings(host)["firewall.docker"] for host in run.hosts if host != "localhost"} == {"warn"}
 
-    # One boots with a declaration that is wrong: the last good rules are in force.
+    # One host boots with a wrong declaration: the last good rules are in force.
     target = targets[0]
     with declared(target, "tcp dport nonsense accept"):
         with ThreadPoolExecutor() as pool:
             list(pool.map(sandbox.reboot, targets))
-        for one in targets:
-            serve(one)
-        assert [in_force(one) for one in targets] == before
+        for host in targets:
+            serve(host)
+        assert [in_force(host) for host in targets] == before
         assert target.run("systemctl is-failed --quiet rigwright-firewall").rc == 0
-        for one in targets:
-            assert reaches(laptop, str(one.host.address), DECLARED)
-            assert not reaches(gateway, str(one.host.address), DECLARED)
+        for host in targets:
+            assert reaches(laptop, str(host.host.address), DECLARED)
+            assert not reaches(gateway, str(host.host.address), DECLARED)
     assert soon(lambda: target.run("systemctl is-active --quiet rigwright-firewall").rc == 0)
-    assert [in_force(one) for one in targets] == before
+    assert [in_force(host) for host in targets] == before

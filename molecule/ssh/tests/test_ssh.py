@@ -1,4 +1,4 @@
-"""Who gets in, and who does not, tried with the real client from the laptop. The hosts' users: molecule/ssh/prepare.yml."""
+"""Logins with the real client from the laptop. molecule/ssh/prepare.yml creates the users of the hosts."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ SSH = "ssh -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/d
 FETCH = 'python3 -c \'from urllib.request import urlopen as get; print(get("http://127.0.0.1:8888").read().decode(), end="")\''
 Apply = Callable[..., Any]
 
-# Ansible as if it had been started on the machine itself: no ancestor of its modules is a login by ssh.
+# Run Ansible as on the machine itself: no ancestor of its modules is a login by ssh.
 CONSOLE = {"ansible_become_exe": "sudo -n systemd-run --quiet --pipe --wait sudo"}
 BY_HAND = "/etc/ssh/sshd_config.d/50-by-hand.conf"
 SUDO_RULE = "/etc/sudoers.d/owner"
-# A sudo rule that lets this console work and makes no administrator of its user.
+# A sudo rule that is enough for this console and does not make its user an administrator.
 CONSOLE_ONLY = "owner ALL=(root) NOPASSWD: /usr/bin/systemd-run --quiet --pipe --wait sudo *\n"
 
 
 def through(port: int) -> dict[str, Any]:
-    """Ansible comes by this port; the host is known by its address alone."""
+    """Return the variables that make Ansible connect to this port, with the host key of the address."""
     return {"ansible_port": port, "ansible_ssh_extra_args": "-o HostKeyAlias={{ ansible_host }}"}
 
 
 def state(targets: list[Machine]) -> list[Any]:
-    """Files, packages and units of the targets, and when each service was started."""
+    """Return files, packages and units of the targets, and the start time of each service."""
     return [(fingerprint.of(target), fingerprint.service_starts(target)) for target in targets]
 
 
@@ -46,8 +46,8 @@ def login(laptop: Machine) -> Callable[..., Done]:
 
 
 @pytest.fixture(scope="session")
-def strangers(laptop: Machine) -> Callable[[], str]:
-    """Addresses that a client of the laptop can have instead of its own, so that no test suffers for the failures of another."""
+def other_addresses(laptop: Machine) -> Callable[[], str]:
+    """Return a function that gives the client another address, so that failures of one test do not affect another."""
     numbers = itertools.count(70)
 
     def options() -> str:
@@ -58,37 +58,41 @@ def strangers(laptop: Machine) -> Callable[[], str]:
     return options
 
 
-# --- Who gets in ---
+# --- Logins ---
 
 
-def test_a_key_opens_the_door(login: Callable[..., Done], target: Machine) -> None:
+def test_a_login_by_key_works(login: Callable[..., Done], target: Machine) -> None:
     assert login(target, "owner", "sudo -n id -u").stdout == "0\n"
 
 
 @pytest.mark.both_releases
-def test_passwords_and_root_are_refused_and_let_in_when_asked(
-    applied: Apply, login: Callable[..., Done], strangers: Callable[[], str], targets: list[Machine]
+def test_passwords_and_root_are_refused_unless_requested(
+    applied: Apply, login: Callable[..., Done], other_addresses: Callable[[], str], targets: list[Machine]
 ) -> None:
     for target in targets:
-        refused = login(target, "guest", password=PASSWORD, options=strangers())
+        refused = login(target, "guest", password=PASSWORD, options=other_addresses())
         assert "Permission denied (publickey)" in refused.stderr
-        assert "Permission denied (publickey)" in login(target, "root", options=strangers()).stderr
+        assert "Permission denied (publickey)" in login(target, "root", options=other_addresses()).stderr
 
-    # The same credentials: they were right.
+    # The same credentials work now: they were right before.
     applied({"ssh_passwords": "allowed", "ssh_permit_root_login": "prohibit-password"})
 
     for target in targets:
         assert login(target, "guest", password=PASSWORD).rc == 0
-        assert login(target, "guest", password="wrong", options=strangers()).rc != 0
+        assert login(target, "guest", password="wrong", options=other_addresses()).rc != 0
         assert login(target, "root").rc == 0
     applied()
     for target in targets:
-        assert login(target, "guest", password=PASSWORD, options=strangers()).rc != 0
-        assert login(target, "root", options=strangers()).rc != 0
+        assert login(target, "guest", password=PASSWORD, options=other_addresses()).rc != 0
+        assert login(target, "root", options=other_addresses()).rc != 0
 
 
-def test_a_key_on_the_list_opens_the_door_and_off_the_list_does_not(
-    applied: Apply, laptop: Machine, login: Callable[..., Done], strangers: Callable[[], str], targets: list[Machine]
+def test_only_keys_on_the_list_work(
+    applied: Apply,
+    laptop: Machine,
+    login: Callable[..., Done],
+    other_addresses: Callable[[], str],
+    targets: list[Machine],
 ) -> None:
     laptop.must("rm -f /root/other /root/other.pub; ssh-keygen -q -t ed25519 -N '' -f /root/other")
     other = "-o IdentitiesOnly=yes -o IdentityFile=/root/other"
@@ -98,23 +102,23 @@ def test_a_key_on_the_list_opens_the_door_and_off_the_list_does_not(
     applied({"ssh_authorized_keys": [{"user": "guest", "keys": [key]}]})
     for target in targets:
         assert login(target, "guest", options=other).rc == 0
-        assert login(target, "owner", options=f"{other} {strangers()}").rc != 0
+        assert login(target, "owner", options=f"{other} {other_addresses()}").rc != 0
 
     applied()
     for target in targets:
-        assert login(target, "guest", options=f"{other} {strangers()}").rc != 0
+        assert login(target, "guest", options=f"{other} {other_addresses()}").rc != 0
     assert [target.must("sha256sum /home/*/.ssh/authorized_keys") for target in targets] == own
 
 
-def test_only_the_allowed_groups_get_in(
-    applied: Apply, login: Callable[..., Done], strangers: Callable[[], str], targets: list[Machine]
+def test_only_the_allowed_groups_can_log_in(
+    applied: Apply, login: Callable[..., Done], other_addresses: Callable[[], str], targets: list[Machine]
 ) -> None:
     groups = {"ssh_allow_groups": [{"name": "remote", "members": ["owner"]}]}
     with kept(targets, "/etc/group*", "/etc/gshadow*"):
         applied(groups)
         for target in targets:
             assert login(target, "owner").rc == 0
-            assert login(target, "guest", options=strangers()).rc != 0
+            assert login(target, "guest", options=other_addresses()).rc != 0
 
         again = applied(groups)
 
@@ -126,8 +130,8 @@ def test_only_the_allowed_groups_get_in(
         assert login(target, "guest").rc == 0
 
 
-def test_a_jupyter_on_the_host_is_reached_and_the_way_back_is_closed(
-    laptop: Machine, login: Callable[..., Done], strangers: Callable[[], str], target: Machine
+def test_local_forwarding_works_and_remote_forwarding_does_not(
+    laptop: Machine, login: Callable[..., Done], other_addresses: Callable[[], str], target: Machine
 ) -> None:
     target.put({"/srv/notebook/index.html": Entry(b"a notebook")})
     target.start("cd /srv/notebook && exec timeout 20 python3 -m http.server --bind 127.0.0.1 8888")
@@ -140,15 +144,15 @@ def test_a_jupyter_on_the_host_is_reached_and_the_way_back_is_closed(
     target.must("rm -r /srv/notebook")
 
 
-def test_a_guesser_is_banned_and_nobody_else(
-    laptop: Machine, login: Callable[..., Done], strangers: Callable[[], str], target: Machine
+def test_only_the_attacker_is_banned(
+    laptop: Machine, login: Callable[..., Done], other_addresses: Callable[[], str], target: Machine
 ) -> None:
-    options = strangers()
+    options = other_addresses()
     address = options.rpartition("=")[2]
     for name in ("admin", "test", "oracle", "ubuntu", "postgres"):
         assert "Permission denied" in login(target, name, options=options).stderr
 
-    # fail2ban counts a ban before nftables has it.
+    # fail2ban reports a ban before nftables has it.
     target.must(f"for i in $(seq 50); do nft list ruleset | grep -qw {address} && exit; sleep 0.2; done; exit 1")
 
     assert address in target.must("fail2ban-client status sshd")
@@ -158,7 +162,7 @@ def test_a_guesser_is_banned_and_nobody_else(
     assert login(target, "owner", options=options).rc == 0
 
 
-# Log as sshd does, and stay until the reader of the output has gone: journald reads the name of a process that is there.
+# Log as sshd does, and run until the reader of the output exits: journald reads the name of a running process.
 AS_SSHD = """
 import os, signal, sys, syslog
 open("/proc/self/comm", "w").write("sshd")
@@ -175,9 +179,9 @@ def test_a_local_user_cannot_have_an_address_banned(target: Machine) -> None:
     target.put({"/srv/as_sshd.py": Entry(AS_SSHD.encode())})
     logged = "runuser -u {} -- python3 /srv/as_sshd.py {} | {{ read -r _line && journalctl --sync; }}"
 
-    # A service's user: with a journal on disk, fail2ban does not read that of a person at all.
+    # A user of a service: with a journal on disk, fail2ban does not read the journal of a real user at all.
     target.must(logged.format("nobody", "203.0.113.8"))
-    # Read after the user's: as root the same lines count.
+    # fail2ban reads these lines later than the user's: from root, the same lines count.
     target.must(logged.format("root", "203.0.113.9"))
 
     banned = "fail2ban-client status sshd | grep -q 203.0.113.9"
@@ -187,12 +191,12 @@ def test_a_local_user_cannot_have_an_address_banned(target: Machine) -> None:
 
 
 @pytest.mark.both_releases
-@pytest.mark.parametrize("somebody_else", [True, False], ids=["of others", "of the role"])
-def test_without_the_jail_fail2ban_goes_on_for_others_alone(
-    applied: Apply, targets: list[Machine], somebody_else: bool
+@pytest.mark.parametrize("other_jail", [True, False], ids=["of others", "of the role"])
+def test_without_the_jail_fail2ban_runs_only_for_other_jails(
+    applied: Apply, targets: list[Machine], other_jail: bool
 ) -> None:
     with kept(targets, "/etc/fail2ban/jail.local"):
-        for target in targets if somebody_else else ():
+        for target in targets if other_jail else ():
             target.put({"/etc/fail2ban/jail.local": Entry(b"# mine\n")})
         applied({"ssh_fail2ban": False})
 
@@ -200,12 +204,12 @@ def test_without_the_jail_fail2ban_goes_on_for_others_alone(
 
         assert set(again.changed().values()) == {0}
         for target in targets:
-            # Debian 12's own jail reads a log file that is not there; that of Debian 13 reads the journal.
-            goes_on = somebody_else and target.host.name == "debian13"
-            expected = "active enabled" if goes_on else "inactive disabled"
+            # Debian 12's own jail reads a log file that does not exist; Debian 13's reads the journal.
+            runs = other_jail and target.host.name == "debian13"
+            expected = "active enabled" if runs else "inactive disabled"
             shown = target.run("systemctl is-active fail2ban; systemctl is-enabled fail2ban").stdout.split()
             assert " ".join(shown) == expected
-            # Left to others, it is theirs from now on; the next run finds it as the first one did.
+            # From now on fail2ban belongs to the other jail; the next run has to find it as the first one did.
             target.must("systemctl disable --now fail2ban")
     applied()
     for target in targets:
@@ -219,10 +223,10 @@ def test_the_proofs_hold(verified: Callable[..., dict[str, dict[str, str]]], tar
         assert set(verdict[target.host.name].values()) == {"pass"}
 
 
-# --- What must not lock anybody out ---
+# --- Protection against lockouts ---
 
 
-def test_a_syntax_error_leaves_sshd_as_it_was(apply: Apply, login: Callable[..., Done], targets: list[Machine]) -> None:
+def test_a_syntax_error_changes_nothing(apply: Apply, login: Callable[..., Done], targets: list[Machine]) -> None:
     before = state(targets)
 
     result = apply(variables={"ssh_extra_options": {"PermitRotLogin": False}})
@@ -234,7 +238,7 @@ def test_a_syntax_error_leaves_sshd_as_it_was(apply: Apply, login: Callable[...,
         assert login(target, "owner").rc == 0
 
 
-def test_an_earlier_file_that_would_win_is_noticed(apply: Apply, targets: list[Machine]) -> None:
+def test_a_drop_in_with_an_earlier_name_is_refused(apply: Apply, targets: list[Machine]) -> None:
     earlier = "/etc/ssh/sshd_config.d/00-earlier.conf"
     with kept(targets, earlier):
         for target in targets:
@@ -249,43 +253,43 @@ def test_an_earlier_file_that_would_win_is_noticed(apply: Apply, targets: list[M
         assert state(targets) == before
 
 
-def test_a_match_block_that_lets_one_user_in_by_password_is_noticed(
+def test_a_match_block_with_passwords_for_one_user_is_refused(
     apply: Apply,
     applied: Apply,
     login: Callable[..., Done],
-    strangers: Callable[[], str],
+    other_addresses: Callable[[], str],
     verified: Callable[..., dict[str, dict[str, str]]],
     targets: list[Machine],
 ) -> None:
     opens = b"# for now\nMatch User guest Address 10.0.0.0/8\n  PasswordAuthentication yes\n"
-    takes_away = b"Match User guest\n  X11Forwarding no\n  AllowTcpForwarding no\n  LogLevel INFO\n"
+    restricts = b"Match User guest\n  X11Forwarding no\n  AllowTcpForwarding no\n  LogLevel INFO\n"
     with kept(targets, BY_HAND):
         for target in targets:
             target.put({BY_HAND: Entry(opens)})
             target.must("systemctl restart ssh")
-            # It is a hole: this very login is what the role promises to refuse.
+            # This login works before the role refuses the configuration.
             assert login(target, "guest", password=PASSWORD).rc == 0
         before = state(targets)
 
         refused, verdict = apply(), verified()
 
         assert refused.rc != 0
-        said = refused.text
-        assert "ssh_passwords: would not be in force: passwordauthentication is yes for guest from 10.0.0.1" in said
-        assert f"({BY_HAND}:3 below `Match User guest Address 10.0.0.0/8`)" in said
+        output = refused.text
+        assert "ssh_passwords: would not be in force: passwordauthentication is yes for guest from 10.0.0.1" in output
+        assert f"({BY_HAND}:3 below `Match User guest Address 10.0.0.0/8`)" in output
         assert state(targets) == before
         for target in targets:
             assert verdict[target.host.name]["ssh.configuration"] == "fail"
-            target.put({BY_HAND: Entry(takes_away)})
+            target.put({BY_HAND: Entry(restricts)})
         applied()
         verdict = verified()
         for target in targets:
             assert verdict[target.host.name]["ssh.configuration"] == "pass"
-            assert login(target, "guest", password=PASSWORD, options=strangers()).rc != 0
+            assert login(target, "guest", password=PASSWORD, options=other_addresses()).rc != 0
     applied()
 
 
-def test_what_adds_up_with_another_file_is_noticed(
+def test_additional_ports_and_groups_of_a_file_are_refused(
     apply: Apply, verified: Callable[..., dict[str, dict[str, str]]], targets: list[Machine]
 ) -> None:
     with kept(targets, BY_HAND):
@@ -309,7 +313,7 @@ def test_what_adds_up_with_another_file_is_noticed(
             assert verdict[target.host.name]["ssh.configuration"] == "fail"
 
 
-def test_a_main_file_without_the_include_gets_it_and_gives_it_back(applied: Apply, targets: list[Machine]) -> None:
+def test_the_include_is_added_and_removed_again(applied: Apply, targets: list[Machine]) -> None:
     with kept(targets, "/etc/ssh/sshd_config"):
         for target in targets:
             target.must("sed -i '/^Include/d; 1i PasswordAuthentication yes' /etc/ssh/sshd_config")
@@ -326,9 +330,9 @@ def test_a_main_file_without_the_include_gets_it_and_gives_it_back(applied: Appl
     applied()
 
 
-def test_a_sshd_that_the_role_does_not_manage_is_left_alone(applied: Apply, targets: list[Machine]) -> None:
+def test_an_unmanaged_sshd_is_not_restarted(applied: Apply, targets: list[Machine]) -> None:
     applied({"ssh_state": "absent"})
-    # What `systemctl disable` takes away, without its two reloads: on a loaded machine Debian 13's systemd has lost sight of sshd in them.
+    # Remove what `systemctl disable` removes, without its two reloads: on a busy machine Debian 13's systemd loses track of sshd in them.
     links = ["/etc/systemd/system/multi-user.target.wants/ssh.service", "/etc/systemd/system/sshd.service"]
     with kept(targets, BY_HAND, *links):
         for target in targets:
@@ -345,8 +349,8 @@ def test_a_sshd_that_the_role_does_not_manage_is_left_alone(applied: Apply, targ
     applied()
 
 
-def test_without_a_key_for_an_administrator_passwords_stay_as_they_are(
-    apply: Apply, applied: Apply, login: Callable[..., Done], strangers: Callable[[], str], targets: list[Machine]
+def test_without_a_key_of_an_administrator_passwords_stay(
+    apply: Apply, applied: Apply, login: Callable[..., Done], other_addresses: Callable[[], str], targets: list[Machine]
 ) -> None:
     with kept(targets, SUDO_RULE):
         for target in targets:
@@ -362,7 +366,7 @@ def test_without_a_key_for_an_administrator_passwords_stay_as_they_are(
         auto = applied(CONSOLE)
         for target in targets:
             assert auto.findings(target.host.name)["ssh.passwords"] == "warn"
-            assert login(target, "guest", password=PASSWORD, options=strangers()).rc != 0
+            assert login(target, "guest", password=PASSWORD, options=other_addresses()).rc != 0
 
         applied({"ssh_passwords": "allowed", **CONSOLE})
         auto = applied(CONSOLE)
@@ -372,7 +376,7 @@ def test_without_a_key_for_an_administrator_passwords_stay_as_they_are(
     applied()
 
 
-def test_an_administrator_who_would_be_left_out_is_not(apply: Apply, targets: list[Machine]) -> None:
+def test_a_lockout_of_the_administrator_is_refused(apply: Apply, targets: list[Machine]) -> None:
     before = state(targets)
 
     result = apply(variables={"ssh_allow_groups": [{"name": "remote", "members": ["guest"]}]})
@@ -402,7 +406,7 @@ def test_a_new_port_opens_before_the_old_one_closes(
         assert "Connection refused" in login(target, "owner", port=2222).stderr
 
 
-def test_a_run_on_the_machine_itself_changes_the_port_at_once(
+def test_a_run_on_the_machine_itself_changes_the_port_in_one_run(
     applied: Apply, login: Callable[..., Done], targets: list[Machine]
 ) -> None:
     applied({"ssh_ports": [2222], **CONSOLE})
@@ -412,7 +416,7 @@ def test_a_run_on_the_machine_itself_changes_the_port_at_once(
     applied({**CONSOLE, **through(2222)})
 
 
-def test_sshd_listens_on_the_address_that_is_asked_and_waits_for_it_at_boot(
+def test_sshd_listens_on_the_requested_address_alone(
     applied: Apply, login: Callable[..., Done], targets: list[Machine]
 ) -> None:
     applied({"ssh_listen_addresses": ["{{ ansible_host }}"]})
@@ -434,7 +438,7 @@ def test_a_new_port_that_does_not_answer_keeps_the_old_one(
         target.must("nft 'add table inet deaf; add chain inet deaf in { type filter hook input priority 0; }'")
         target.must("nft add rule inet deaf in tcp dport 2222 drop")
 
-    # The second time, sshd listens on the new port: that alone proves nothing.
+    # In the second run sshd listens on the new port already, which alone proves nothing.
     for _time in range(2):
         result = apply(variables={"ssh_ports": [2222], **CONSOLE})
         assert result.rc != 0
@@ -451,7 +455,7 @@ def test_ports_of_a_socket_activated_sshd_change_too(
     applied: Apply, login: Callable[..., Done], targets: list[Machine]
 ) -> None:
     for target in targets:
-        # Stopped first: `disable` has systemd reload, and what it has lost sight of it does not stop.
+        # Stop it first: `disable` makes systemd reload, and systemd cannot stop a process that it has lost track of.
         target.must("systemctl stop ssh.service && systemctl disable --quiet ssh.service")
         target.must("systemctl enable --quiet --now ssh.socket")
 
@@ -464,16 +468,16 @@ def test_ports_of_a_socket_activated_sshd_change_too(
     for target in targets:
         assert login(target, "owner").rc == 0
         assert "Connection refused" in login(target, "owner", port=2222).stderr
-        # Both at once, and before systemd reloads: on a loaded machine it has lost sight of a sshd that its socket had started.
+        # Stop both in one command before systemd reloads: on a busy machine it loses track of a sshd that its socket has started.
         target.must("systemctl stop ssh.socket ssh.service && systemctl disable --quiet ssh.socket")
         target.must("systemctl enable --quiet --now ssh.service")
     applied()
 
 
-# --- What is refused, before anything changes ---
+# --- Refused requests ---
 
 
-def test_bad_input_is_refused_with_every_variable_and_changes_nothing(apply: Apply, targets: list[Machine]) -> None:
+def test_an_invalid_request_is_refused_with_all_variables(apply: Apply, targets: list[Machine]) -> None:
     for target in targets:
         target.start("exec timeout 300 python3 -m http.server 8022")
         target.must("for i in $(seq 50); do ss -Hltn sport = :8022 | grep -q . && exit; sleep 0.2; done; exit 1")
@@ -489,16 +493,16 @@ def test_bad_input_is_refused_with_every_variable_and_changes_nothing(apply: App
     )
 
     assert result.rc != 0
-    said = result.text
-    assert "ssh_ports: must hold ports from 1 to 65535, and has 0, 70000" in said
-    assert "ssh_ports: names a port on which another program listens: 8022 python3" in said
-    assert "ssh_listen_addresses: leaves out" in said
-    assert "ssh_authorized_keys: holds what sshd would not accept (owner, key 1: damaged" in said
-    assert "ssh_extra_options: sets port, which the role sets itself" in said
+    output = result.text
+    assert "ssh_ports: must list ports from 1 to 65535, and has 0, 70000" in output
+    assert "ssh_ports: names a port on which another program listens: 8022 python3" in output
+    assert "ssh_listen_addresses: leaves out" in output
+    assert "ssh_authorized_keys: has keys that sshd would not accept (owner, key 1: damaged" in output
+    assert "ssh_extra_options: sets port, which the role sets itself" in output
     assert state(targets) == before
 
 
-def test_a_word_that_is_no_choice_is_refused(apply: Apply) -> None:
+def test_an_invalid_choice_is_refused(apply: Apply) -> None:
     result = apply(variables={"ssh_passwords": "no"})
     assert result.rc != 0
     assert "value of ssh_passwords must be one of: auto, allowed, refused" in result.text

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A desktop over RDP, as a real client sees it: who gets one and who does not, and that nothing ends it.
+"""Desktops over RDP with a real client: who gets one, and that changes do not end it.
 
-The tests tell one story in their order: alice logs in, others fail to, and while her desktop is open everything around it changes.
+The tests depend on their order: alice logs in, other users fail to, and the configuration changes while her desktop is open.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from harness.sandbox.lab import ROOT
 pytestmark = pytest.mark.both_releases
 
 PASSWORD = "Wonder-1and"
-# What alice's session puts on her screen (prepare.yml): steelblue, and before it a terminal in white.
-HER_SCREEN = {(70, 130, 180), (255, 255, 255)}
-# The terminal is the last to appear: 50,000 pixels and more that are white.
-LIKE_HERS = "^ *([5-9][0-9]{4}|[0-9]{6}): .*#FFFFFF "
+# The colours of alice's session (prepare.yml): steelblue, with a white terminal in front of it.
+ALICES_SCREEN = {(70, 130, 180), (255, 255, 255)}
+# The terminal appears last: at least 50,000 white pixels.
+ALICES_COLOURS = "^ *([5-9][0-9]{4}|[0-9]{6}): .*#FFFFFF "
 
-Seen = dict[str, Any]
+Login = dict[str, Any]
 
 
 @pytest.fixture(scope="session")
 def client(laptop: Machine) -> Callable[..., str]:
-    """Log in with xfreerdp from the laptop; what is told is what its user sees, and its words."""
+    """Return a function that logs in with xfreerdp from the laptop, and returns the colours of the screen and the client's output."""
     laptop.put(
         {
             "/root/client.sh": Entry((ROOT / "harness/sandbox/rdp_client.sh").read_bytes(), 0o755),
@@ -47,7 +47,7 @@ def client(laptop: Machine) -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def everywhere(all_targets: list[Machine]) -> Callable[[Callable[[Machine], Any]], dict[str, Any]]:
-    """Do something with all targets side by side."""
+    """Return a function that runs an action on all targets in parallel."""
 
     def run(action: Callable[[Machine], Any]) -> dict[str, Any]:
         with ThreadPoolExecutor() as pool:
@@ -56,24 +56,24 @@ def everywhere(all_targets: list[Machine]) -> Callable[[Callable[[Machine], Any]
     return run
 
 
-def knock(laptop: Machine, target: Machine, question: str, *more: str, port: int = 3389) -> str:
-    """Ask xrdp as a client does before a login, from the laptop, with a function of the probe."""
+def probe(laptop: Machine, target: Machine, function: str, *more: str, port: int = 3389) -> str:
+    """Run a function of probe.py on the laptop, which probes xrdp as a client before the login."""
     arguments = ", ".join([f'"{target.host.address}"', str(port), *more])
-    program = f"import xrdp_probe as p; print(p.{question}({arguments}))"
+    program = f"import xrdp_probe as p; print(p.{function}({arguments}))"
     return laptop.must(f"cd /root && python3 -W ignore -c '{program}'").strip()
 
 
-def shows(told: str, screen: set[tuple[int, int, int]]) -> bool:
-    """Whether each of these colours covers a good part of the picture; compression on the way changes them a little."""
-    found = re.findall(r"(\d+): .*#([0-9A-F]{2})([0-9A-F]{2})([0-9A-F]{2})", told)
+def shows(histogram: str, screen: set[tuple[int, int, int]]) -> bool:
+    """Return whether each of these colours covers a large part of the picture; compression changes them a little."""
+    found = re.findall(r"(\d+): .*#([0-9A-F]{2})([0-9A-F]{2})([0-9A-F]{2})", histogram)
     covering = [tuple(int(part, 16) for part in colour) for pixels, *colour in found if int(pixels) > 50_000]
     return all(
-        any(max(abs(a - b) for a, b in zip(colour, one, strict=True)) < 8 for one in covering) for colour in screen
+        any(max(abs(a - b) for a, b in zip(colour, other, strict=True)) < 8 for other in covering) for colour in screen
     )
 
 
 def display_of(target: Machine, user: str) -> str:
-    """The number of a user's Xorg process and what it was started with, empty for none."""
+    """Return the PID and command line of a user's Xorg, empty for none."""
     return target.run(f"pgrep --list-full --euid {user} Xorg").stdout.strip()
 
 
@@ -91,7 +91,7 @@ def end_sessions(target: Machine, *users: str) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def ended(all_targets: list[Machine]) -> Any:
-    """Nobody is logged in when the role's own tests are over, and fail2ban, which may have gone on without its jail, is as it was."""
+    """End all sessions after the tests, and stop fail2ban, which may still run without its jail."""
     yield
     for target in all_targets:
         end_sessions(target, "alice", "bob")
@@ -99,81 +99,81 @@ def ended(all_targets: list[Machine]) -> Any:
 
 
 @pytest.fixture(scope="module")
-def alice(client: Callable[..., str], everywhere: Callable[..., dict[str, Any]]) -> dict[str, Seen]:
-    """Alice has logged in on every target; what she saw, and which process is her display."""
+def alice(client: Callable[..., str], everywhere: Callable[..., dict[str, Any]]) -> dict[str, Login]:
+    """Log in as alice on every target, and return the output of the client and the process of her display."""
 
-    def log_in(target: Machine) -> Seen:
-        told = client(target, "alice", colours=LIKE_HERS)
-        return {"told": told, "display": display_of(target, "alice")}
+    def log_in(target: Machine) -> Login:
+        output = client(target, "alice", colours=ALICES_COLOURS)
+        return {"output": output, "display": display_of(target, "alice")}
 
     return everywhere(log_in)
 
 
-# --- Who gets a desktop ---
+# --- Logins ---
 
 
-def test_a_user_sees_a_desktop_of_her_own(alice: dict[str, Seen], target: Machine) -> None:
-    seen = alice[target.host.name]
-    assert "the client goes on" in seen["told"]
-    assert shows(seen["told"], HER_SCREEN), seen["told"]
-    assert re.search(r"Xorg :1\d .*xrdp/xorg\.conf", seen["display"])
+def test_a_user_gets_a_desktop(alice: dict[str, Login], target: Machine) -> None:
+    login = alice[target.host.name]
+    assert "the client goes on" in login["output"]
+    assert shows(login["output"], ALICES_SCREEN), login["output"]
+    assert re.search(r"Xorg :1\d .*xrdp/xorg\.conf", login["display"])
     assert target.must("pgrep --euid alice openbox")
     assert re.search(r"(?i)session.*for user alice|login request .* user: alice", log_of(target))
 
 
-def test_the_session_knows_that_it_is_one_and_has_its_variables(alice: dict[str, Seen], target: Machine) -> None:
+def test_the_session_has_its_variables(alice: dict[str, Login], target: Machine) -> None:
     environment = dict(line.split("=", 1) for line in target.must("cat ~alice/session.env").splitlines() if "=" in line)
     assert environment["XRDP_SESSION"]
     assert environment["RIGWRIGHT_GREETING"] == "hello = world"
     assert environment["USER"] == "alice"
 
 
-def test_others_get_none(
+def test_other_users_get_no_desktop(
     client: Callable[..., str], everywhere: Callable[..., dict[str, Any]], targets: list[Machine]
 ) -> None:
     def try_all(target: Machine) -> list[str]:
         before = len(log_of(target))
-        told = [
+        outputs = [
             client(target, "alice", "wrong"),
             client(target, "root"),
             client(target, "bob"),
         ]
-        return [log_of(target)[before:], *told]
+        return [log_of(target)[before:], *outputs]
 
     found = everywhere(try_all)
 
     for target in targets:
-        log, *told = found[target.host.name]
+        log, *outputs = found[target.host.name]
         assert "AUTHFAIL: user=alice" in log
         assert "ROOT login attempted, but root login is disabled" in log
         assert re.search("login denied for user bob|group problem for user: bob", log)
         assert "tarting X server" not in log and "Session started" not in log
-        assert not any(shows(words, HER_SCREEN) for words in told)
+        assert not any(shows(output, ALICES_SCREEN) for output in outputs)
         for user in ("root", "bob"):
             assert display_of(target, user) == ""
 
 
-def test_only_tls_from_1_2_on_is_spoken_and_the_certificate_is_ours(
+def test_the_server_accepts_only_tls_with_our_certificate(
     client: Callable[..., str], laptop: Machine, target: Machine
 ) -> None:
     assert "the client ended with" in client(target, "alice", security="rdp")
-    assert "TLS is required" in knock(laptop, target, "negotiate", "p.PLAIN")
-    assert knock(laptop, target, "speaks_old_tls") == "False"
+    assert "TLS is required" in probe(laptop, target, "negotiate", "p.PLAIN")
+    assert probe(laptop, target, "speaks_old_tls") == "False"
     deployed = (
         target.must("openssl x509 -in /etc/xrdp/tls/server.crt -noout -fingerprint -sha256").strip().partition("=")[2]
     )
-    assert knock(laptop, target, "certificate") == deployed
+    assert probe(laptop, target, "certificate") == deployed
     assert target.must("stat -c %a:%U:%G /etc/xrdp/tls/server.key").strip() == "640:root:xrdp"
 
 
-def test_what_speaks_to_strangers_has_no_rights(target: Machine) -> None:
+def test_the_network_process_has_no_rights(target: Machine) -> None:
     pid = target.must("systemctl show --property=MainPID --value xrdp").strip()
     assert target.must(f"stat -c %U /proc/{pid}").strip() == "xrdp"
     assert "CapEff:\t0000000000000000" in target.must(f"cat /proc/{pid}/status")
 
 
-def test_polkit_asks_nothing_and_grants_nothing(alice: dict[str, Seen], target: Machine) -> None:
-    """Exit status 1: not authorized. 2 would be a question for a password."""
+def test_polkit_denies_without_a_question(alice: dict[str, Login], target: Machine) -> None:
+    # Exit status 1 is a denial; 2 would be a question for a password.
     session = target.must("pgrep --euid alice --oldest openbox").strip()
     action = "org.freedesktop.color-manager.create-device"
     assert target.run(f"pkcheck --action-id {action} --process {session}").rc == 1
@@ -185,7 +185,7 @@ def test_the_proofs_hold(verified: Callable[..., Any], targets: list[Machine]) -
         assert set(verdict[target.host.name].values()) == {"pass"}
 
 
-# --- What does not end it ---
+# --- Changes that do not end a desktop ---
 
 
 @pytest.fixture(scope="module")
@@ -200,8 +200,8 @@ def own_certificate(laptop: Machine) -> dict[str, str]:
     }
 
 
-def test_settings_change_under_an_open_session_and_hold_for_the_next_login(
-    alice: dict[str, Seen],
+def test_settings_change_under_an_open_session(
+    alice: dict[str, Login],
     applied: Callable[..., Any],
     client: Callable[..., str],
     laptop: Machine,
@@ -225,7 +225,7 @@ def test_settings_change_under_an_open_session_and_hold_for_the_next_login(
         assert result.findings(target.host.name)["xrdp.pending"] == "pass"
         assert target.must("systemctl show -p MainPID --value xrdp xrdp-sesman") == starts[target.host.name]
         assert display_of(target, "alice") == alice[target.host.name]["display"]
-        # The wrong password of before has banned the laptop, and nobody else.
+        # The wrong password of an earlier test has banned only the laptop.
         target.must(
             f"for i in $(seq 50); do nft list ruleset 2>/dev/null | grep -qw {laptop.host.address} && exit; sleep 0.2; done; exit 1"
         )
@@ -233,7 +233,7 @@ def test_settings_change_under_an_open_session_and_hold_for_the_next_login(
         assert status.split("Banned IP list:")[1].split() == [str(laptop.host.address)]
         target.must(f"fail2ban-client unban {laptop.host.address}")
         own = laptop.must("openssl x509 -in /root/own.crt -noout -fingerprint -sha256").strip().partition("=")[2]
-        assert knock(laptop, target, "certificate") == own
+        assert probe(laptop, target, "certificate") == own
     assert own_certificate["xrdp_tls_key_content"].splitlines()[1] not in result.output
 
     everywhere(lambda target: client(target, "bob"))
@@ -245,7 +245,7 @@ def test_settings_change_under_an_open_session_and_hold_for_the_next_login(
 
 
 def test_a_restart_waits_until_nobody_is_logged_in(
-    alice: dict[str, Seen],
+    alice: dict[str, Login],
     apply: Callable[..., Any],
     applied: Callable[..., Any],
     laptop: Machine,
@@ -256,28 +256,28 @@ def test_a_restart_waits_until_nobody_is_logged_in(
     for target in targets:
         assert result.findings(target.host.name)["xrdp.pending"] == "warn"
         assert display_of(target, "alice") == alice[target.host.name]["display"]
-        assert "TLS" in knock(laptop, target, "negotiate", "p.TLS")
+        assert "TLS" in probe(laptop, target, "negotiate", "p.TLS")
     absent = apply(variables={"xrdp_state": "absent"})
     assert absent.rc != 0
     assert "would end the desktop of alice" in absent.text
 
-    # The package comes once more, as with an upgrade; she is still there, and gets her desktop back.
+    # Reinstall the package, as in an upgrade: her desktop survives, and the next test reconnects to it.
     for target in targets:
         target.must("DEBIAN_FRONTEND=noninteractive apt-get install --reinstall -qq xrdp 2>&1", seconds=120)
         assert display_of(target, "alice") == alice[target.host.name]["display"]
 
 
-def test_she_comes_back_to_the_same_desktop_and_when_she_has_left_the_restart_is_made_up_for(
-    alice: dict[str, Seen],
+def test_a_pending_restart_happens_after_the_logout(
+    alice: dict[str, Login],
     applied: Callable[..., Any],
     client: Callable[..., str],
     everywhere: Callable[..., dict[str, Any]],
     laptop: Machine,
     targets: list[Machine],
 ) -> None:
-    told = everywhere(lambda target: client(target, "alice", colours=LIKE_HERS))
+    outputs = everywhere(lambda target: client(target, "alice", colours=ALICES_COLOURS))
     for target in targets:
-        assert shows(told[target.host.name], HER_SCREEN), told[target.host.name]
+        assert shows(outputs[target.host.name], ALICES_SCREEN), outputs[target.host.name]
         assert display_of(target, "alice") == alice[target.host.name]["display"]
         end_sessions(target, "alice")
 
@@ -285,23 +285,23 @@ def test_she_comes_back_to_the_same_desktop_and_when_she_has_left_the_restart_is
 
     for target in targets:
         assert result.findings(target.host.name)["xrdp.pending"] == "pass"
-        assert "TLS" in knock(laptop, target, "negotiate", "p.TLS", port=3390)
-        assert "nobody answers" in knock(laptop, target, "negotiate", "p.TLS")
+        assert "TLS" in probe(laptop, target, "negotiate", "p.TLS", port=3390)
+        assert "nobody answers" in probe(laptop, target, "negotiate", "p.TLS")
 
 
-# --- What is refused ---
+# --- Refused requests ---
 
 
-def test_a_port_that_is_taken_and_a_user_who_is_not_there_are_refused(refused: Callable[..., None]) -> None:
+def test_a_taken_port_and_a_missing_user_are_refused(refused: Callable[..., None]) -> None:
     refused({"xrdp_port": 22, "xrdp_users": ["nobodyhere"]}, "xrdp_users: names no user of this host: nobodyhere")
 
 
-def test_without_networks_it_is_for_this_host_alone(
+def test_without_networks_only_this_host_can_connect(
     applied: Callable[..., Any], laptop: Machine, targets: list[Machine]
 ) -> None:
     applied({"xrdp_networks": []})
     for target in targets:
         assert "127.0.0.1:3389" in target.must("ss -Hltn sport = :3389")
-        assert "nobody answers" in knock(laptop, target, "negotiate", "p.TLS")
+        assert "nobody answers" in probe(laptop, target, "negotiate", "p.TLS")
         ports = {line.split()[3].rpartition(":")[0] for line in target.must("ss -Hltnp").splitlines() if "xrdp" in line}
         assert ports <= {"127.0.0.1", "[::ffff:127.0.0.1]"}

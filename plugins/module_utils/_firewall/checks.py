@@ -2,209 +2,66 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What speaks against a firewall that is asked for, and what a person should know of it. Pure: the host is read elsewhere."""
+"""Reasons to refuse a firewall on this facts: invalid networks and ports, lockouts, and rules that nft refuses. Pure."""
 
 from __future__ import annotations
 
-import dataclasses
-import ipaddress
-import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import rules, table
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import ssh_ports as ssh
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.plan import (
+    Facts,
+    Opened,
+    covers,
+    is_loopback,
+)
 
 SSH_UNITS = ("ssh.service", "sshd.service")
-# What a plain host of the distribution listens on for its own network segment: local names (LLMNR and multicast DNS).
-OWN_SERVICES = frozenset(
-    (
-        ("tcp", 5355, "systemd-resolved.service"),
-        ("udp", 5355, "systemd-resolved.service"),
-        ("udp", 5353, "systemd-resolved.service"),
-        ("udp", 5353, "avahi-daemon.service"),
-    )
-)
-CHAIN = re.compile(r"\s*chain (\w+) \{")
-PORTS = re.compile(r"\b(tcp|udp) dport (\{[^}]*\}|[\d-]+)(?=.*\b(?:accept|jump)\b)")
-
-Opened = dict[str, list[rules.Range]]
 
 
-@dataclasses.dataclass(frozen=True)
-class Host:
-    """What was read. ``text``: the rules to come with all fragments in them. ``trial``: these in a network namespace of their own,
-    None where nft is not there to try; ``refusal``: why nft did not take them. ``in_force``: the table that the kernel has.
-    ``confirmed_is_current``: boots and declarations load these rules, as the text that was confirmed."""
-
-    text: str = ""
-    ssh_ports: t.Sequence[int] = (22,)
-    connection: t.Mapping[str, t.Any] | None = None
-    listeners: t.Sequence[t.Mapping[str, t.Any]] = ()
-    own_addresses: t.Collection[str] = ()
-    passing_ports: tuple[int, int] = (32768, 60999)
-    outside: t.Sequence[str] = ()
-    installed: bool = True
-    no_kernel: str = ""
-    refusal: str = ""
-    trial: t.Sequence[t.Any] | None = None
-    in_force: t.Sequence[t.Any] = ()
-    unconfirmed: bool = False
-    program_is_current: bool = True
-    confirmed_is_current: bool = True
-    units_are_up: bool = True
-    others: t.Sequence[str] = ()
-    docker_lost: bool = False
-
-
-def must_load(host: Host) -> bool:
-    """Whether the kernel has something else than the files say, or would not have it after a boot."""
-    differs = host.trial is None or list(host.trial) != list(host.in_force)
-    return differs or host.unconfirmed or not host.program_is_current or not host.confirmed_is_current
-
-
-def requirements(request: table.Request, host: Host) -> list[dict[str, t.Any]]:
-    """For M(rigwright.workstation.require): those that are not met."""
+def requirements(request: table.Request, facts: Facts) -> list[Problem]:
+    """Return the problems of the request on this facts."""
     wrong = table.problems(request)
-    found = [_unmet(name, f"is not right: {what}", "correct it") for name, what in wrong]
-    if host.no_kernel:
-        problem = f"cannot be had: nft says {host.no_kernel}"
+    found = [problem(name, f"is not right: {error}", "correct it") for name, error in wrong]
+    if facts.no_kernel:
+        text = f"is impossible here: nft prints {facts.no_kernel}"
         found.append(
-            _unmet("firewall_state", problem, "run a kernel with nf_tables, or give the container CAP_NET_ADMIN")
+            problem("firewall_state", text, "run a kernel with nf_tables, or give the container CAP_NET_ADMIN")
         )
-    elif host.refusal:
-        problem = f"cannot be had with the files in {table.FRAGMENTS}: {host.refusal}"
+    elif facts.refusal:
+        text = f"is impossible with the files in {table.FRAGMENTS}: {facts.refusal}"
         found.append(
-            _unmet("firewall_state", problem, "correct or remove that file; the rules before are still in force")
+            problem("firewall_state", text, "correct or remove that file; the former rules are still in force")
         )
-    if host.outside:
-        problem = f"would let everybody in who comes by {', '.join(host.outside)}"
+    if facts.outside:
+        text = f"would let in every host behind {', '.join(facts.outside)}"
         remedy = "name the bridges of containers one by one, without the star"
-        found.append(_unmet("firewall_bridges", problem, remedy))
-    # Who would be locked out depends on networks and ports that are right.
-    return found if wrong else found + _lockouts(request, host)
+        found.append(problem("firewall_bridges", text, remedy))
+    # The check for lockouts needs valid networks and ports.
+    return found if wrong else found + _lockouts(request, facts)
 
 
-def _lockouts(request: table.Request, host: Host) -> list[dict[str, t.Any]]:
+def _lockouts(request: table.Request, facts: Facts) -> list[Problem]:
     networks = rules.parse_networks(request.ssh_networks)
-    ports = {*host.ssh_ports, *request.ssh_ports}
+    ports = {*facts.ssh_ports, *request.ssh_ports}
     found = []
-    if host.connection:
-        client, port = str(ssh.plain(host.connection["client"])), host.connection["port"]
+    if facts.connection:
+        client, port = str(ssh.plain(facts.connection["client"])), facts.connection["port"]
         knows_port = port in ports
         if not _allowed(request, client, port) and not (knows_port and ssh.lets_in(client, networks)):
-            problem = f"would lock out Ansible's own connection, from {client} to port {port}"
+            text = f"would lock out Ansible's own connection, from {client} to port {port}"
             wanted = f"{client}/{32 if '.' in client else 128}"
-            remedy = f"add {wanted}, or the network that it lies in" if knows_port else f"add port {port}"
-            found.append(_unmet("firewall_ssh_networks" if knows_port else "firewall_ssh_ports", problem, remedy))
-    listening = {row["port"] for row in host.listeners if _is_sshd(row) and not _is_loopback(row["address"])}
-    missing = sorted(port for port in listening - ports if not _covers(_allow(request).get("tcp", []), port))
+            remedy = f"add {wanted}, or the network that contains it" if knows_port else f"add port {port}"
+            found.append(problem("firewall_ssh_networks" if knows_port else "firewall_ssh_ports", text, remedy))
+    listening = {row["port"] for row in facts.listeners if _is_sshd(row) and not is_loopback(row["address"])}
+    missing = sorted(port for port in listening - ports if not covers(_allow(request).get("tcp", []), port))
     if missing:
         named = ", ".join(map(str, missing))
-        problem = f"would close port {named}, on which sshd listens and which its files do not name"
-        found.append(_unmet("firewall_ssh_ports", problem, f"add {named}, or stop that sshd"))
+        text = f"would close port {named}, on which sshd listens and which its files do not name"
+        found.append(problem("firewall_ssh_ports", text, f"add {named}, or stop that sshd"))
     return found
-
-
-def findings(host: Host) -> list[dict[str, t.Any]]:
-    """For M(rigwright.workstation.finding)."""
-    opened = opened_by(host.text)
-    closed = [
-        row for row in host.listeners if _is_for_others(row, host) and not _covers(opened[row["protocol"]], row["port"])
-    ]
-    names = _listed(row for row in closed if not _is_own(row))
-    own = _listed(row for row in closed if _is_own(row))
-    silent = _silent(host)
-    return [
-        _finding(
-            "undeclared",
-            not names,
-            f"listens, and nobody outside reaches it: {', '.join(names)}"
-            if names
-            else "what listens is declared" + (f", or the distribution's own: {', '.join(own)}" if own else ""),
-            "declare it in firewall_allow, a container's port in firewall_containers, or have it listen on loopback",
-        ),
-        _finding(
-            "unused",
-            not silent,
-            f"open, and nothing listens there: {', '.join(silent)}"
-            if silent
-            else "where a port is open, something listens",
-            "start the service, or declare its port no longer",
-        ),
-        _finding(
-            "others",
-            not host.others,
-            f"active beside this one: {' and '.join(host.others)}" if host.others else "no other firewall is active",
-            "what either drops is dropped: open the port in both, or turn the other off",
-        ),
-        _finding(
-            "docker",
-            not host.docker_lost,
-            "docker runs and its own rules are gone" if host.docker_lost else "docker's own rules are its own matter",
-            "somebody has flushed them: systemctl restart docker",
-        ),
-    ]
-
-
-def in_force(host: Host) -> dict[str, t.Any]:
-    """Whether the kernel has what the files say, also after the next boot."""
-    wrong = [
-        *([f"nft refuses the files: {host.refusal}"] if host.refusal else []),
-        *([] if host.in_force else ["the table is not there"]),
-        *(["a change waits to be confirmed, or was not"] if host.unconfirmed else []),
-        *(["the table is not what the files say"] if host.in_force and not host.refusal and must_load(host) else []),
-        *([] if host.units_are_up else ["rigwright-firewall.service or its path is not enabled and active"]),
-    ]
-    said = "; ".join(wrong) or "the table in force is what the files say"
-    remedy = "" if not wrong else "run the role again; `journalctl -u rigwright-firewall` says why"
-    return {"id": "firewall.in_force", "status": "fail" if wrong else "pass", "evidence": said, "remedy": remedy}
-
-
-def opened_by(text: str, chains: t.Collection[str] = ("input", "declared")) -> Opened:
-    """The ports that rules of these chains open to somebody."""
-    found: Opened = {protocol: [] for protocol in rules.PROTOCOLS}
-    chain = ""
-    for line in text.splitlines():
-        named = CHAIN.match(line)
-        chain = named[1] if named else chain
-        if chain in chains and not line.lstrip().startswith("#"):
-            for protocol, ports in PORTS.findall(line):
-                numbers = re.findall(r"\b(\d+)(?:-(\d+))?", ports)
-                found[protocol] += [(int(first), int(last or first)) for first, last in numbers]
-    return found
-
-
-def _silent(host: Host) -> list[str]:
-    """Single ports; of a range some are expected to be free."""
-    listening = {(row["protocol"], row["port"]) for row in host.listeners}
-    return [
-        f"{protocol} {first}"
-        for protocol, ranges in opened_by(host.text, ("declared",)).items()
-        for first, last in rules.merged(set(ranges))
-        for first in ([first] if first == last else [])
-        if (protocol, first) not in listening
-    ]
-
-
-def _is_for_others(row: t.Mapping[str, t.Any], host: Host) -> bool:
-    low, high = host.passing_ports
-    passing = row["protocol"] == "udp" and low <= row["port"] <= high
-    return not passing and not _is_loopback(row["address"]) and row["address"] not in host.own_addresses
-
-
-def _is_own(row: t.Mapping[str, t.Any]) -> bool:
-    return (row["protocol"], row["port"], row["unit"]) in OWN_SERVICES
-
-
-def _listed(rows: t.Iterable[t.Mapping[str, t.Any]]) -> list[str]:
-    found = {f"{row['protocol']} {row['port']} ({row['process'] or 'unknown'})" for row in rows}
-    return sorted(found, key=_by_port)
-
-
-def _is_loopback(address: str) -> bool:
-    return bool(ipaddress.ip_address(address).is_loopback)
 
 
 def _is_sshd(row: t.Mapping[str, t.Any]) -> bool:
@@ -222,27 +79,6 @@ def _allow(request: table.Request) -> Opened:
 
 def _allowed(request: table.Request, client: str, port: int) -> bool:
     return any(
-        _covers(table.row_ports(row)["tcp"], port) and ssh.lets_in(client, rules.parse_networks(row["networks"]))
+        covers(table.row_ports(row)["tcp"], port) and ssh.lets_in(client, rules.parse_networks(row["networks"]))
         for row in request.allow
     ) or ssh.lets_in(client, [])
-
-
-def _covers(ranges: t.Iterable[rules.Range], port: int) -> bool:
-    return any(first <= port <= last for first, last in ranges)
-
-
-def _by_port(name: str) -> tuple[int, str]:
-    return int(name.split()[1]), name
-
-
-def _unmet(variable: str, problem: str, remedy: str) -> dict[str, t.Any]:
-    return {"ok": False, "variable": variable, "problem": problem, "remedy": remedy}
-
-
-def _finding(name: str, good: bool, evidence: str, remedy: str) -> dict[str, t.Any]:
-    return {
-        "id": f"firewall.{name}",
-        "status": "pass" if good else "warn",
-        "evidence": evidence,
-        "remedy": "" if good else remedy,
-    }

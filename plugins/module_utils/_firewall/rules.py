@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The Rigwright engineers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules of nftables that open ports to networks, as text. Pure."""
+"""Rules of nftables that open ports to networks. Pure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ Range = tuple[int, int]
 PROTOCOLS = ("tcp", "udp")
 ALL_IPV4 = ipaddress.ip_network("0.0.0.0/0")
 ALL_IPV6 = ipaddress.ip_network("::/0")
-# It becomes a comment of nftables, in quotes: at most 127 bytes, and nothing that ends it.
+# It becomes a quoted comment of nftables: at most 127 bytes, and no quote.
 SERVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.,:/()+-]{0,99}")
 
 
 def fragment(ports: Sequence[Mapping[str, t.Any]], networks: Sequence[str], service: str) -> str:
-    """A file for /etc/nftables.d/rigwright: what stands in a chain, and nothing around it. ValueError says what is wrong."""
+    """Return a file for /etc/nftables.d/rigwright: the rules of a chain, without the chain.
+
+    :raises ValueError: a port, network or name is invalid.
+    """
     named = checked_service(service)
     lines = rules(parse_ports(ports), parse_networks(networks), named)
     if not lines:
@@ -31,7 +34,7 @@ def fragment(ports: Sequence[Mapping[str, t.Any]], networks: Sequence[str], serv
 
 
 def rules(ports: Mapping[str, Sequence[Range]], networks: Sequence[Network], service: str) -> list[str]:
-    """A rule for each protocol and family, in an order that does not depend on that of the request."""
+    """Return a rule for each protocol and family, in an order that does not depend on the request."""
     return [
         f'{source}{protocol} dport {port_set(merged(ports[protocol]))} accept comment "{service}"'
         for source in sources(networks)
@@ -41,7 +44,7 @@ def rules(ports: Mapping[str, Sequence[Range]], networks: Sequence[Network], ser
 
 
 def sources(networks: Sequence[Network]) -> list[str]:
-    """The beginnings of rules that let these networks pass; overlapping ones would be refused by nftables as a conflict."""
+    """Return the beginnings of rules for these networks; overlapping ones are joined, since nftables refuses them."""
     if ALL_IPV4 in networks and ALL_IPV6 in networks:
         return [""]
     found = []
@@ -50,12 +53,12 @@ def sources(networks: Sequence[Network]) -> list[str]:
         if everything in own:
             found.append(f"meta nfproto ipv{family} ")
         elif own:
-            found.append(f"{word} saddr {braces(str(one) for one in ipaddress.collapse_addresses(own))} ")
+            found.append(f"{word} saddr {braces(str(network) for network in ipaddress.collapse_addresses(own))} ")
     return found
 
 
 def parse_ports(ports: Sequence[Mapping[str, t.Any]]) -> dict[str, list[Range]]:
-    """Ranges by protocol."""
+    """Parse ports into ranges by protocol."""
     if isinstance(ports, (str, Mapping)) or not isinstance(ports, Sequence):
         raise ValueError(f"ports must be a list of port and protocol, not {ports!r}")
     found: dict[str, list[Range]] = {protocol: [] for protocol in PROTOCOLS}
@@ -70,27 +73,27 @@ def parse_ports(ports: Sequence[Mapping[str, t.Any]]) -> dict[str, list[Range]]:
 
 
 def parse_port(port: t.Any) -> Range:
-    """445, "445" or "6000-6010"."""
-    # True is the number 1 to Python, and to YAML a word.
+    """Parse a port such as 445, "445" or "6000-6010"."""
+    # True is a word in YAML and the number 1 in Python.
     match = None if isinstance(port, bool) else re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", str(port))
     if not match:
         raise ValueError(f"the port {port!r} must be a number or a range such as 6000-6010")
     first, last = int(match[1]), int(match[2] or match[1])
     if not 1 <= first <= last <= 65535:
-        raise ValueError(f"the port {port!r} must lie between 1 and 65535, and a range must rise")
+        raise ValueError(f"the port {port!r} must be between 1 and 65535, and a range must rise")
     return first, last
 
 
 def parse_networks(networks: Sequence[str]) -> list[Network]:
-    """Networks in CIDR notation; an address stands for itself."""
+    """Parse networks in CIDR notation; an address is a network of one host."""
     if isinstance(networks, (str, Mapping)) or not isinstance(networks, Sequence):
         raise ValueError(f"networks must be a list such as [192.168.1.0/24], not {networks!r}")
     return [parse_network(network) for network in networks]
 
 
 def parse_network(text: t.Any) -> Network:
-    """One network. Host bits are an error: nobody knows whether the host or its network was meant."""
-    # Bare numbers are addresses to Python: 24 would be 0.0.0.24.
+    """Parse one network. Host bits are an error: the host or its network may be meant."""
+    # Python reads a number as an address: 24 would be 0.0.0.24.
     if not isinstance(text, str):
         raise ValueError(f"the network {text!r} must be text such as 192.168.1.0/24 or fd00::/64")
     with contextlib.suppress(ValueError):
@@ -107,19 +110,22 @@ def parse_network(text: t.Any) -> Network:
 
 
 def _checked(text: str, strict: bool) -> Network:
-    # A zone (fe80::1%eth0) is an address of one machine's own, and no network that nftables knows.
+    # A zone (fe80::1%eth0) is local to one machine, and nftables has no such networks.
     return ipaddress.ip_network(text.replace("%", "no zones"), strict=strict)
 
 
 def checked_service(service: t.Any) -> str:
-    """The name that stands in the comments."""
+    """Return the name of a service for comments.
+
+    :raises ValueError: it is invalid.
+    """
     if not isinstance(service, str) or not SERVICE.fullmatch(service):
         raise ValueError(f"the service {service!r} must be a short name of letters, digits, spaces and _.,:/()+-")
     return service
 
 
 def merged(ranges: Iterable[Range]) -> list[Range]:
-    """Ranges that neither overlap nor touch."""
+    """Merge ranges that overlap or touch."""
     found: list[Range] = []
     for first, last in sorted(ranges):
         if found and first <= found[-1][1] + 1:

@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Read the ports of sshd from its files, and check whether a client is allowed.
 
-"""At which ports sshd is to be reached, and whether a connection would pass.
-
-The ports are read from the files and not asked of sshd: at boot it does not run yet, and a port that is about to be changed has to be
-open before sshd listens there. All that the files speak of count, which is never too few.
+The ports come from the files and not from sshd: at boot it does not run yet, and a new port has to be open before sshd listens there.
+Every port in the files counts, so that none is missing.
 """
 
 from __future__ import annotations
@@ -19,15 +17,19 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import rules
-from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import MAIN_CONFIG, read_lines, words
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import (
+    MAIN_CONFIG,
+    read_lines,
+    split_values,
+)
 
-# What systemd listens on for sshd (Ubuntu): drop-ins, and what Ubuntu's generator makes of sshd's own files.
+# The sockets of systemd for sshd (Ubuntu): drop-ins, and the output of Ubuntu's generator for sshd's own files.
 SOCKETS = ("/etc/systemd/system/ssh.socket.d/*.conf", "/run/systemd/generator/ssh.socket.d/*.conf")
-USUAL = 22
+DEFAULT_PORT = 22
 
 
 def ports(tree: Tree) -> list[int]:
-    """The ports that the files of sshd and of its socket name; the usual one where they name none."""
+    """Return the ports in the files of sshd and of its socket; the default port where they have none."""
 
     def expand(pattern: str) -> list[str]:
         return [path[len(tree.root) :] for path in glob.glob(tree.at(pattern))]
@@ -35,18 +37,18 @@ def ports(tree: Tree) -> list[int]:
     found, named, bare = set(), set(), False
     for line in read_lines(MAIN_CONFIG, tree.text, expand):
         if line.keyword == "port":
-            named |= set(map(_number, words(line.value)[:1]))
+            named |= set(map(_number, split_values(line.value)[:1]))
         elif line.keyword == "listenaddress":
-            ends = [_end(word) for word in words(line.value)[:1]]
+            ends = [_end(word) for word in split_values(line.value)[:1]]
             found |= {*ends}
             bare = bare or 0 in ends
-    # An address without a port has those that `Port` names.
-    found |= named or ({USUAL} if bare else set())
+    # An address without a port uses the values of `Port`.
+    found |= named or ({DEFAULT_PORT} if bare else set())
     for pattern in SOCKETS:
         for path in expand(pattern):
             values = re.findall(r"^ListenStream[ \t]*=[ \t]*(\S+)", tree.text(path), re.MULTILINE)
             found |= {int(value) if value.isdecimal() else _end(value) for value in values}
-    return sorted(port for port in found if 1 <= port <= 65535) or [USUAL]
+    return sorted(port for port in found if 1 <= port <= 65535) or [DEFAULT_PORT]
 
 
 def _number(text: str) -> int:
@@ -54,18 +56,18 @@ def _number(text: str) -> int:
 
 
 def _end(endpoint: str) -> int:
-    """The port of 10.0.0.1:2222, [::]:2222 or host:2222; 0 where none is named, as in 10.0.0.1 and fe80::1."""
+    """Return the port of 10.0.0.1:2222, [::]:2222 or host:2222; 0 without one, as in 10.0.0.1 and fe80::1."""
     found = re.fullmatch(r"(?:\[[^]]+\]|[^:]*):(\d+)", endpoint)
     return int(found[1]) if found else 0
 
 
 def lets_in(client: str, networks: t.Sequence[rules.Network]) -> bool:
-    """Whether a client's address lies in one of these networks; the machine itself always may."""
+    """Return whether a client's address is in one of these networks; the machine itself is always allowed."""
     address = plain(client)
-    return address.is_loopback or any(address.version == one.version and address in one for one in networks)
+    return address.is_loopback or any(address.version == network.version and address in network for network in networks)
 
 
 def plain(client: str) -> t.Any:
-    """An address as nftables sees it: without a zone, and IPv4 where a socket of IPv6 wraps it."""
+    """Return an address as nftables sees it: without a zone, and as IPv4 when it is IPv4-mapped."""
     address = ipaddress.ip_address(client.partition("%")[0])
     return getattr(address, "ipv4_mapped", None) or address

@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""The table ``inet rigwright`` as a file for nftables, and the validation of a request for it. Pure.
 
-"""The table ``inet rigwright`` as a file for nftables, and what is wrong with a request for it. Pure.
-
-A packet that this table drops is dropped, whatever docker's, fail2ban's or a person's own tables say; one that it accepts is judged by
-those as well. So it needs none of their chains, nor an order among them, and they may be flushed and made anew at any time.
+A packet that this table drops is dropped, whatever other tables say (docker, fail2ban, a user's own). A packet that it accepts still passes
+through those. So the table needs no chain or order of theirs, and they can be flushed and created again at any time.
 """
 
 from __future__ import annotations
@@ -20,24 +18,24 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._firewall im
 TABLE = ("inet", "rigwright")
 RULES = "/etc/nftables.d/rigwright.nft"
 FRAGMENTS = "/etc/nftables.d/rigwright"
-# What sshd's files say at the moment, which the loader writes each time.
+# The present ports of sshd; the loader writes this file each time.
 SSH = "/run/rigwright-firewall/ssh.nft"
 
-# The kernel remembers connections from the first rule on that asks. Of an older one, such as a download, it takes the next packet for the
-# first of a new one: dropped, the download would stand still. A socket of this machine knows better, and an ACK alone opens nothing.
+# The kernel tracks connections only since the first rule that needs it, and takes a packet of an older one, such as a download, for a new
+# connection. Dropping it would stop the download. A local socket identifies the connection, and an ACK alone cannot open one.
 OLDER = (
     "ct state new tcp flags & (fin | syn | rst | ack) == ack socket wildcard 0 accept "
     'comment "connections older than the firewall"'
 )
 
-# The name of an interface, or the beginning of one and a star.
+# The name of an interface, or a prefix and a star.
 INTERFACE = re.compile(r"[A-Za-z0-9_.-]{1,14}[A-Za-z0-9_.*-]")
 
 Row = t.Mapping[str, t.Any]
 
 
 class Request(t.NamedTuple):
-    """What the role's variables of these names ask for."""
+    """The values of the role's variables with these names."""
 
     ssh_networks: t.Sequence[str] = ("0.0.0.0/0", "::/0")
     ssh_ports: t.Sequence[int] = ()
@@ -49,7 +47,7 @@ class Request(t.NamedTuple):
 
 
 def problems(request: Request) -> list[tuple[str, str]]:
-    """Everything that is wrong: the variable, with the number of its row where it has rows, and the problem."""
+    """Return all errors: the variable, with the number of the row where it has rows, and the error."""
     return [
         *_wrong("firewall_ssh_networks", request.ssh_networks, rules.parse_network),
         *_wrong("firewall_ssh_ports", request.ssh_ports, rules.parse_port),
@@ -85,16 +83,17 @@ def _wrong_rows(variable: str, rows: t.Sequence[Row]) -> t.Iterator[tuple[str, s
 
 
 def text(request: Request, older: bool = True) -> str:
-    """The file. :raises ValueError: see :func:`problems`.
+    """Return the file.
 
-    :param older: whether to know connections that are older than the kernel's memory of them, which takes a kernel with nft_socket.
+    :param older: whether to accept connections that the kernel has not tracked, which needs nft_socket.
+    :raises ValueError: see :func:`problems`.
     """
     allow = [line for row in request.allow for line in _row(row, "firewall_allow")]
     containers = [line for row in request.containers for line in _row(row, "firewall_containers")]
     ssh = [f'{source}accept comment "ssh"' for source in rules.sources(rules.parse_networks(request.ssh_networks))]
     own = rules.merged(rules.parse_port(port) for port in request.ssh_ports)
     log = ['limit rate 10/minute burst 20 packets log prefix "rigwright drop: "'] if request.log else []
-    # A rule for each: nftables knows names with a star in sets from 1.0.3 on only (Ubuntu 22.04 has 1.0.2).
+    # One rule for each: nftables has names with a star in sets only since 1.0.3 (Ubuntu 22.04 has 1.0.2).
     bridges = [f'"{_interface(name)}"' for name in request.bridges]
     chains = {
         "ssh": ["# Who may log in. At which ports, the files of sshd say, and firewall_ssh_ports.", *ssh],
@@ -147,12 +146,12 @@ def text(request: Request, older: bool = True) -> str:
 
 
 def ssh_text(ports: t.Iterable[int]) -> str:
-    """What is written to :data:`SSH`."""
+    """Return the content of :data:`SSH`."""
     return f"tcp dport {rules.port_set(rules.merged((port, port) for port in ports))} jump ssh\n"
 
 
 def _needed() -> list[str]:
-    """What a machine on a network has to hear (RFC 4890 for ICMPv6), and the answers that conntrack does not know as such."""
+    """Return the rules for packets that every host needs (RFC 4890 for ICMPv6), and for answers that conntrack cannot match."""
     return [
         "icmp type { destination-unreachable, time-exceeded, parameter-problem, echo-request } accept",
         "icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem, echo-request } accept",
@@ -174,7 +173,7 @@ def _from_bridge(name: str, everything: bool) -> list[str]:
 
 
 def row_ports(row: Row) -> dict[str, list[rules.Range]]:
-    """What a row opens, by the protocol."""
+    """Return the ports that a row opens, by protocol."""
     return rules.parse_ports([{"port": row["port"], "protocol": row.get("protocol") or "tcp"}])
 
 
@@ -185,7 +184,7 @@ def _keys(row: Row) -> None:
 
 
 def _row(row: Row, variable: str) -> list[str]:
-    """The rules of a row of firewall_allow or firewall_containers."""
+    """Return the rules of a row of firewall_allow or firewall_containers."""
     _keys(row)
     ports = row_ports(row)
     service = rules.checked_service(row.get("comment") or variable)

@@ -2,13 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Who can log in by ssh, decided as sshd decides it, from what sshd itself says its configuration is.
+"""Decide who can log in by ssh, by the same rules as sshd and from the configuration that ``sshd -T`` prints.
 
 The rules are those of OpenSSH's auth.c (``allowed_user``), auth2-pubkeyfile.c, misc.c (``safe_path``) and match.c, with the patch
 user-group-modes of Debian and Ubuntu.
-Where they cannot be known beforehand (a pattern for the client's address) the answer is the careful one: no access.
+A rule that depends on something unknown, such as a pattern for the client's address, counts as no access.
 """
 
 from __future__ import annotations
@@ -26,15 +24,15 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import Config, matches
 
-# Shells that end at once: sshd lets the user in, and the session is over.
+# Shells that exit at once: sshd accepts the login and the session ends immediately.
 NO_SHELLS = frozenset(("nologin", "false", "true", "sync"))
 
-# 1970-01-01 in the count of datetime.
+# The proleptic ordinal of 1970-01-01.
 EPOCH = datetime.date(1970, 1, 1).toordinal()
 
 
 class Account(t.NamedTuple):
-    """A user of the host. ``expires`` counts days since 1970, None for never; ``password`` is the field of shadow(5)."""
+    """A user of the host. ``expires`` is in days since 1970, None for never; ``password`` is the field of shadow(5)."""
 
     name: str
     uid: int
@@ -45,8 +43,8 @@ class Account(t.NamedTuple):
     groups: frozenset[str]
 
 
-class Host(t.NamedTuple):
-    """What must be read from the host to decide on a login, so that tests can hand in their own."""
+class HostReader(t.NamedTuple):
+    """The functions that read the host to decide on a login; tests pass their own."""
 
     stat: t.Callable[[str], os.stat_result]
     read: t.Callable[[str], str]
@@ -55,7 +53,7 @@ class Host(t.NamedTuple):
 
 
 class Access(t.NamedTuple):
-    """How a user gets in; ``refusal`` says why not at all, ``problems`` what is wrong with keys that sshd would not accept."""
+    """The ways in which a user can log in. ``refusal``: why there is none. ``problems``: why sshd would not accept some keys."""
 
     key: bool = False
     password: bool = False
@@ -64,7 +62,7 @@ class Access(t.NamedTuple):
 
 
 def parse_shadow(text: str) -> dict[str, tuple[str, int | None]]:
-    """Read shadow(5): for each user the password field and the day on which the account ends."""
+    """Parse shadow(5): the password field and the day of expiry of each user."""
     found = {}
     for line in text.splitlines():
         fields = line.split(":")
@@ -74,7 +72,7 @@ def parse_shadow(text: str) -> dict[str, tuple[str, int | None]]:
 
 
 def matches_any(names: t.Iterable[str], patterns: t.Sequence[str]) -> bool:
-    """Whether one of the names fits the patterns; a pattern that begins with ``!`` and fits says no to all."""
+    """Return whether one of the names matches the patterns; a pattern with ``!`` that matches rejects all of them."""
     names = list(names)
     if any(pattern.startswith("!") and any(matches(name, pattern[1:]) for name in names) for pattern in patterns):
         return False
@@ -82,14 +80,14 @@ def matches_any(names: t.Iterable[str], patterns: t.Sequence[str]) -> bool:
 
 
 def _user_patterns(patterns: t.Sequence[str], *, careful: bool) -> list[str]:
-    """The patterns for user names. Those of the form USER@HOST depend on the client: they deny, and they allow nobody."""
+    """Return the patterns for user names. Those of the form USER@HOST depend on the client: they deny, and they allow nobody."""
     return [
         pattern.split("@")[0] for pattern in patterns if "@" not in pattern or not careful or pattern.endswith("@*")
     ]
 
 
-def refusal(account: Account, config: Config, host: Host) -> str | None:
-    """Why sshd, or the session behind it, refuses a user whatever his credentials; None when it does not."""
+def refusal(account: Account, config: Config, host: HostReader) -> str | None:
+    """Return why sshd, or the session, refuses a user with any credentials; None when it does not."""
     if not _is_program(account.shell or "/bin/sh", host) or os.path.basename(account.shell) in NO_SHELLS:
         return f"the shell {account.shell} ends at once or is not a program"
     if account.expires is not None and account.expires <= host.today:
@@ -108,13 +106,13 @@ def refusal(account: Account, config: Config, host: Host) -> str | None:
 
 
 def access(
-    account: Account, config: Config, host: Host, managed: t.Sequence[str] = (), client: str | None = None
+    account: Account, config: Config, host: HostReader, managed: t.Sequence[str] = (), client: str | None = None
 ) -> Access:
-    """Which ways into the host a user has.
+    """Determine how a user can log in.
 
-    :param config: what ``sshd -T`` says, or would say.
-    :param managed: keys that lie, or will lie, in a file that belongs to root.
-    :param client: the address from which the user is logged in now, None when he is not.
+    :param config: what ``sshd -T`` prints, or would print.
+    :param managed: keys in the file that the role writes.
+    :param client: the address from which the user is logged in now, None when there is no such login.
     """
     problem = refusal(account, config, host)
     if problem:
@@ -123,25 +121,25 @@ def access(
     problems: list[str] = []
     keys = 0
     if config["pubkeyauthentication"] == "yes" and root_login in ("yes", "prohibit-password", "without-password"):
-        lines = [("the keys of the role", line) for line in managed]
+        lines = [("the role's keys", line) for line in managed]
         for path in key_files(account, config["authorizedkeysfile"]):
             lines += _read_keys(path, account, config, host, problems)
         for source, line in lines:
-            fault = key_problem(line, config, host.today) or _not_from_everywhere(line, client)
-            if fault:
-                problems.append(f"{source}: {fault}")
+            problem = key_problem(line, config, host.today) or _not_from_everywhere(line, client)
+            if problem:
+                problems.append(f"{source}: {problem}")
             else:
                 keys += 1
     return Access(keys > 0, root_login == "yes" and has_password(account), None, tuple(problems))
 
 
 def has_password(account: Account) -> bool:
-    """Whether a password exists that fits: a hash, not the marks for none (``*``) or a lock (``!``)."""
+    """Return whether the account has a usable password: a hash, not the marks for none (``*``) or a lock (``!``)."""
     return account.password.startswith(("$", "_")) or re.fullmatch(r"[./0-9A-Za-z]{13}", account.password) is not None
 
 
 def key_files(account: Account, setting: str) -> list[str]:
-    """The files of AuthorizedKeysFile for a user (sshd_config(5), TOKENS)."""
+    """Return the files of AuthorizedKeysFile for a user (sshd_config(5), TOKENS)."""
     tokens = {"%%": "%", "%h": account.home, "%u": account.name, "%U": str(account.uid)}
     paths = [
         re.sub("%.", lambda found: tokens.get(found.group(), found.group()), word)
@@ -151,30 +149,32 @@ def key_files(account: Account, setting: str) -> list[str]:
     return [os.path.join(account.home, path) for path in paths]
 
 
-def _read_keys(path: str, account: Account, config: Config, host: Host, problems: list[str]) -> list[tuple[str, str]]:
+def _read_keys(
+    path: str, account: Account, config: Config, host: HostReader, problems: list[str]
+) -> list[tuple[str, str]]:
     try:
         if config["strictmodes"] == "yes":
-            fault = path_problem(path, account, host)
-            if fault:
-                problems.append(f"{path}: {fault}")
+            problem = path_problem(path, account, host)
+            if problem:
+                problems.append(f"{path}: {problem}")
                 return []
         text = host.read(path)
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        # A home on NFS that root may not enter, links that lead in a circle.
+        # For example a home on NFS that root cannot enter, or a loop of links.
         problems.append(f"{path}: {error.strerror or error}")
         return []
     lines = (line.strip() for line in text.splitlines())
     return [(path, line) for line in lines if line and not line.startswith("#")]
 
 
-def path_problem(path: str, account: Account, host: Host) -> str | None:
-    """Why StrictModes refuses a file of keys: it, or a directory above it up to the home, is writable by others (misc.c).
+def path_problem(path: str, account: Account, host: HostReader) -> str | None:
+    """Return why StrictModes refuses a file of keys (misc.c): others can write to it or to a directory between it and the home.
 
-    A group in which the user is alone, and is, may write.
+    A group whose only member is the user is allowed to write.
 
-    :raises OSError: there is no such file, or it cannot be looked at.
+    :raises OSError: the file does not exist or cannot be read.
     """
     home = os.path.realpath(account.home)
     path = os.path.realpath(path)
@@ -192,7 +192,7 @@ def path_problem(path: str, account: Account, host: Host) -> str | None:
 
 
 def key_problem(line: str, config: Config, today: int) -> str | None:
-    """Why a line of an authorized_keys file is no key with which a person can log in; None when it is one.
+    """Return why nobody can log in with a line of an authorized_keys file; None when somebody can.
 
     :param today: days since 1970.
     """
@@ -203,13 +203,13 @@ def key_problem(line: str, config: Config, today: int) -> str | None:
         name for name in ("cert-authority", "command") if re.search(rf"(^|,){name}(=|,|$)", options, re.IGNORECASE)
     ]
     if forced:
-        return f"the option {forced[0]} makes it no key for a login"
+        return f"the option {forced[0]} makes it unusable for a login"
     expiry = re.search(r'(?:^|,)expiry-time="(\d{4})(\d\d)(\d\d)', options, re.IGNORECASE)
     try:
         if expiry and datetime.date(*map(int, expiry.groups())) <= datetime.date.fromordinal(EPOCH + today):
-            return "its expiry-time is over"
+            return "its expiry-time has passed"
     except ValueError:
-        return "its expiry-time is no date"
+        return "its expiry-time is not a date"
     try:
         fields = _fields(base64.b64decode(encoded, validate=True))
     except (binascii.Error, ValueError):
@@ -221,35 +221,35 @@ def key_problem(line: str, config: Config, today: int) -> str | None:
     if not any(name in accepted for name in names):
         return f"sshd accepts no key of type {kind}"
     bits = int.from_bytes(fields[2], "big").bit_length() if kind == "ssh-rsa" and len(fields) == 3 else None
-    # OpenSSH has the option from 9.1 on, and 1024 built in before.
+    # OpenSSH has the option since 9.1; before, 1024 was built in.
     if bits is not None and bits < int(config.get("requiredrsasize", 1024)):
         return f"an RSA key of {bits} bits is shorter than RequiredRSASize"
     return None
 
 
 def _not_from_everywhere(line: str, client: str | None) -> str | None:
-    """Why it is not known that a key opens the door: it does from some places, and the user is not known to come from one."""
+    """Return why a key with the option ``from`` may not work: it is limited to addresses, and the user is not known to have one."""
     options, _kind, _data = split_key(line)
     found = re.search(r'(?:^|,)from="([^"]*)"', options, re.IGNORECASE)
-    if found is None or (client and lets_in([one.strip() for one in found[1].split(",")], client)):
+    if found is None or (client and matches_address([pattern.strip() for pattern in found[1].split(",")], client)):
         return None
-    return "the option from leaves open whether it opens the door"
+    return "its option from may exclude the user's address"
 
 
-def lets_in(patterns: t.Sequence[str], address: str) -> bool:
-    """Whether the patterns of ``from=`` fit an address; names of hosts fit none (``UseDNS no``)."""
+def matches_address(patterns: t.Sequence[str], address: str) -> bool:
+    """Return whether the patterns of ``from=`` match an address; host names match none (``UseDNS no``)."""
 
-    def spelt(pattern: str) -> str:
+    def resolve(pattern: str) -> str:
         with contextlib.suppress(ValueError):
             if ipaddress.ip_address(address) in ipaddress.ip_network(pattern.lstrip("!"), strict=False):
                 return pattern[: pattern.startswith("!")] + address
         return pattern
 
-    return matches_any([address], [spelt(pattern) for pattern in patterns])
+    return matches_any([address], [resolve(pattern) for pattern in patterns])
 
 
 def split_key(line: str) -> tuple[str, str | None, str | None]:
-    """Options, type and data of a line of authorized_keys (sshd(8)); options may hold spaces between double quotes."""
+    """Split a line of authorized_keys (sshd(8)) into options, type and data; options may hold spaces between double quotes."""
     kind = r"(?P<kind>(?:sk-)?(?:ssh|ecdsa)-[a-z0-9@.-]+)"
     found = re.match(
         rf"(?:(?P<options>(?:\"(?:\\\"|[^\"])*\"|[^\"\s])+)\s+)?{kind}\s+(?P<data>[A-Za-z0-9+/]+=*)(?:\s|$)", line
@@ -258,7 +258,7 @@ def split_key(line: str) -> tuple[str, str | None, str | None]:
 
 
 def _fields(blob: bytes) -> list[bytes]:
-    """The strings of RFC 4251, section 5, that a public key is made of.
+    """Split a public key into its strings (RFC 4251, section 5).
 
     :raises ValueError: the lengths do not fit.
     """
@@ -274,7 +274,7 @@ def _fields(blob: bytes) -> list[bytes]:
     return fields
 
 
-def _is_program(path: str, host: Host) -> bool:
+def _is_program(path: str, host: HostReader) -> bool:
     try:
         mode = host.stat(path).st_mode
     except OSError:
@@ -283,34 +283,36 @@ def _is_program(path: str, host: Host) -> bool:
 
 
 def grants_root(listing: str, *, password: bool) -> bool:
-    """Whether the output of ``sudo -l -U USER`` (in the C locale) allows every command as root.
+    """Return whether the output of ``sudo -l -U USER`` (in the C locale) allows every command as root.
 
     :param password: whether the user has a password. Without one, only a rule that asks for none counts.
     """
     rules = re.findall(r"^\s+\((?:ALL|root)(?:\s*:\s*[^)]*)?\)\s+((?:[A-Z_]+:\s*)*)ALL\s*$", listing, re.MULTILINE)
-    # sudoers(5): with these options sudo asks for no password, or for that of another user.
+    # sudoers(5): with these options sudo asks for no password, or for the password of another user.
     options = set(re.findall(r"!?\b[a-z]+", listing.partition("may run the following")[0]))
     answered = password and not options & {"rootpw", "runaspw", "targetpw"}
-    asked = {"NOPASSWD": False, "PASSWD": True}
+    needs_password = {"NOPASSWD": False, "PASSWD": True}
     default = "!authenticate" not in options
     tags = (re.findall("[A-Z_]+", rule) for rule in rules)
-    return any(answered or not next((asked[tag] for tag in found if tag in asked), default) for found in tags)
+    return any(
+        answered or not next((needs_password[tag] for tag in found if tag in needs_password), default) for found in tags
+    )
 
 
 def listen_port(value: str) -> int | None:
-    """The port of a value of a socket unit's Listen, such as ``[::]:22 (Stream)``; None for a path."""
+    """Return the port in a socket unit's Listen, such as ``[::]:22 (Stream)``; None for a path."""
     found = re.match(r"(?:\S*:)?(\d+) \(Stream\)", value)
     return int(found.group(1)) if found else None
 
 
 def connection(environments: t.Iterable[tuple[int, t.Mapping[str, str]]]) -> dict[str, t.Any] | None:
-    """The ssh connection by which this process was started, from its ancestors' user ids and environments, nearest first.
+    """Find the ssh connection that started this process, in its ancestors' user ids and environments, nearest first.
 
-    The ancestor farthest away is the login itself: those nearer may run under sudo, as another user.
+    The farthest ancestor is the login itself; nearer ones may run under sudo as another user.
     """
     found = None
     for uid, environment in environments:
-        words = environment.get("SSH_CONNECTION", "").split()
-        if len(words) == 4:
-            found = {"uid": uid, "client": words[0], "address": words[2], "port": int(words[3])}
+        fields = environment.get("SSH_CONNECTION", "").split()
+        if len(fields) == 4:
+            found = {"uid": uid, "client": fields[0], "address": fields[2], "port": int(fields[3])}
     return found

@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""sshd's configuration files, and the lines in them that override what the role asks for.
 
-"""How sshd reads its configuration, and which file makes it do something else than it was asked.
-
-sshd itself is asked for the outcome (``sshd -T``); the files are read only to lay them out for a trial, to know which connections
-may differ (``Match``), and to name the line that is to blame. The rules are those of OpenSSH's servconf.c and sshd_config(5).
+``sshd -T`` gives the effective settings. The files are read for three reasons: to copy them for a trial, to find the connections
+that may differ (``Match``), and to name the line that causes a setting. The rules are those of servconf.c and sshd_config(5).
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ CONFIG_DIRECTORY = "/etc/ssh"
 MAIN_CONFIG = f"{CONFIG_DIRECTORY}/sshd_config"
 INCLUDE = f"Include {CONFIG_DIRECTORY}/sshd_config.d/*.conf"
 INCLUDE_NOTE = "# Added by rigwright.workstation, role ssh: what stands in the directory wins over this file."
-# SERVCONF_MAX_DEPTH of servconf.c: sshd refuses includes in includes that go deeper.
+# SERVCONF_MAX_DEPTH of servconf.c: sshd refuses deeper nested includes.
 INCLUDE_DEPTH = 16
 
 # Keywords of which `sshd -T` prints a line each time they are given; all others have one value.
@@ -42,7 +40,7 @@ REPEATED = frozenset(
     )
 )
 
-# What sshd does where it cannot be asked since it is not installed yet (sshd_config(5), and UsePAM of Debian's file).
+# The defaults where sshd is not installed yet (sshd_config(5), and UsePAM of Debian's file).
 DEFAULTS: dict[str, t.Any] = {
     "authorizedkeysfile": ".ssh/authorized_keys .ssh/authorized_keys2",
     "passwordauthentication": "yes",
@@ -63,9 +61,9 @@ DEFAULTS: dict[str, t.Any] = {
 # Other spellings of a keyword (the table `keywords` of servconf.c).
 ALIASES = {"challengeresponseauthentication": "kbdinteractiveauthentication"}
 
-# What a Match block may set for itself: nobody gets in by it who would not otherwise.
+# A Match block is allowed to set these: they let nobody in who could not log in otherwise.
 HARMLESS = frozenset(("clientalivecountmax", "clientaliveinterval", "loglevel", "maxauthtries"))
-# Of these `no` is never the looser answer.
+# For these, `no` is always at least as strict as any other value.
 SWITCHES = frozenset(
     (
         "allowagentforwarding",
@@ -78,8 +76,8 @@ SWITCHES = frozenset(
     )
 )
 
-# A stranger on the internet: a name and an address kept for documentation (RFC 2606, RFC 5737), so no rule is made for it.
-STRANGER = {"host": "stranger.example", "address": "203.0.113.1"}
+# An unknown client on the internet. No rule names it: the name is reserved (RFC 2606), the address is for documentation (RFC 5737).
+UNKNOWN_CLIENT = {"host": "unknown.example", "address": "203.0.113.1"}
 LOOPBACK = "127.0.0.1"
 LOOPBACK_6 = "::1"
 
@@ -89,7 +87,7 @@ Connection = t.Optional[t.Mapping[str, str]]
 
 
 class Line(t.NamedTuple):
-    """A setting in the files of sshd. ``match`` holds what follows the word Match above it, nothing where there is none."""
+    """A setting in the files of sshd. ``match`` holds the criteria of the Match block around it, and is empty outside of one."""
 
     path: str
     number: int
@@ -103,7 +101,7 @@ class Line(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Override:
-    """A setting of which sshd has other values than were asked for; ``connections`` says for whom, ``lines`` may be to blame."""
+    """A setting with other values than requested. ``connections``: the ones with these values. ``lines``: the possible causes."""
 
     keyword: str
     wanted: frozenset[str]
@@ -112,15 +110,15 @@ class Override:
     lines: tuple[Line, ...]
 
     def __str__(self) -> str:
-        said = ", ".join(sorted(self.found)) or "nothing"
-        who = sorted({f"{one['user']} from {one['address']}" for one in self.connections})
+        values = ", ".join(sorted(self.found)) or "nothing"
+        who = sorted({f"{connection['user']} from {connection['address']}" for connection in self.connections})
         whom = f" for {', '.join(who[:3])}{' and others' if len(who) > 3 else ''}" if who else ""
         where = " (" + "; ".join(str(line) for line in self.lines) + ")" if self.lines else ""
-        return f"{self.keyword} is {said}{whom} and not {', '.join(sorted(self.wanted))}{where}"
+        return f"{self.keyword} is {values}{whom} and not {', '.join(sorted(self.wanted))}{where}"
 
 
 def parse_config(text: str) -> dict[str, t.Any]:
-    """Read the output of ``sshd -T``, or lines like it: a string a keyword, a list for those that may be given several times."""
+    """Parse the output of ``sshd -T``, or lines like it: a string for each keyword, a list for those that can be repeated."""
     config: dict[str, t.Any] = {keyword: [] for keyword in REPEATED}
     for line in text.splitlines():
         word, _space, value = line.partition(" ")
@@ -133,11 +131,11 @@ def parse_config(text: str) -> dict[str, t.Any]:
 
 
 def ensure_include(text: str) -> str:
-    """The main configuration file with the drop-in directory included before any other keyword; first match wins."""
+    """Return the main file with the drop-in directory included before any other keyword; sshd uses the first value."""
     for line in text.splitlines():
-        words = line.split("#", 1)[0].split()
-        if words:
-            if words[0].lower() == "include" and INCLUDE.split()[1] in (word.strip('"') for word in words[1:]):
+        keyword, *values = line.split("#", 1)[0].split() or [""]
+        if keyword:
+            if keyword.lower() == "include" and INCLUDE.split()[1] in (value.strip('"') for value in values):
                 return text
             break
     return f"{INCLUDE_NOTE}\n{INCLUDE}\n\n{text}"
@@ -146,9 +144,9 @@ def ensure_include(text: str) -> str:
 def read_lines(
     path: str, read: t.Callable[[str], str], expand: t.Callable[[str], t.Iterable[str]], match: str = "", depth: int = 0
 ) -> t.Iterator[Line]:
-    """The settings of a file and of those that it includes, in the order in which sshd reads them.
+    """Yield the settings of a file and of the files that it includes, in the order in which sshd reads them.
 
-    :param expand: gives the files that fit a pattern, as glob(7) does.
+    :param expand: returns the files that match a pattern, as glob(7) does.
     """
     outside = match
     for number, text in enumerate(read(path).splitlines(), 1):
@@ -156,17 +154,17 @@ def read_lines(
         if not keyword:
             continue
         if keyword == "match":
-            # A Match block ends with its file, and one in an included file holds within the one around it.
+            # A Match block ends with its file. In an included file it applies within the block around the Include.
             match = f"{outside} {value}".strip()
         yield Line(path, number, keyword, value, match)
         if keyword == "include" and depth < INCLUDE_DEPTH:
-            for pattern in words(value):
+            for pattern in split_values(value):
                 for file in sorted(expand(os.path.join(CONFIG_DIRECTORY, pattern))):
                     yield from read_lines(file, read, expand, match, depth + 1)
 
 
 def split_setting(text: str) -> tuple[str, str]:
-    """Keyword, in lower case and its usual spelling, and value of a line; empty when the line says nothing."""
+    """Split a line into keyword (in lower case, aliases resolved) and value; both are empty when the line has no setting."""
     found = re.match(r"\s*([A-Za-z0-9]+)(?:\s*=\s*|\s+)(.*?)\s*(?:\s#.*)?$", text)
     if found is None:
         return "", ""
@@ -174,29 +172,30 @@ def split_setting(text: str) -> tuple[str, str]:
     return ALIASES.get(keyword, keyword), found[2]
 
 
-def words(value: str) -> list[str]:
+def split_values(value: str) -> list[str]:
+    """Split a value at spaces, without quotes."""
     return value.replace('"', " ").split()
 
 
 def reroot(text: str, root: str) -> str:
-    """A configuration file whose includes lead to copies below another root."""
+    """Return a configuration file whose includes point to copies below another root."""
 
     def moved(line: str) -> str:
         keyword, value = split_setting(line)
         if keyword != "include":
             return line
-        return "Include " + " ".join(root + os.path.join(CONFIG_DIRECTORY, pattern) for pattern in words(value))
+        return "Include " + " ".join(root + os.path.join(CONFIG_DIRECTORY, pattern) for pattern in split_values(value))
 
     return "".join(f"{moved(line)}\n" for line in text.splitlines())
 
 
 def criteria(lines: t.Iterable[Line]) -> dict[str, list[str]]:
-    """What the Match lines ask for: the patterns by criterion, such as ``{"user": ["alice", "b*"]}``."""
+    """Return the patterns of the Match lines by criterion, such as ``{"user": ["alice", "b*"]}``."""
     found: dict[str, list[str]] = {}
     for line in lines:
         if line.keyword != "match":
             continue
-        rest = iter(words(line.value.replace("=", " ")))
+        rest = iter(split_values(line.value.replace("=", " ")))
         for name in rest:
             if name.lower() not in ("all", "canonical", "final", "invalid-user"):
                 found.setdefault(name.lower(), []).extend(next(rest, "").split(","))
@@ -204,16 +203,16 @@ def criteria(lines: t.Iterable[Line]) -> dict[str, list[str]]:
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Whether a name fits a pattern of sshd, in which only ``*`` and ``?`` are special (match.c)."""
+    """Return whether a name matches a pattern of sshd, in which only ``*`` and ``?`` are special (match.c)."""
     expression = "".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in pattern)
     return re.fullmatch(expression, name) is not None
 
 
-def representatives(users: t.Mapping[str, t.Collection[str]], asked: t.Mapping[str, t.Sequence[str]]) -> list[str]:
-    """A user for all those whom no Match block tells apart; each is asked about for every address, and hosts have hundreds.
+def representatives(users: t.Mapping[str, t.Collection[str]], patterns: t.Mapping[str, t.Sequence[str]]) -> list[str]:
+    """Return one user of each set that no Match block distinguishes: sshd runs for every user and address, and hosts have many users.
 
-    :param users: the groups of each.
-    :param asked: the patterns by criterion.
+    :param users: the groups of each user.
+    :param patterns: the patterns by criterion.
     """
     found: dict[tuple[bool, ...], str] = {}
     for user, groups in users.items():
@@ -221,30 +220,32 @@ def representatives(users: t.Mapping[str, t.Collection[str]], asked: t.Mapping[s
         fits = (
             any(matches(name, pattern.lstrip("!")) for name in names[criterion])
             for criterion in names
-            for pattern in asked.get(criterion, [])
+            for pattern in patterns.get(criterion, [])
         )
         found.setdefault(tuple(fits), user)
     return list(found.values())
 
 
 def connections(lines: t.Sequence[Line], users: t.Mapping[str, t.Collection[str]]) -> list[Connection]:
-    """The connections for which sshd is asked: beside one that fits no Match, one user of each kind as a stranger, from this host,
-    and from wherever a Match block speaks of.
+    """Return the connections for which sshd evaluates its configuration.
 
-    :param users: the groups of each.
+    These are one that matches no block, and one user of each kind from an unknown address, from this host, and from each address
+    in a Match block.
+
+    :param users: the groups of each user.
     """
-    asked = criteria(lines)
+    matched = criteria(lines)
     if not any(line.keyword == "match" for line in lines):
         return [None]
-    named = {name: [sample(name, pattern) for pattern in patterns] for name, patterns in asked.items()}
+    named = {name: [sample(name, pattern) for pattern in patterns] for name, patterns in matched.items()}
 
     def of(name: str, *usual: str) -> list[str]:
         return list(dict.fromkeys([*usual, *filter(None, named.get(name, []))]))
 
     values = {
-        "user": of("user", *(representatives(users, asked) or ["root"])),
-        "host": of("host", STRANGER["host"]),
-        "address": of("address", STRANGER["address"], LOOPBACK),
+        "user": of("user", *(representatives(users, matched) or ["root"])),
+        "host": of("host", UNKNOWN_CLIENT["host"]),
+        "address": of("address", UNKNOWN_CLIENT["address"], LOOPBACK),
         "localaddress": of("localaddress", LOOPBACK),
         "localport": of("localport", "22"),
     }
@@ -252,7 +253,7 @@ def connections(lines: t.Sequence[Line], users: t.Mapping[str, t.Collection[str]
 
 
 def sample(name: str, pattern: str) -> str:
-    """Something that fits a pattern of Match; nothing for one that only excludes."""
+    """Return a value that matches a pattern of Match; empty for a pattern that only excludes."""
     if pattern.startswith("!"):
         return ""
     if name.endswith("address") and "/" in pattern:
@@ -265,16 +266,16 @@ def sample(name: str, pattern: str) -> str:
 
 
 def specification(connection: Connection) -> str:
-    """A connection as ``sshd -C`` takes it."""
+    """Format a connection for ``sshd -C``."""
     if connection is None:
-        # No block fits what is left out, but for the port: where one asks for it, sshd ends without. No sshd has this one.
+        # No block matches criteria that are left out. sshd exits when a block needs a missing port, so name one that no sshd has.
         return "lport=1"
     names = {"user": "user", "host": "host", "addr": "address", "laddr": "localaddress", "lport": "localport"}
     return ",".join(f"{short}={connection[name]}" for short, name in names.items())
 
 
 def expected(settings: t.Iterable[str]) -> dict[str, frozenset[str]]:
-    """The values of each setting, in lower case and as ``sshd -T`` spells them."""
+    """Return the values of each setting, in lower case and as ``sshd -T`` spells them."""
     found: dict[str, frozenset[str]] = {}
     for setting in settings:
         keyword, value = split_setting(setting)
@@ -284,61 +285,65 @@ def expected(settings: t.Iterable[str]) -> dict[str, frozenset[str]]:
 
 
 def endpoints(addresses: t.Iterable[str], ports: t.Iterable[int]) -> frozenset[str]:
-    """Where sshd listens, as ``sshd -T`` spells it under ``listenaddress``.
+    """Format addresses and ports as ``sshd -T`` prints them under ``listenaddress``.
 
-    :raises ValueError: something is no IP address.
+    :raises ValueError: something is not an IP address.
     """
     found = [ipaddress.ip_address(address) for address in addresses]
     hosts = [f"[{address}]" if address.version == 6 else str(address) for address in found]
     return frozenset(f"{host}:{port}" for host in hosts for port in ports)
 
 
-def door(config: Config) -> str:
-    """An address of this host at which sshd answers, by IPv4 where it does."""
+def local_address(config: Config) -> str:
+    """Return an address of this host at which sshd answers, preferably IPv4."""
     hosts = [endpoint.rpartition(":")[0].strip("[]") for endpoint in config.get("listenaddress", [])]
-    host = min(hosts or ["0.0.0.0"], key=lambda one: ":" in one)  # noqa: S104 - where sshd listens, not we
+    host = min(hosts or ["0.0.0.0"], key=lambda address: ":" in address)  # noqa: S104 - an address that sshd listens on
     return {"0.0.0.0": LOOPBACK, "::": LOOPBACK_6}.get(host, host)  # noqa: S104
 
 
 def overrides(
     wanted: t.Mapping[str, frozenset[str]], effective: t.Sequence[tuple[Connection, Config]], lines: t.Sequence[Line]
 ) -> list[Override]:
-    """Where sshd has, for one of the connections, other values than wanted.
+    """Find settings that have other values than wanted for one of the connections.
 
-    Settings that add up (ports, groups) must be exactly those wanted. A Match block may be stricter, never looser.
+    Settings that accumulate (ports, groups) must be exactly those wanted. A Match block is allowed to be stricter, never looser.
     """
     found: dict[tuple[str, frozenset[str]], list[Connection]] = {}
     for connection, config in effective:
         for keyword, values in wanted.items():
             value = config.get(keyword, [])
-            now = frozenset(one.lower() for one in (value if isinstance(value, list) else [value]))
+            now = frozenset(entry.lower() for entry in (value if isinstance(value, list) else [value]))
             if now != values and not (connection is not None and _harmless(keyword, values, now)):
                 found.setdefault((keyword, now), []).append(connection)
     return [
-        # What holds for every connection needs no list of them.
-        Override(keyword, wanted[keyword], now, () if None in asked else tuple(filter(None, asked)), tuple(blame))
-        for (keyword, now), asked in found.items()
-        for blame in [_to_blame(keyword, wanted[keyword], lines, everybody=None in asked)]
+        # A setting of every connection needs no list of connections.
+        Override(
+            keyword, wanted[keyword], now, () if None in affected else tuple(filter(None, affected)), tuple(causes)
+        )
+        for (keyword, now), affected in found.items()
+        for causes in [_causes(keyword, wanted[keyword], lines, everybody=None in affected)]
     ]
 
 
-def _to_blame(keyword: str, wanted: frozenset[str], lines: t.Sequence[Line], *, everybody: bool) -> list[Line]:
-    """The lines that say something else; outside of Match only the first counts, but where values add up."""
+def _causes(keyword: str, wanted: frozenset[str], lines: t.Sequence[Line], *, everybody: bool) -> list[Line]:
+    """Return the lines with other values. Outside of Match only the first one counts, unless the values accumulate."""
     keywords = ("port", keyword) if keyword == "listenaddress" else (keyword,)
     others = [
         line
         for line in lines
         if line.keyword in keywords
         and (line.match in ("", "all") if everybody else line.match != "")
-        and not all(says(value, wanted) for value in (words(line.value) if keyword in REPEATED else [line.value]))
+        and not all(
+            includes(value, wanted) for value in (split_values(line.value) if keyword in REPEATED else [line.value])
+        )
     ]
     return others[:1] if everybody and keyword not in REPEATED else others
 
 
-def says(value: str, wanted: frozenset[str]) -> bool:
-    """Whether a value is one of those wanted; of an endpoint, address or port will do."""
+def includes(value: str, wanted: frozenset[str]) -> bool:
+    """Return whether a value is one of those wanted; for an endpoint, its address or its port is enough."""
     value = value.lower().replace("prohibit-password", "without-password")
-    return any(value in (one, *one.rsplit(":", 1), one.rsplit(":", 1)[0].strip("[]")) for one in wanted)
+    return any(value in (entry, *entry.rsplit(":", 1), entry.rsplit(":", 1)[0].strip("[]")) for entry in wanted)
 
 
 def _harmless(keyword: str, wanted: frozenset[str], now: frozenset[str]) -> bool:

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What is wrong with a request for sshd by itself, whatever the host is. Pure."""
+"""Validate a request for sshd without looking at the host. Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +10,10 @@ import ipaddress
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import fail2ban
 
-# The role's variable behind each setting; those without one are what every other setting rests on.
+# The role's variable behind each setting. Settings without a variable are the ones that all others depend on.
 VARIABLES = {
     "allowagentforwarding": "ssh_allow_agent_forwarding",
     "allowgroups": "ssh_allow_groups",
@@ -23,7 +22,7 @@ VARIABLES = {
     "clientalivecountmax": "ssh_client_alive_count_max",
     "clientaliveinterval": "ssh_client_alive_interval",
     "kbdinteractiveauthentication": "ssh_passwords",
-    # sshd tells both in one.
+    # sshd prints both in one value.
     "listenaddress": "ssh_ports or ssh_listen_addresses",
     "loglevel": "ssh_log_level",
     "maxauthtries": "ssh_max_auth_tries",
@@ -32,61 +31,56 @@ VARIABLES = {
     "port": "ssh_ports",
     "x11forwarding": "ssh_x11_forwarding",
 }
-# Not for `ssh_extra_options`: the role writes them itself, or they would begin another file or block within its own.
+# `ssh_extra_options` cannot have these: the role writes them itself, or they would begin another file or block.
 OWN = frozenset(VARIABLES) | {"pubkeyauthentication", "permitemptypasswords", "include", "match"}
 
 USER_NAME = re.compile(r"[a-z_][a-z0-9_.-]*")
-# A directory service may have capitals; a blank would be two names to sshd.
+# A directory service may use capitals; sshd reads a name with a space as two names.
 MEMBER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\$?")
-# The least that each number may be.
-LEAST = {"max_auth_tries": 1, "client_alive_interval": 0, "client_alive_count_max": 0}
+# The minimum of each number.
+MINIMUM = {"max_auth_tries": 1, "client_alive_interval": 0, "client_alive_count_max": 0}
 
 Params = t.Mapping[str, t.Any]
-Fault = dict[str, t.Any]
 
 
-def fault(variable: str, problem: str, remedy: str) -> Fault:
-    return {"ok": False, "variable": variable, "problem": problem, "remedy": remedy}
-
-
-def input_faults(params: Params) -> t.Iterator[Fault]:
-    """What is wrong with the request by itself, as the action ``require`` takes it."""
+def input_problems(params: Params) -> t.Iterator[Problem]:
+    """Yield the problems of the request itself."""
     ports = [str(port) for port in params["ports"] if not 1 <= port <= 65535]
     if ports or not params["ports"]:
-        yield fault(
+        yield problem(
             "ssh_ports",
-            f"must hold ports from 1 to 65535, and has {', '.join(ports) or 'none'}",
+            f"must list ports from 1 to 65535, and has {', '.join(ports) or 'none'}",
             "list at least one port, for example [22]",
         )
     addresses = [address for address in params["listen_addresses"] if not parse_address(address)]
     if addresses:
-        yield fault(
+        yield problem(
             "ssh_listen_addresses",
-            f"must hold IP addresses, and has {_named(addresses)}",
+            f"must list IP addresses, and has {_named(addresses)}",
             "write an address such as 192.0.2.10 or 2001:db8::10",
         )
-    for name, least in LEAST.items():
-        if params[name] < least:
-            yield fault(f"ssh_{name}", f"is {params[name]}", f"set it to {least} or more")
+    for name, minimum in MINIMUM.items():
+        if params[name] < minimum:
+            yield problem(f"ssh_{name}", f"is {params[name]}", f"set it to {minimum} or more")
     yield from fail2ban.faults("ssh", params)
-    yield from _name_faults(params)
-    yield from _option_faults(params["extra_options"])
+    yield from _name_problems(params)
+    yield from _option_problems(params["extra_options"])
 
 
-def _name_faults(params: Params) -> t.Iterator[Fault]:
+def _name_problems(params: Params) -> t.Iterator[Problem]:
     users = [entry["user"] for entry in params["authorized_keys"]]
     groups = [group["name"] for group in params["allow_groups"]]
     members = [user for group in params["allow_groups"] for user in group["members"]]
-    for variable, pattern, what, names in (
+    for variable, pattern, kind, names in (
         ("ssh_authorized_keys", USER_NAME, "user name", users),
         ("ssh_allow_groups", MEMBER_NAME, "group name", groups),
         ("ssh_allow_groups", MEMBER_NAME, "user name", members),
     ):
-        odd = [name for name in dict.fromkeys(names) if not pattern.fullmatch(name)]
-        if odd:
-            yield fault(
+        invalid = [name for name in dict.fromkeys(names) if not pattern.fullmatch(name)]
+        if invalid:
+            yield problem(
                 variable,
-                f"has {_named(odd)}, which is no {what}",
+                f"has {_named(invalid)}, which is not a {kind}",
                 "use letters, digits, dots, dashes and underscores",
             )
     for variable, remedy, names in (
@@ -95,27 +89,27 @@ def _name_faults(params: Params) -> t.Iterator[Fault]:
     ):
         twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
         if twice:
-            yield fault(variable, f"has more than one entry for {', '.join(twice)}", remedy)
+            yield problem(variable, f"has more than one entry for {', '.join(twice)}", remedy)
 
 
-def _option_faults(options: t.Mapping[str, t.Any]) -> t.Iterator[Fault]:
+def _option_problems(options: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
     own = sorted({name.lower() for name in options} & OWN)
     if own:
-        yield fault(
+        yield problem(
             "ssh_extra_options",
-            f"sets {', '.join(own)}, which the role sets itself or which ends its file",
+            f"sets {', '.join(own)}, which the role sets itself or which would end its file",
             "use the role's own variable, or a later file in /etc/ssh/sshd_config.d for Match blocks",
         )
-    odd = [
+    invalid = [
         name
         for name, value in options.items()
         if not re.fullmatch("[A-Za-z0-9]+", name) or any("\n" in line for line in extra_lines({name: value}))
     ]
-    if odd:
-        yield fault(
+    if invalid:
+        yield problem(
             "ssh_extra_options",
-            f"has {_named(odd)}: the name is no word, or the value has several lines",
-            "give one option of sshd_config(5) an entry",
+            f"has {_named(invalid)}: the name is not a keyword, or the value has several lines",
+            "write one entry for each option of sshd_config(5)",
         )
 
 
@@ -124,7 +118,7 @@ def _named(values: t.Iterable[str]) -> str:
 
 
 def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """An IP address without its scope, None for anything else."""
+    """Return an IP address without its scope, None for anything else."""
     try:
         return ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
@@ -133,8 +127,8 @@ def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | 
 
 def extra_lines(options: t.Mapping[str, t.Any]) -> t.Iterator[str]:
     for name, value in options.items():
-        for one in value if isinstance(value, list) else [value]:
-            yield f"{name} {yes_no(one) if isinstance(one, bool) else one}"
+        for entry in value if isinstance(value, list) else [value]:
+            yield f"{name} {yes_no(entry) if isinstance(entry, bool) else entry}"
 
 
 def yes_no(value: bool) -> str:

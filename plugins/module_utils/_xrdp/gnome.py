@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""The plan, checks and findings of GNOME's own remote login, which can serve the desktop instead of xrdp. Pure.
 
-"""What GNOME's own remote login needs of a host, where it serves the desktop instead of xrdp, and what its answers prove. Pure.
-
-A client shows the one credential of the machine, gets GDM's login screen, and there a user logs in. Both ends of that are GNOME's: the
-system daemon, of which this is about, hands the connection over to a daemon in the session of GDM, and that to one in the user's.
+A client sends the credential of the machine and gets GDM's login screen, where a user logs in. This module is about the system daemon. It
+hands the connection over to a daemon in the session of GDM, which hands it over to a daemon in the session of the user.
 """
 
 from __future__ import annotations
@@ -16,31 +14,37 @@ import dataclasses
 import ipaddress
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import (
+    Finding,
+    Problem,
+    finding,
+    problem,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import gnome_remote_desktop as remote
 
 UNIT = "gnome-remote-desktop.service"
 DISPLAY_MANAGER = "gdm.service"
 CONFIGURATION = "/etc/gnome-remote-desktop/grd.conf"
 DROP_IN = f"/etc/systemd/system/{UNIT}.d/rigwright.conf"
-# Not below /etc/gnome-remote-desktop, which belongs to the daemon: what root writes would lie where the daemon says.
+# Not below /etc/gnome-remote-desktop: that directory belongs to the daemon, which could redirect root's writes.
 TLS = "/etc/rigwright/remote_desktop"
-# The credential, and the settings that GNOME's own dialog writes, which go before those of /etc.
+# The credential, and the settings that GNOME's own dialog writes; these take precedence over those in /etc.
 STATE = "/var/lib/gnome-remote-desktop/.local/share/gnome-remote-desktop"
 DAEMON = "/usr/libexec/gnome-remote-desktop-daemon"
 
-LEAST_PASSWORD = 12
+MINIMUM_PASSWORD_LENGTH = 12
 
 Params = t.Mapping[str, t.Any]
 Table = dict[str, t.Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen:
-    """What was read on the host.
+class Facts:
+    """Facts of the host.
 
-    ``settings`` are what the daemon is told, None where it is not installed. ``sessions`` are users with a desktop by remote login.
-    ``display_manager`` is the one that starts with the host, empty where nobody has chosen. ``managed`` is whether an earlier run has set
-    the daemon up.
+    ``settings``: the daemon's settings, None where it is not installed. ``sessions``: users with a desktop by remote login.
+    ``display_manager``: the one that starts at boot, empty where nobody has chosen one. ``managed``: whether an earlier run has configured
+    the daemon.
     """
 
     settings: remote.Settings | None = None
@@ -51,7 +55,7 @@ class Seen:
 
 
 def certificate_paths(params: Params) -> tuple[str, str]:
-    """Where the certificate and its key lie."""
+    """Return the paths of the certificate and its key."""
     if params["tls_cert"]:
         return params["tls_cert"], params["tls_key"]
     name = "own" if params["tls_cert_content"] else "server"
@@ -70,112 +74,109 @@ def wanted(params: Params) -> remote.Settings:
     )
 
 
-def configured(params: Params, seen: Seen) -> bool:
-    """Whether the daemon is told what is asked for."""
-    return seen.settings is not None and not remote.differences(seen.settings, wanted(params))
+def configured(params: Params, facts: Facts) -> bool:
+    """Return whether the daemon has the requested settings."""
+    return facts.settings is not None and not remote.differences(facts.settings, wanted(params))
 
 
-def units(params: Params, seen: Seen) -> list[Table]:
-    """The daemon and GDM, as systemd_units takes them. A restart of either ends every desktop."""
+def units(params: Params, facts: Facts) -> list[Table]:
+    """Return the daemon and GDM as systemd_units takes them. A restart of either ends every desktop."""
     return [
-        # It is started as the display manager of the host, which is not enabled by its own name.
+        # It starts as display-manager.service and is not enabled by its own name.
         {"name": DISPLAY_MANAGER},
         {
             "name": UNIT,
             "enabled": True,
-            # The state is a directory of files that the daemon reads when it starts: until then it accepts the old password.
+            # The daemon reads the files in STATE when it starts, and accepts the old password until then.
             "restart_on": [CONFIGURATION, STATE, DROP_IN, *certificate_paths(params), DAEMON],
-            "may_restart": params["allow_disruption"] or not seen.sessions,
+            "may_restart": params["allow_disruption"] or not facts.sessions,
         },
     ]
 
 
-def faults(params: Params, seen: Seen) -> list[Table]:
-    """What speaks against it, as the action ``require`` takes it."""
+def problems(params: Params, facts: Facts) -> list[Problem]:
+    """Return the problems where GNOME serves its own desktop."""
     found = []
     if not params["gnome_login"]:
         found.append(
-            _fault(
+            problem(
                 "remote_desktop_backend",
-                "is gnome, whose remote login can be set up without showing its password from GNOME 47 on; this release has an older one",
-                "leave it at auto, which takes xrdp here",
+                "is gnome, which can hide the password of its remote login only since GNOME 47; this release has an older one",
+                "leave it at auto, which uses xrdp here",
             )
         )
     if not params["machine_password"]:
         found.append(
-            _fault(
+            problem(
                 "xrdp_machine_password",
-                "is missing: GNOME asks every client for the credential of the machine, before its login screen",
-                "make one with `openssl rand -base64 15`, keep it in a vault, and give it to those who may log in",
+                "is missing: GNOME asks every client for the credential of the machine before its login screen",
+                "create one with `openssl rand -base64 15`, keep it in a vault, and give it to the users",
             )
         )
-    elif len(params["machine_password"]) < LEAST_PASSWORD:
+    elif len(params["machine_password"]) < MINIMUM_PASSWORD_LENGTH:
         found.append(
-            _fault(
+            problem(
                 "xrdp_machine_password",
-                f"is shorter than {LEAST_PASSWORD} characters, and whoever reaches the port may try as often as they like",
-                "make one with `openssl rand -base64 15`",
+                f"is shorter than {MINIMUM_PASSWORD_LENGTH} characters, and clients can guess it without a limit",
+                "create one with `openssl rand -base64 15`",
             )
         )
-    for problem in remote.find_faults(
+    for text in remote.find_problems(
         remote.Settings(user=params["machine_user"], password=params["machine_password"] or "-")
     ):
-        name, _is, rest = problem.partition(" ")
-        problem, _colon, remedy = rest.partition(": ")
-        found.append(_fault(f"xrdp_machine_{name.strip('`')}", problem, remedy))
-    if seen.display_manager not in ("", "gdm3", "gdm"):
+        name, _space, rest = text.partition(" ")
+        text, _colon, remedy = rest.partition(": ")
+        found.append(problem(f"xrdp_machine_{name.strip('`')}", text, remedy))
+    if facts.display_manager not in ("", "gdm3", "gdm"):
         found.append(
-            _fault(
+            problem(
                 "remote_desktop_backend",
-                f"is gnome, which logs users in at GDM, and the display manager of this host is {seen.display_manager}",
+                f"is gnome, which logs users in at GDM, and the display manager of this host is {facts.display_manager}",
                 "choose GDM with `dpkg-reconfigure gdm3`, or set remote_desktop_backend: xrdp",
             )
         )
     return found
 
 
-def absence_faults(params: Params, seen: Seen) -> list[Table]:
-    if params["allow_disruption"] or not (seen.managed and seen.sessions):
+def absence_problems(params: Params, facts: Facts) -> list[Problem]:
+    """Return the problems of an end of the remote login."""
+    if params["allow_disruption"] or not (facts.managed and facts.sessions):
         return []
     return [
-        _fault(
+        problem(
             "xrdp_state",
-            f"would end the desktop of {', '.join(seen.sessions)}",
+            f"would end the desktop of {', '.join(facts.sessions)}",
             "run again when nobody is logged in, or set xrdp_allow_disruption: true",
         )
     ]
 
 
-def _fault(variable: str, problem: str, remedy: str) -> Table:
-    return {"ok": False, "variable": variable, "problem": problem, "remedy": remedy}
-
-
-def findings(params: Params, seen: Seen) -> list[dict[str, str]]:
-    """What is left to do, as the action ``finding`` takes it."""
-    boots = seen.boots_to == "graphical.target"
+def findings(params: Params, facts: Facts) -> list[Finding]:
+    """Return what is left to do."""
+    boots = facts.boots_to == "graphical.target"
     named = ", ".join(params["users"])
     return [
-        _finding(
-            "users",
+        finding(
+            "xrdp.users",
             "warn" if named else "pass",
-            f"GDM lets in every user of this host who has a password, not {named} alone"
+            f"GDM lets in every user of this host with a password, not only {named}"
             if named
-            else "every user of this host who has a password may log in, with the credential of the machine before it",
-            "lock the passwords of others (`passwd --lock NAME`), or use xrdp, which asks for a group",
+            else "every user of this host with a password can log in, after the credential of the machine",
+            "lock the passwords of other users (`passwd --lock NAME`), or use xrdp, which requires a group",
         ),
-        _finding(
-            "boot",
+        finding(
+            "xrdp.boot",
             "pass" if boots else "warn",
-            f"the host starts up to {seen.boots_to}"
-            + ("" if boots else ", where GDM and so the remote login do not run"),
+            f"the host boots to {facts.boots_to}"
+            + ("" if boots else ", which starts neither GDM nor the remote login"),
             "`systemctl set-default graphical.target`",
         ),
     ]
 
 
 class Answers(t.NamedTuple):
-    """What the daemon said to a client that can do no more than RDP's own security, or TLS, and to one that can authenticate first
-    (NLA); the certificate that it showed; and whether it answers at the host's own address, as it does to others at that address."""
+    """The daemon's answers. ``plain``, ``tls``: to a client without authentication first. ``nla``: whether one with it is accepted.
+    ``fingerprint``: its certificate. ``reached``: whether it answers at ``address``, the host's own one."""
 
     plain: str
     tls: str
@@ -185,61 +186,58 @@ class Answers(t.NamedTuple):
     reached: bool = False
 
 
-def proven(params: Params, seen: Seen, answers: Answers, deployed: str) -> list[dict[str, str]]:
-    """What answers and settings prove."""
-    lost = remote.differences(seen.settings or remote.Settings(), wanted(params))
+def proof_findings(params: Params, facts: Facts, answers: Answers, deployed: str) -> list[Finding]:
+    """Return what the answers and the settings prove."""
+    lost = remote.differences(facts.settings or remote.Settings(), wanted(params))
     return [
-        _finding(
-            "nla",
-            _rated(answers.nla),
-            "a client has to know the credential of the machine before it sees anything"
+        finding(
+            "xrdp.nla",
+            rated(answers.nla),
+            "a client needs the credential of the machine before it sees anything"
             if answers.nla
-            else "a client that can authenticate first is not answered so",
+            else "the daemon does not answer a client that can authenticate first",
             f"see `journalctl -u {UNIT} -u gdm`: the daemon listens only while GDM runs",
         ),
-        _finding(
-            "plain",
-            _rated(answers.plain not in ("RDP's own security", "TLS") and answers.tls != "TLS"),
-            f"a client without authentication in advance: {answers.plain}; with TLS alone: {answers.tls}",
+        finding(
+            "xrdp.plain",
+            rated(answers.plain not in ("RDP's own security", "TLS") and answers.tls != "TLS"),
+            f"a client without authentication first: {answers.plain}; with TLS alone: {answers.tls}",
             "upgrade gnome-remote-desktop",
         ),
-        _finding(
-            "fingerprint",
-            _rated(bool(deployed) and answers.fingerprint == deployed),
-            f"the certificate that is shown: {answers.fingerprint or 'none'}; deployed: {deployed or 'none'}",
+        finding(
+            "xrdp.fingerprint",
+            rated(bool(deployed) and answers.fingerprint == deployed),
+            f"the daemon's certificate: {answers.fingerprint or 'none'}; deployed: {deployed or 'none'}",
             "run the role again when nobody is logged in",
         ),
-        _finding(
-            "settings",
-            _rated(not lost),
-            f"not as the role has it: {', '.join(lost)}" if lost else "grdctl tells what the role has set",
+        finding(
+            "xrdp.settings",
+            rated(not lost),
+            f"changed since the role set it: {', '.join(lost)}" if lost else "grdctl shows the settings of the role",
             "run the role again",
         ),
         _reach_finding(params, answers),
     ]
 
 
-def _reach_finding(params: Params, answers: Answers) -> dict[str, str]:
-    """The daemon listens at all addresses; who reaches it, systemd decides, with a filter that kernels may lack."""
+def _reach_finding(params: Params, answers: Answers) -> Finding:
+    """Return whether systemd's address filter works: the daemon listens on all addresses, and a kernel may lack the filter."""
     if not answers.address:
-        return _finding("reach", "skip", "this host has no address beside loopback", "")
+        return finding("xrdp.reach", "skip", "this host has no address except loopback", "")
     own = ipaddress.ip_address(answers.address)
-    asked = any(
+    allowed = any(
         own in network
         for network in (ipaddress.ip_network(text, strict=False) for text in params["networks"])
         if network.version == own.version
     )
-    return _finding(
-        "reach",
-        _rated(answers.reached == asked),
-        f"whoever comes from {own} is {'answered' if answers.reached else 'not answered'}, and should {'' if asked else 'not '}be",
-        f"see `journalctl -b --grep 'IP firewall'` and `systemctl cat {UNIT}`; without BPF in the kernel, the role firewall has to do it",
+    return finding(
+        "xrdp.reach",
+        rated(answers.reached == allowed),
+        f"a client at {own} is {'answered' if answers.reached else 'not answered'}, and should {'' if allowed else 'not '}be",
+        f"see `journalctl -b --grep 'IP firewall'` and `systemctl cat {UNIT}`; without BPF in the kernel, use the role firewall",
     )
 
 
-def _rated(good: bool) -> str:
+def rated(good: bool) -> str:
+    """Return the status of a proof."""
     return "pass" if good else "fail"
-
-
-def _finding(name: str, status: str, evidence: str, remedy: str) -> dict[str, str]:
-    return {"id": f"xrdp.{name}", "status": status, "evidence": evidence, "remedy": "" if status == "pass" else remedy}

@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Settings of GNOME Remote Desktop's system daemon: as found, as requested, and the commands between the two. Pure.
 
-"""What GNOME Remote Desktop's system daemon is told, what it is asked to be, and the commands between the two. Pure.
-
-``grdctl`` says yes to what it does not keep: a certificate that is not there, a port above 65535. So requests are judged here, and what
-was set is read back (:func:`differences`).
+``grdctl`` reports success for values that it does not keep, such as a missing certificate or a port above 65535. So requests are checked
+here, and the settings are read back (:func:`differences`).
 """
 
 from __future__ import annotations
@@ -17,26 +15,26 @@ import re
 
 ACCOUNT = "gnome-remote-desktop"
 
-# Where grdctl keeps settings, and below the account's home, where GNOME's dialog does, whose words go first.
+# The settings of grdctl and, below the account's home, those of GNOME's dialog, which take precedence.
 CONFIGURATION = "/etc/gnome-remote-desktop/grd.conf"
 STATE = ".local/share/gnome-remote-desktop/grd.conf"
-# As a daemon that was never told anything.
+# The port of a daemon without settings.
 DEFAULT_PORT = 3389
 
-# grdctl prints this for what is not set, and a user or a password of these letters alike.
+# grdctl prints this for a missing value, and also for a user or password with this text.
 NOT_SET = "(null)"
 
 COLOUR = re.compile("\x1b\\[[0-9;]*m")
-# A password is one line on stdin; what cannot be typed at a client's prompt is a mistake.
+# A password is one line on stdin. Characters that a user cannot type at a client's prompt are a mistake.
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f\u0085\u2028\u2029]")
 
-# What a session of GDM's remote login is in logind. A login over ssh is remote as well, and has a terminal.
+# The session types of GDM's remote login in logind. A login by ssh is remote as well and has a terminal.
 GRAPHICAL = ("wayland", "x11")
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What the daemon is told. In a request None leaves a setting as it is; as found, None is not set."""
+    """Settings of the daemon. In a request, None keeps a setting; as found, None is a missing one."""
 
     enabled: bool | None = None
     port: int | None = None
@@ -48,17 +46,17 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """Words for grdctl, what it reads, and what they are for. What it reads is a secret."""
+    """A call of grdctl. ``change``: what it does. ``arguments``: its arguments. ``data``: its standard input, a secret."""
 
     change: str
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     data: str | None = dataclasses.field(default=None, repr=False)
 
 
 def parse_status(text: str) -> Settings:
-    """The answer of ``grdctl status --show-credentials``, of which the part ``RDP:`` is ours.
+    """Parse the part ``RDP:`` in the output of ``grdctl status --show-credentials``.
 
-    :raises ValueError: it does not say what the daemon is told.
+    :raises ValueError: the settings are missing in it.
     """
     found: dict[str, str] = {}
     part = ""
@@ -69,20 +67,20 @@ def parse_status(text: str) -> Settings:
             name, _colon, value = line.lstrip("\t").partition(": ")
             found[name] = value
     if not {"Status", "Port"} <= found.keys() or not found["Port"].isdecimal():
-        raise ValueError("it does not say whether RDP is enabled, and at which port")
-    known = {name: None if value == NOT_SET else value for name, value in found.items()}
+        raise ValueError("the state of RDP or its port is missing")
+    values = {name: None if value == NOT_SET else value for name, value in found.items()}
     return Settings(
         enabled=found["Status"] == "enabled",
         port=int(found["Port"]),
-        certificate=known.get("TLS certificate"),
-        key=known.get("TLS key"),
-        user=known.get("Username"),
-        password=known.get("Password"),
+        certificate=values.get("TLS certificate"),
+        key=values.get("TLS key"),
+        user=values.get("Username"),
+        password=values.get("Password"),
     )
 
 
 def parse_sessions(text: str) -> list[str]:
-    """The users with a session of GDM's remote login, from ``loginctl show-session ID ...``."""
+    """Return the users with a session of GDM's remote login, from ``loginctl show-session ID ...``."""
     users = set()
     for block in text.strip().split("\n\n"):
         session = dict(line.partition("=")[::2] for line in block.splitlines())
@@ -96,38 +94,38 @@ def parse_sessions(text: str) -> list[str]:
     return sorted(users)
 
 
-def find_faults(wanted: Settings) -> list[str]:
-    """What is wrong with a request, with what to do about it; never the password."""
-    faults = []
+def find_problems(wanted: Settings) -> list[str]:
+    """Return the problems of a request, each with a remedy and without the password."""
+    problems = []
     if wanted.port is not None and not 0 < wanted.port < 65536:
-        faults.append(f"`port` is {wanted.port}, which is no port: set it to a number from 1 to 65535")
+        problems.append(f"`port` is {wanted.port}, which is not a port: set it to a number from 1 to 65535")
     for name in ("certificate", "key"):
         path = getattr(wanted, name)
         if path is not None and not path.startswith("/"):
-            faults.append(f"`{name}` is {path}, which is no absolute path: begin it with /")
+            problems.append(f"`{name}` is {path}, which is not an absolute path: begin it with /")
     for name in ("user", "password"):
         value = getattr(wanted, name)
         if value is None:
             continue
         if not value:
-            faults.append(f"`{name}` is empty: set one")
+            problems.append(f"`{name}` is empty: set one")
         elif UNPRINTABLE.search(value):
-            faults.append(f"`{name}` has a line break or another character that cannot be typed: leave it out")
+            problems.append(f"`{name}` has a line break or another character that cannot be typed: remove it")
         elif value == NOT_SET:
-            faults.append(f"`{name}` is {NOT_SET}, which grdctl prints for none at all: choose another")
+            problems.append(f"`{name}` is {NOT_SET}, which grdctl prints for a missing one: choose another")
     if (wanted.user is None) != (wanted.password is None):
-        faults.append("`user` and `password` belong together: set both")
-    return faults
+        problems.append("`user` and `password` belong together: set both")
+    return problems
 
 
 def differences(found: Settings, wanted: Settings) -> list[str]:
-    """The settings that are not as wanted, by name."""
+    """Return the names of the settings that differ from the wanted ones."""
     names = [field.name for field in dataclasses.fields(Settings)]
     return [name for name in names if getattr(wanted, name) not in (None, getattr(found, name))]
 
 
 def plan(found: Settings, wanted: Settings) -> list[Command]:
-    """What makes the daemon's settings as wanted. It is enabled last, with all that it needs, and disabled first."""
+    """Return the commands that apply the wanted settings. The daemon is enabled last, and disabled first."""
     differ = differences(found, wanted)
     commands = []
     if "enabled" in differ and not wanted.enabled:
@@ -139,9 +137,9 @@ def plan(found: Settings, wanted: Settings) -> list[Command]:
     if "key" in differ:
         commands.append(Command(f"key {wanted.key}", ("rdp", "set-tls-key", str(wanted.key))))
     if {"user", "password"} & set(differ):
-        # Only the password is read: with both, grdctl 48 reads the first into its buffer whole, finds none for the second, and crashes.
-        what = f"credential of {wanted.user}" + ("" if "user" in differ else ": another password")
-        commands.append(Command(what, ("rdp", "set-credentials", str(wanted.user)), f"{wanted.password}\n"))
+        # Only the password goes to stdin: with both, grdctl 48 reads all of stdin for the first one and crashes at the second.
+        change = f"credential of {wanted.user}" + ("" if "user" in differ else ": another password")
+        commands.append(Command(change, ("rdp", "set-credentials", str(wanted.user)), f"{wanted.password}\n"))
     if "enabled" in differ and wanted.enabled:
         commands.append(Command("RDP enabled", ("rdp", "enable")))
     return commands
@@ -151,13 +149,13 @@ def defaults() -> Settings:
     return Settings(enabled=False, port=DEFAULT_PORT)
 
 
-def is_told(found: Settings) -> bool:
-    """Whether anything is kept beside the credential and the switch."""
+def has_settings(found: Settings) -> bool:
+    """Return whether any setting exists except the credential and the switch."""
     return dataclasses.replace(found, enabled=False, user=None, password=None) != defaults()
 
 
 def plan_absent(found: Settings) -> list[Command]:
-    """What keeps everybody out and leaves no secret. grdctl cannot forget the rest: that is done by removing its files."""
+    """Return the commands that disable RDP and clear the credential. grdctl cannot reset the rest: its files have to be removed."""
     commands = []
     if found.enabled:
         commands.append(Command("RDP disabled", ("rdp", "disable")))
@@ -166,18 +164,18 @@ def plan_absent(found: Settings) -> list[Command]:
     return commands
 
 
-def as_account(home: str, *words: str) -> list[str]:
-    """A command of the daemon's account.
+def as_account(home: str, *command: str) -> list[str]:
+    """Return a command line that runs as the daemon's account.
 
-    Not ``grdctl --system``: that does the same through pkexec, which need not be installed, writes the arguments into the journal, and
-    ends with 0 also when grdctl has failed. The environment is the account's alone, as XDG_DATA_HOME would lead elsewhere.
+    ``grdctl --system`` does the same through pkexec, which may not be installed, writes the arguments to the journal, and exits with 0
+    even when grdctl fails. The environment is empty otherwise, because XDG_DATA_HOME would redirect grdctl.
     """
     environment = [f"HOME={home}", "LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin"]
-    return ["runuser", "-u", ACCOUNT, "--", "env", "-i", *environment, *words]
+    return ["runuser", "-u", ACCOUNT, "--", "env", "-i", *environment, *command]
 
 
 def shown(settings: Settings) -> str:
-    """Settings as lines for a diff, without the password."""
+    """Format settings as lines for a diff, without the password."""
     fields = dataclasses.asdict(settings)
     fields["password"] = None if settings.password is None else "(not shown)"
     return "".join(f"{name}: {value}\n" for name, value in fields.items() if value is not None)

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""xrdp.ini and sesman.ini as xrdp reads them, and changed without losing what a version of xrdp has of its own. Pure.
+"""Read and change xrdp.ini and sesman.ini as xrdp reads them, and keep the options of the installed version. Pure.
 
 xrdp's own reader (common/file.c) takes the first section of a name, in any case, and ends a line at the first ``#`` or ``;``, also
 within a value. A value that begins with ``$`` is the name of a variable of xrdp's environment.
@@ -15,11 +13,11 @@ from __future__ import annotations
 import re
 import typing as t
 
-# The values of one section by their names; a list is an option that stands several times.
+# The values of one section by name; a list is an option with several lines.
 Options = t.Mapping[str, t.Union[str, t.Sequence[str]]]
 
 HEADING = re.compile(r"\s*\[(.+?)\]")
-# xrdp reads no further.
+# xrdp ignores the rest.
 SIZE_LIMIT = 32 * 1024
 LINE_LIMIT = 2048
 
@@ -28,7 +26,7 @@ _SECTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_. -]*")
 
 
 def sections(text: str) -> dict[str, dict[str, list[str]]]:
-    """What xrdp makes of a file: the values by section and option, both in lower case."""
+    """Parse a file as xrdp does: the values by section and option, both in lower case."""
     found: dict[str, dict[str, list[str]]] = {}
     current: dict[str, list[str]] = {}
     for line in text.splitlines():
@@ -44,10 +42,10 @@ def sections(text: str) -> dict[str, dict[str, list[str]]]:
 
 
 def merge(text: str, wanted: t.Mapping[str, Options], without: t.Collection[str] = ()) -> str:
-    """A file in which sections have these options, and others are gone. What is not named stays as it is, comments too."""
+    """Return a file with these options set and some sections removed. Everything else stays, including comments."""
     blocks = [block for block in _blocks(text) if _name(block) not in {name.lower() for name in without}]
     for section, options in wanted.items():
-        block = next((one for one in blocks if _name(one) == section.lower()), None)
+        block = next((entry for entry in blocks if _name(entry) == section.lower()), None)
         if block is None:
             block = [f"[{section}]"]
             blocks.append(block)
@@ -56,12 +54,12 @@ def merge(text: str, wanted: t.Mapping[str, Options], without: t.Collection[str]
     return "\n\n".join("\n".join(_trimmed(block)) for block in blocks if _trimmed(block)) + "\n"
 
 
-def fault(section: str, name: str, value: str) -> str:
-    """Why xrdp would read something else than this option, empty when it reads just that."""
+def problem(section: str, name: str, value: str) -> str:
+    """Return why xrdp would not read this option as it is; empty when it does."""
     if not _SECTION.fullmatch(section):
-        return f"the section {section!r} is no name"
+        return f"the section {section!r} is not a valid name"
     if not _WORD.fullmatch(name):
-        return f"the option {name!r} of {section} is no name"
+        return f"the option {name!r} of {section} is not a valid name"
     if "\0" in value or len(f"{value}.".splitlines()) > 1:
         return f"{name} of {section} has a line break"
     if "#" in value or ";" in value:
@@ -74,7 +72,7 @@ def fault(section: str, name: str, value: str) -> str:
 
 
 def _blocks(text: str) -> list[list[str]]:
-    """The lines up to the first heading, and those of each section."""
+    """Split a text into the lines before the first heading and the lines of each section."""
     blocks: list[list[str]] = [[]]
     for line in text.splitlines():
         if HEADING.match(re.split("[#;]", line, maxsplit=1)[0]):
@@ -95,7 +93,7 @@ def _trimmed(block: list[str]) -> list[str]:
 
 
 def _set(block: list[str], name: str, values: t.Sequence[str]) -> None:
-    """Put an option where it stands, or at the end of its section; further lines of it go."""
+    """Set an option in its first line, or at the end of the section, and remove its other lines."""
     places = [number for number, line in enumerate(block) if _option(line) == name.lower()]
     place = places[0] if places else len(_trimmed(block))
     for number in reversed(places):

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What an RDP server answers a client before anybody logs in: which security it speaks, and with which certificate.
+"""Probe an RDP server before the login: its security protocols and its certificate.
 
 [MS-RDPBCGR] 2.2.1.1 and 2.2.1.2: a TPKT header, an X.224 connection request, and what security the client can do.
 """
@@ -20,9 +18,9 @@ import struct
 import typing as t
 import warnings
 
-# What a client asks for: RDP's own security, which no certificate protects, TLS, or TLS with authentication in advance (NLA).
+# The protocols that a client can request: RDP's own security without a certificate, TLS, or TLS with authentication first (NLA).
 PLAIN, TLS, NLA = 0, 1, 2
-# The type of the answer, and of a refusal its reason.
+# The types of an answer; a failure has a reason.
 RESPONSE, FAILURE = 2, 3
 REASONS = {
     1: "TLS is required",
@@ -30,26 +28,27 @@ REASONS = {
     3: "the server has no certificate that it can read",
     5: "network level authentication is required",
 }
+CLOSED = "the server closes the connection"
 PATIENCE = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """``security`` is what the server chose (-1: it refuses or says nothing), ``said`` the same in words."""
+    """The answer of a server. ``security``: what it chose, -1 for a refusal or no answer. ``text``: the same as text."""
 
     security: int
-    said: str
+    text: str
 
 
 def request(security: int) -> bytes:
-    """The first packet of a client."""
+    """Return the first packet of a client."""
     negotiation = struct.pack("<BBHI", 1, 0, 8, security)
     x224 = bytes([6 + len(negotiation), 0xE0, 0, 0, 0, 0, 0]) + negotiation
     return struct.pack(">BBH", 3, 0, 4 + len(x224)) + x224
 
 
 def parse(packet: bytes) -> Answer:
-    """The server's first packet. A server that knows only RDP's own security may leave the negotiation out."""
+    """Parse the server's first packet. A server with RDP's own security alone may leave the negotiation out."""
     if len(packet) >= 7 and packet[:2] == b"\x03\x00" and packet[5] == 0xD0:
         if len(packet) < 19:
             return Answer(PLAIN, "RDP's own security")
@@ -58,12 +57,12 @@ def parse(packet: bytes) -> Answer:
             return Answer(value, {PLAIN: "RDP's own security", TLS: "TLS", NLA: "NLA"}.get(value, f"security {value}"))
         if kind == FAILURE:
             return Answer(-1, REASONS.get(value, f"refused for reason {value}"))
-    return Answer(-1, "no RDP server answers" if packet else "it hangs up")
+    return Answer(-1, "no RDP server answers" if packet else CLOSED)
 
 
 @contextlib.contextmanager
 def negotiated(address: str, port: int, security: int) -> t.Iterator[tuple[socket.socket, Answer]]:
-    """A connection with the server's answer to what the client can do.
+    """Open a connection and read the server's answer to the request of the client.
 
     :raises OSError: nobody listens, or nobody answers.
     """
@@ -73,7 +72,7 @@ def negotiated(address: str, port: int, security: int) -> t.Iterator[tuple[socke
 
 
 def negotiate(address: str, port: int, security: int) -> Answer:
-    """What a server answers to a client."""
+    """Return the server's answer to a client."""
     try:
         with negotiated(address, port, security) as (_peer, answer):
             return answer
@@ -82,7 +81,7 @@ def negotiate(address: str, port: int, security: int) -> Answer:
 
 
 def connects(address: str, port: int) -> bool:
-    """Whether a connection comes about, whatever is said then."""
+    """Return whether a TCP connection can be opened."""
     try:
         with socket.create_connection((address, port), PATIENCE):
             return True
@@ -91,8 +90,7 @@ def connects(address: str, port: int) -> bool:
 
 
 def certificate(address: str, port: int, security: int = TLS) -> str:
-    """SHA-256 of the certificate that a server shows, as ``openssl`` writes it; empty when there is no TLS."""
-    # Who signed it is not the question, but whether it is this very one.
+    """Return the SHA-256 of the server's certificate as ``openssl`` writes it; empty without TLS."""
     context = _context()
     try:
         with negotiated(address, port, security) as (peer, answer):
@@ -106,14 +104,14 @@ def certificate(address: str, port: int, security: int = TLS) -> str:
 
 
 def speaks_old_tls(address: str, port: int) -> bool | None:
-    """Whether TLS 1.1 or older is spoken. None when that cannot be asked: no TLS at all, or this host's OpenSSL will not."""
+    """Return whether the server accepts TLS 1.1 or older; None without TLS, or when this host's OpenSSL cannot try it."""
     context = _context()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             context.minimum_version = ssl.TLSVersion.TLSv1
             context.maximum_version = ssl.TLSVersion.TLSv1_1
-        # Without this the client's own side refuses, and proves nothing of the server.
+        # Without this the client itself refuses the old version, which proves nothing about the server.
         context.set_ciphers("DEFAULT:@SECLEVEL=0")
         with negotiated(address, port, TLS) as (peer, answer):
             return _shakes_hands(context, peer) if answer.security == TLS else None
@@ -128,7 +126,7 @@ def _shakes_hands(context: ssl.SSLContext, peer: socket.socket) -> bool | None:
     except (ssl.SSLEOFError, ConnectionError):
         return False
     except ssl.SSLError as error:
-        # The alert of the other side; all else went wrong on this one.
+        # An alert comes from the server; any other error is the client's own.
         return False if "ALERT" in (error.reason or "") else None
 
 

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What xrdp's answers prove: that a login is protected by TLS and by nothing older, with the certificate that was deployed."""
+"""The proof of xrdp: a login is protected by TLS alone, in its present versions, with the deployed certificate."""
 
 from __future__ import annotations
 
@@ -13,18 +11,19 @@ import socket
 import time
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import gnome as xrdp_gnome
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import probe
 
 T = t.TypeVar("T")
 
-DOOR = "127.0.0.1"
-# For documentation, and nowhere (RFC 5737).
-ELSEWHERE = "192.0.2.1"
+LOOPBACK = "127.0.0.1"
+# An address for documentation, which no host has (RFC 5737).
+UNUSED_ADDRESS = "192.0.2.1"
 
 
 class Answers(t.NamedTuple):
-    """What a server said to each client."""
+    """The answers of a server to each kind of client."""
 
     plain: probe.Answer
     tls: probe.Answer
@@ -33,94 +32,90 @@ class Answers(t.NamedTuple):
 
 
 def ask(port: int) -> Answers:
-    """Be each of the clients, on the host itself."""
+    """Probe xrdp as each kind of client, on the host itself."""
     return Answers(
-        probe.negotiate(DOOR, port, probe.PLAIN),
-        probe.negotiate(DOOR, port, probe.TLS),
-        probe.certificate(DOOR, port),
-        probe.speaks_old_tls(DOOR, port),
+        probe.negotiate(LOOPBACK, port, probe.PLAIN),
+        probe.negotiate(LOOPBACK, port, probe.TLS),
+        probe.certificate(LOOPBACK, port),
+        probe.speaks_old_tls(LOOPBACK, port),
     )
 
 
 def ask_gnome(port: int) -> xrdp_gnome.Answers:
-    """The same at GNOME's own door. A client says that it can do TLS and NLA; the server takes the latter."""
+    """Probe GNOME's remote login in the same way. A client that offers TLS and NLA gets the latter."""
     address = own_address()
     return xrdp_gnome.Answers(
-        patiently(lambda: probe.negotiate(DOOR, port, probe.PLAIN).said, is_word),
-        patiently(lambda: probe.negotiate(DOOR, port, probe.TLS).said, is_word),
-        patiently(lambda: probe.negotiate(DOOR, port, probe.NLA).security, {probe.NLA}.__contains__) == probe.NLA,
-        patiently(lambda: probe.certificate(DOOR, port, probe.NLA), bool),
+        retry(lambda: probe.negotiate(LOOPBACK, port, probe.PLAIN).text, is_answer),
+        retry(lambda: probe.negotiate(LOOPBACK, port, probe.TLS).text, is_answer),
+        retry(lambda: probe.negotiate(LOOPBACK, port, probe.NLA).security, {probe.NLA}.__contains__) == probe.NLA,
+        retry(lambda: probe.certificate(LOOPBACK, port, probe.NLA), bool),
         address,
         bool(address) and probe.connects(address, port),
     )
 
 
-def is_word(said: str) -> bool:
-    """Whether it is an answer at all."""
-    return not said.startswith("nobody answers") and said != "it hangs up"
+def is_answer(text: str) -> bool:
+    """Return whether a server answered."""
+    return not text.startswith("nobody answers") and text != probe.CLOSED
 
 
-def patiently(ask_once: t.Callable[[], T], is_answer: t.Callable[[T], bool], pause: float = 1.0) -> T:
-    """The daemon hangs up on who knocks again before it is done with his last call, as a protection against floods."""
+def retry(ask_once: t.Callable[[], T], accepts: t.Callable[[T], bool], pause: float = 1.0) -> T:
+    """Repeat a probe: the daemon closes a connection that comes while it handles the last one, against floods."""
     for _attempt in range(5):
         answer = ask_once()
-        if is_answer(answer):
+        if accepts(answer):
             break
         time.sleep(pause)
     return answer
 
 
 def own_address() -> str:
-    """An address by which others know this host. To take one, no packet is sent."""
-    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as door:
-        door.connect((ELSEWHERE, 9))
-        return str(door.getsockname()[0])
+    """Return an address of this host in the network. No packet is sent."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe_socket:
+        probe_socket.connect((UNUSED_ADDRESS, 9))
+        return str(probe_socket.getsockname()[0])
     return ""
 
 
-def findings(answers: Answers, deployed: str, in_force: t.Mapping[str, bool]) -> list[dict[str, str]]:
-    """What the answers and the files prove, as the action ``finding`` takes it."""
+def findings(answers: Answers, deployed: str, in_force: t.Mapping[str, bool]) -> list[Finding]:
+    """Return what the answers and the files prove."""
     changed = sorted(path for path, same in in_force.items() if not same)
     shown = answers.fingerprint or "none"
     return [
-        _finding(
-            "tls",
-            answers.tls.security == probe.TLS,
-            f"a client that can do TLS: {answers.tls.said}",
-            "look at /var/log/xrdp.log",
+        finding(
+            "xrdp.tls",
+            xrdp_gnome.rated(answers.tls.security == probe.TLS),
+            f"a client with TLS: {answers.tls.text}",
+            "see /var/log/xrdp.log",
         ),
-        _finding(
-            "plain",
-            answers.plain.security < 0 and answers.plain.said in (probe.REASONS[1], "it hangs up"),
-            f"a client that can do no more than RDP's own security: {answers.plain.said}",
+        finding(
+            "xrdp.plain",
+            xrdp_gnome.rated(answers.plain.security < 0 and answers.plain.text in (probe.REASONS[1], probe.CLOSED)),
+            f"a client with RDP's own security alone: {answers.plain.text}",
             "run the role again: security_layer of /etc/xrdp/xrdp.ini must be tls",
         ),
-        _finding(
-            "fingerprint",
-            bool(deployed) and answers.fingerprint == deployed,
-            f"the certificate that is shown: {shown}; deployed: {deployed or 'none'}",
+        finding(
+            "xrdp.fingerprint",
+            xrdp_gnome.rated(bool(deployed) and answers.fingerprint == deployed),
+            f"the server's certificate: {shown}; deployed: {deployed or 'none'}",
             "run the role again",
         ),
-        {
-            "id": "xrdp.old_tls",
-            "status": {True: "fail", False: "pass", None: "skip"}[answers.old_tls],
-            "evidence": {
-                True: "TLS 1.1 or older is spoken",
-                False: "TLS 1.1 and older are refused",
-                None: "the OpenSSL of this host cannot ask for TLS 1.1",
+        finding(
+            "xrdp.old_tls",
+            {True: "fail", False: "pass", None: "skip"}[answers.old_tls],
+            {
+                True: "the server accepts TLS 1.1 or older",
+                False: "the server refuses TLS 1.1 and older",
+                None: "the OpenSSL of this host cannot try TLS 1.1",
             }[answers.old_tls],
-            "remedy": "run the role again: ssl_protocols of /etc/xrdp/xrdp.ini must be TLSv1.2, TLSv1.3",
-        },
-        _finding(
-            "settings",
-            bool(in_force) and not changed,
-            f"not as the role has it: {', '.join(changed)}"
+            "run the role again: ssl_protocols of /etc/xrdp/xrdp.ini must be TLSv1.2, TLSv1.3",
+        ),
+        finding(
+            "xrdp.settings",
+            xrdp_gnome.rated(bool(in_force) and not changed),
+            f"changed since the role wrote it: {', '.join(changed)}"
             if changed
-            else "xrdp.ini and sesman.ini are as the role has them",
+            else "xrdp.ini and sesman.ini are as the role wrote them",
             "run the role again",
         ),
     ]
-
-
-def _finding(name: str, ok: bool, evidence: str, remedy: str) -> dict[str, str]:
-    return {"id": f"xrdp.{name}", "status": "pass" if ok else "fail", "evidence": evidence, "remedy": remedy}

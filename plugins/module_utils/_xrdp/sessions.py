@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Find the desktops under xrdp and their users from the processes of a host. Pure.
 
-"""Whose desktops run under xrdp, by the processes of a host. Pure.
-
-A desktop hangs on a process of root that waits for its end: a child of xrdp-sesman of the same name (0.9), or xrdp-sesexec (0.10). When
-xrdp-sesman is restarted, a new one knows nothing of it: it runs on, and a login makes another one.
+A process of root holds each desktop: a child of xrdp-sesman with the same name (0.9), or xrdp-sesexec (0.10). A restarted xrdp-sesman
+does not know the desktops of the former one: they keep running, and a login starts another one.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.plan i
 
 MANAGER = "xrdp-sesman"
 HOLDERS = (MANAGER, "xrdp-sesexec")
-# Every desktop has one.
+# Every desktop has one of these.
 CHANNELS = "xrdp-chansrv"
 
 
@@ -32,7 +30,7 @@ class Process(t.NamedTuple):
 
 
 def find_sessions(processes: t.Sequence[Process]) -> list[Session]:
-    """The desktops, in the order of their users' names."""
+    """Return the desktops, sorted by the names of their users."""
     by_pid = {process.pid: process for process in processes}
     found = set()
     for process in processes:

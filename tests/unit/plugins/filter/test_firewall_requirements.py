@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Networks that are none are refused by the variable that names them."""
+"""Invalid networks are refused by the name of their variable."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ def test_networks(networks):
 
 
 @pytest.mark.parametrize(
-    ("networks", "words"),
+    ("networks", "text"),
     [
         (["192.168.1.7/24"], "'192.168.1.7/24' has host bits set: write 192.168.1.0/24"),
         (["office"], "'office' must be like"),
         ("10.0.0.0/8", "must be a list"),
     ],
 )
-def test_what_is_none_is_refused_by_the_variable(networks, words):
+def test_an_invalid_network_is_refused_by_its_variable(networks, text):
     met, unmet = firewall_requirements({"a_networks": [], "samba_networks": networks})
     assert met["ok"]
     assert not unmet["ok"]
     assert unmet["variable"] == "samba_networks"
-    assert words in unmet["problem"]
+    assert text in unmet["problem"]
 
 
 def test_ansible_finds_the_filter():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a role opens, as the file that it puts into /etc/nftables.d/rigwright."""
+"""The file of a role in /etc/nftables.d/rigwright."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_ansible_finds_the_filter():
 @pytest.mark.parametrize(
     ("ports", "networks", "named"),
     [
-        ([{"port": 0, "protocol": "tcp"}], ["10.0.0.0/8"], "port 0 must lie"),
+        ([{"port": 0, "protocol": "tcp"}], ["10.0.0.0/8"], "port 0 must be between"),
         (SMB, ["192.168.1.7/24"], "'192.168.1.7/24' has host bits set: write 192.168.1.0/24"),
         (SMB, ["office.example.org"], "'office.example.org' must be like 192.168.1.0/24"),
     ],

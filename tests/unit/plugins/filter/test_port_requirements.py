@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which ports a service could not listen on, and what is said about them."""
+"""Ports that a service cannot listen on are refused."""
 
 from __future__ import annotations
 
@@ -23,25 +23,23 @@ LISTENERS = [
 
 def refused(wanted: dict[str, int | list[int]], **options: str) -> list[str]:
     requirements = port_requirements(wanted, LISTENERS, "frps.service", **options)
-    return [f"{one['variable']} {one['problem']}" for one in requirements if not one["ok"]]
+    return [f"{row['variable']} {row['problem']}" for row in requirements if not row["ok"]]
 
 
 @pytest.mark.parametrize(
     "wanted", [{"a_port": 7001}, {"a_port": 7000}, {"a_port": 53}, {"ports": [7001, 7002]}, {"ports": []}]
 )
-def test_free_ports_and_the_services_own(wanted):
+def test_free_ports_and_those_of_the_service(wanted):
     assert refused(wanted) == []
 
 
-def test_a_taken_port_names_who_has_it():
+def test_a_taken_port_names_the_program():
     assert refused({"a_port": 22}) == ["a_port wants port 22, which is taken by sshd"]
-    assert refused({"ports": [22, 8080]}) == [
-        "ports wants port 22, 8080, which is taken by a program that cannot be seen, sshd"
-    ]
+    assert refused({"ports": [22, 8080]}) == ["ports wants port 22, 8080, which is taken by an unknown program, sshd"]
     assert refused({"a_port": 53}, protocol="udp") == ["a_port wants port 53, which is taken by dnsmasq"]
 
 
-def test_a_port_that_is_asked_for_twice_by_one_variable_or_by_two():
+def test_a_port_that_is_requested_twice():
     assert refused({"ports": [6022, 6022]}) == ["ports wants port 6022, which is asked for twice"]
     assert refused({"a_port": 7400, "ports": [6022, 7400]}) == [
         "a_port wants port 7400, which is asked for twice",
@@ -50,5 +48,5 @@ def test_a_port_that_is_asked_for_twice_by_one_variable_or_by_two():
 
 
 @pytest.mark.parametrize("port", [0, -1, 65536])
-def test_a_number_that_is_no_port(port):
+def test_an_invalid_port(port):
     assert refused({"a_port": port}) == [f"a_port is not a TCP port: {port}"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module around the loader: the program that boots run, and that nothing is left."""
+"""The module firewall_load: the program for the boot, and the removal of everything."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNCONFIRMED = "var/lib/rigwright_firewall/unconfirmed"
 
 @pytest.fixture
 def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the module runs; nft knows no table and takes all files."""
+    """Record the commands of the module; the fake nft has no table and accepts all files."""
     ran: list[str] = []
 
     def run_command(_self: AnsibleModule, command: list[str], **_options: Any) -> tuple[int, str, str]:
@@ -35,7 +35,7 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return ran
 
 
-def test_loading_arms_the_way_back_first_and_confirming_ends_it(
+def test_the_timer_starts_before_the_load_and_ends_confirmed(
     run_module: Run, commands: list[str], tmp_path: Path
 ) -> None:
     assert run_module(firewall_load, seconds=30)["changed"] is True
@@ -54,12 +54,12 @@ def test_a_confirmation_that_comes_too_late_fails(run_module: Run, commands: lis
     assert "nobody confirmed the change in time" in run_module(firewall_load, state="confirmed")["msg"]
 
 
-def test_the_program_that_boots_run_needs_no_ansible(run_module: Run, commands: list[str], tmp_path: Path) -> None:
+def test_the_program_for_the_boot_needs_no_ansible(run_module: Run, commands: list[str], tmp_path: Path) -> None:
     run_module(firewall_load)
     program = str(tmp_path / PROGRAM)
-    asked = [sys.executable, "-I", "-S", "-B", program, "what"]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False)
-    assert "KeyError: 'what'" in done.stderr
+    command = [sys.executable, "-I", "-S", "-B", program, "unknown"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "KeyError: 'unknown'" in done.stderr
 
 
 def test_check_mode_changes_nothing(run_module: Run, commands: list[str], tmp_path: Path) -> None:
@@ -69,18 +69,18 @@ def test_check_mode_changes_nothing(run_module: Run, commands: list[str], tmp_pa
     assert not any("--file" in line for line in commands)
 
 
-def test_absent_leaves_nothing_and_then_has_nothing_to_do(run_module: Run, commands: list[str], tmp_path: Path) -> None:
+def test_absent_removes_everything(run_module: Run, commands: list[str], tmp_path: Path) -> None:
     run_module(firewall_load)
     assert run_module(firewall_load, check=True, state="absent")["changed"] is True
     assert run_module(firewall_load, state="absent")["changed"] is True
     assert "nft add table inet rigwright; delete table inet rigwright" in commands
-    left = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert left == [tmp_path / "etc/nftables.d/rigwright.nft"]
+    remaining = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert remaining == [tmp_path / "etc/nftables.d/rigwright.nft"]
     assert not (tmp_path / PROGRAM).parent.exists()
     assert run_module(firewall_load, state="absent")["changed"] is False
 
 
-def test_a_run_that_is_killed_at_any_step_is_completed_by_the_next(
+def test_a_run_killed_at_any_step_is_completed_by_the_next(
     run_module: Run,
     commands: list[str],
     run_killed: Callable[..., bool],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules are loaded, kept, and go back: on a kernel that is imitated, with the files of a folder."""
+"""Rules are loaded, kept and restored, on a fake kernel with files below a directory."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import apply as load
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.apply import (
-    Failed,
     Loader,
+    LoadError,
     comparable,
     flat,
 )
@@ -20,7 +20,7 @@ OLD, NEW, WRONG = "old\n", "new\n", "nonsense\n"
 
 
 class Kernel:
-    """What nft and systemd do, as far as the loader asks for it."""
+    """A fake of nft and systemd for the loader."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.rules, self.timer = root, "", 0
@@ -60,7 +60,7 @@ def loader(kernel, tmp_path):
 
 @pytest.fixture
 def files(tmp_path):
-    """Put a file into /etc: the rules, or a declaration that they include."""
+    """Return a function that writes a file in /etc: the rules, or a declaration that they include."""
 
     def put(text: str, name: str = "rigwright.nft") -> None:
         path = tmp_path / "etc/nftables.d" / name
@@ -74,14 +74,14 @@ def reboot(kernel: Kernel) -> None:
     kernel.rules, kernel.timer = "", 0
 
 
-def test_what_lies_in_etc_is_loaded_with_the_ports_of_sshd(loader, kernel, files, tmp_path):
+def test_the_files_are_loaded_with_the_ports_of_sshd(loader, kernel, files, tmp_path):
     files(OLD)
     assert loader.load() == "loaded"
     assert kernel.rules == OLD
     assert (tmp_path / "run/rigwright-firewall/ssh.nft").read_text() == "tcp dport 22 jump ssh\n"
 
 
-def test_a_declaration_with_an_error_leaves_the_rules_in_force_and_at_boot_the_last_good_ones(loader, kernel, files):
+def test_a_declaration_with_an_error_changes_nothing(loader, kernel, files):
     files('old\ninclude "/etc/nftables.d/rigwright/*.nft"\n')
     files("b\n", "rigwright/b.nft")
     files("a\n", "rigwright/a.nft")
@@ -90,19 +90,19 @@ def test_a_declaration_with_an_error_leaves_the_rules_in_force_and_at_boot_the_l
 
     good = kernel.rules
     files(WRONG, "rigwright/c.nft")
-    with pytest.raises(Failed, match=r"Error: syntax error: the rules before are still in force"):
+    with pytest.raises(LoadError, match=r"Error: syntax error: the rules before are still in force"):
         loader.load()
     assert kernel.rules == good
 
     reboot(kernel)
-    with pytest.raises(Failed, match=r"Error: syntax error: the last good rules are in force"):
+    with pytest.raises(LoadError, match=r"Error: syntax error: the last good rules are in force"):
         loader.load()
     assert kernel.rules == good
 
 
-def test_an_error_at_the_very_first_load_is_told_as_what_it_is(loader, files):
+def test_an_error_of_the_first_load_leaves_no_rules(loader, files):
     files(WRONG)
-    with pytest.raises(Failed, match="there are no rules"):
+    with pytest.raises(LoadError, match="there are no rules"):
         loader.load()
 
 
@@ -119,7 +119,7 @@ def test_a_change_that_is_confirmed_stays(loader, kernel, files):
     assert kernel.rules == NEW
 
 
-def test_a_change_that_nobody_confirms_goes_back_and_is_not_loaded_again(loader, kernel, files):
+def test_an_unconfirmed_change_is_reverted_for_good(loader, kernel, files):
     files(OLD)
     loader.load()
     files(NEW)
@@ -128,10 +128,10 @@ def test_a_change_that_nobody_confirms_goes_back_and_is_not_loaded_again(loader,
     assert kernel.rules == OLD
     for again in (lambda: None, lambda: reboot(kernel)):
         again()
-        with pytest.raises(Failed, match="was not confirmed"):
+        with pytest.raises(LoadError, match="was not confirmed"):
             loader.load()
         assert kernel.rules == OLD
-    with pytest.raises(Failed, match="nobody confirmed the change in time"):
+    with pytest.raises(LoadError, match="nobody confirmed the change in time"):
         loader.confirm()
 
     loader.try_out(60)
@@ -139,7 +139,7 @@ def test_a_change_that_nobody_confirms_goes_back_and_is_not_loaded_again(loader,
     assert kernel.rules == NEW
 
 
-def test_rules_that_a_killed_run_has_not_come_to_load_are_loaded_by_no_declaration_and_no_boot(loader, kernel, files):
+def test_rules_of_a_killed_run_are_not_loaded(loader, kernel, files):
     included = 'old\ninclude "/etc/nftables.d/rigwright/*.nft"\n'
     files(included)
     loader.try_out(60)
@@ -150,12 +150,12 @@ def test_rules_that_a_killed_run_has_not_come_to_load_are_loaded_by_no_declarati
     for again in (lambda: None, lambda: reboot(kernel)):
         again()
         with pytest.raises(
-            Failed, match="is not what was confirmed, the rules before it are in force: run the role again"
+            LoadError, match="is not what was confirmed, the rules before it are in force: run the role again"
         ):
             loader.load()
         assert kernel.rules == good
 
-    # A try that nobody confirms goes back to the same.
+    # An unconfirmed change restores the same rules.
     loader.try_out(60)
     assert kernel.rules == NEW
     loader.undo()
@@ -163,7 +163,7 @@ def test_rules_that_a_killed_run_has_not_come_to_load_are_loaded_by_no_declarati
     loader.try_out(60)
     loader.confirm()
     assert kernel.rules == NEW
-    # Declarations alone are loaded as ever.
+    # Declarations alone are loaded as usual.
     files(included)
     loader.try_out(60)
     loader.confirm()
@@ -172,26 +172,26 @@ def test_rules_that_a_killed_run_has_not_come_to_load_are_loaded_by_no_declarati
     assert "xrdp" in kernel.rules
 
 
-def test_a_reboot_before_the_confirmation_goes_back(loader, kernel, files):
+def test_a_reboot_before_the_confirmation_reverts(loader, kernel, files):
     files(OLD)
     loader.load()
     files(NEW)
     loader.try_out(60)
     reboot(kernel)
-    with pytest.raises(Failed):
+    with pytest.raises(LoadError):
         loader.load()
     assert kernel.rules == OLD
 
 
-def test_the_first_rules_go_back_to_none(loader, kernel, files):
+def test_unconfirmed_first_rules_are_deleted(loader, kernel, files):
     files(NEW)
     loader.try_out(60)
     assert "there were no rules before it" in loader.undo()
     assert kernel.rules == ""
 
 
-def test_a_second_try_does_not_take_the_first_for_good(loader, kernel, files):
-    """A run is killed before it confirms, and another comes."""
+def test_a_second_change_does_not_confirm_the_first(loader, kernel, files):
+    # A run is killed before it confirms, and another one follows.
     files(OLD)
     loader.load()
     files(NEW)
@@ -202,21 +202,21 @@ def test_a_second_try_does_not_take_the_first_for_good(loader, kernel, files):
     assert kernel.rules == OLD
 
 
-def test_an_undo_that_comes_too_late_does_nothing(loader, kernel, files):
+def test_a_late_undo_does_nothing(loader, kernel, files):
     files(NEW)
     loader.try_out(60)
     loader.confirm()
-    assert loader.undo() == "nothing waits to be confirmed"
+    assert loader.undo() == "no change waits for a confirmation"
     assert kernel.rules == NEW
 
 
 @pytest.mark.parametrize("broken", ["rules", "timer"])
-def test_a_try_that_fails_leaves_everything_as_it_was(loader, kernel, files, broken):
+def test_a_failed_change_leaves_everything_unchanged(loader, kernel, files, broken):
     files(OLD)
     loader.load()
     files(WRONG if broken == "rules" else NEW)
     kernel.no_timers = broken == "timer"
-    with pytest.raises(Failed, match="the rules before are still in force"):
+    with pytest.raises(LoadError, match="the rules before are still in force"):
         loader.try_out(60)
     assert (kernel.rules, kernel.timer) == (OLD, 0)
     kernel.no_timers = False
@@ -224,32 +224,32 @@ def test_a_try_that_fails_leaves_everything_as_it_was(loader, kernel, files, bro
     assert loader.load() == "loaded"
 
 
-def test_a_declaration_that_came_while_a_change_waited_is_loaded_with_its_confirmation(loader, kernel, files):
+def test_a_declaration_before_the_confirmation_is_loaded_with_it(loader, kernel, files):
     files('new\ninclude "/etc/nftables.d/rigwright/*.nft"\n')
     loader.try_out(60)
     files("samba\n", "rigwright/samba.nft")
-    with pytest.raises(Failed):
+    with pytest.raises(LoadError):
         loader.load()
     loader.confirm()
     assert "samba" in kernel.rules
 
 
-def test_a_table_is_compared_without_what_differs_each_time():
+def test_tables_are_compared_without_handles():
     rows = [{"metainfo": {"version": "1"}}, {"rule": {"handle": 3, "expr": [{"counter": None}]}}]
     assert comparable(json.dumps({"nftables": rows})) == [{"rule": {"expr": [{"counter": None}]}}]
 
 
-def test_the_program_says_what_it_does(loader, kernel, files, capfd):
+def test_the_program_prints_its_result(loader, kernel, files, capfd):
     files(OLD)
     assert load.main(["load"], loader) == 0
     assert load.main(["delete"], loader) == 0
     assert kernel.rules == ""
     files(WRONG)
     assert load.main(["load"], loader) == 1
-    told = capfd.readouterr()
-    assert told.out == "loaded\ndone\n"
-    assert "Error: syntax error" in told.err
+    output = capfd.readouterr()
+    assert output.out == "loaded\ndone\n"
+    assert "Error: syntax error" in output.err
 
 
-def test_a_program_that_is_not_there_is_no_crash():
+def test_a_missing_program_is_an_exit_status():
     assert load.run(["/nonexistent/nft"])[0] == load.NOT_THERE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ports of sshd, from its files, and who would get through."""
+"""The ports of sshd from its files, and the clients that are allowed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CONFIG = "etc/ssh/sshd_config"
         ({"run/systemd/generator/ssh.socket.d/addresses.conf": "ListenStream=0.0.0.0:2206\n"}, [2206]),
     ],
 )
-def test_ports_are_those_that_the_files_name(tmp_path, files, found):
+def test_the_ports_are_those_of_the_files(tmp_path, files, found):
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content)
@@ -58,5 +58,5 @@ def test_ports_are_those_that_the_files_name(tmp_path, files, found):
         ("192.168.1.7", [], False),
     ],
 )
-def test_who_would_get_through(client, networks, passes):
+def test_allowed_clients(client, networks, passes):
     assert lets_in(client, parse_networks(networks)) is passes

@@ -14,33 +14,33 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.ta
 LAN = ["192.168.1.0/24"]
 
 
-def chain(made: str, name: str) -> list[str]:
-    """The rules of a chain, without comments."""
-    body = made.split(f"\tchain {name} {{\n")[1].split("\n\t}\n")[0]
+def chain(rules: str, name: str) -> list[str]:
+    """Return the rules of a chain, without comments."""
+    body = rules.split(f"\tchain {name} {{\n")[1].split("\n\t}\n")[0]
     return [line.strip() for line in body.splitlines() if not line.strip().startswith("#")]
 
 
-def test_loading_replaces_this_table_alone_and_whole():
+def test_loading_replaces_this_table_alone():
     lines = [line for line in text(Request()).splitlines() if line and not line.startswith(("#", "\t"))]
     assert lines == ["table inet rigwright", "delete table inet rigwright", "table inet rigwright {", "}"]
     assert "flush" not in text(Request())
 
 
-def test_what_is_not_accepted_is_dropped():
+def test_other_packets_are_dropped():
     rules = chain(text(Request()), "input")
     assert rules[0] == "type filter hook input priority filter; policy drop;"
     assert rules[1:3] == ['iifname "lo" accept', "ct state established,related accept"]
     assert rules[-1] == 'counter comment "dropped: nobody declares it"'
 
 
-def test_a_connection_that_is_older_than_the_firewall_is_known_by_its_socket():
-    """An ACK alone: what opens a connection, a SYN, has to be declared."""
+def test_an_older_connection_is_accepted_by_its_socket():
+    # An ACK alone: a SYN, which opens a connection, needs a declaration.
     (rule,) = set(chain(text(Request()), "input")) - set(chain(text(Request(), older=False), "input"))
     assert rule.startswith("ct state new tcp flags & (fin | syn | rst | ack) == ack socket wildcard 0 accept")
 
 
-def test_nobody_is_let_in_before_sshd_is():
-    """A declaration that drops cannot shut ssh out."""
+def test_ssh_comes_before_declarations():
+    # A declaration that drops packets cannot close ssh.
     rules = chain(text(Request(ssh_ports=[2200])), "input")
     assert rules.index('include "/run/rigwright-firewall/ssh.nft"') < rules.index("jump declared")
     assert rules.index("tcp dport 2200 jump ssh") < rules.index("jump declared")
@@ -55,11 +55,11 @@ def test_nobody_is_let_in_before_sshd_is():
         ([], []),
     ],
 )
-def test_who_may_log_in(networks, rules):
+def test_the_networks_of_ssh(networks, rules):
     assert chain(text(Request(ssh_networks=networks)), "ssh") == rules
 
 
-def test_what_is_allowed_comes_with_what_roles_declare():
+def test_firewall_allow_comes_before_declarations():
     allow = [{"port": "6000-6010", "protocol": "udp", "networks": LAN, "comment": "streams"}]
     assert chain(text(Request(allow=allow)), "declared") == [
         'ip saddr 192.168.1.0/24 udp dport 6000-6010 accept comment "streams"',
@@ -67,16 +67,16 @@ def test_what_is_allowed_comes_with_what_roles_declare():
     ]
 
 
-def test_a_published_port_is_known_by_its_number_outside_and_where_docker_listens_itself():
-    made = text(Request(containers=[{"port": 8080, "networks": LAN}]))
+def test_a_published_port_has_a_rule_in_both_chains():
+    rules = text(Request(containers=[{"port": 8080, "networks": LAN}]))
     rule = 'ip saddr 192.168.1.0/24 {} 8080 accept comment "firewall_containers"'
-    assert chain(made, "published")[0] == rule.format("meta l4proto tcp ct original proto-dst")
-    assert rule.format("tcp dport") in chain(made, "input")
+    assert chain(rules, "published")[0] == rule.format("meta l4proto tcp ct original proto-dst")
+    assert rule.format("tcp dport") in chain(rules, "input")
 
 
-def test_other_published_ports_are_closed_and_forwarding_beside_them_goes_on():
-    made = text(Request(bridges=["docker0", "br-*"]))
-    assert chain(made, "forward") == [
+def test_other_published_ports_are_closed():
+    rules = text(Request(bridges=["docker0", "br-*"]))
+    assert chain(rules, "forward") == [
         "type filter hook forward priority filter; policy accept;",
         "ct state established,related accept",
         'iifname "docker0" accept',
@@ -85,22 +85,22 @@ def test_other_published_ports_are_closed_and_forwarding_beside_them_goes_on():
         'oifname "docker0" jump published',
         'oifname "br-*" jump published',
     ]
-    assert chain(made, "published") == ['counter drop comment "containers: nobody is let in"']
+    assert chain(rules, "published") == ['counter drop comment "containers: nobody is let in"']
 
 
-def test_without_bridges_no_rule_names_an_interface_but_loopback():
-    made = text(Request(bridges=[]))
-    assert [line.strip() for line in made.splitlines() if "ifname" in line] == ['iifname "lo" accept']
+def test_without_bridges_loopback_is_the_only_interface():
+    rules = text(Request(bridges=[]))
+    assert [line.strip() for line in rules.splitlines() if "ifname" in line] == ['iifname "lo" accept']
 
 
-def test_containers_may_be_kept_to_names_and_addresses():
+def test_containers_can_be_limited_to_dns_and_dhcp():
     assert 'iifname "docker0" accept' in chain(text(Request(bridges=["docker0"])), "input")
-    kept = chain(text(Request(bridges=["docker0"], bridges_reach_host=False)), "input")
-    assert 'iifname "docker0" accept' not in kept
-    assert 'iifname "docker0" udp dport { 53, 67, 547 } accept comment "names and addresses"' in kept
+    limited = chain(text(Request(bridges=["docker0"], bridges_reach_host=False)), "input")
+    assert 'iifname "docker0" accept' not in limited
+    assert 'iifname "docker0" udp dport { 53, 67, 547 } accept comment "names and addresses"' in limited
 
 
-def test_what_is_dropped_is_logged_on_request():
+def test_dropped_packets_are_logged_on_request():
     for name in ("input", "published"):
         assert not any(" log " in rule for rule in chain(text(Request()), name))
         assert " log " in chain(text(Request(log=True)), name)[-2]
@@ -112,7 +112,7 @@ def test_ports_of_sshd():
 
 
 @pytest.mark.parametrize(
-    ("asked", "variable", "words"),
+    ("changes", "variable", "error"),
     [
         ({"ssh_networks": ["office"]}, "firewall_ssh_networks", "'office' must be like"),
         ({"ssh_ports": [0]}, "firewall_ssh_ports", "between 1 and 65535"),
@@ -127,13 +127,13 @@ def test_ports_of_sshd():
         ({"bridges": ["a-name-longer-than-15"]}, "firewall_bridges", "name of an interface"),
     ],
 )
-def test_what_is_wrong_is_said_by_the_variable(asked, variable, words):
-    ((where, problem),) = problems(Request(**asked))
+def test_an_error_names_its_variable(changes, variable, error):
+    ((where, problem),) = problems(Request(**changes))
     assert where.partition("[")[0] == variable
-    assert words in problem
+    assert error in problem
 
 
-def test_every_wrong_entry_is_told_with_its_row():
+def test_every_error_names_its_row():
     rows = [
         {"port": 80, "networks": LAN},
         {"port": 0, "networks": ["office", "192.168.1.7/24"]},
@@ -151,5 +151,5 @@ def test_every_wrong_entry_is_told_with_its_row():
     ]
 
 
-def test_nothing_is_wrong_with_what_is_right():
+def test_a_valid_request_has_no_errors():
     assert problems(Request(allow=[{"port": 80, "networks": [], "protocol": None, "comment": None}])) == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who can log in: each rule of sshd once with a user who gets in, and once with one who does not."""
+"""Each rule of sshd, with a user who can log in and with one who cannot."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import (
     Account,
-    Host,
+    HostReader,
     access,
     connection,
     grants_root,
@@ -60,8 +60,8 @@ class Files:
             "/usr/sbin/nologin": (program, 0, ""),
         }
 
-    def host(self) -> Host:
-        return Host(self.stat, self.read, TODAY, lambda gid: self.members if gid == 1000 else set())
+    def host(self) -> HostReader:
+        return HostReader(self.stat, self.read, TODAY, lambda gid: self.members if gid == 1000 else set())
 
     def stat(self, path: str) -> os.stat_result:
         if path not in self.entries:
@@ -94,7 +94,7 @@ def test_shadow_names_the_password_field_and_the_last_day():
     ("field", "expected"),
     [("$y$j9T$a$b", True), ("abJnggxhB/yWI", True), ("*", False), ("!", False), ("!$y$j9T$a$b", False), ("", False)],
 )
-def test_a_password_is_a_hash_and_no_mark(field, expected):
+def test_a_usable_password_is_a_hash(field, expected):
     assert has_password(ALICE._replace(password=field)) is expected
 
 
@@ -147,7 +147,7 @@ def test_a_user_is_not_refused(account, settings):
     assert refusal(account, config(**settings), Files().host()) is None
 
 
-def test_the_files_of_keys_are_found_by_their_tokens():
+def test_tokens_in_paths_of_key_files_are_replaced():
     assert key_files(ALICE, ".ssh/authorized_keys %h/keys /etc/keys/%u /etc/%U/100%% none") == [
         "/home/alice/.ssh/authorized_keys",
         "/home/alice/keys",
@@ -156,7 +156,7 @@ def test_the_files_of_keys_are_found_by_their_tokens():
     ]
 
 
-def test_a_user_with_a_key_in_his_file_gets_in():
+def test_a_user_with_a_key_can_log_in():
     assert access(ALICE, config(), Files().host()) == (True, True, None, ())
 
 
@@ -192,7 +192,7 @@ def test_a_group_of_the_user_alone_may_write(members, mode, accepted):
 
 
 @pytest.mark.parametrize("error", [OSError(40, "Too many levels of symbolic links"), PermissionError(13, "denied")])
-def test_a_file_that_cannot_be_looked_at_is_a_problem_and_no_key(error):
+def test_an_unreadable_key_file_is_a_problem(error):
     files = Files()
 
     def stat_or_fail(path: str) -> os.stat_result:
@@ -205,12 +205,12 @@ def test_a_file_that_cannot_be_looked_at_is_a_problem_and_no_key(error):
     assert ways.problems == (f"/home/alice/.ssh/authorized_keys: {error.strerror}",)
 
 
-def test_a_sshd_without_the_option_has_its_length_of_rsa_keys_built_in():
+def test_an_old_sshd_accepts_rsa_keys_of_1024_bits():
     older = {name: value for name, value in config().items() if name != "requiredrsasize"}
     assert key_problem(RSA_1024, older, TODAY) is None
 
 
-def test_without_strict_modes_they_do():
+def test_without_strict_modes_writable_key_files_count():
     assert access(ALICE, config(strictmodes="no"), Files().with_mode("/home/alice", 0o777).host()).key
 
 
@@ -239,13 +239,13 @@ def test_keys_that_the_role_will_place_count():
         ("yes", True, True),
     ],
 )
-def test_root_gets_in_as_permit_root_login_says(setting, key, password):
+def test_permit_root_login_decides_on_root(setting, key, password):
     root = ROOT._replace(password=HASH)
     ways = access(root, config(permitrootlogin=setting), Files().host(), [ED25519])
     assert (ways.key, ways.password) == (key, password)
 
 
-def test_no_key_counts_when_sshd_takes_none():
+def test_without_pubkey_authentication_no_key_counts():
     assert not access(ALICE, config(pubkeyauthentication="no"), Files().host(), [ED25519]).key
 
 
@@ -260,7 +260,7 @@ def test_no_key_counts_when_sshd_takes_none():
         ("lab.example", "10.1.2.3", False),
     ],
 )
-def test_a_key_for_some_places_counts_for_who_comes_from_one(patterns, client, counts):
+def test_a_key_limited_to_addresses_counts_for_a_matching_client(patterns, client, counts):
     key = f'from="{patterns}" {ED25519}'
     ways = access(ALICE, config(authorizedkeysfile="none"), Files().host(), [key], client)
     assert ways.key is counts
@@ -293,7 +293,7 @@ def test_a_key_is_accepted(line):
         (f'command="/bin/date" {ED25519}', {}, "command"),
         (f"cert-authority {ED25519}", {}, "cert-authority"),
         (f'expiry-time="20241003" {ED25519}', {}, "expiry-time"),
-        (f'expiry-time="20260231" {ED25519}', {}, "no date"),
+        (f'expiry-time="20260231" {ED25519}', {}, "not a date"),
         (ED25519, {"pubkeyacceptedalgorithms": "rsa-sha2-512"}, "accepts no key"),
         (RSA_1024, {"pubkeyacceptedalgorithms": "ssh-ed25519"}, "accepts no key"),
         (RSA_1024, {"requiredrsasize": "2048"}, "1024 bits"),
@@ -319,7 +319,7 @@ def test_a_key_is_refused(line, settings, why):
         ("User alice is not allowed to run sudo on ws.", "", True, False),
     ],
 )
-def test_sudo_makes_root_of_those_who_may_do_everything_and_can_answer(rule, defaults, password, expected):
+def test_sudo_grants_root_to_users_who_may_run_everything(rule, defaults, password, expected):
     listing = f"Matching Defaults entries for alice on ws:\n{defaults}\n\nUser alice may run the following commands on ws:\n{rule}\n"
     assert grants_root(listing, password=password) is expected
 
@@ -333,7 +333,7 @@ def test_a_socket_in_the_file_system_has_no_port():
     assert listen_port("/run/ssh.socket (Stream)") is None
 
 
-def test_the_login_is_that_of_the_ancestor_farthest_away():
+def test_the_farthest_ancestor_with_ssh_is_the_login():
     ssh = {"SSH_CONNECTION": "10.0.0.7 50000 10.0.0.5 2222"}
     # python under sudo, sudo itself, the shell of the login, sshd
     assert connection([(0, {}), (0, ssh), (1000, ssh), (0, {})]) == {
@@ -344,5 +344,5 @@ def test_the_login_is_that_of_the_ancestor_farthest_away():
     }
 
 
-def test_a_run_that_did_not_come_by_ssh_has_no_connection():
+def test_a_run_without_ssh_has_no_connection():
     assert connection([(0, {}), (0, {"SSH_CONNECTION": ""})]) is None

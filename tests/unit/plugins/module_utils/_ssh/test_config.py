@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How sshd reads its files, and which line makes it do something else than asked."""
+"""sshd's configuration files, and the lines that override what the role asks for."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config 
     Line,
     connections,
     criteria,
-    door,
     endpoints,
     ensure_include,
     expected,
+    local_address,
     overrides,
     parse_config,
     read_lines,
@@ -33,7 +33,7 @@ def lines_of(files: dict[str, str]) -> list[Line]:
     return list(read_lines(MAIN_CONFIG, files.__getitem__, lambda pattern: fnmatch.filter(files, pattern)))
 
 
-def test_the_output_of_sshd_is_read_with_repeated_keywords_as_lists():
+def test_repeated_keywords_in_the_output_of_sshd_are_lists():
     text = "port 22\nport 2222\npermitrootlogin no\nauthorizedkeysfile .ssh/a .ssh/b\nallowgroups remote\n"
     parsed = parse_config(text)
     assert parsed["port"] == ["22", "2222"]
@@ -76,14 +76,14 @@ def test_a_line_is_a_keyword_and_its_value(text, setting):
     assert split_setting(text) == setting
 
 
-def test_files_are_read_where_they_are_included_and_a_match_ends_with_its_file():
+def test_a_match_block_ends_with_its_file():
     files = {
         MAIN_CONFIG: f"{INCLUDE}\nInclude own.conf\nPort 22\n",
         BY_HAND: "Match User alice\n  PasswordAuthentication yes\nMatch all\nX11Forwarding yes\n",
         "/etc/ssh/own.conf": "UseDNS yes\n",
     }
-    said = [(line.path, line.number, line.keyword, line.match) for line in lines_of(files)]
-    assert said == [
+    found = [(line.path, line.number, line.keyword, line.match) for line in lines_of(files)]
+    assert found == [
         (MAIN_CONFIG, 1, "include", ""),
         (BY_HAND, 1, "match", "User alice"),
         (BY_HAND, 2, "passwordauthentication", "User alice"),
@@ -133,7 +133,7 @@ def test_the_criteria_of_all_match_lines_are_gathered():
         ("user", "svc-?", "svc-1"),
     ],
 )
-def test_something_is_made_up_that_fits_a_pattern(name, pattern, fits):
+def test_a_sample_matches_its_pattern(name, pattern, fits):
     assert sample(name, pattern) == fits
 
 
@@ -141,9 +141,9 @@ def test_without_match_everybody_gets_the_same():
     assert connections([Line(MAIN_CONFIG, 1, "port", "22")], {"alice": []}) == [None]
 
 
-def test_with_match_each_user_is_tried_from_everywhere_that_is_spoken_of():
+def test_with_match_every_named_user_and_address_is_tried():
     found = connections(match("User deploy Address 10.0.0.0/8"), {"alice": [], "bob": []})
-    tried = {(one["user"], one["address"]) for one in found if one}
+    tried = {(connection["user"], connection["address"]) for connection in found if connection}
     assert tried == {
         (user, address) for user in ("alice", "deploy") for address in ("203.0.113.1", "127.0.0.1", "10.0.0.1")
     }
@@ -151,7 +151,7 @@ def test_with_match_each_user_is_tried_from_everywhere_that_is_spoken_of():
 
 
 @pytest.mark.parametrize(
-    ("asked", "tried"),
+    ("criterion", "tried"),
     [
         ("Address 10.0.0.0/8", {"alice"}),
         ("User bob", {"alice", "bob"}),
@@ -160,13 +160,13 @@ def test_with_match_each_user_is_tried_from_everywhere_that_is_spoken_of():
         ("Group staff User c*", {"alice", "bob", "carol", "c1"}),
     ],
 )
-def test_of_users_whom_match_does_not_tell_apart_one_is_tried(asked, tried):
+def test_one_user_of_each_kind_is_tried(criterion, tried):
     users = {"alice": {"alice"}, "bob": {"bob", "staff"}, "carol": {"carol", "staff"}, "dave": {"dave"}}
-    found = connections(match(asked), users)
-    assert {one["user"] for one in found if one} == tried
+    found = connections(match(criterion), users)
+    assert {connection["user"] for connection in found if connection} == tried
 
 
-def test_a_connection_is_told_to_sshd_with_every_criterion():
+def test_a_specification_has_every_criterion():
     assert specification(ALICE) == "user=alice,host=h,addr=203.0.113.1,laddr=127.0.0.1,lport=22"
     # sshd fails without a port where there is a Match LocalPort.
     assert specification(None) == "lport=1"
@@ -182,11 +182,11 @@ def test_a_connection_is_told_to_sshd_with_every_criterion():
         (["[2001:db8::7]:22"], "2001:db8::7"),
     ],
 )
-def test_sshd_is_asked_where_it_listens(endpoints_of_sshd, address):
-    assert door({"listenaddress": endpoints_of_sshd}) == address
+def test_the_local_address_is_one_that_sshd_listens_on(endpoints_of_sshd, address):
+    assert local_address({"listenaddress": endpoints_of_sshd}) == address
 
 
-# --- What sshd makes of it ---
+# --- Overrides ---
 
 
 def test_wanted_values_are_spelt_as_sshd_does():
@@ -198,7 +198,7 @@ def test_wanted_values_are_spelt_as_sshd_does():
     assert endpoints(["0.0.0.0", "2001:DB8::7"], [22]) == {"0.0.0.0:22", "[2001:db8::7]:22"}  # noqa: S104
 
 
-def test_what_is_as_wanted_is_no_override():
+def test_the_wanted_values_are_not_an_override():
     wanted = expected(["PermitRootLogin no", "AllowGroups a", "AllowGroups b", "LogLevel VERBOSE"])
     config = parse_config("permitrootlogin no\nallowgroups b\nallowgroups a\nloglevel VERBOSE\n")
     assert overrides(wanted, [(None, config), (ALICE, config)], []) == []
@@ -219,14 +219,14 @@ def test_an_override_names_the_line_that_wins():
         ("ListenAddress 192.0.2.7:22", "ListenAddress ::1", "listenaddress 192.0.2.7:22\nlistenaddress [::1]:22\n"),
     ],
 )
-def test_what_adds_up_is_an_override(setting, by_hand, effective):
+def test_an_additional_value_is_an_override(setting, by_hand, effective):
     (found,) = overrides(
         expected([setting]), [(None, parse_config(effective))], lines_of({MAIN_CONFIG: f"UsePAM yes\n{by_hand}\n"})
     )
     assert str(found).endswith(f"({MAIN_CONFIG}:2)")
 
 
-def test_a_match_block_that_is_looser_is_an_override_and_names_for_whom():
+def test_a_looser_match_block_is_an_override_with_its_user():
     lines = lines_of({MAIN_CONFIG: "Match User alice\nPasswordAuthentication yes\n"})
     usual, loose = parse_config("passwordauthentication no\n"), parse_config("passwordauthentication yes\n")
     (found,) = overrides(expected(["PasswordAuthentication no"]), [(None, usual), (ALICE, loose)], lines)
@@ -246,7 +246,7 @@ def test_a_match_block_that_is_looser_is_an_override_and_names_for_whom():
         ("MaxAuthTries 4", "maxauthtries 9"),
     ],
 )
-def test_a_match_block_may_be_stricter_and_the_rest_of_the_file_may_not(wanted, in_match):
+def test_only_a_match_block_is_allowed_to_be_stricter(wanted, in_match):
     usual = parse_config(wanted.lower().replace("prohibit", "without"))
     assert overrides(expected([wanted]), [(None, usual), (ALICE, parse_config(in_match))], []) == []
     assert len(overrides(expected([wanted]), [(None, parse_config(in_match))], [])) == 1
@@ -261,6 +261,6 @@ def test_a_match_block_may_be_stricter_and_the_rest_of_the_file_may_not(wanted, 
         ("AuthorizedKeysFile .ssh/authorized_keys", "authorizedkeysfile /tmp/keys"),
     ],
 )
-def test_a_match_block_may_not_open_or_lock_a_door(wanted, in_match):
+def test_a_match_block_must_not_open_or_lock_access(wanted, in_match):
     usual = parse_config(wanted.lower())
     assert len(overrides(expected([wanted]), [(None, usual), (ALICE, parse_config(in_match))], [])) == 1

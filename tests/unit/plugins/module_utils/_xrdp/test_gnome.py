@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What GNOME's own remote login needs of a host, and what its answers prove."""
+"""The plan, checks and findings of GNOME's own remote login."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import gnome
-from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.gnome import Answers, Seen
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.gnome import Answers, Facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.gnome_remote_desktop import Settings
 
 PARAMS: dict[str, Any] = {
@@ -22,14 +22,14 @@ PARAMS: dict[str, Any] = {
     "machine_password": 'Trees "%$ grün 1',
     "allow_disruption": False,
 }
-TOLD = Settings(
+SETTINGS = Settings(
     True, 3389, f"{gnome.TLS}/server.crt", f"{gnome.TLS}/server.key", "workstation", PARAMS["machine_password"]
 )
 REQUIRED = "network level authentication is required"
 
 
-def variables(params: dict[str, Any], seen: Seen | None = None) -> list[str]:
-    return [fault["variable"] for fault in gnome.faults({**PARAMS, **params}, seen or Seen())]
+def variables(params: dict[str, Any], facts: Facts | None = None) -> list[str]:
+    return [problem["variable"] for problem in gnome.problems({**PARAMS, **params}, facts or Facts())]
 
 
 def statuses(found: list[dict[str, str]]) -> dict[str, str]:
@@ -37,43 +37,43 @@ def statuses(found: list[dict[str, str]]) -> dict[str, str]:
 
 
 def test_a_whole_request_is_accepted() -> None:
-    assert gnome.faults(PARAMS, Seen(display_manager="gdm3")) == []
+    assert gnome.problems(PARAMS, Facts(display_manager="gdm3")) == []
 
 
 @pytest.mark.parametrize(
     ("params", "variable", "problem"),
     [
-        ({"gnome_login": False}, "remote_desktop_backend", "from GNOME 47 on"),
+        ({"gnome_login": False}, "remote_desktop_backend", "only since GNOME 47"),
         ({"machine_password": ""}, "xrdp_machine_password", "is missing"),
         ({"machine_password": "elevenchars"}, "xrdp_machine_password", "is shorter than 12 characters"),
         ({"machine_password": "twelve chars\n1"}, "xrdp_machine_password", "has a line break"),
         ({"machine_user": ""}, "xrdp_machine_user", "is empty"),
     ],
 )
-def test_what_would_not_work_is_refused_with_variable_and_remedy(
+def test_an_impossible_request_is_refused_with_its_variable(
     params: dict[str, Any], variable: str, problem: str
 ) -> None:
-    (fault,) = gnome.faults({**PARAMS, **params}, Seen())
-    assert fault["variable"] == variable
-    assert problem in fault["problem"]
-    assert fault["remedy"]
-    assert not (params.get("machine_password") and params["machine_password"] in str(fault))
+    (found,) = gnome.problems({**PARAMS, **params}, Facts())
+    assert found["variable"] == variable
+    assert problem in found["problem"]
+    assert found["remedy"]
+    assert not (params.get("machine_password") and params["machine_password"] in str(found))
 
 
 def test_another_display_manager_is_refused_and_none_is_not() -> None:
-    assert variables({}, Seen(display_manager="lightdm")) == ["remote_desktop_backend"]
-    assert variables({}, Seen(display_manager="")) == []
+    assert variables({}, Facts(display_manager="lightdm")) == ["remote_desktop_backend"]
+    assert variables({}, Facts(display_manager="")) == []
 
 
-def test_a_daemon_that_is_told_all_of_it_is_configured() -> None:
-    assert gnome.configured(PARAMS, Seen(settings=TOLD))
-    assert not gnome.configured(PARAMS, Seen())
-    assert not gnome.configured({**PARAMS, "machine_password": "another one of them"}, Seen(settings=TOLD))
-    assert not gnome.configured({**PARAMS, "port": 3390}, Seen(settings=TOLD))
+def test_a_daemon_with_all_settings_is_configured() -> None:
+    assert gnome.configured(PARAMS, Facts(settings=SETTINGS))
+    assert not gnome.configured(PARAMS, Facts())
+    assert not gnome.configured({**PARAMS, "machine_password": "another one of them"}, Facts(settings=SETTINGS))
+    assert not gnome.configured({**PARAMS, "port": 3390}, Facts(settings=SETTINGS))
 
 
-def test_the_credential_is_among_what_a_restart_is_for() -> None:
-    display_manager, daemon = gnome.units(PARAMS, Seen())
+def test_a_new_credential_restarts_the_daemon() -> None:
+    display_manager, daemon = gnome.units(PARAMS, Facts())
     assert "restart_on" not in display_manager
     assert {gnome.CONFIGURATION, gnome.STATE, gnome.DROP_IN, f"{gnome.TLS}/server.crt"} <= {*daemon["restart_on"]}
 
@@ -82,17 +82,17 @@ def test_the_credential_is_among_what_a_restart_is_for() -> None:
     ("sessions", "allowed", "may"), [([], False, True), (["alice"], False, False), (["alice"], True, True)]
 )
 def test_a_restart_waits_for_users_to_leave(sessions: list[str], allowed: bool, may: bool) -> None:
-    units = gnome.units({**PARAMS, "allow_disruption": allowed}, Seen(sessions=sessions))
+    units = gnome.units({**PARAMS, "allow_disruption": allowed}, Facts(sessions=sessions))
     assert units[-1]["may_restart"] is may
 
 
-def test_taking_it_away_waits_for_users_to_leave() -> None:
-    busy = Seen(sessions=["alice"], managed=True)
-    (fault,) = gnome.absence_faults(PARAMS, busy)
-    assert "alice" in fault["problem"]
-    assert gnome.absence_faults({**PARAMS, "allow_disruption": True}, busy) == []
-    assert gnome.absence_faults(PARAMS, Seen(managed=True)) == []
-    assert gnome.absence_faults(PARAMS, Seen(sessions=["alice"])) == []
+def test_the_removal_waits_for_users_to_leave() -> None:
+    busy = Facts(sessions=["alice"], managed=True)
+    (problem,) = gnome.absence_problems(PARAMS, busy)
+    assert "alice" in problem["problem"]
+    assert gnome.absence_problems({**PARAMS, "allow_disruption": True}, busy) == []
+    assert gnome.absence_problems(PARAMS, Facts(managed=True)) == []
+    assert gnome.absence_problems(PARAMS, Facts(sessions=["alice"])) == []
 
 
 @pytest.mark.parametrize(
@@ -103,25 +103,27 @@ def test_taking_it_away_waits_for_users_to_leave() -> None:
         ({"tls_cert": "/etc/ssl/ws.crt", "tls_key": "/etc/ssl/ws.key"}, "/etc/ssl/ws.crt"),
     ],
 )
-def test_the_certificate_lies_where_root_alone_writes(params: dict[str, Any], path: str) -> None:
+def test_the_certificate_is_in_a_directory_of_root(params: dict[str, Any], path: str) -> None:
     assert gnome.certificate_paths({**PARAMS, **params})[0] == path
 
 
-def test_that_users_are_not_picked_here_and_that_nothing_starts_at_boot_is_told() -> None:
-    found = gnome.findings({**PARAMS, "users": ["alice"]}, Seen(boots_to="multi-user.target"))
+def test_users_without_effect_and_a_text_boot_are_warnings() -> None:
+    found = gnome.findings({**PARAMS, "users": ["alice"]}, Facts(boots_to="multi-user.target"))
     assert statuses(found) == {"users": "warn", "boot": "warn"}
-    assert statuses(gnome.findings(PARAMS, Seen())) == {"users": "pass", "boot": "pass"}
+    assert statuses(gnome.findings(PARAMS, Facts())) == {"users": "pass", "boot": "pass"}
 
 
-def proven(answers: Answers, networks: tuple[str, ...] = (), settings: Settings = TOLD) -> dict[str, str]:
-    return statuses(gnome.proven({**PARAMS, "networks": list(networks)}, Seen(settings=settings), answers, "AB:CD"))
+def proof(answers: Answers, networks: tuple[str, ...] = (), settings: Settings = SETTINGS) -> dict[str, str]:
+    return statuses(
+        gnome.proof_findings({**PARAMS, "networks": list(networks)}, Facts(settings=settings), answers, "AB:CD")
+    )
 
 
 GOOD = Answers(REQUIRED, REQUIRED, True, "AB:CD", "10.0.0.5", reached=False)
 
 
-def test_a_daemon_that_asks_for_authentication_and_for_nobody_else_is_proven() -> None:
-    assert proven(GOOD) == dict.fromkeys(("nla", "plain", "fingerprint", "settings", "reach"), "pass")
+def test_a_daemon_that_requires_authentication_passes() -> None:
+    assert proof(GOOD) == dict.fromkeys(("nla", "plain", "fingerprint", "settings", "reach"), "pass")
 
 
 @pytest.mark.parametrize(
@@ -135,13 +137,13 @@ def test_a_daemon_that_asks_for_authentication_and_for_nobody_else_is_proven() -
         ({"reached": True}, "reach"),
     ],
 )
-def test_each_answer_that_is_wrong_fails(change: dict[str, Any], failed: str) -> None:
-    found = proven(GOOD._replace(**change))
+def test_each_wrong_answer_fails(change: dict[str, Any], failed: str) -> None:
+    found = proof(GOOD._replace(**change))
     assert [name for name, status in found.items() if status == "fail"] == [failed]
 
 
-def test_settings_that_somebody_else_has_changed_fail() -> None:
-    assert proven(GOOD, settings=Settings())["settings"] == "fail"
+def test_settings_changed_by_others_fail() -> None:
+    assert proof(GOOD, settings=Settings())["settings"] == "fail"
 
 
 @pytest.mark.parametrize(
@@ -153,9 +155,9 @@ def test_settings_that_somebody_else_has_changed_fail() -> None:
         (["0.0.0.0/0"], True, "pass"),
     ],
 )
-def test_who_is_answered_is_who_was_asked_for(networks: list[str], reached: bool, status: str) -> None:
-    assert proven(GOOD._replace(reached=reached), tuple(networks))["reach"] == status
+def test_only_the_requested_networks_are_answered(networks: list[str], reached: bool, status: str) -> None:
+    assert proof(GOOD._replace(reached=reached), tuple(networks))["reach"] == status
 
 
-def test_a_host_without_another_address_has_nobody_to_keep_out() -> None:
-    assert proven(GOOD._replace(address=""))["reach"] == "skip"
+def test_a_host_with_loopback_alone_is_skipped() -> None:
+    assert proof(GOOD._replace(address=""))["reach"] == "skip"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is proven by which answer, and that each proof can fail."""
+"""The findings of each answer, and that each of them can fail."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.probe 
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.proof import (
     Answers,
     findings,
-    is_word,
-    patiently,
+    is_answer,
+    retry,
 )
 
 GOOD = Answers(Answer(-1, "TLS is required"), Answer(1, "TLS"), "AB:CD", False)
@@ -21,7 +21,7 @@ def statuses(answers: Answers, deployed: str = "AB:CD", files: dict[str, bool] |
     return {finding["id"].removeprefix("xrdp."): finding["status"] for finding in found}
 
 
-def test_a_server_as_it_should_be_passes_everywhere():
+def test_a_secure_server_passes():
     assert set(statuses(GOOD).values()) == {"pass"}
 
 
@@ -44,7 +44,7 @@ def test_each_weakness_fails_its_own_proof(change, failed):
     assert {name for name, status in found.items() if status == "fail"} == failed
 
 
-def test_what_cannot_be_asked_is_skipped_and_not_passed():
+def test_an_impossible_probe_is_skipped():
     assert statuses(GOOD._replace(old_tls=None))["old_tls"] == "skip"
 
 
@@ -55,16 +55,20 @@ def test_no_deployed_certificate_and_an_edited_file_fail():
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
-    [("TLS is required", True), ("nobody answers: Connection reset by peer", False), ("it hangs up", False)],
+    ("text", "expected"),
+    [
+        ("TLS is required", True),
+        ("nobody answers: Connection reset by peer", False),
+        ("the server closes the connection", False),
+    ],
 )
-def test_being_hung_up_on_is_no_answer(said: str, expected: bool):
-    assert is_word(said) is expected
+def test_a_closed_connection_is_not_an_answer(text: str, expected: bool):
+    assert is_answer(text) is expected
 
 
-def test_who_is_hung_up_on_knocks_again_and_gives_up_in_the_end():
-    answers = iter(["it hangs up", "it hangs up", "TLS", "never asked"])
-    assert patiently(lambda: next(answers), is_word, pause=0) == "TLS"
-    hung_up = iter(["it hangs up"] * 5)
-    assert patiently(lambda: next(hung_up), is_word, pause=0) == "it hangs up"
-    assert list(hung_up) == []
+def test_a_closed_connection_is_tried_five_times():
+    answers = iter(["the server closes the connection", "the server closes the connection", "TLS", "not read"])
+    assert retry(lambda: next(answers), is_answer, pause=0) == "TLS"
+    closed = iter(["the server closes the connection"] * 5)
+    assert retry(lambda: next(closed), is_answer, pause=0) == "the server closes the connection"
+    assert list(closed) == []

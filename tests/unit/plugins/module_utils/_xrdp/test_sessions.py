@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whose desktop runs, as the processes were on Debian 12 and 13."""
+"""Desktops and their users, from processes as they were on Debian 12 and 13."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def test_a_desktop_is_found_in_both_versions():
     assert find_sessions(DEBIAN_12) == find_sessions(DEBIAN_13) == [Session("alice")]
 
 
-def test_a_login_that_fails_is_no_desktop():
+def test_a_failed_login_is_not_a_desktop():
     assert find_sessions([*DEBIAN_13[:3], Process(5303, 1763, "xrdp-sesexec", "root")]) == []
 
 
-def test_after_a_restart_of_sesman_the_desktop_is_lost_and_the_next_login_makes_another():
-    """0.9: the one who waits stays and belongs to nobody. 0.10: he ends."""
+def test_a_restart_of_sesman_loses_the_desktop():
+    # In 0.9 the process that waits stays without a parent; in 0.10 it ends.
     orphaned_12 = [p._replace(parent=1) if p.pid == 3315 else p for p in DEBIAN_12 if p.pid != 1844]
     orphaned_13 = [p._replace(parent=1) for p in DEBIAN_13 if p.name != "xrdp-sesexec" and p.pid != 1763]
     assert find_sessions(orphaned_12) == find_sessions(orphaned_13) == [Session("alice", lost=True)]

@@ -1,0 +1,149 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Facts of the host for the plan of the firewall: tables, units, interfaces, and a trial of the new rules."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import fnmatch
+import functools
+import json
+import os
+import socket
+import struct
+import tempfile
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import apply, plan, table
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import ssh_ports as ssh
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import connection
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.facts import ancestors
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import systemd
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.listeners import read_listeners
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+OURS = ("rigwright-firewall.service", "rigwright-firewall.path")
+
+UNITS = (*OURS, "ufw.service", "firewalld.service", "docker.service")
+
+# Load the rules in a network namespace of their own, and list the table that results.
+TRIAL = 'nft --file "$1" && nft --stateless --json list table inet rigwright'
+
+SIOCGIFADDR = 0x8915
+
+
+def addresses(names: t.Iterable[str]) -> list[str]:
+    """Return the IPv4 addresses of this machine on its bridges."""
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe_socket:
+        for name in names:
+            with contextlib.suppress(OSError):
+                answer = fcntl.ioctl(probe_socket.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()))
+                found.append(socket.inet_ntoa(answer[20:24]))
+    return found
+
+
+def leads_outside(tree: Tree, name: str) -> list[str]:
+    """Return the network cards behind an interface; ports of virtual machines and containers have no device."""
+    ports = [name, *tree.names(f"/sys/class/net/{name}/brif")]
+    return [f"{name} ({port})" for port in ports if tree.exists(f"/sys/class/net/{port}/device")]
+
+
+class Reader:
+    """A host, read with files and programs."""
+
+    def __init__(self, module: AnsibleModule, tree: Tree) -> None:
+        self.module, self.tree = module, tree
+        self.run = functools.partial(module.run_command, path_prefix=apply.PROGRAMS)
+        self.installed = module.get_bin_path("nft") is not None
+        self.loader = apply.Loader(self.run, tree)
+
+    def facts(self, request: table.Request, texts: t.Sequence[str]) -> tuple[str, plan.Facts]:
+        """Return the first of the texts that the kernel accepts, and the facts with it."""
+        ports = ssh.ports(self.tree)
+        units = self.units()
+        bridges = [
+            name
+            for name in self.tree.names("/sys/class/net")
+            if any(fnmatch.fnmatch(name, pattern) for pattern in request.bridges)
+        ]
+        tried = [(text, *self.try_out(text, ports)) for text in texts[:1]]
+        if tried[0][2]:
+            tried += [(text, *self.try_out(text, ports)) for text in texts[1:]]
+        # Where the kernel accepts none, the error is in a file that all of them include.
+        text, trial, refusal = next((trial for trial in tried if not trial[2]), tried[0])
+        low, high = (self.tree.text("/proc/sys/net/ipv4/ip_local_port_range") or "32768 60999").split()
+        return text, plan.Facts(
+            text=apply.flat(self.tree, text.replace(f'include "{table.SSH}"', table.ssh_text(ports).strip())),
+            ssh_ports=ports,
+            connection=connection(ancestors(self.tree)),
+            listeners=read_listeners(),
+            own_addresses=addresses(bridges) if request.bridges_reach_host else [],
+            passing_ports=(int(low), int(high)),
+            outside=[port for name in bridges for port in leads_outside(self.tree, name)],
+            installed=self.installed,
+            no_kernel=self.no_kernel(),
+            refusal=refusal,
+            trial=trial,
+            in_force=self.loader.in_force() if self.installed else [],
+            unconfirmed=self.tree.exists(apply.UNCONFIRMED),
+            program_is_current=self.tree.bytes(apply.PROGRAM) == bundle.bundle(apply.ENTRY),
+            confirmed_is_current=self.tree.text(apply.CONFIRMED) in ("", text),
+            units_are_up=all(
+                units[name]["ActiveState"] == "active"
+                and units[name]["UnitFileState"] == "enabled"
+                and units[name]["NeedDaemonReload"] == "no"
+                for name in OURS
+            ),
+            others=self.others(units),
+            docker_lost=units["docker.service"]["ActiveState"] == "active" and self.docker_lost(),
+        )
+
+    def units(self) -> dict[str, dict[str, str]]:
+        """Read the states of the role's units and of other firewalls."""
+        shown = systemd.show(self.run, UNITS, ("ActiveState", "UnitFileState", "NeedDaemonReload"))
+        return {name: {key: values[0] for key, values in properties.items()} for name, properties in shown.items()}
+
+    def no_kernel(self) -> str:
+        if not self.installed:
+            return ""
+        rc, _out, err = self.run(["nft", "list", "tables"])
+        return str(err).strip() if rc else ""
+
+    def try_out(self, text: str, ports: t.Sequence[int]) -> tuple[list[t.Any] | None, str]:
+        """Return the table that the kernel would have, or the error of nft."""
+        if not self.installed or not text:
+            return None, ""
+        with tempfile.TemporaryDirectory(prefix="rigwright_firewall_") as folder:
+            rules, opened = os.path.join(folder, "rigwright.nft"), os.path.join(folder, "ssh.nft")
+            for path, content in ((opened, table.ssh_text(ports)), (rules, text.replace(table.SSH, opened))):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(content)
+            rc, out, err = self.run(["unshare", "--net", "sh", "-c", TRIAL, "sh", rules])
+        if rc == 0:
+            return apply.comparable(out), ""
+        # The lines before name the include, and those after repeat the wrong line.
+        lines = [line for line in str(err).splitlines() if "Error" in line] or [str(err).strip()]
+        return None, lines[0] or f"nft ended with {rc}"
+
+    def others(self, units: t.Mapping[str, t.Mapping[str, str]]) -> list[str]:
+        # The unit of ufw is active even where ufw is disabled.
+        ufw = units["ufw.service"]["ActiveState"] == "active" and "ENABLED=yes" in self.tree.text("/etc/ufw/ufw.conf")
+        return ["ufw"] * ufw + ["firewalld"] * (units["firewalld.service"]["ActiveState"] == "active")
+
+    def docker_lost(self) -> bool:
+        """Return whether docker's own rules are missing; with `iptables: false` docker makes none."""
+        with contextlib.suppress(ValueError):
+            if json.loads(self.tree.text("/etc/docker/daemon.json") or "{}").get("iptables") is False:
+                return False
+        has_iptables = self.module.get_bin_path("iptables") is not None
+        commands = [["iptables", "--wait", "--table", "nat", "--list-rules", "DOCKER"]] if has_iptables else []
+        commands += [["nft", "list", "table", "ip", "docker-bridges"]] if self.installed else []
+        return all(self.run(command)[0] != 0 for command in commands)

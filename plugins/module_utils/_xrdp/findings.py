@@ -1,0 +1,95 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Findings of the role xrdp: what the user still has to do. Pure."""
+
+from __future__ import annotations
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import request
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.plan import (
+    Certificate,
+    Decision,
+    Facts,
+    allowed,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.request import Params
+
+
+def findings(params: Params, facts: Facts, decision: Decision) -> list[Finding]:
+    """Return what is left to do where xrdp serves the desktop."""
+    found = [
+        finding("xrdp.backend", "pass", f"{decision.backend}: {decision.reason}"),
+        _user_finding(params, facts),
+        _console_finding(params, facts),
+        _lost_finding(facts),
+    ]
+    if facts.certificate:
+        found.append(_certificate_finding(params, facts.certificate))
+    return found
+
+
+def gnome_findings(params: Params, facts: Facts, decision: Decision) -> list[Finding]:
+    """Return the findings that also apply where GNOME serves its own desktop."""
+    found = [finding("xrdp.backend", "pass", f"{decision.backend}: {decision.reason}")]
+    return found + ([_certificate_finding(params, facts.certificate)] if facts.certificate else [])
+
+
+def _user_finding(params: Params, facts: Facts) -> Finding:
+    names = allowed(params, facts)
+    locked = [name for name in names if facts.users.get(name) in ("none", "missing")]
+    if not names:
+        evidence, remedy = (
+            "nobody may log in",
+            f"name users in xrdp_users, or put them in the group {params['allowed_group']}",
+        )
+    elif locked:
+        evidence, remedy = (
+            f"cannot log in without a password: {', '.join(locked)}",
+            "set one with `passwd`; RDP has no login by key",
+        )
+    else:
+        return finding("xrdp.users", "pass", f"may log in: {', '.join(names)}")
+    return finding("xrdp.users", "warn", evidence, remedy)
+
+
+def _console_finding(params: Params, facts: Facts) -> Finding:
+    both = sorted({*facts.console} & {*allowed(params, facts)})
+    if not both:
+        return finding("xrdp.console", "pass", "no user of RDP has a desktop at the machine itself")
+    return finding(
+        "xrdp.console",
+        "warn",
+        f"{', '.join(both)} is logged in at the machine itself: a user has one graphical session, and a second one stays black or closes",
+        "log out there first, or use another account for RDP",
+    )
+
+
+def _lost_finding(facts: Facts) -> Finding:
+    lost = sorted({session.user for session in facts.sessions if session.lost})
+    if not lost:
+        return finding("xrdp.lost", "pass", "users can reconnect to every desktop")
+    return finding(
+        "xrdp.lost",
+        "warn",
+        f"the desktop of {', '.join(lost)} still runs, and nobody can reconnect to it: xrdp-sesman was restarted since",
+        "`loginctl terminate-user NAME` ends it and everything that runs in it",
+    )
+
+
+def _certificate_finding(params: Params, certificate: Certificate) -> Finding:
+    wanted = {
+        f"{'IP' if name.replace('.', '').isdigit() or ':' in name else 'DNS'}:{name.lower()}"
+        for name in params["tls_names"]
+    }
+    if certificate.days < request.RENEW_DAYS:
+        return finding("xrdp.certificate", "warn", f"ends in {certificate.days} days", "replace it in time")
+    if not wanted & {*certificate.names}:
+        return finding(
+            "xrdp.certificate",
+            "warn",
+            f"is for {', '.join(certificate.names) or 'no name'}, and clients know this host as {', '.join(params['tls_names'])}",
+            "use one with that name, or set xrdp_tls_names to the names that clients use",
+        )
+    return finding("xrdp.certificate", "pass", f"good for {certificate.days} days")

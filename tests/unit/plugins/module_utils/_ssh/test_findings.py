@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Findings of the role ssh."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import Override
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.findings import findings
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan import Facts, Service, decide
+
+from tests.unit.support.ssh import ANSWER, BY_SSH, FACTS, SSHD, facts, request
+
+
+def statuses(params: dict[str, Any], found: Facts = FACTS, overrides: tuple[Override, ...] = ()) -> dict[str, str]:
+    """Return the status of each finding by its id."""
+    return {finding["id"]: finding["status"] for finding in findings(params, found, decide(params, found), overrides)}
+
+
+def test_a_sshd_that_a_user_started_is_a_warning():
+    assert statuses(request(), facts(foreign=[{**SSHD, "port": 2022, "pid": 99}]))["ssh.ports"] == "warn"
+    assert statuses(request())["ssh.ports"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("params", "found", "finding", "status"),
+    [
+        ({}, {}, "ssh.passwords", "pass"),
+        ({}, {"admins": []}, "ssh.passwords", "warn"),
+        ({}, {"key_users": [], "passwords_accepted": False}, "ssh.passwords", "warn"),
+        ({"passwords": "allowed"}, {}, "ssh.passwords", "warn"),
+        ({}, {}, "ssh.authorized_keys", "pass"),
+        ({}, {}, "ssh.access", "warn"),  # the guest, who has a password
+        ({"passwords": "allowed"}, {}, "ssh.access", "pass"),
+        ({}, {"users_now": ["owner"]}, "ssh.access", "pass"),
+        ({}, {"unknown_users": ["carol"]}, "ssh.authorized_keys", "warn"),
+        ({}, {"key_problems": ["alice: /home/alice is writable by others"]}, "ssh.authorized_keys", "warn"),
+        ({"proof": "all"}, {"banners": {22: ANSWER}}, "ssh.banner", "pass"),
+        ({"proof": "all"}, {"banners": {22: ""}}, "ssh.banner", "fail"),
+        ({"proof": "all"}, {"connection": BY_SSH}, "ssh.login", "pass"),
+        ({"proof": "all"}, {}, "ssh.login", "skip"),
+    ],
+)
+def test_the_status_of_each_finding(params, found, finding, status):
+    assert statuses(request(**params), facts(**found))[finding] == status
+
+
+def test_before_a_change_the_configuration_is_not_rated():
+    assert "ssh.configuration" not in statuses(request())
+
+
+def test_the_port_of_ansibles_connection_is_a_warning():
+    found = facts(connection=BY_SSH, banners={2222: ANSWER})
+    assert statuses(request(ports=[2222]), found)["ssh.ports"] == "warn"
+
+
+def test_a_port_that_does_not_close_is_a_failure():
+    params, found = request(ports=[2222], proof="all"), facts(banners={2222: ANSWER})
+    assert statuses(params, found)["ssh.ports"] == "fail"
+    closed = facts(service=Service(active=True, pid=7, ports=(2222,)), banners={2222: ANSWER})
+    assert statuses(params, closed)["ssh.ports"] == "pass"
+
+
+def test_an_override_is_a_failure_of_the_configuration():
+    override = Override("passwordauthentication", frozenset({"no"}), frozenset({"yes"}), (), ())
+    assert statuses(request(proof="all"), FACTS, (override,))["ssh.configuration"] == "fail"
+    assert statuses(request(proof="all"))["ssh.configuration"] == "pass"

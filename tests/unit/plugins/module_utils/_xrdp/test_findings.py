@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Findings of the role xrdp."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import findings
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.plan import Certificate, Facts, decide
+
+from tests.unit.support.xrdp import FRESH, OPEN, REQUEST, XFCE, request
+
+
+def statuses(params: dict[str, Any], facts: Facts) -> dict[str, tuple[str, str]]:
+    found = findings.findings(params, facts, decide(params, facts))
+    return {entry["id"].removeprefix("xrdp."): (entry["status"], entry["evidence"]) for entry in found}
+
+
+def test_a_lost_desktop_is_a_warning():
+    assert statuses(REQUEST, OPEN)["lost"][0] == "warn"
+    assert "bob" in statuses(REQUEST, OPEN)["lost"][1]
+    assert statuses(REQUEST, XFCE)["lost"][0] == "pass"
+
+
+def test_an_rdp_user_at_the_machine_is_a_warning():
+    assert statuses(REQUEST, dataclasses.replace(XFCE, console=["alice"]))["console"][0] == "warn"
+    assert statuses(REQUEST, dataclasses.replace(XFCE, console=["zoe"]))["console"][0] == "pass"
+
+
+def test_a_locked_user_and_an_empty_group_are_warnings():
+    assert statuses(REQUEST, dataclasses.replace(FRESH, users={"alice": "none"}))["users"][0] == "warn"
+    assert statuses(request(users=[]), FRESH)["users"] == ("warn", "nobody may log in")
+    assert statuses(REQUEST, FRESH)["users"] == ("pass", "may log in: alice")
+
+
+@pytest.mark.parametrize(
+    ("certificate", "status", "text"),
+    [
+        (Certificate(days=300, names=["DNS:ws.example.org"]), "pass", "300 days"),
+        (Certificate(days=300, names=["IP:192.0.2.1"]), "pass", "300 days"),
+        (Certificate(days=10, names=["DNS:ws.example.org"]), "warn", "ends in 10 days"),
+        (Certificate(days=300, names=["DNS:other"]), "warn", "is for DNS:other"),
+    ],
+)
+def test_a_certificate_for_another_name_or_time_is_a_warning(certificate, status, text):
+    found = statuses(REQUEST, dataclasses.replace(FRESH, certificate=certificate))["certificate"]
+    assert found[0] == status and text in found[1]
+
+
+def test_users_with_it_as_their_primary_group_can_log_in():
+    """Both versions of xrdp, 0.9.21 and 0.10.1, read all groups of a user; the group itself lists only its other members."""
+    found = dataclasses.replace(XFCE, primary_members=["bob"], users={"alice": "set", "bob": "set"})
+    assert statuses(request(), found)["users"] == ("pass", "may log in: alice, bob")
