@@ -27,6 +27,14 @@ UNDERSTOOD = re.compile(
 )
 # Whose strings name files that they read. The harness names most of the checkout, and a change of the harness concerns everything.
 READERS = ("tests", "plugins")
+# What tests read without naming it, by the beginning of their path. The unit stage notices what is missing here (`misses`).
+READS_MORE = {
+    "tests/unit/harness/testing/": ("docs", "molecule", "playbooks", "plugins", "roles", "tests/unit"),
+    "tests/unit/harness/vm/": ("playbooks",),
+    "tests/unit/plugins/module_utils/_core/test_bundle": ("plugins/module_utils",),
+    "tests/unit/plugins/plugin_utils/test__role_variables": ("playbooks",),
+    "tests/unit/roles/test_units": ("plugins/module_utils", "roles"),
+}
 LONGEST_PATH = 200
 EVERY_TEST = re.compile(r"^tests/unit/(.+/)?(conftest\.py|support/unsafe_paths\.py)$")
 
@@ -193,7 +201,20 @@ def closure(path: Path, root: Path = ROOT) -> set[Path]:
     """Return all files that a test depends on: imported, named, mirrored, or above it (conftest.py)."""
     folders = [folder for folder in path.parents if folder.is_relative_to(root)]
     above = {each for folder in folders for each in existing(folder / "conftest.py")}
-    return follow({path, *above, *mirrored(path, root)}, lambda each: dependencies(each, root))
+    return follow(
+        {path, *above, *mirrored(path, root), *read_besides(path, root)}, lambda each: dependencies(each, root)
+    )
+
+
+def read_besides(test: Path, root: Path) -> set[Path]:
+    name = str(test.relative_to(root))
+    folders = [folder for prefix, names in READS_MORE.items() if name.startswith(prefix) for folder in names]
+    return {path for folder in folders for path in files_below(root / folder)}
+
+
+@functools.cache
+def files_below(folder: Path) -> frozenset[Path]:
+    return frozenset(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
 
 
 def mirrored(test: Path, root: Path) -> set[Path]:
@@ -261,12 +282,13 @@ def paths_named_in_python(path: Path, root: Path) -> frozenset[Path]:
             if (root / "roles" / short).is_dir():
                 found |= files_of_role(short, root)
         if re.fullmatch(r"\w[\w.-]*(/[\w.-]+)*/?", text, re.ASCII) and len(text) < LONGEST_PATH:
-            place = root / text
+            # Fixtures are named from the folder of the unit tests.
+            place = root / text if (root / text).exists() else root / "tests/unit" / text
             # A word alone is a folder of the checkout only where the file joins it to a path.
             if place.is_file() and ("/" in text or "." in text):
                 found.add(place)
             elif place.is_dir() and ("/" in text or is_joined(path, text)):
-                found |= {each for each in place.rglob("*") if each.is_file() and "__pycache__" not in each.parts}
+                found |= files_below(place)
     return frozenset(found - {path})
 
 
