@@ -36,10 +36,10 @@ def main(argv: list[str]) -> int:
         prog="python -m harness", description="The sandbox, the demo and the tests of Rigwright."
     )
     subparsers = parser.add_subparsers(dest="subcommand", metavar="subcommand", required=True)
-    asked = next((word for word in argv if word in SUBCOMMANDS), None)
+    chosen = next((word for word in argv if word in SUBCOMMANDS), None)
     for name, subcommand in SUBCOMMANDS.items():
         subparser = subparsers.add_parser(name, help=subcommand.help, description=subcommand.help.capitalize() + ".")
-        if name == asked:
+        if name == chosen:
             module = importlib.import_module(subcommand.module)
             module.add_arguments(subparser)
             subparser.set_defaults(run=module.main, parser=subparser)

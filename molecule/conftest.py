@@ -27,9 +27,7 @@ from tests.slow import leave_out_slow
 
 LAB = lab.read("molecule")
 # `script/test --changed --hosts debian13` names one of them.
-RELEASES = [
-    host.name for host in LAB.group("targets") if host.name == os.environ.get("RIGWRIGHT_RELEASE", host.name)
-]
+RELEASES = [host.name for host in LAB.group("targets") if host.name == os.environ.get("RIGWRIGHT_RELEASE", host.name)]
 # Where a test applies the role that is not marked `both_releases`: on both it would take twice the time.
 ONE_RELEASE = RELEASES[:1]
 # Molecule asks for colours, which would stand between the words that a test looks for.

@@ -12,7 +12,7 @@ from harness.testing import selection, stages
 from harness.testing.stage import ROOT, Log, Stage, Tally
 
 RELEASES = ("debian12", "debian13")
-# Which changes a stage with hosts, or with a machine, can tell apart.
+# Which changes a stage with hosts, or with a machine, can reach.
 REACHED_BY = {
     "sanity": ("plugins/", "roles/", "playbooks/", "meta/", "galaxy.yml"),
     "archive": ("plugins/", "roles/", "playbooks/", "meta/", "galaxy.yml"),
@@ -31,8 +31,8 @@ REACHED_BY = {
 def default_base() -> str:
     """Return the branch that a change is for: origin/main where there is one, else main."""
     log = Log(ROOT / ".cache/test/changed.log")
-    known = log.run("git", "rev-parse", "--verify", "--quiet", "origin/main", must_pass=False).status == 0
-    return "origin/main" if known else "main"
+    exists = log.run("git", "rev-parse", "--verify", "--quiet", "origin/main", must_pass=False).status == 0
+    return "origin/main" if exists else "main"
 
 
 def stages_of(names: Sequence[str], hosts: str = "") -> list[Stage]:
@@ -71,20 +71,20 @@ def is_reached(stage: str, names: Sequence[str], everything: str) -> bool:
 
 def lint(names: Sequence[str]) -> list[Stage]:
     """Return the checks of single files, for those that changed."""
-    there = [name for name in names if (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
-    python = [name for name in there if name.endswith(".py")]
-    yaml = [name for name in there if name.endswith((".yml", ".yaml"))]
-    shell = [name for name in there if (ROOT / name) in set(stages.shell_scripts())]
+    present = [name for name in names if (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
+    python = [name for name in present if name.endswith(".py")]
+    yaml = [name for name in present if name.endswith((".yml", ".yaml"))]
+    shell = [name for name in present if (ROOT / name) in set(stages.shell_scripts())]
     table: list[tuple[str, str, Sequence[str], Sequence[str]]] = [
         (
             "ruff",
-            "changed Python is formatted and free of common faults",
+            "changed Python is formatted and free of common mistakes",
             ("ruff format --check", "ruff check"),
             python,
         ),
         ("yamllint", "changed YAML is well formed", ("yamllint --strict",), yaml),
-        ("shellcheck", "changed shell scripts are free of common faults", ("shellcheck",), shell),
-        ("words", "changed files use the words of CONTRIBUTING.md", ("codespell", "python -m harness words"), there),
+        ("shellcheck", "changed shell scripts are free of common mistakes", ("shellcheck",), shell),
+        ("words", "changed files use the words of CONTRIBUTING.md", ("codespell", "python -m harness words"), present),
     ]
     found = [
         Stage(name, proves, stages.commands(*(" ".join([line, *files]) for line in lines)))

@@ -51,13 +51,17 @@ def run_stage(stage: Stage, sandbox: int) -> Result:
     style = progress.RED if result.problem else progress.BOLD
     progress.say(f"{stage.name}: {result.verdict} ({tally}): {result.seconds:.1f} s", style=style)
     if result.problem:
-        told = [log.tail(), *result.tally.faults, f"{result.problem}; its whole output: {log.path.relative_to(ROOT)}"]
-        print("\n".join([told[0], *(f"{stage.name}: {line}" for line in told[1:])]), flush=True)
+        lines = [
+            log.tail(),
+            *result.tally.failures,
+            f"{result.problem}; its whole output: {log.path.relative_to(ROOT)}",
+        ]
+        print("\n".join([lines[0], *(f"{stage.name}: {line}" for line in lines[1:])]), flush=True)
     return result
 
 
 def lane_sandboxes() -> list[int]:
-    """The number of each lane's sandbox: what another checkout has is left to it. Raises Refusal when too few are free."""
+    """Return the number of each lane's sandbox, of those that no other checkout has. Raise Refusal when too few are free."""
     try:
         owners = engine.checkouts(engine.connect())
     except Refusal:  # the stages that need no docker run all the same, and the others say what is missing
@@ -83,9 +87,9 @@ def run_stages(stages: Sequence[Stage], sandboxes: Sequence[int]) -> list[Result
 
 def summary(results: Sequence[Result]) -> str:
     """Return the failed tests and the table of all stages; its last line is the closing line, `N passed, N failed`."""
-    faults = [f"{result.stage.name}: {fault}" for result in results for fault in result.tally.faults]
+    failures = [f"{result.stage.name}: {fault}" for result in results for fault in result.tally.failures]
     width = max(len(result.stage.name) for result in results)
-    lines = [*faults, *([""] if faults else []), f"{'stage':{width}}  result  passed  failed  skipped  seconds"]
+    lines = [*failures, *([""] if failures else []), f"{'stage':{width}}  result  passed  failed  skipped  seconds"]
     for result in results:
         tally = result.tally
         lines.append(

@@ -25,13 +25,13 @@ FAULT_CHARACTERS = 240
 class Tally:
     """How many tests passed, failed and were skipped. A skipped test has proved nothing, so it is never among the passed.
 
-    `faults` has a line for each test that failed, and `seconds` the time of each, where the tool tells them.
+    `failures` has a line for each test that failed, and `seconds` the time of each test, where the tool reports them.
     """
 
     passed: int = 0
     failed: int = 0
     skipped: int = 0
-    faults: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
     seconds: tuple[tuple[float, str], ...] = ()
 
     def __add__(self, other: Tally) -> Tally:
@@ -39,7 +39,7 @@ class Tally:
             self.passed + other.passed,
             self.failed + other.failed,
             self.skipped + other.skipped,
-            self.faults + other.faults,
+            self.failures + other.failures,
             self.seconds + other.seconds,
         )
 
@@ -48,7 +48,7 @@ class Tally:
 
 
 class StageFailed(Exception):
-    """A stage found a fault. `tally` counts its single tests where it has any."""
+    """Raised when a stage found a problem. `tally` counts its single tests, where it has any."""
 
     def __init__(self, why: str, tally: Tally | None = None) -> None:
         super().__init__(why)
@@ -79,13 +79,13 @@ class Log:
         self, *command: str | Path, cwd: Path = ROOT, env: Mapping[str, str] | None = None, must_pass: bool = True
     ) -> Outcome:
         """Run `command`; raise StageFailed when its exit status is not 0 and `must_pass`."""
-        words = [str(word) for word in command]
-        self.write(f"$ {shlex.join(words)}\n")
+        argv = [str(word) for word in command]
+        self.write(f"$ {shlex.join(argv)}\n")
         before = self.path.stat().st_size
         with self.path.open("a") as file:
             try:
                 status = subprocess.run(
-                    words,
+                    argv,
                     cwd=cwd,
                     env={**clean_environment(), **self.env, **(env or {})},
                     stdin=subprocess.DEVNULL,
@@ -95,11 +95,11 @@ class Log:
                     check=False,
                 ).returncode
             except FileNotFoundError as error:
-                raise StageFailed(f"{words[0]} is not installed: run script/bootstrap --dev") from error
+                raise StageFailed(f"{argv[0]} is not installed: run script/bootstrap --dev") from error
             except subprocess.TimeoutExpired as error:
-                raise StageFailed(f"{words[0]} did not end within {LIMIT_S} s") from error
+                raise StageFailed(f"{argv[0]} did not end within {LIMIT_S} s") from error
         if status != 0 and must_pass:
-            raise StageFailed(f"{words[0]} ended with status {status}")
+            raise StageFailed(f"{argv[0]} ended with status {status}")
         return Outcome(status, self.path.read_bytes()[before:].decode(errors="replace"))
 
     def tail(self) -> str:
@@ -133,7 +133,7 @@ class Stage:
 
 
 def at_least_one_failed(tally: Tally) -> Tally:
-    """A stage that failed without a failed test (a crash, nothing collected) counts as one failure."""
+    """Count a stage that failed without a failed test (a crash, nothing collected) as one failure."""
     return tally if tally.failed else tally + Tally(failed=1)
 
 
@@ -148,7 +148,7 @@ def tally_of_junit(path: Path) -> Tally:
         # An element without children is false.
         failure = next((found for kind in ("failure", "error") if (found := case.find(kind)) is not None), None)
         if failure is not None:
-            tally += Tally(failed=1, faults=(fault(case, failure),))
+            tally += Tally(failed=1, failures=(describe_failure(case, failure),))
         elif case.find("skipped") is not None:
             tally += Tally(skipped=1)
         else:
@@ -157,9 +157,9 @@ def tally_of_junit(path: Path) -> Tally:
     return tally + Tally(seconds=times)
 
 
-def fault(case: ElementTree.Element, failure: ElementTree.Element) -> str:
+def describe_failure(case: ElementTree.Element, failure: ElementTree.Element) -> str:
     """Say in a line which test failed, where, and why: an error of Ansible's where the words have one, else how they begin."""
     where = re.search(r"^\S+\.py:\d+(?=:)", failure.text or "", re.MULTILINE)
-    words = " ".join(failure.get("message", "").split())
-    why = words[max(words.find("[ERROR]"), 0) :]
-    return ": ".join(filter(None, [case.get("name"), where and where[0], why[:FAULT_CHARACTERS]]))
+    message = " ".join(failure.get("message", "").split())
+    reason = message[max(message.find("[ERROR]"), 0) :]
+    return ": ".join(filter(None, [case.get("name"), where and where[0], reason[:FAULT_CHARACTERS]]))

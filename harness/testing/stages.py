@@ -59,11 +59,11 @@ SHIPPED = {
 def every_stage() -> list[Stage]:
     """Return all stages that this checkout has, in the order of the report."""
     return [
-        Stage("ruff", "Python is formatted and free of common faults", commands("ruff format --check", "ruff check")),
+        Stage("ruff", "Python is formatted and free of common mistakes", commands("ruff format --check", "ruff check")),
         Stage("mypy", "types hold", commands("mypy harness plugins tests roles/storage/files")),
         Stage("yamllint", "YAML is well formed", commands("yamllint --strict .")),
         Stage("ansible-lint", "playbooks and roles meet the production profile", commands("ansible-lint")),
-        Stage("shellcheck", "shell scripts are free of common faults", shellcheck),
+        Stage("shellcheck", "shell scripts are free of common mistakes", shellcheck),
         Stage("words", "spelling, and the words of CONTRIBUTING.md", commands("codespell", "python -m harness words")),
         Stage("workflows", "files for GitHub and pre-commit are valid", commands(*WORKFLOWS)),
         Stage("unit", "plugins, harness and the contract of every role", unit),
@@ -239,7 +239,7 @@ def pages(log: Log) -> Tally:
 
 
 def archive(log: Log) -> Tally:
-    """Build, install and use the collection as a stranger does: no checkout, no ansible.cfg, no other collection in sight."""
+    """Build, install and use the collection as a new user does: no checkout, no ansible.cfg, no other collection in sight."""
     place = OUTPUT / "archive"
     shutil.rmtree(place, ignore_errors=True)
     home = place / "home"

@@ -47,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Recorder:
-    """Tells the trace which test file is collected or run."""
+    """Names to the trace the test file that is collected or run."""
 
     def __init__(self) -> None:
         self.trace = Trace()

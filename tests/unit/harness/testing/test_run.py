@@ -61,8 +61,8 @@ def fails(log: Log) -> Tally:
     raise StageFailed("two tests failed", Tally(passed=5, failed=2))
 
 
-def names_its_faults(log: Log) -> Tally:
-    raise StageFailed("one test failed", Tally(passed=5, failed=1, faults=("test_login: no sudo",)))
+def names_its_failures(log: Log) -> Tally:
+    raise StageFailed("one test failed", Tally(passed=5, failed=1, failures=("test_login: no sudo",)))
 
 
 def closing_line(*works: Callable[[Log], Tally]) -> str:
@@ -88,7 +88,7 @@ def test_a_stage_with_failed_tests_counts_these() -> None:
 
 def test_failed_tests_stand_before_the_table() -> None:
     shown = testing.summary(
-        testing.run_stages([stage(passes, "one"), stage(names_its_faults, "other")], LANES)
+        testing.run_stages([stage(passes, "one"), stage(names_its_failures, "other")], LANES)
     ).splitlines()
     assert shown[0] == "other: test_login: no sudo"
     assert shown[-1] == "8 passed, 1 failed"
@@ -110,12 +110,12 @@ def test_an_error_of_the_stage_itself_is_not_hidden() -> None:
         testing.run_stages([stage(broken)], LANES)
 
 
-def test_results_stand_in_the_order_of_the_table() -> None:
+def test_results_have_the_order_of_the_table() -> None:
     names = [f"stage-{number}" for number in range(5)]
     assert [result.stage.name for result in testing.run_stages([stage(passes, name) for name in names], LANES)] == names
 
 
-def test_stages_that_run_side_by_side_have_sandboxes_of_their_own() -> None:
+def test_each_lane_has_its_own_sandbox() -> None:
     both_run = threading.Barrier(2, timeout=10)
     sandboxes = set()
 
@@ -139,8 +139,8 @@ def test_the_log_of_a_failed_stage_is_shown(capsys: pytest.CaptureFixture[str]) 
     assert "example: sh ended with status 3; its whole output: example.log" in shown
 
 
-def test_the_tests_that_failed_are_named_as_soon_as_their_stage_ends(capsys: pytest.CaptureFixture[str]) -> None:
-    testing.run_stages([stage(names_its_faults, "one")], LANES)
+def test_failed_tests_are_named_when_their_stage_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    testing.run_stages([stage(names_its_failures, "one")], LANES)
     assert "one: test_login: no sudo" in capsys.readouterr().out
 
 
@@ -164,9 +164,9 @@ def test_the_log_of_a_passed_stage_is_not_shown(capsys: pytest.CaptureFixture[st
 def test_junit_results_are_counted_by_case(tmp_path: Path) -> None:
     path = tmp_path / "results.xml"
     path.write_text(JUNIT)
-    faults = ("c: tests/test_c.py:7: [ERROR]: no sudo", "d: fixture")
+    failures = ("c: tests/test_c.py:7: [ERROR]: no sudo", "d: fixture")
     tally = tally_of_junit(path)
-    assert (tally.passed, tally.failed, tally.skipped, tally.faults) == (2, 2, 1, faults)
+    assert (tally.passed, tally.failed, tally.skipped, tally.failures) == (2, 2, 1, failures)
     assert sorted(tally.seconds)[-1] == (12.5, "a")
 
 
@@ -191,7 +191,7 @@ def test_the_hardware_stage_runs_only_when_asked_for() -> None:
     assert stages.choose([quick, gpu], gpu=True) == [gpu]
 
 
-def test_the_booted_machine_runs_when_asked_for_and_with_everything() -> None:
+def test_booted_machine_runs_on_request_and_with_everything() -> None:
     quick, machine = stage(passes, "quick"), Stage("machine", "", passes, fast=False, by_default=False)
     assert stages.choose([quick, machine]) == [quick]
     assert stages.choose([quick, machine], machine=True) == [machine]
@@ -205,7 +205,7 @@ def test_a_role_selects_its_scenario_and_no_other() -> None:
     assert [chosen.name for chosen in stages.choose(every, role="ssh")] == ["unit", "molecule:ssh"]
 
 
-def test_asking_for_a_gpu_that_is_not_there_tests_nothing_and_says_so(
+def test_request_for_a_missing_gpu_is_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(stages, "GPU_DEVICE", Path("/nonexistent/gpu"))
