@@ -187,20 +187,15 @@ next_step:
   type: str
 """
 
-import json
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml as gpu_nvml
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode import plan as modes
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode.run import OPTIONS
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.control import MpsError
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import facts as looking
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import request as sharing
-
-ROOT = "/"
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing.run import NOTHING, plan
 
 GPU: dict[str, dict[str, t.Any]] = {
     **OPTIONS,
@@ -217,17 +212,6 @@ GPU: dict[str, dict[str, t.Any]] = {
         },
     },
     "mps": {"type": "list", "elements": "dict"},
-}
-
-
-NOTHING: dict[str, t.Any] = {
-    "known": False,
-    "modes": {"changed": False, "gpus": []},
-    "mig": [],
-    "mps": {"changed": False, "daemons": [], "names": [], "known": []},
-    "needs": "none",
-    "pending": [],
-    "findings": [],
 }
 
 
@@ -261,68 +245,6 @@ def main() -> None:
     except MpsError as error:
         module.fail_json(msg=f"{error}. Nothing was changed.", error=error.name, next_step=error.next_step)
     module.exit_json(changed=False, known=True, **result)
-
-
-def read_record(tree: Tree, path: str) -> list[str]:
-    """The daemons of the last run.
-
-    :raises Refusal: the record is damaged.
-    """
-    try:
-        return [str(name) for name in json.loads(tree.text(path) or "{}").get("daemons", [])]
-    except (ValueError, AttributeError, TypeError) as error:
-        raise Refusal(
-            f"{path} is damaged ({error}): remove it; daemons that are no longer declared are then yours to stop"
-        ) from error
-
-
-def plan(module: AnsibleModule, nvml: gpu_nvml.Nvml) -> dict[str, t.Any]:
-    """:raises Refusal: one of the modules would refuse its part; each that does is told."""
-    params = module.params
-    request = sharing.read(params["gpus"], nvml.cards())
-    known = read_record(Tree(ROOT), params["record"])
-    gone = [name for name in known if name not in {one["name"] for one in request.daemons}]
-    daemons = request.daemons + [{"name": name, "state": "absent"} for name in gone]
-    problems: list[str] = []
-
-    def ask(look: t.Callable[..., looking.Told], *arguments: t.Any) -> looking.Told:
-        try:
-            return look(module, nvml, *arguments)
-        except Refusal as refusal:
-            problems.append(str(refusal))
-            return looking.Told()
-
-    mode = ask(looking.look_at_modes, request.modes, ROOT)
-    mig = [{**one, "told": ask(looking.look_at_mig, one, ROOT)} for one in request.mig]
-    forget = looking.undeclared_mig(request.mig, ROOT)
-    if forget:
-        told = looking.Told(changed=True)
-        mig.append({"devices": forget, "mode": "unchanged", "persist": "none", "told": told})
-    mps = looking.Told(changed=True)
-    # Where instances come or go first, only what is there then can be judged, and gpu_mps does so itself.
-    if not any(one["told"].changed for one in mig):
-        mps = ask(looking.look_at_mps, daemons, params["limits"], params["when_clients"])
-    if problems:
-        raise Refusal("; ".join(problems))
-    for text in [*mode.warnings, *(text for one in mig for text in one["told"].warnings)]:
-        module.warn(text)
-    gpus = [looking.gpu_of(nvml, card) for card in nvml.cards() if card.uuid in request.by_card]
-    return {
-        "modes": {"changed": mode.changed, "gpus": request.modes},
-        "mig": [
-            {**{key: value for key, value in one.items() if key != "told"}, "changed": one["told"].changed}
-            for one in mig
-        ],
-        "mps": {
-            "changed": mps.changed and bool(daemons or params["limits"]),
-            "daemons": daemons,
-            "names": [one["name"] for one in request.daemons],
-            "known": known,
-        },
-        "needs": modes.worst([mode.needs, *(one["told"].needs for one in mig)]),
-        "pending": mps.pending,
-        "findings": sharing.findings(gpus, request.by_card),
-    }
 
 
 if __name__ == "__main__":

@@ -40,7 +40,11 @@ CommandOutcome = tuple[int, str, str]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that start ansible-playbook, which `script/test` runs in a stage of their own, and skip slow ones."""
     leave_out_slow(items)
+    for item in items:
+        if "run_plays" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.plays)
 
 
 @pytest.fixture(autouse=True)
@@ -109,13 +113,6 @@ class PlaybookRun:
     rc: int
     output: str
     report: dict[str, Any]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that start ansible-playbook; `script/test` runs them in a stage of their own."""
-    for item in items:
-        if "run_plays" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.plays)
 
 
 @pytest.fixture

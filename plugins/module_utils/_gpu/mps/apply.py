@@ -9,10 +9,8 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import pwd
-import re
 import signal
 import sys
 import time
@@ -23,254 +21,24 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import files, probe
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import plan as steps_
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.control import (
-    NO_DAEMON,
     REFUSED,
     Control,
     MpsError,
-    Run,
     cuda_error,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.request import STARTED, Daemon
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.facts import (
+    Host,
+    find_pid,
+    folder_of,
+    read_below,
+    read_process,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.request import Daemon
 
-PID_FILE = "nvidia-cuda-mps-control.pid"
 PARTITIONS, START_LOG = "partitions", "start.log"
 IN_THE_WAY = "remove it, or choose another pipe_root or log_root, which only root can write to"
 SETTLE_S = 20
 POLL_S = 0.2
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*[KMGT]i?B?")
-BEYOND = 10**8
-
-
-@dataclasses.dataclass(frozen=True)
-class Host:
-    """Where things lie on this host, and how a command is run: arguments, environment, input -> status, output, errors."""
-
-    execute: Run
-    manager: str
-    program: str
-    config_root: str
-    unit_folder: str = files.UNIT_FOLDER
-    proc: str = "/proc"
-
-    def script(self, name: str) -> str:
-        return f"{self.config_root}/{name}.sh"
-
-    def configuration(self, name: str) -> str:
-        return f"{self.config_root}/{name}.toml"
-
-    def unit(self, name: str) -> str:
-        return f"{self.unit_folder}/{files.unit_name(name)}"
-
-    def run_as(self, user: str, unset: t.Sequence[str] = files.FOREIGN) -> Run:
-        """Commands of a user, without variables that would set what nobody declared."""
-        before = ["env", *(word for name in unset for word in ("-u", name))]
-        if user and os.geteuid() == 0 and user != "root":
-            before = ["runuser", "-u", user, "--", *before]
-        return lambda command, environment, text: self.execute([*before, *command], environment, text)
-
-    def control(self, daemon: Daemon, live: steps_.Live | None = None) -> Control:
-        """Talk to the daemon as it should be, or to the one that lives: as the user and in the protocol that it has."""
-        user, protocol = daemon.user, daemon.protocol
-        if live is not None and live.pid:
-            user, protocol = user_name(live.uid), 3 if "-p" in live.arguments and "3" in live.arguments else 2
-        return Control(self.run_as(user), self.program, daemon.pipe, daemon.log, protocol)
-
-    def must(self, *command: str) -> str:
-        """:raises MpsError: it fails."""
-        status, out, err = self.execute(command, {}, "")
-        if status != 0:
-            raise MpsError(REFUSED, f"`{' '.join(command)}`: {err.strip() or out.strip()}")
-        return out
-
-
-def files_of(daemon: Daemon, host: Host) -> dict[str, str]:
-    """The files of a daemon that is to run."""
-    made = {host.script(daemon.name): files.script(daemon, host.program, host.manager)}
-    if daemon.protocol == 3:
-        uid = user_id(daemon.user) if daemon.user else None
-        made[host.configuration(daemon.name)] = files.configuration(daemon, uid)
-    if host.manager == files.SYSTEMD:
-        script, configuration = host.script(daemon.name), host.configuration(daemon.name)
-        made[host.unit(daemon.name)] = files.unit(daemon, host.program, script, configuration)
-    return made
-
-
-def on_disk(daemon: Daemon, host: Host) -> dict[str, str | None]:
-    paths = [host.script(daemon.name), host.configuration(daemon.name)]
-    paths += [host.unit(daemon.name)] if host.manager == files.SYSTEMD else []
-    return {path: read_text(path) for path in paths}
-
-
-def read_text(path: str) -> str | None:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except FileNotFoundError:
-        return None
-
-
-def folder_of(path: str) -> str:
-    """A daemon's directory: links above it are the operator's, and it may be none itself, since its user can write to it."""
-    parent, name = os.path.split(path.rstrip("/"))
-    return os.path.join(os.path.realpath(parent), name)
-
-
-def read_below(folder: str, name: str) -> str | None:
-    """A file in a directory of a daemon's user. None where there is none, or what the user put there is no file to be read."""
-    try:
-        with directories.directory(folder_of(folder)) as handle:
-            return directories.read_file(name, dir_fd=handle).decode(errors="replace")
-    except OSError:
-        return None
-
-
-def user_id(user: str) -> int | None:
-    """None: there is no such user."""
-    try:
-        return pwd.getpwnam(user).pw_uid
-    except KeyError:
-        return None
-
-
-def user_name(uid: int | None) -> str:
-    """Empty for who runs this, and for a user without a name."""
-    if uid is None or uid == os.geteuid():
-        return ""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return ""
-
-
-# --- Look ---
-
-
-def look(daemon: Daemon, host: Host) -> steps_.Live:
-    """What lives at the daemon's pipe directory.
-
-    :raises MpsError: it is there and does not answer.
-    """
-    enabled = host.manager == files.SYSTEMD and _is_enabled(daemon, host)
-    pid = find_pid(daemon.pipe, host.proc)
-    process = read_process(pid, host.proc) if pid else None
-    if process is None:
-        # One in another PID namespace, such as a container's, has no process here.
-        there = os.path.exists(f"{daemon.pipe}/control") and host.control(daemon).answers()
-        return steps_.Live(pid=0 if there else None, enabled=enabled)
-    arguments, environment, uid = process
-    mark = environment.get(files.MARK, "")
-    live = steps_.Live(
-        pid, mark if mark.partition(":")[2] == daemon.name else "", uid, arguments, environment, enabled=enabled
-    )
-    if not live.ours:
-        return live
-    control = host.control(daemon, live)
-    try:
-        return ask_limits(daemon, control, live)
-    except MpsError as error:
-        if error.name != NO_DAEMON:
-            raise
-        # It has not opened its socket yet, or just closed it.
-        return dataclasses.replace(live, stale=("everything",))
-
-
-def look_at_servers(daemon: Daemon, host: Host) -> steps_.Live:
-    """What lives after a change: servers and their clients, without limits."""
-    control = host.control(daemon)
-    pids = control.servers()
-    clients = control.clients(pids)
-    return steps_.Live(
-        find_pid(daemon.pipe, host.proc),
-        f"{host.manager}:{daemon.name}",
-        servers=tuple(
-            steps_.Server(pid, control.status(pid), tuple(one.pid for one in clients if one.server in (pid, 0)))
-            for pid in pids
-        ),
-    )
-
-
-def ask_limits(daemon: Daemon, control: Control, live: steps_.Live) -> steps_.Live:
-    pids = control.servers()
-    clients = control.clients(pids)
-    same = control.protocol == daemon.protocol and daemon.state == STARTED
-    servers = [
-        steps_.Server(
-            pid,
-            control.status(pid),
-            tuple(client.pid for client in clients if client.server in (pid, 0)),
-            tuple(one.what for one in files.server_queries(daemon, pid) if files.differs(one, control.try_ask(one.get)))
-            if same
-            else (),
-        )
-        for pid in pids
-    ]
-    return dataclasses.replace(
-        live,
-        servers=tuple(servers),
-        stale=tuple(one.what for one in files.queries(daemon) if not files.holds(one, control.try_ask(one.get)))
-        if same
-        else (),
-        extra=extra(daemon, control) if same and daemon.protocol == 2 else (),
-    )
-
-
-def extra(daemon: Daemon, control: Control) -> tuple[str, ...]:
-    """Limits that are set and not wanted: no verb takes them back."""
-    made = []
-    for device in daemon.devices:
-        if device not in daemon.memory_mib:
-            told = control.try_ask(f"get_default_device_pinned_mem_limit {device}") or ""
-            if is_limit(told):
-                made.append(f"the limit {told} of {device}")
-    if daemon.priority is None and (control.try_ask("get_default_client_priority") or "").startswith("1"):
-        made.append("its priority")
-    return tuple(made)
-
-
-def is_limit(told: str) -> bool:
-    """Whether it is a size that limits anything: 0, or more than any card has, does not."""
-    match = _SIZE.fullmatch(told)
-    return match is not None and 0 < float(match.group(1)) < BEYOND
-
-
-def find_pid(pipe: str, proc: str) -> int | None:
-    """The process of the control daemon that has this pipe directory."""
-    named = read_pid(pipe)
-    if named and read_process(named, proc):
-        return named
-    # One that is just starting, or of a driver that leaves no such file.
-    for pid in (int(name) for name in os.listdir(proc) if name.isdecimal()):
-        found = read_process(pid, proc)
-        if found and found[1].get(files.PIPE) == pipe and {"-d", "-f"} & set(found[0]):
-            return pid
-    return None
-
-
-def read_pid(pipe: str) -> int | None:
-    text = (read_below(pipe, PID_FILE) or "").strip()
-    return int(text) if text.isdecimal() and int(text) > 0 else None
-
-
-def read_process(pid: int, proc: str) -> tuple[tuple[str, ...], dict[str, str], int] | None:
-    """Options, environment and user of a control daemon; None for no process, or another program that got its number."""
-    try:
-        with open(f"{proc}/{pid}/cmdline", "rb") as file:
-            words = file.read().decode(errors="replace").split("\0")[:-1]
-        program = next((place for place, word in enumerate(words) if "mps-control" in os.path.basename(word)), None)
-        if program is None:
-            return None
-        uid, pairs = os.stat(f"{proc}/{pid}").st_uid, []
-        # Another user's is there, and not ours.
-        with contextlib.suppress(PermissionError), open(f"{proc}/{pid}/environ", "rb") as file:
-            pairs = [row.partition("=") for row in file.read().decode(errors="replace").split("\0") if row]
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return tuple(words[program + 1 :]), {key: value for key, _equals, value in pairs}, uid
-
-
-def _is_enabled(daemon: Daemon, host: Host) -> bool:
-    status, out, _err = host.execute(["systemctl", "is-enabled", files.unit_name(daemon.name)], {}, "")
-    return status == 0 and out.strip() == "enabled"
 
 
 # --- Do ---

@@ -18,8 +18,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig imp
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import run as mig_run
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode.run import Request as ModeRequest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode.run import requests_of
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import apply as mps_apply
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import devices as mps_devices
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import facts as mps_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import files as mps_files
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import memory_limits
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.control import PROGRAM
@@ -128,9 +128,9 @@ def look_at_mps(
     problems = made.refusals + problems
     told = Told()
     for daemon in made.daemons if not problems else []:
-        texts = mps_apply.files_of(daemon, host) if daemon.state == STARTED else {}
-        uid = mps_apply.user_id(daemon.user) if daemon.user else os.geteuid()
-        on_disk, live = mps_apply.on_disk(daemon, host), mps_apply.look(daemon, host)
+        texts = mps_facts.files_of(daemon, host) if daemon.state == STARTED else {}
+        uid = mps_facts.user_id(daemon.user) if daemon.user else os.geteuid()
+        on_disk, live = mps_facts.on_disk(daemon, host), mps_facts.look(daemon, host)
         steps = decide(daemon, live, texts, on_disk, when_clients, host.manager, uid)
         problems += [steps.refusal] if steps.refusal else []
         told.changed = told.changed or steps.changed
@@ -141,7 +141,7 @@ def look_at_mps(
     return told
 
 
-def _host(module: AnsibleModule) -> mps_apply.Host:
+def _host(module: AnsibleModule) -> mps_facts.Host:
     program_path = module.get_bin_path(PROGRAM, opt_dirs=["/usr/local/nvidia/bin"])
     if program_path is None:
         raise Refusal(f"there is no {PROGRAM}: it comes with the driver (the role nvidia_driver); or leave `mps` out")
@@ -153,4 +153,4 @@ def _host(module: AnsibleModule) -> mps_apply.Host:
         return t.cast("tuple[int, str, str]", found)
 
     manager = mps_files.SYSTEMD if os.path.isdir(SYSTEMD) else mps_files.DIRECT
-    return mps_apply.Host(execute, manager, program_path, CONFIGURATIONS)
+    return mps_facts.Host(execute, manager, program_path, CONFIGURATIONS)

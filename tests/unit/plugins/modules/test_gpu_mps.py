@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import devices as mps_devices
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import run as mps_run
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.request import Device
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_mps
 
@@ -255,12 +256,12 @@ def test_a_limit_that_is_no_longer_wanted_goes_with_a_restart_since_no_verb_take
 def test_a_client_that_silently_runs_outside_mps_fails_the_run(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = gpu_mps.mps.ask_probe
+    real = mps_run.mps.ask_probe
 
     def elsewhere(host: Any, user: str, environment: dict[str, str], request: str) -> Any:
         return real(host, user, {**environment, "CUDA_MPS_PIPE_DIRECTORY": "/nowhere"}, request)
 
-    monkeypatch.setattr(gpu_mps.mps, "ask_probe", elsewhere)
+    monkeypatch.setattr(mps_run.mps, "ask_probe", elsewhere)
     result = machine.run(TEAM, verify=True)
     assert result["error"] == "NOT_PROVEN" and "runs outside MPS and without limits" in result["msg"]
 
@@ -423,8 +424,8 @@ def systemd(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
     (root / "journalctl").write_text(f"#!/bin/sh\ncat {root}/journal\n")
     for name in ("systemctl", "journalctl"):
         (root / name).chmod(0o755)
-    monkeypatch.setattr(gpu_mps, "UNIT_FOLDER", f"{root}/units")
-    monkeypatch.setattr(gpu_mps, "ROOTS", {"pipe_root": f"{root}/run", "log_root": f"{root}/var/log"})
+    monkeypatch.setattr(mps_run, "UNIT_FOLDER", f"{root}/units")
+    monkeypatch.setattr(mps_run, "ROOTS", {"pipe_root": f"{root}/run", "log_root": f"{root}/var/log"})
     machine.places = {"manager": "systemd", "log_root": f"{root}/var/log"}
     return machine
 

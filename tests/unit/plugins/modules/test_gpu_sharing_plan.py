@@ -13,6 +13,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode import run as mode_run
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import facts as sharing_facts
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import run as sharing_run
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_mig, gpu_mode, gpu_mps, gpu_sharing_plan
 
 from harness.fakes import nvml as fake_nvml
@@ -32,7 +33,7 @@ def machine() -> Iterator[Machine]:
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "run/systemd/system").mkdir(parents=True)
-    for module in (gpu_sharing_plan, gpu_mode, gpu_mig):
+    for module in (sharing_run, gpu_mode, gpu_mig):
         monkeypatch.setattr(module, "ROOT", str(tmp_path))
     monkeypatch.setattr(mode_run, "is_root", lambda: True)
 
@@ -182,7 +183,7 @@ def test_daemons_that_run_as_declared_need_no_module(
         for name, place in places.items():
             monkeypatch.setattr(sharing_facts, name, str(place))
         monkeypatch.setattr(sharing_facts, "SYSTEMD", "/does/not/exist")
-        monkeypatch.setattr(gpu_sharing_plan, "ROOT", str(tmp_path))
+        monkeypatch.setattr(sharing_run, "ROOT", str(tmp_path))
         rows: list[dict[str, Any]] = [{"device": "all", "mps": [{"name": "vision", "active_thread_percentage": 50}]}]
         found = run_module(gpu_sharing_plan, gpus=rows)
         assert (found["mps"]["changed"], found["mps"]["names"]) == (True, ["vision"])

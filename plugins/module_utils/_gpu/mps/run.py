@@ -1,0 +1,180 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The order of the steps of gpu_mps: read the host, decide for each daemon, apply, prove."""
+
+from __future__ import annotations
+
+import json
+import os
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import apply as mps
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import devices as mps_devices
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import facts as mps_facts
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import files
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import memory_limits as hard
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.control import PROGRAM
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.plan import Live, Steps, decide
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.request import (
+    STARTED,
+    Daemon,
+    Wanted,
+    wanted,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Nvml
+
+SYSTEMD_RUNS = "/run/systemd/system"
+
+
+UNIT_FOLDER = files.UNIT_FOLDER
+
+
+# What systemd makes for a unit lies below these (RuntimeDirectory=, LogsDirectory= of systemd.exec(5)).
+ROOTS = {"pipe_root": "/run/", "log_root": "/var/log/"}
+
+
+def read_host(module: AnsibleModule) -> mps_facts.Host:
+    params = module.params
+    manager = params["manager"]
+    if manager == "auto":
+        manager = files.SYSTEMD if os.path.isdir(SYSTEMD_RUNS) else files.DIRECT
+    # Containers to which the host lends its driver have it there.
+    program = module.get_bin_path(PROGRAM, opt_dirs=["/usr/local/nvidia/bin"])
+    if program is None:
+        module.fail_json(
+            msg=f"There is no {PROGRAM}: it comes with the driver (nvidia-compute-utils on Ubuntu, nvidia-cuda-mps on Debian,"
+            " the role nvidia_driver). Nothing was changed.",
+            error="NO_PROGRAM",
+        )
+
+    def execute(command: t.Sequence[str], environment: t.Mapping[str, str], text: str) -> tuple[int, str, str]:
+        found = module.run_command(
+            list(command), data=text, binary_data=True, environ_update={"LC_ALL": "C.UTF-8", **environment}
+        )
+        return t.cast("tuple[int, str, str]", found)
+
+    return mps_facts.Host(execute, manager, program, params["config_root"], UNIT_FOLDER)
+
+
+def refusals_of(params: t.Mapping[str, t.Any], host: mps_facts.Host, made: Wanted) -> list[str]:
+    """What of the request does not fit this host."""
+    found = list(made.refusals)
+    for daemon in made.daemons:
+        if daemon.user and daemon.state == STARTED and mps_facts.user_id(daemon.user) is None:
+            found.append(f"daemons[{daemon.name}].user: there is no user {daemon.user}")
+        if daemon.multiuser and os.geteuid() != 0:
+            found.append(f"daemons[{daemon.name}].multiuser: needs root (become: true)")
+    for option in ("pipe_root", "log_root", "config_root"):
+        # From where a module runs is Ansible's to choose: the next run would not find what this one has made.
+        if not os.path.isabs(params[option]):
+            found.append(f"{option}: {params[option]} is not absolute; write the whole path")
+    for option, root in ROOTS.items():
+        if host.manager == files.SYSTEMD and not params[option].startswith(root):
+            found.append(
+                f"{option}: with systemd it lies below {root.rstrip('/')}, which the unit makes; or set manager: none"
+            )
+    return found
+
+
+def described(live: Live, texts: t.Mapping[str, str | None]) -> dict[str, t.Any]:
+    """A daemon for the diff."""
+    state = "started" if live.ours else "stopped" if live.pid is None else "foreign"
+    return {
+        "state": state,
+        "options": list(live.arguments),
+        "environment": {
+            key: live.environment[key] for key in sorted(live.environment) if "MPS" in key or "VISIBLE" in key
+        },
+        "not_as_declared": sorted({*live.stale, *live.extra}),
+        "files": {path: text for path, text in texts.items() if text is not None},
+    }
+
+
+def after(daemon: Daemon, steps: Steps, before: dict[str, t.Any], host: mps_facts.Host) -> dict[str, t.Any]:
+    """What it comes to when the steps are done."""
+    if not steps.changed:
+        return before
+    kept = {**before["files"], **steps.files}
+    made = {**before, "files": {path: text for path, text in kept.items() if text is not None}}
+    if daemon.state != STARTED:
+        return {**made, "state": "stopped", "options": [], "environment": {}, "not_as_declared": []}
+    if {"start", "restart"} & set(steps.verbs):
+        made["options"] = files.arguments(daemon, host.manager == files.SYSTEMD, host.configuration(daemon.name))
+        made["environment"] = dict(sorted(files.environment(daemon, host.manager).items()))
+    return {**made, "state": "started", "not_as_declared": []}
+
+
+def report(daemon: Daemon, live: Live, steps: Steps, verified: dict[str, t.Any] | None, state: str) -> dict[str, t.Any]:
+    return {
+        "name": daemon.name,
+        "state": state,
+        "protocol": daemon.protocol,
+        "actions": [*steps.verbs, *(f"limits of server {pid}" for pid in steps.servers)],
+        "pending": steps.pending,
+        "servers": [{"pid": one.pid, "status": one.status, "clients": list(one.clients)} for one in live.servers],
+        "client_environment": files.client_environment(daemon, mps.partitions_of(daemon)) if state == STARTED else {},
+        "verified": verified,
+    }
+
+
+def run(module: AnsibleModule, nvml: Nvml, host: mps_facts.Host) -> None:
+    params = module.params
+    devices, driver = mps_devices.read(nvml)
+    made = wanted(params["daemons"], devices, driver, params["pipe_root"], params["log_root"])
+    limits, problems = hard.read(params["hard_limits"], devices, driver)
+    refusals = refusals_of(params, host, made) + problems
+    if refusals:
+        refuse(module, refusals)
+    plans: list[tuple[Daemon, Live, Steps, dict[str, t.Any]]] = []
+    for daemon in made.daemons:
+        texts = mps_facts.files_of(daemon, host) if daemon.state == STARTED else {}
+        found, live = mps_facts.on_disk(daemon, host), mps_facts.look(daemon, host)
+        uid = mps_facts.user_id(daemon.user) if daemon.user else os.geteuid()
+        steps = decide(daemon, live, texts, found, params["when_clients"], host.manager, uid)
+        plans.append((daemon, live, steps, described(live, found)))
+    refusals = [steps.refusal for _daemon, _live, steps, _before in plans if steps.refusal]
+    if refusals:
+        refuse(module, refusals)
+    new_limits = hard.due(nvml, limits)
+    rows = []
+    for daemon, live, steps, _before in plans:
+        state = STARTED if daemon.state == STARTED or (live.pid is not None and not steps.verbs) else "stopped"
+        state = "foreign" if live.pid is not None and not live.ours else state
+        verified = None
+        if steps.changed and not module.check_mode:
+            mps.apply(daemon, live, steps, host, params["drain_timeout"])
+        if not module.check_mode and daemon.state == STARTED:
+            if params["verify"]:
+                # A daemon that was just started has no server yet whose user would matter.
+                verified = mps.prove(daemon, Live() if {"start", "restart"} & set(steps.verbs) else live, host)
+            if steps.changed:
+                live = mps_facts.look_at_servers(daemon, host)
+        rows.append(report(daemon, live, steps, verified, state))
+    if not module.check_mode:
+        hard.apply(nvml, new_limits)
+    result = {
+        "changed": any(steps.changed for _daemon, _live, steps, _before in plans) or bool(new_limits),
+        "daemons": rows,
+        "pending": [line for row in rows for line in row["pending"]],
+        "advice": made.advice,
+        "hard_limits": [str(limit) for limit in new_limits],
+        "diff": {
+            "before": told({daemon.name: before for daemon, _live, _steps, before in plans}),
+            "after": told({daemon.name: after(daemon, steps, before, host) for daemon, _l, steps, before in plans}),
+        },
+    }
+    unproven = [f"{row['name']}: {line}" for row in rows for line in (row["verified"] or {"problems": []})["problems"]]
+    if unproven:
+        module.fail_json(msg="; ".join(unproven), error="NOT_PROVEN", **result)
+    module.exit_json(**result)
+
+
+def told(states: t.Mapping[str, t.Any]) -> str:
+    return json.dumps(states, indent=1, sort_keys=True) + "\n"
+
+
+def refuse(module: AnsibleModule, refusals: list[str]) -> None:
+    module.fail_json(msg=f"{'; '.join(refusals)}. Nothing was changed.", refusals=refusals, error="REFUSED")
