@@ -93,7 +93,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import apply as running
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.backup import SPEC, Backup, Failed
-from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.plan import IDENTITY
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.model import IDENTITY
 
 Facts = dict[str, t.Any]
 

@@ -17,7 +17,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import files, first_boot
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.backup import Backup, Failed, tell
-from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.plan import IDENTITY
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.model import IDENTITY
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.steps import ROOT, WORK
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file

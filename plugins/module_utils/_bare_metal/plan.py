@@ -12,113 +12,25 @@ plan then has refusals and no steps.
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import DUMP
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import layout, steps
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.checks import (
+    _check_request,
+    _check_stacks,
+    _check_whole,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.layout import DoesNotFit, Partition
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.model import (
+    Facts,
+    Plan,
+    Request,
+    Target,
+    made,
+    targets_of,
+    unmade_mounts,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import storage
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within
-
-Facts = dict[str, t.Any]
-
-# Without these the system does not start.
-NEEDED = ("/", "/usr", "/var", "/boot", "/boot/efi", "/efi")
-MADE = (*layout.DATA, "vfat", storage.SWAP, storage.LUKS, storage.PV, "")
-# What has to come from the backup for that. What else is needed depends on the machine.
-RESTORED = ("/boot", "/etc", "/usr", "/var")
-LINEAR = ("linear", "striped")
-BY_ID = "/dev/disk/by-id/"
-IDENTITY = ("serial", "wwn", "size")
-LOADERS = {"uefi": "grub-efi", "bios": "grub-pc"}
-
-
-@dataclasses.dataclass(frozen=True)
-class Request:
-    """What is asked for. ``disks``: by the manifest's name, the path of the disk to write to."""
-
-    confirm: str
-    disks: t.Mapping[str, str]
-    keep: tuple[str, ...] = ()
-    empty: tuple[str, ...] = ()
-    overwrite: tuple[str, ...] = ()
-    data: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
-    grow: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
-    passphrase: bool = False
-    # Disks that an earlier run of the same request has begun to write to, with what tells each from another.
-    begun: t.Mapping[str, t.Mapping[str, t.Any]] = dataclasses.field(default_factory=dict)
-    # What is restored, with its host, tags and paths; None where that is not known.
-    snapshots: t.Sequence[Facts] | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class Target:
-    """What the live system sees: devices as parse_lsblk of the manifest has them, the paths that lead to each, and how it booted."""
-
-    devices: Facts
-    paths: t.Mapping[str, t.Sequence[str]]
-    mode: str
-    # The volume groups, with the paths of the devices that they are on; not all have volumes that lsblk would show.
-    groups: t.Mapping[str, t.Sequence[str]] = dataclasses.field(default_factory=dict)
-    # The ids of the partition tables.
-    tables: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-    def stable(self, name: str) -> list[str]:
-        """The paths of a disk that lead to no other one after the next boot; those of its port only where it has no name of its own."""
-        paths = self.paths.get(name, ())
-        return [path for path in paths if path.startswith(BY_ID)] or list(paths)
-
-    def identity(self, name: str) -> Facts:
-        """What tells a disk from another."""
-        return {key: self.devices[name].get(key, "") for key in IDENTITY}
-
-    def find(self, path: str) -> str:
-        """The name of the device that a path leads to, or empty."""
-        for name, device in self.devices.items():
-            if path == device["path"] or path in self.paths.get(name, ()):
-                return name
-        return ""
-
-    def above(self, name: str) -> list[str]:
-        """Everything that stands on a device."""
-        found: list[str] = []
-        for child, device in self.devices.items():
-            if name in device["parents"] and child not in found:
-                found += [child, *self.above(child)]
-        return found
-
-
-@dataclasses.dataclass
-class Plan:
-    """``phases``: the steps by phase. ``summary``: what they do, in words."""
-
-    refusals: list[Facts] = dataclasses.field(default_factory=list)
-    notes: list[str] = dataclasses.field(default_factory=list)
-    summary: list[str] = dataclasses.field(default_factory=list)
-    phases: dict[str, list[Facts]] = dataclasses.field(default_factory=dict)
-
-    def refuse(self, variable: str, problem: str, remedy: str) -> None:
-        self.refusals.append({"ok": False, "variable": f"bare_metal_{variable}", "problem": problem, "remedy": remedy})
-
-    def programs(self) -> list[str]:
-        """What the steps run on the live system: one that is missing there would be missed after the disks were emptied."""
-        return sorted({step["command"][0] for steps in self.phases.values() for step in steps if step["do"] == "run"})
-
-
-def made(manifest: Facts, disks: t.Iterable[str], empty: t.Collection[str] = ()) -> list[str]:
-    """The devices of the manifest that come into being on these disks, each after what it stands on; nothing on an empty one."""
-    found: list[str] = []
-    new = [disk for disk in disks if disk in manifest["devices"]]
-    while new:
-        found += new
-        # One that stands on several is there once all of them are.
-        new = [
-            name
-            for name, device in manifest["devices"].items()
-            if name not in found and device["parents"] and set(device["parents"]) <= set(found) - set(empty)
-        ]
-    return found
 
 
 def plan(manifest: Facts, target: Target, request: Request) -> Plan:
@@ -154,7 +66,7 @@ def plan(manifest: Facts, target: Target, request: Request) -> Plan:
         return result
     on = {disk: target.find(path) for disk, path in request.disks.items()}
     filled = [name for name in names if name not in request.empty]
-    left_out = _unmade_mounts(manifest, filled)
+    left_out = unmade_mounts(manifest, filled)
     built = steps.Build(manifest, target.devices, _nodes(target, request, tables), request.empty)
     try:
         built.disks(tables, on, request.data, target.above)
@@ -168,245 +80,6 @@ def plan(manifest: Facts, target: Target, request: Request) -> Plan:
     return result
 
 
-def _check_request(manifest: Facts, target: Target, request: Request, result: Plan) -> None:
-    """What can be said before the layout: names, disks, firmware."""
-    host, mode = manifest["host"]["name"], manifest["boot"]["mode"]
-    if request.confirm != host:
-        result.refuse(
-            "confirm",
-            f"is {request.confirm!r}, and the manifest is of {host!r}",
-            f"set it to {host} if that is the machine to build again here, or take another manifest",
-        )
-    if request.snapshots is not None:
-        _check_snapshots(request.snapshots, result)
-    if target.mode != mode:
-        result.refuse(
-            "manifest",
-            f"is of a machine that boots by {mode.upper()}, and this live system was booted by {target.mode.upper()}",
-            f"boot the live system by {mode.upper()}: choose so in the firmware's boot menu",
-        )
-    if manifest["boot"]["loader"] != LOADERS.get(mode):
-        result.refuse(
-            "manifest",
-            f"names {manifest['boot']['loader'] or 'no boot loader'}, and only {LOADERS.get(mode, 'grub')} is set up for {mode.upper()}",
-            "install that package on the machine before the backup, or restore its files and make it boot by hand",
-        )
-    for name in [*request.disks, *request.keep]:
-        if name not in manifest["disks"]:
-            result.refuse("disks", f"names {name}, and the manifest has {', '.join(manifest['disks'])}", "name these")
-    for name in request.empty:
-        if name not in manifest["devices"]:
-            result.refuse("empty", f"names {name}, which the manifest has not", "name partitions by their names there")
-    for disk, name in request.grow.items():
-        rows = manifest["disks"].get(disk, {}).get("table", {}).get("partitions", [])
-        if name not in [row["name"] for row in rows]:
-            result.refuse("grow", f"names {name}, which is no partition of {disk}", "name one, or leave it out")
-    if not request.disks:
-        result.refuse("disks", "names no disk", "name the disks to write to, by the manifest's names")
-    left = [name for name in _used_disks(manifest) if name not in request.disks and name not in request.keep]
-    for name in left:
-        holds = ", ".join(_targets(manifest, made(manifest, [name]))) or "no mount"
-        size = layout.human(manifest["devices"][name]["size"])
-        result.refuse(
-            "disks",
-            f"has no disk for {name} of the manifest, which has {size} and holds {holds}",
-            f"name one of {_disks_here(target)}, or add {name} to bare_metal_keep if it is not to be made again",
-        )
-    for variable, name, remedy in [
-        *(("keep", name, f"give {name} a disk in bare_metal_disks") for name in request.keep),
-        *(("empty", name, "take it out: without it no system starts") for name in request.empty),
-    ]:
-        for point in sorted(set(_targets(manifest, made(manifest, [name]))) & set(NEEDED)):
-            result.refuse(variable, f"has {name}, which holds {point}", remedy)
-    for name, path in request.disks.items():
-        _check_disk(manifest, name, path, target, request, result)
-    seen = [target.find(path) for path in request.disks.values() if target.find(path)]
-    for name in sorted({one for one in seen if seen.count(one) > 1}):
-        result.refuse("disks", f"names {target.devices[name]['path']} twice", "name a disk for each")
-
-
-def _check_snapshots(snapshots: t.Sequence[Facts], result: Plan) -> None:
-    """Whether a system comes back that starts: that would come to light after hours otherwise, on disks that were emptied."""
-    remedy = "name the snapshots of files, as {id: latest, filters: [--host=..., '--tag=job:NAME,part:files']}; see `restic snapshots`"
-    for one in snapshots:
-        name = f"{one['id'][:8]} of {one['time']}"
-        dumps = [tag for tag in one["tags"] if tag.startswith(DUMP)]
-        if dumps:
-            result.refuse("snapshots", f"has {name}, which is the dump {dumps[0][len(DUMP) :]} and no files", remedy)
-    hosts = sorted({one["host"] for one in snapshots})
-    if len(hosts) > 1:
-        result.refuse("snapshots", f"has snapshots of several hosts ({', '.join(hosts)})", remedy)
-    paths = [path for one in snapshots for path in one["paths"]]
-    for place in RESTORED:
-        if not any(is_within(place, path) for path in paths):
-            result.refuse("snapshots", f"brings nothing back to {place}, without which no system starts", remedy)
-
-
-def _disks_here(target: Target) -> str:
-    """The disks of the live system, as the request names them: by what does not change with the next boot."""
-    disks = {name: device for name, device in target.devices.items() if device["kind"] == "disk"}
-    return ", ".join(
-        f"{next(iter(target.paths.get(name, ())), device['path'])} ({layout.human(device['size'])})"
-        for name, device in disks.items()
-    )
-
-
-def _is_ours(manifest: Facts, name: str, found: str, target: Target) -> bool:
-    """Whether a disk has what an earlier run of this rebuild has put there."""
-    table = (manifest["disks"].get(name) or {}).get("table")
-    if table:
-        return bool(table["id"]) and _plain(table["id"]) == _plain(target.tables.get(found, ""))
-    uuid = manifest["devices"].get(name, {}).get("content", {}).get("uuid", "")
-    return bool(uuid) and uuid == target.devices[found]["content"]["uuid"]
-
-
-def _plain(identity: str) -> str:
-    """The id of a table; sfdisk writes that of a DOS table with 0x before it, lsblk without."""
-    return identity.lower().removeprefix("0x")
-
-
-def _check_disk(manifest: Facts, name: str, path: str, target: Target, request: Request, result: Plan) -> None:
-    found = target.find(path)
-    if not found:
-        result.refuse("disks", f"has {path} for {name}, which is not there", f"name one of {_disks_here(target)}")
-        return
-    device, above = target.devices[found], target.above(found)
-    if device["kind"] != "disk":
-        result.refuse("disks", f"has {path} for {name}, which is a {device['kind']}", "name a whole disk")
-        return
-    if path not in target.stable(found):
-        named = next(iter(target.stable(found)), "")
-        result.refuse(
-            "disks",
-            f"has {path} for {name}, which may be another disk after the next boot",
-            f"name it as {named}" if named else f"give the disk a serial number, so that it has a name below {BY_ID}",
-        )
-        return
-    if path in request.begun and request.begun[path] != target.identity(found):
-        result.refuse(
-            "disks",
-            f"has {path} for {name}, and that is another disk than the one which an earlier run began to write to",
-            "put that disk back; or boot the live system again, to begin anew",
-        )
-        return
-    if path in request.begun and _is_ours(manifest, name, found, target):
-        return
-    busy = [one for one in [found, *above] if target.devices[one]["mountpoints"]]
-    holders = [one for one in above if target.devices[one]["kind"] != "part"]
-    if device["read_only"]:
-        result.refuse("disks", f"has {path} for {name}, which is read-only", "name a disk that can be written to")
-    elif busy or holders:
-        used = "; ".join(
-            f"{one} {' '.join(target.devices[one]['mountpoints'])}".strip() for one in dict.fromkeys([*busy, *holders])
-        )
-        result.refuse(
-            "disks", f"has {path} for {name}, which is in use ({used})", "name another, or unmount and close it"
-        )
-    elif (above or device["table_type"] or device["content"]["type"]) and path not in request.overwrite:
-        what = device["table_type"] or device["content"]["type"] or "partitions"
-        result.refuse(
-            "disks",
-            f"has {path} for {name}, which is not empty ({what}: {', '.join(above) or 'no partitions'})",
-            f"name an empty disk, or add {path} to bare_metal_overwrite if all that is on it may be lost",
-        )
-
-
-def _check_stacks(manifest: Facts, target: Target, request: Request, names: list[str], result: Plan) -> None:
-    """Whether everything that these disks hold can be made."""
-    devices = manifest["devices"]
-    written = {one for path in request.disks.values() for one in (target.find(path), *target.above(target.find(path)))}
-    present = {device["content"]["uuid"]: name for name, device in target.devices.items() if name not in written}
-    for name in names:
-        content, kind = devices[name]["content"], devices[name]["kind"]
-        if content["type"] not in MADE and name not in request.empty:
-            result.refuse(
-                "empty",
-                f"lacks {name}, which holds {content['type']}: that is not made again",
-                f"add {name} to bare_metal_empty: the partition is made, and nothing on it",
-            )
-        if content["uuid"] and content["uuid"] in present:
-            result.refuse(
-                "disks",
-                f"would make {name} with the UUID {content['uuid']}, which {present[content['uuid']]} has in this machine",
-                "take the old disk out: two file systems of one UUID are mistaken for each other",
-            )
-        if content["type"] == storage.LUKS and name not in request.empty and not request.passphrase:
-            result.refuse("passphrase", f"is missing, and {name} was encrypted", "set it: the new one for this device")
-        if content["type"] == storage.LUKS and name not in request.empty and len(layout.children(manifest, name)) != 1:
-            result.refuse(
-                "empty", f"lacks {name}, which was locked when the manifest was made", f"add {name} to bare_metal_empty"
-            )
-        if content["type"] == "btrfs" and devices[name].get("features", {}).get("devices", 1) != 1:
-            result.refuse(
-                "empty",
-                f"lacks {name}, a btrfs of several devices",
-                f"add {name} to bare_metal_empty, and make it by hand",
-            )
-        if kind in ("crypt", "lvm") and name in target.devices and name not in written:
-            result.refuse("disks", f"would make /dev/mapper/{name}, which is there already", "close it, or rename it")
-    unmade = _unmade_mounts(manifest, [name for name in names if name not in request.empty])
-    for point in _targets(manifest, names):
-        outer = next((one for one in unmade if point != one and is_within(point, one)), "")
-        if outer and point not in unmade:
-            result.refuse(
-                "empty",
-                f"lacks what holds {point}, which lies in {outer}, and that is not made: what is below it is left out",
-                f"add the partition of {point} to bare_metal_empty, and restore it by restore_files when the machine runs",
-            )
-    for group, facts in manifest["volume_groups"].items():
-        members = layout.devices_of(manifest, group)
-        if not members & set(names):
-            continue
-        if not members <= set(names):
-            result.refuse(
-                "disks",
-                f"has no place for all of the volume group {group}",
-                f"name disks for {', '.join(sorted(members))}",
-            )
-        others = [path for path in target.groups.get(group, ()) if target.find(path) not in written]
-        if others:
-            result.refuse(
-                "disks",
-                f"would make the volume group {group}, and {', '.join(others)} of this machine has one of that name",
-                "take that disk out, or rename its group: vgrename",
-            )
-        odd = [v["name"] for v in facts["volumes"] if v["type"] not in LINEAR and not v["origin"]]
-        if odd:
-            result.refuse(
-                "manifest",
-                f"has volumes of {group} that are neither linear nor striped ({', '.join(odd)})",
-                "thin pools, caches and RAID of LVM are made by hand: restore this disk so",
-            )
-
-
-def _check_whole(manifest: Facts, disk: str, here: Facts, request: Request, result: Plan) -> None:
-    """A disk without a table, which is one file system, or one piece of something."""
-    needed = layout.least(manifest, disk, request.data)
-    if needed > here["size"]:
-        result.refuse(
-            "disks",
-            f"{disk} does not fit on {here['path']}: it needs {layout.human(needed)}, and there are {layout.human(here['size'])}",
-            "name a larger disk",
-        )
-
-
-def _used_disks(manifest: Facts) -> list[str]:
-    """Disks that hold something; a stick that was plugged in by chance has to be named all the same if it was mounted."""
-    return [
-        name
-        for name, disk in manifest["disks"].items()
-        if disk["table"] or (name in manifest["devices"] and _holds_something(manifest["devices"][name]))
-    ]
-
-
-def _holds_something(device: Facts) -> bool:
-    return bool(device["content"]["type"] or device.get("table_type"))
-
-
-def _targets(manifest: Facts, names: t.Iterable[str]) -> list[str]:
-    return sorted(mount["target"] for name in names for mount in layout.mounts_of(manifest, name))
-
-
 def _nodes(target: Target, request: Request, tables: t.Mapping[str, list[Partition]]) -> dict[str, tuple[str, int]]:
     """Path and size, on the target, of the disks and partitions that are made."""
     found = {}
@@ -417,12 +90,6 @@ def _nodes(target: Target, request: Request, tables: t.Mapping[str, list[Partiti
         for partition in tables.get(disk, []):
             found[partition.row["name"]] = (f"{here['path']}{between}{partition.number}", partition.size)
     return found
-
-
-def _unmade_mounts(manifest: Facts, names: t.Sequence[str]) -> list[str]:
-    """Mount points whose file systems are not made: what the backup has below them would land on the file system above."""
-    here = set(_targets(manifest, names))
-    return sorted(mount["target"] for mount in manifest["mounts"] if mount["target"] not in here)
 
 
 def _absent(manifest: Facts, target: Target, names: t.Sequence[str]) -> list[str]:
@@ -439,7 +106,7 @@ def _boot_disk(manifest: Facts, target: Target, request: Request) -> tuple[str, 
     """Path, and a name that outlives a reboot, of the disk that the firmware of a BIOS starts from: that of /boot, or of /."""
     for point in ("/boot", "/"):
         for disk, path in request.disks.items():
-            if point in _targets(manifest, made(manifest, [disk])):
+            if point in targets_of(manifest, made(manifest, [disk])):
                 name = target.find(path)
                 return target.devices[name]["path"], next(
                     iter(target.paths.get(name, ())), target.devices[name]["path"]

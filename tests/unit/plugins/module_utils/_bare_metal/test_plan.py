@@ -5,50 +5,18 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import plan as planning
-from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.plan import BY_ID, Plan, Request, Target
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.model import (
+    Plan,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.plugins.module_utils._bare_metal.test_layout import machines
 from tests.unit.support.manifest.manifests import GIB, MIB, blank, device, recorded, simple
-
-LIVE = {"vdz": device("disk", "/dev/vdz", GIB, content="ext4", uuid="live", mountpoints=["/"])}
-
-
-def plan_of(
-    manifest: dict[str, Any],
-    here: Mapping[str, Any],
-    disks: dict[str, str],
-    mode: str = "bios",
-    confirm: str = "ws1",
-    groups: Mapping[str, list[str]] | None = None,
-    tables: Mapping[str, str] | None = None,
-    **more: Any,
-) -> Plan:
-    devices = {**here, **LIVE}
-    paths = {name: [f"{BY_ID}{name}"] for name, found in devices.items() if found["kind"] == "disk"}
-    target = Target(devices, paths, mode, groups or {}, tables or {})
-    return planning.plan(manifest, target, Request(confirm, disks, **more))
-
-
-def steps_of(plan: Plan) -> list[dict[str, Any]]:
-    return [step for phase in ("disks", "files", "system") for step in plan.phases.get(phase, [])]
-
-
-def refusal(plan: Plan) -> str:
-    """The one refusal, as the user reads it. A plan that is refused has no steps."""
-    assert not plan.phases
-    (only,) = plan.refusals
-    assert only["ok"] is False and only["remedy"]
-    return f"{only['variable']} {only['problem']}"
-
-
-ROOT = simple(("ext4 /", 4000, 1000), ("swap", 500, 0))
+from tests.unit.support.manifest.rebuilds import ROOT, on_lvm, plan_of, refusal, steps_of, whole
 
 
 def test_a_machine_of_one_disk_is_built_on_an_empty_one() -> None:
@@ -110,24 +78,6 @@ def test_what_must_not_be_is_refused(change: dict[str, Any], said: str) -> None:
     assert said_here.startswith(said)
 
 
-def test_a_disk_that_is_too_small_is_refused_with_the_numbers() -> None:
-    said = refusal(plan_of(ROOT, blank(vda=600 * MIB), {"sda": "/dev/disk/by-id/vda"}))
-    assert "at least 1680 MiB are needed (sda1 1180, sda2 500), and there are 598" in said
-
-
-def test_a_disk_that_is_not_empty_is_written_to_when_it_is_named_a_second_time() -> None:
-    here = blank(vda=8 * GIB)
-    here["vda"]["table_type"] = "gpt"
-    here["vda1"] = device("part", "/dev/vda1", GIB, "vda", "ext4", "other")
-    plan = plan_of(ROOT, here, {"sda": "/dev/disk/by-id/vda"}, overwrite=("/dev/disk/by-id/vda",))
-    assert [step["command"][-1] for step in plan.phases["disks"][:3]] == ["/dev/vda1", "/dev/vda", "/dev/vda"]
-
-
-def test_a_disk_in_use_is_not_written_to_however_it_is_named() -> None:
-    plan = plan_of(ROOT, blank(), {"sda": "/dev/disk/by-id/vdz"}, overwrite=("/dev/disk/by-id/vdz",))
-    assert "in use" in refusal(plan)
-
-
 def test_a_disk_of_the_manifest_that_nobody_has_thought_of_is_asked_for() -> None:
     plan = plan_of(
         recorded(),
@@ -149,26 +99,6 @@ def test_who_asks_for_nothing_is_told_the_host_its_disks_and_those_that_are_here
     assert "sda of the manifest, which has 8.0 GiB and holds /; name one of /dev/disk/by-id/vda (8.0 GiB), " in told[-1]
 
 
-def test_two_disks_do_not_become_one() -> None:
-    manifest = recorded()
-    disks = {"vdb": "/dev/disk/by-id/vda", "sda": "/dev/disk/by-id/vda"}
-    plan = plan_of(manifest, blank(vda=8 * GIB), disks, mode="uefi", keep=("vdc", "vdd", "nvme0n1"), passphrase=True)
-    assert refusal(plan) == "bare_metal_disks names /dev/vda twice"
-
-
-def test_the_disk_of_the_system_cannot_be_kept() -> None:
-    plan = plan_of(ROOT, blank(vda=8 * GIB), {}, keep=("sda",))
-    assert [one["variable"] for one in plan.refusals] == ["bare_metal_disks", "bare_metal_keep"]
-
-
-def test_a_disk_with_the_same_uuid_in_this_machine_is_in_the_way() -> None:
-    here = blank(vda=8 * GIB, vdb=8 * GIB)
-    here["vdb1"] = device("part", "/dev/vdb1", GIB, "vdb", "ext4", "uuid-1")
-    assert "with the UUID uuid-1, which vdb1 has in this machine" in refusal(
-        plan_of(ROOT, here, {"sda": "/dev/disk/by-id/vda"})
-    )
-
-
 @pytest.mark.parametrize(
     ("content", "variable"), [("ntfs", "empty"), ("zfs_member", "empty"), ("crypto_LUKS", "empty")]
 )
@@ -181,18 +111,6 @@ def test_what_is_not_made_again_has_to_be_named(content: str, variable: str) -> 
     plan = plan_of(manifest, blank(vda=8 * GIB), disks, empty=("sda2",))
     assert plan.refusals == [] and "/dev/vda2: 500 MiB left empty" in plan.summary
     assert not [step for step in plan.phases["disks"] if step.get("writes") == ["/dev/vda2"]]
-
-
-def test_an_encrypted_device_needs_a_passphrase_and_thin_pools_are_refused() -> None:
-    disks = {"vdb": "/dev/disk/by-id/vda"}
-    more: dict[str, Any] = {"mode": "uefi", "keep": ("sda", "vdc", "vdd", "nvme0n1")}
-    assert refusal(plan_of(recorded(), blank(vda=8 * GIB), disks, **more)).startswith(
-        "bare_metal_passphrase is missing"
-    )
-    manifest = copy.deepcopy(recorded())
-    manifest["volume_groups"]["vg0"]["volumes"][0]["type"] = "thin"
-    plan = plan_of(manifest, blank(vda=8 * GIB), disks, passphrase=True, **more)
-    assert "neither linear nor striped (home)" in refusal(plan)
 
 
 def test_a_mirror_is_not_made_again_and_its_mount_does_not_hold_up_the_boot() -> None:
@@ -242,18 +160,6 @@ def test_a_disk_whose_table_the_manifest_lacks_is_not_taken_for_an_empty_one() -
         == "bare_metal_manifest lacks the partition table of sda"
     )
     assert "has no disk for sda" in plan_of(manifest, blank(vda=8 * GIB), {}).refusals[-1]["problem"]
-
-
-def whole() -> Plan:
-    """All of the recorded machine but its mirror, on disks of other sizes and names."""
-    return plan_of(
-        recorded(),
-        blank(vda=8 * GIB, nvme0n1=4 * GIB, vdc=2 * GIB, vdx=GIB),
-        {"vdb": "/dev/disk/by-id/vda", "sda": "/dev/disk/by-id/nvme0n1", "nvme0n1": "/dev/disk/by-id/vdc"},
-        mode="uefi",
-        keep=("vdc", "vdd"),
-        passphrase=True,
-    )
 
 
 def written(step: dict[str, Any]) -> set[str]:
@@ -349,66 +255,12 @@ def test_what_lies_in_something_that_is_not_made_is_not_left_out_in_silence() ->
     assert plan_of(manifest, **more, empty=("sda2", "sda3")).refusals == []
 
 
-SNAPSHOT = {"id": "80b7bfd310db", "host": "ws1", "time": "2026-11-22T18:00:00", "tags": [], "paths": ["/"]}
-DUMP = {**SNAPSHOT, "tags": ["job:system", "part:dump:wiki"], "paths": ["/wiki.sql"]}
-
-
-@pytest.mark.parametrize(
-    ("snapshots", "said"),
-    [
-        ([SNAPSHOT], []),
-        ([{**SNAPSHOT, "tags": ["job:system", "part:files"], "paths": ["/boot", "/etc", "/usr", "/var"]}], []),
-        (
-            [{**SNAPSHOT, "paths": ["/etc", "/boot/efi"]}, {**SNAPSHOT, "paths": ["/usr", "/var"]}],
-            ["nothing back to /boot"],
-        ),
-        ([SNAPSHOT, DUMP], ["has 80b7bfd3 of 2026-11-22T18:00:00, which is the dump wiki and no files"]),
-        ([DUMP], ["the dump wiki", "to /boot", "to /etc", "to /usr", "to /var"]),
-        ([SNAPSHOT, {**SNAPSHOT, "host": "ws2", "paths": ["/home"]}], ["snapshots of several hosts (ws1, ws2)"]),
-    ],
-)
-def test_a_snapshot_that_brings_no_system_back_is_refused(snapshots: list[dict[str, Any]], said: list[str]) -> None:
-    plan = plan_of(ROOT, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"}, snapshots=snapshots)
-    assert len(plan.refusals) == len(said) and bool(plan.phases) != bool(said)
-    for one, words in zip(plan.refusals, said, strict=True):
-        assert one["variable"] == "bare_metal_snapshots" and words in one["problem"] and "part:files" in one["remedy"]
-
-
-def on_lvm() -> dict[str, Any]:
-    manifest = simple(("LVM2_member", 7000, 0))
-    facts = {"type": "linear", "stripes": 1, "origin": "", "pool": ""}
-    manifest["volume_groups"]["vg"] = {
-        "extent_size": 4 * MIB,
-        "devices": [{"path": "/dev/sda1"}],
-        "volumes": [
-            {**facts, "name": "root", "size": 4000 * MIB},
-            {**facts, "name": "snap", "size": 400 * MIB, "origin": "root"},
-            {**facts, "name": "fast", "size": 1000 * MIB, "type": "striped", "stripes": 2},
-        ],
-    }
-    for name, size, target in (("vg-root", 4000, "/"), ("vg-snap", 400, ""), ("vg-fast", 1000, "/fast")):
-        node, points = f"/dev/mapper/{name}", [target] if target else []
-        manifest["devices"][name] = device("lvm", node, size * MIB, "sda1", "ext4", f"u-{name}", mountpoints=points)
-        row = {"source": node, "type": "ext4", "root": "/", "size": size * MIB, "used": 100 * MIB}
-        manifest["mounts"] += [{**row, "target": point} for point in points]
-    return manifest
-
-
 def test_what_becomes_of_snapshots_and_stripes_of_lvm_is_told() -> None:
     plan = plan_of(on_lvm(), blank(vda=9 * GIB), {"sda": "/dev/disk/by-id/vda"})
     assert plan.refusals == [] and plan.notes == [
         "the volume vg/snap was a snapshot of root: it is not made again",
         "the volume vg/fast was striped over 2 disks: it becomes linear",
     ]
-
-
-def test_a_group_of_the_same_name_on_another_disk_of_this_machine_is_in_the_way() -> None:
-    here, disks = blank(vda=9 * GIB, vdb=4 * GIB), {"sda": "/dev/disk/by-id/vda"}
-    said = refusal(plan_of(on_lvm(), here, disks, groups={"vg": ["/dev/vdb"]}))
-    assert said == "bare_metal_disks would make the volume group vg, and /dev/vdb of this machine has one of that name"
-    assert plan_of(on_lvm(), here, disks, groups={"other": ["/dev/vdb"]}).refusals == []
-    # What is on the disk itself is gone by then.
-    assert plan_of(on_lvm(), here, disks, groups={"vg": ["/dev/vda"]}).refusals == []
 
 
 @pytest.mark.parametrize("table", ["gpt", "dos"])
@@ -430,20 +282,6 @@ def test_a_run_that_was_cut_short_goes_on_where_it_had_made_its_table(table: str
     assert "is in use" in found({path: identity}, {"vda": "another"})[0]
     assert "is in use" in found({path: identity}, {})[0]
     assert "that is another disk than" in found({path: {**identity, "serial": "S2"}}, mine)[0]
-
-
-def test_a_disk_is_named_by_what_it_is_and_not_by_where_it_was_found() -> None:
-    plan = plan_of(ROOT, blank(vda=8 * GIB), {"sda": "/dev/vda"})
-    assert "may be another disk after the next boot" in refusal(plan)
-    assert plan.refusals[0]["remedy"] == "name it as /dev/disk/by-id/vda"
-
-
-def test_where_a_disk_has_no_name_of_its_own_its_port_does() -> None:
-    def stable(*paths: str) -> list[str]:
-        return Target(blank(vda=GIB), {"vda": paths}, "bios").stable("vda")
-
-    port, own = "/dev/disk/by-path/pci-1", "/dev/disk/by-id/virtio-1"
-    assert (stable(own, port), stable(port), stable()) == ([own], [port], [])
 
 
 def test_a_person_is_told_what_is_left_to_do() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import steps
 
-from tests.unit.plugins.module_utils._bare_metal.test_plan import plan_of, whole
 from tests.unit.support.manifest.manifests import GIB, blank, device, recorded, simple
+from tests.unit.support.manifest.rebuilds import plan_of, whole
 
 
 def commands(phase: str, program: str) -> list[str]:

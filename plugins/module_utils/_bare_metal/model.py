@@ -1,0 +1,135 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The request for a rebuild, a disk that it names, and the plan."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import layout
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import storage
+
+Facts = dict[str, t.Any]
+
+
+# Without these the system does not start.
+NEEDED = ("/", "/usr", "/var", "/boot", "/boot/efi", "/efi")
+
+
+MADE = (*layout.DATA, "vfat", storage.SWAP, storage.LUKS, storage.PV, "")
+
+
+# What has to come from the backup for that. What else is needed depends on the machine.
+RESTORED = ("/boot", "/etc", "/usr", "/var")
+
+
+LINEAR = ("linear", "striped")
+
+
+BY_ID = "/dev/disk/by-id/"
+
+
+IDENTITY = ("serial", "wwn", "size")
+
+
+LOADERS = {"uefi": "grub-efi", "bios": "grub-pc"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What is asked for. ``disks``: by the manifest's name, the path of the disk to write to."""
+
+    confirm: str
+    disks: t.Mapping[str, str]
+    keep: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
+    overwrite: tuple[str, ...] = ()
+    data: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
+    grow: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    passphrase: bool = False
+    # Disks that an earlier run of the same request has begun to write to, with what tells each from another.
+    begun: t.Mapping[str, t.Mapping[str, t.Any]] = dataclasses.field(default_factory=dict)
+    # What is restored, with its host, tags and paths; None where that is not known.
+    snapshots: t.Sequence[Facts] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """What the live system sees: devices as parse_lsblk of the manifest has them, the paths that lead to each, and how it booted."""
+
+    devices: Facts
+    paths: t.Mapping[str, t.Sequence[str]]
+    mode: str
+    # The volume groups, with the paths of the devices that they are on; not all have volumes that lsblk would show.
+    groups: t.Mapping[str, t.Sequence[str]] = dataclasses.field(default_factory=dict)
+    # The ids of the partition tables.
+    tables: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def stable(self, name: str) -> list[str]:
+        """The paths of a disk that lead to no other one after the next boot; those of its port only where it has no name of its own."""
+        paths = self.paths.get(name, ())
+        return [path for path in paths if path.startswith(BY_ID)] or list(paths)
+
+    def identity(self, name: str) -> Facts:
+        """What tells a disk from another."""
+        return {key: self.devices[name].get(key, "") for key in IDENTITY}
+
+    def find(self, path: str) -> str:
+        """The name of the device that a path leads to, or empty."""
+        for name, device in self.devices.items():
+            if path == device["path"] or path in self.paths.get(name, ()):
+                return name
+        return ""
+
+    def above(self, name: str) -> list[str]:
+        """Everything that stands on a device."""
+        found: list[str] = []
+        for child, device in self.devices.items():
+            if name in device["parents"] and child not in found:
+                found += [child, *self.above(child)]
+        return found
+
+
+@dataclasses.dataclass
+class Plan:
+    """``phases``: the steps by phase. ``summary``: what they do, in words."""
+
+    refusals: list[Facts] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+    summary: list[str] = dataclasses.field(default_factory=list)
+    phases: dict[str, list[Facts]] = dataclasses.field(default_factory=dict)
+
+    def refuse(self, variable: str, problem: str, remedy: str) -> None:
+        self.refusals.append({"ok": False, "variable": f"bare_metal_{variable}", "problem": problem, "remedy": remedy})
+
+    def programs(self) -> list[str]:
+        """What the steps run on the live system: one that is missing there would be missed after the disks were emptied."""
+        return sorted({step["command"][0] for steps in self.phases.values() for step in steps if step["do"] == "run"})
+
+
+def made(manifest: Facts, disks: t.Iterable[str], empty: t.Collection[str] = ()) -> list[str]:
+    """The devices of the manifest that come into being on these disks, each after what it stands on; nothing on an empty one."""
+    found: list[str] = []
+    new = [disk for disk in disks if disk in manifest["devices"]]
+    while new:
+        found += new
+        # One that stands on several is there once all of them are.
+        new = [
+            name
+            for name, device in manifest["devices"].items()
+            if name not in found and device["parents"] and set(device["parents"]) <= set(found) - set(empty)
+        ]
+    return found
+
+
+def unmade_mounts(manifest: Facts, names: t.Sequence[str]) -> list[str]:
+    """Mount points whose file systems are not made: what the backup has below them would land on the file system above."""
+    here = set(targets_of(manifest, names))
+    return sorted(mount["target"] for mount in manifest["mounts"] if mount["target"] not in here)
+
+
+def targets_of(manifest: Facts, names: t.Iterable[str]) -> list[str]:
+    return sorted(mount["target"] for name in names for mount in layout.mounts_of(manifest, name))

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Requests for a rebuild that are refused."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from tests.unit.support.manifest.manifests import GIB, MIB, blank, device, recorded
+from tests.unit.support.manifest.rebuilds import ROOT, on_lvm, plan_of, refusal
+
+
+def test_a_disk_that_is_too_small_is_refused_with_the_numbers() -> None:
+    said = refusal(plan_of(ROOT, blank(vda=600 * MIB), {"sda": "/dev/disk/by-id/vda"}))
+    assert "at least 1680 MiB are needed (sda1 1180, sda2 500), and there are 598" in said
+
+
+def test_a_disk_that_is_not_empty_is_written_to_when_it_is_named_a_second_time() -> None:
+    here = blank(vda=8 * GIB)
+    here["vda"]["table_type"] = "gpt"
+    here["vda1"] = device("part", "/dev/vda1", GIB, "vda", "ext4", "other")
+    plan = plan_of(ROOT, here, {"sda": "/dev/disk/by-id/vda"}, overwrite=("/dev/disk/by-id/vda",))
+    assert [step["command"][-1] for step in plan.phases["disks"][:3]] == ["/dev/vda1", "/dev/vda", "/dev/vda"]
+
+
+def test_a_disk_in_use_is_not_written_to_however_it_is_named() -> None:
+    plan = plan_of(ROOT, blank(), {"sda": "/dev/disk/by-id/vdz"}, overwrite=("/dev/disk/by-id/vdz",))
+    assert "in use" in refusal(plan)
+
+
+def test_two_disks_do_not_become_one() -> None:
+    manifest = recorded()
+    disks = {"vdb": "/dev/disk/by-id/vda", "sda": "/dev/disk/by-id/vda"}
+    plan = plan_of(manifest, blank(vda=8 * GIB), disks, mode="uefi", keep=("vdc", "vdd", "nvme0n1"), passphrase=True)
+    assert refusal(plan) == "bare_metal_disks names /dev/vda twice"
+
+
+def test_the_disk_of_the_system_cannot_be_kept() -> None:
+    plan = plan_of(ROOT, blank(vda=8 * GIB), {}, keep=("sda",))
+    assert [one["variable"] for one in plan.refusals] == ["bare_metal_disks", "bare_metal_keep"]
+
+
+def test_a_disk_with_the_same_uuid_in_this_machine_is_in_the_way() -> None:
+    here = blank(vda=8 * GIB, vdb=8 * GIB)
+    here["vdb1"] = device("part", "/dev/vdb1", GIB, "vdb", "ext4", "uuid-1")
+    assert "with the UUID uuid-1, which vdb1 has in this machine" in refusal(
+        plan_of(ROOT, here, {"sda": "/dev/disk/by-id/vda"})
+    )
+
+
+def test_an_encrypted_device_needs_a_passphrase_and_thin_pools_are_refused() -> None:
+    disks = {"vdb": "/dev/disk/by-id/vda"}
+    more: dict[str, Any] = {"mode": "uefi", "keep": ("sda", "vdc", "vdd", "nvme0n1")}
+    assert refusal(plan_of(recorded(), blank(vda=8 * GIB), disks, **more)).startswith(
+        "bare_metal_passphrase is missing"
+    )
+    manifest = copy.deepcopy(recorded())
+    manifest["volume_groups"]["vg0"]["volumes"][0]["type"] = "thin"
+    plan = plan_of(manifest, blank(vda=8 * GIB), disks, passphrase=True, **more)
+    assert "neither linear nor striped (home)" in refusal(plan)
+
+
+SNAPSHOT = {"id": "80b7bfd310db", "host": "ws1", "time": "2026-11-22T18:00:00", "tags": [], "paths": ["/"]}
+
+
+DUMP = {**SNAPSHOT, "tags": ["job:system", "part:dump:wiki"], "paths": ["/wiki.sql"]}
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "said"),
+    [
+        ([SNAPSHOT], []),
+        ([{**SNAPSHOT, "tags": ["job:system", "part:files"], "paths": ["/boot", "/etc", "/usr", "/var"]}], []),
+        (
+            [{**SNAPSHOT, "paths": ["/etc", "/boot/efi"]}, {**SNAPSHOT, "paths": ["/usr", "/var"]}],
+            ["nothing back to /boot"],
+        ),
+        ([SNAPSHOT, DUMP], ["has 80b7bfd3 of 2026-11-22T18:00:00, which is the dump wiki and no files"]),
+        ([DUMP], ["the dump wiki", "to /boot", "to /etc", "to /usr", "to /var"]),
+        ([SNAPSHOT, {**SNAPSHOT, "host": "ws2", "paths": ["/home"]}], ["snapshots of several hosts (ws1, ws2)"]),
+    ],
+)
+def test_a_snapshot_that_brings_no_system_back_is_refused(snapshots: list[dict[str, Any]], said: list[str]) -> None:
+    plan = plan_of(ROOT, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"}, snapshots=snapshots)
+    assert len(plan.refusals) == len(said) and bool(plan.phases) != bool(said)
+    for one, words in zip(plan.refusals, said, strict=True):
+        assert one["variable"] == "bare_metal_snapshots" and words in one["problem"] and "part:files" in one["remedy"]
+
+
+def test_a_group_of_the_same_name_on_another_disk_of_this_machine_is_in_the_way() -> None:
+    here, disks = blank(vda=9 * GIB, vdb=4 * GIB), {"sda": "/dev/disk/by-id/vda"}
+    said = refusal(plan_of(on_lvm(), here, disks, groups={"vg": ["/dev/vdb"]}))
+    assert said == "bare_metal_disks would make the volume group vg, and /dev/vdb of this machine has one of that name"
+    assert plan_of(on_lvm(), here, disks, groups={"other": ["/dev/vdb"]}).refusals == []
+    # What is on the disk itself is gone by then.
+    assert plan_of(on_lvm(), here, disks, groups={"vg": ["/dev/vda"]}).refusals == []
