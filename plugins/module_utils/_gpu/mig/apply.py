@@ -223,7 +223,10 @@ def run_steps(device: Device, steps: t.Sequence[Step], done: list[str]) -> None:
 
 
 def set_mode(device: Device, mode: str, reset: t.Callable[[], None] | None) -> None:
-    """:raises NvmlError: the mode is not active, also where NVML says SUCCESS and means it only for the pending one."""
+    """Switch MIG on or off, and confirm that the mode is active.
+
+    :raises NvmlError: the mode is not active, also where NVML says SUCCESS and means it only for the pending one.
+    """
     try:
         device.set_mode(mode)
     except NvmlError as error:
@@ -245,7 +248,7 @@ def _verify(after: State, made: Plan) -> None:
 
 
 def _restore(device: Device, before: State, reset: t.Callable[[], None] | None) -> tuple[State | None, str]:
-    """What the GPU is now, and why it is not what it was; empty where it is."""
+    """Return the state of the GPU now, and why it is not what it was; an empty text where it is."""
     now: State | None = None
     try:
         now = device.read()
@@ -272,7 +275,7 @@ def _last_look(device: Device, now: State | None) -> State | None:
 
 
 def described(state: State) -> dict[str, t.Any]:
-    """A GPU as a result tells it."""
+    """Return a GPU as a result shows it."""
     return {
         "index": state.index,
         "uuid": state.uuid,

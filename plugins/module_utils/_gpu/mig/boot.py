@@ -28,7 +28,10 @@ class Host:
     check_mode = False
 
     def run_command(self, command: list[str], check_rc: bool = False, **_options: bool) -> tuple[int, str, str]:
-        """:raises Refusal: the program is not there, or has failed where it must not."""
+        """Run a program.
+
+        :raises Refusal: the program is not there, or has failed where it must not.
+        """
         try:
             done = subprocess.run(  # pylint: disable=ansible-bad-function
                 command, capture_output=True, text=True, check=False

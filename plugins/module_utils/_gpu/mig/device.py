@@ -95,7 +95,10 @@ class Device:
         return self.nvml.find(self.uuid)
 
     def read(self) -> State:
-        """:raises NvmlError: it does not answer."""
+        """Read mode, profiles and instances.
+
+        :raises NvmlError: it does not answer.
+        """
         nvml, card = self.nvml, self.card
         modes = nvml.ask("nvmlDeviceGetMigMode", card.handle)
         compute_mode = nvml.ask("nvmlDeviceGetComputeMode", card.handle)
@@ -167,7 +170,7 @@ class Device:
             raise
 
     def _places(self, function: str, kind: t.Any, handle: t.Any, profile: int) -> list[tuple[int, int]]:
-        """Starts and sizes. With no room for them, the first call tells how many there are."""
+        """Return starts and sizes. Without room for them, the first call gives their number."""
         count = ctypes.c_uint(0)
         self.nvml.call(function, handle, profile, None, ctypes.byref(count))
         rows = (kind * max(count.value, 1))()
@@ -275,14 +278,20 @@ class Device:
         return found
 
     def set_mode(self, mode: str) -> None:
-        """:raises NvmlError: also when the call succeeds and the activation does not, which NVML tells apart."""
+        """Set the mode of MIG.
+
+        :raises NvmlError: also when the call succeeds and the activation does not, which NVML tells apart.
+        """
         function = "nvmlDeviceSetMigMode"
         activation = self.nvml.call(function, self.card.handle, _MODES.index(mode))
         if activation:
             raise NvmlError(activation, function)
 
     def take(self, step: Step) -> None:
-        """:raises NvmlError: it could not be done."""
+        """Carry out a step of a plan.
+
+        :raises NvmlError: it could not be done.
+        """
         handle, nvml, profiles = self.card.handle, self.nvml, self._known_profiles()
         if step.action == CREATE:
             profile = profiles[step.profile]
@@ -328,7 +337,7 @@ class Device:
         self.nvml.call(function, gpu_instance, profile, ctypes.byref(place))
 
     def settle(self, profile: str, start: int, wanted: t.Sequence[int]) -> list[Compute]:
-        """Where the compute instances of a new GPU instance go: together, since the driver, one by one, may block the last."""
+        """Place the compute instances of a new GPU instance together: the driver, one by one, may block the last."""
         handle = self.card.handle
         for one, gpu_instance, info in self._instances(handle, self._known_profiles()):
             if (one.name, info.placement.start) == (profile, start):

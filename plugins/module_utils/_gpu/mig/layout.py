@@ -78,7 +78,7 @@ class Instance:
 
     @property
     def shape(self) -> tuple[str, int, tuple[int, ...]]:
-        """What a request can ask of it."""
+        """Return what a request can ask of an instance."""
         return self.profile, self.start, tuple(sorted((one.slices for one in self.compute), reverse=True))
 
 
@@ -99,7 +99,7 @@ class Profiles(dict[str, Profile]):
 
     @property
     def slices(self) -> int:
-        """Of the whole card: what the most instances of any one profile take is there."""
+        """Return the slices of the whole card: those that the most instances of any one profile take."""
         return max((one.slices * one.maximum for one in self.values()), default=0)
 
     @property
@@ -108,7 +108,7 @@ class Profiles(dict[str, Profile]):
 
     @property
     def engines(self) -> tuple[int, ...]:
-        """Of the whole card, in the same way."""
+        """Return the engines of the whole card, counted in the same way as slices."""
         rows = [[kind * one.maximum for kind in one.engines] for one in self.values() if one.engines]
         return tuple(max(kind) for kind in zip(*rows))
 
@@ -133,13 +133,13 @@ def parse_name(text: str) -> tuple[int | None, str]:
 
 
 def count_of(entry: t.Mapping[str, t.Any]) -> int:
-    """How many an entry asks for. Only what is not said means one: a count of 0 is none."""
+    """Return how many instances an entry asks for. A missing count is 1; a count of 0 is none."""
     count = entry.get("count")
     return 1 if count is None else int(count)
 
 
 def expand(layout: t.Sequence[t.Mapping[str, t.Any]], profiles: Profiles) -> tuple[Wanted, ...]:
-    """What each GPU instance of a request is, largest first.
+    """Return each GPU instance of a request, largest first.
 
     :raises Refusal: the card has no such profile, or an entry cannot be met by any card.
     """
@@ -223,7 +223,7 @@ def _pack(sizes: t.Sequence[int], room: int) -> list[tuple[int, ...]]:
 
 
 def summary(names: t.Iterable[str]) -> str:
-    """As in ``3g.71gb + 3x 1g.18gb``."""
+    """Return a layout in one line, such as ``3g.71gb + 3x 1g.18gb``."""
     counts = collections.Counter(names)
     return " + ".join(f"{count}x {name}" if count > 1 else name for name, count in counts.items()) or "no instance"
 
@@ -249,7 +249,7 @@ def slot_map(profiles: Profiles, layout: t.Sequence[Instance]) -> list[str]:
 
 
 def uuid_changes(before: t.Sequence[Instance], after: t.Sequence[Instance]) -> dict[str, str | None]:
-    """Which UUID serves instead of one that is gone, None where nothing of its size does; what kept its UUID is not in it."""
+    """Map UUIDs that are gone to those that serve instead; None where none of that size does. UUIDs that stayed are left out."""
     kept = {compute.uuid for one in after for compute in one.compute}
 
     def unmatched(layout: t.Sequence[Instance], others: set[str]) -> list[tuple[Instance, Compute]]:

@@ -35,7 +35,7 @@ class Request:
 
 
 def read(config: t.Mapping[str, t.Any], selected: str, devices: t.Mapping[int, tuple[int, int]]) -> dict[int, Request]:
-    """What is asked of each GPU that the configuration speaks of, by index.
+    """Read what a configuration asks of each GPU, by index.
 
     :param devices: index and PCI ids of every GPU of the host: device and subsystem, each with the vendor in its lower half.
     :raises Refusal: it is none of nvidia-mig-parted's, or says two things of one GPU.
@@ -64,7 +64,7 @@ def read(config: t.Mapping[str, t.Any], selected: str, devices: t.Mapping[int, t
 
 
 def _requests(specs: t.Any, where: str) -> list[Request]:
-    """Those of a configuration, also of one that is not selected: nvidia-mig-parted reads the whole file."""
+    """Parse all configurations of the file, as nvidia-mig-parted does, also those that are not selected."""
     if not isinstance(specs, list) or not specs or not all(isinstance(spec, dict) for spec in specs):
         raise Refusal(f"{where} has to be a list of mappings, at least one")
     return [_request(spec, f"{where}[{number}]") for number, spec in enumerate(specs)]
@@ -119,7 +119,7 @@ def _indices(spec: t.Mapping[str, t.Any], devices: t.Mapping[int, tuple[int, int
 
 
 def _filter(text: t.Any, where: str) -> tuple[int, int | None]:
-    """Ids of a device, and of its subsystem where the filter has one."""
+    """Parse the ids of a device, and of its subsystem where the filter has one."""
     # Without quotes 0x233010de is a number already to YAML.
     found = _FILTER.fullmatch(f"0x{text:x}" if _is_number(text) else str(text))
     if not found or not int(found[1], 16):
@@ -133,7 +133,7 @@ def _filter(text: t.Any, where: str) -> tuple[int, int | None]:
 def write(
     gpus: t.Mapping[int, tuple[str, Layout, t.Mapping[str, int]]], hosts: int, name: str = "current"
 ) -> dict[str, t.Any]:
-    """A configuration that says what GPUs are: by index their mode, instances, and the slices of each profile.
+    """Write a configuration of what GPUs are: by index their mode, instances, and the slices of each profile.
 
     GPUs that are alike share an entry. The format has no place for placements.
 

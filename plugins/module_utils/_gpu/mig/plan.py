@@ -65,7 +65,7 @@ class Step:
 
 
 def plan_layout(profiles: Profiles, current: Layout, wanted: t.Sequence[Wanted], keep: bool = True) -> list[Step]:
-    """The steps to what is wanted. What is busy stays; only idle instances that are too many, or in the way, go.
+    """Plan the steps to the wanted layout. Busy instances stay; only idle ones that are too many, or in the way, go.
 
     :raises Refusal: no placement on this card has it all.
     :raises Busy: one has, but not while certain instances are busy.
@@ -97,7 +97,10 @@ def plan_layout(profiles: Profiles, current: Layout, wanted: t.Sequence[Wanted],
 
 
 def refuse_impossible(profiles: Profiles, wanted: t.Sequence[Wanted]) -> None:
-    """:raises Refusal: an empty card has no room for it."""
+    """Refuse a layout that an empty card has no room for.
+
+    :raises Refusal: an empty card has no room for it.
+    """
     if fits(profiles, wanted):
         return
     asked = summary(one.profile for one in wanted)
@@ -110,7 +113,7 @@ def refuse_impossible(profiles: Profiles, wanted: t.Sequence[Wanted]) -> None:
 
 
 def _in_the_way(profiles: Profiles, current: Layout, wanted: t.Sequence[Wanted]) -> list[Instance]:
-    """The fewest busy instances that would have to end."""
+    """Return the fewest busy instances that would have to end."""
     busy = [one for one in current if one.pids]
     for count in range(1, len(busy) + 1):
         for ended in itertools.combinations(busy, count):
@@ -120,7 +123,7 @@ def _in_the_way(profiles: Profiles, current: Layout, wanted: t.Sequence[Wanted])
 
 
 def _no_room_inside(current: Layout, wanted: t.Sequence[Wanted]) -> str:
-    """Instances have their places, and compute instances in them do not, by what the driver tells of those that stand."""
+    """Return whether instances have places, but compute instances in them have none, as the driver reports those that exist."""
     tables = {one.profile: one.compute_starts for one in current}
     lacking = [one for one in wanted if place_compute((), one.compute, tables.get(one.profile)) is None]
     told = "; ".join(
@@ -143,7 +146,7 @@ def _destroy(one: Instance) -> list[Step]:
 
 
 def plan_disabled(current: Layout) -> list[Step]:
-    """What has to go before MIG can be switched off.
+    """Plan what has to go before MIG can be switched off.
 
     :raises Busy: processes run in an instance.
     """
@@ -154,7 +157,7 @@ def plan_disabled(current: Layout) -> list[Step]:
 
 
 def rollback(now: Layout, before: Layout) -> list[Step]:
-    """The steps from whatever a run that failed has left to exactly what there was, place by place.
+    """Plan the steps from the state that a failed run left to exactly the state before it, place by place.
 
     It starts from what is there and not from what was done: a call that failed may have had its effect.
     """
@@ -187,7 +190,7 @@ def rollback(now: Layout, before: Layout) -> list[Step]:
 
 
 def predict(layout: Layout, steps: t.Sequence[Step]) -> Layout:
-    """What the instances will be, for check mode; those to come have no ids."""
+    """Predict the instances, for check mode; new ones have no ids."""
     there = {one.place: one for one in layout}
     for step in steps:
         place = (step.profile, step.start)
@@ -205,7 +208,7 @@ def predict(layout: Layout, steps: t.Sequence[Step]) -> Layout:
 
 
 def same_places(one: Layout, other: Layout) -> bool:
-    """Whether the same instances stand in the same places, whatever their ids."""
+    """Return whether the same instances are in the same places, whatever their ids."""
 
     def places(layout: Layout) -> set[tuple[t.Any, ...]]:
         return {(*gpu.place, frozenset(compute.place for compute in gpu.compute)) for gpu in layout}
@@ -214,7 +217,7 @@ def same_places(one: Layout, other: Layout) -> bool:
 
 
 def meets(layout: Layout, wanted: t.Sequence[Wanted]) -> bool:
-    """Whether a card has what is wanted and nothing else."""
+    """Return whether a card has what is wanted and nothing else."""
     left = sorted(one.shape for one in layout)
     # Those that have to stand somewhere take theirs first.
     for one in sorted(wanted, key=lambda one: one.start is None):
@@ -240,7 +243,7 @@ class ModePlan(t.NamedTuple):
 
 
 def plan_mode(current: str, pending: str, wanted: str, resetless: bool, allow_reset: bool) -> ModePlan:
-    """Whether to switch MIG on or off.
+    """Return whether to switch MIG on or off.
 
     Hopper and later switch without a reset (NVML field 184). Ampere resets the GPU, and nvmlDeviceSetMigMode does that by itself when
     the GPU is idle: where no reset is allowed, it must not even be called.

@@ -32,7 +32,9 @@ class Requests:
 
 
 def resolve(cards: t.Sequence[Card], params: t.Mapping[str, t.Any]) -> Requests:
-    """:raises Refusal: a device is none, or parameters contradict each other.
+    """Resolve a request to GPUs of this host.
+
+    :raises Refusal: a device is none, or parameters contradict each other.
     :raises NvmlError: a GPU that is asked for does not answer.
     """
     warnings: list[str] = []
@@ -63,13 +65,13 @@ def resolve(cards: t.Sequence[Card], params: t.Mapping[str, t.Any]) -> Requests:
 
 
 def _only_forgets(params: t.Mapping[str, t.Any]) -> bool:
-    """Whether all that is asked for is that boot leaves GPUs alone."""
+    """Return whether the request only removes declarations for boots."""
     nothing = params["mode"] == UNCHANGED and params["layout"] is None and not params["mig_parted"]
     return params.get("persist") == "none" and nothing
 
 
 def _gone(cards: t.Sequence[Card], devices: t.Sequence[str]) -> list[str]:
-    """A card that was replaced answers no more, and what boot shall do to it has to go all the same."""
+    """Return replaced cards: they answer no more, and their declaration for boots has to go all the same."""
     there = {card.uuid for card in cards}
     return [device for device in devices if _UUID.fullmatch(device) and device not in there]
 
@@ -101,7 +103,7 @@ def _chosen(cards: t.Sequence[Card], devices: t.Sequence[str], warnings: list[st
 
 
 def parameters(uuid: str, request: Request, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """What the module needs to bring about the same request for this GPU at boot, when nobody waits and containers start later."""
+    """Return the parameters with which the module repeats the request at boot, when nobody waits and containers start later."""
     return {
         "devices": [uuid],
         "mig_parted": None,

@@ -95,7 +95,7 @@ def bring_about(
     program: str,
     root: str = "/",
 ) -> Facts:
-    """Bring about what is asked of each GPU, and tell what came of it.
+    """Bring about what is asked of each GPU, and report the results.
 
     :param params: those of gpu_mig that are about how: when_busy, busy_timeout, allow_reset, stop_services, persist, refresh_cdi.
     :param program: what boot runs, ``_gpu.mig.boot.PROGRAM``.
@@ -148,7 +148,7 @@ def bring_about(
 
 
 def _judge(nvml: Nvml, requests: Requests, params: t.Mapping[str, t.Any], tree: Tree, wait: bool) -> list[Judged]:
-    """Plans for all GPUs; waits for processes where that is asked for.
+    """Plan for all GPUs; wait for processes where the request says so.
 
     :raises Refusal: one cannot become what is asked, or several.
     """
@@ -184,7 +184,7 @@ def _judge(nvml: Nvml, requests: Requests, params: t.Mapping[str, t.Any], tree: 
 
 
 def _stopped_by(error: Exception, one: Judged, tree: Tree, **result: t.Any) -> Stopped:
-    """What is told when a GPU fails after others may have been changed."""
+    """Return the result for a GPU that fails after others may have been changed."""
     if isinstance(error, Failed):
         return Stopped(str(error), **result, **error.told())
     if isinstance(error, CardBusy):
@@ -258,7 +258,7 @@ def _stopped(module: AnsibleModule, services: t.Sequence[str]) -> t.Iterator[Non
 def _declaration(
     judged: t.Sequence[Judged], forgotten: t.Sequence[str], params: t.Mapping[str, t.Any], program: str, tree: Tree
 ) -> boot.Declaration | None:
-    """What boot is to do. Without MIG there is nothing to bring back: no mode is lost, and no instances.
+    """Return what boot has to do. Without MIG there is nothing to restore: no mode is lost, and no instances.
 
     :raises Refusal: what was declared before cannot be read.
     """
@@ -284,7 +284,7 @@ def _target(made: Plan) -> tuple[str | None, Layout]:
 
 
 def _row(one: Judged, after: State | None) -> Facts:
-    """What is told of a GPU. Without *after* it is what it was, or in check mode will be."""
+    """Return the result row of a GPU. Without *after* it shows the state before, or the predicted one in check mode."""
     made = one.plan
     skipped = bool(one.busy) and not made.changed
     mode, layout = _target(made)
@@ -346,7 +346,7 @@ def _lines(state: State, mode: str | None, layout: Layout, declared: ByCard) -> 
 
 
 def _refresh_cdi(module: AnsibleModule, tree: Tree, params: t.Mapping[str, t.Any], rows: t.Sequence[Facts]) -> bool:
-    """Have containers find the instances: the toolkit's own service writes their specification anew."""
+    """Have containers find the instances: the toolkit's own service writes their specification again."""
     there = any(tree.exists(f"{folder}/{CDI_REFRESH}") for folder in _UNIT_FILES) and tree.exists("/run/systemd/system")
     if params["refresh_cdi"] != "auto" or not there or not any(row["changes"] for row in rows):
         return False

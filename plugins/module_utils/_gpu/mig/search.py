@@ -76,7 +76,7 @@ def _starts(kind: Kind, candidates: t.Sequence[int], taken: int) -> t.Iterator[t
 
 
 def within_limits(profiles: Profiles, wanted: t.Sequence[Wanted]) -> bool:
-    """What is limited for the card as a whole: instances of a profile, compute slices, engines."""
+    """Return whether a layout keeps the limits of the whole card: instances of a profile, compute slices, engines."""
     counts = collections.Counter(one.profile for one in wanted)
     if any(count > profiles[name].maximum for name, count in counts.items()):
         return False
@@ -89,7 +89,7 @@ def within_limits(profiles: Profiles, wanted: t.Sequence[Wanted]) -> bool:
 
 
 def fits(profiles: Profiles, wanted: t.Sequence[Wanted]) -> bool:
-    """Whether an empty card has room for it."""
+    """Return whether an empty card has room for a layout."""
     return within_limits(profiles, wanted) and next(placements(_kinds(profiles, wanted)), None) is not None
 
 
@@ -121,7 +121,7 @@ class Choice(t.NamedTuple):
 def choose(
     profiles: Profiles, wanted: t.Sequence[Wanted], current: t.Sequence[Instance], keep: bool = True
 ) -> list[Choice] | None:
-    """The placement that keeps the most instances, then the most memory slots, then the most compute instances; None if none is left.
+    """Choose the placement that keeps the most instances, then memory slots, then compute instances; None if there is none.
 
     Of equal ones, that which leaves the most room for large instances. What is busy stays in every one of them. Without *keep*, the room
     alone decides, as on an empty card.
@@ -154,7 +154,7 @@ def choose(
 
 
 def _room(profiles: Profiles, choices: t.Sequence[Choice]) -> tuple[list[int]]:
-    """How many places are left, for the largest profiles first."""
+    """Return how many places remain, for the largest profiles first."""
     taken = 0
     for choice in choices:
         taken |= bits(choice.start, profiles[choice.wanted.profile].size)
@@ -169,7 +169,7 @@ def _room(profiles: Profiles, choices: t.Sequence[Choice]) -> tuple[list[int]]:
 def _assign(
     wanted: t.Sequence[Wanted], starts: tuple[int, ...], name: str, standing: t.Mapping[tuple[str, int], Instance]
 ) -> tuple[int, list[Choice]] | None:
-    """Which of the wanted goes to which start: so that the most compute instances stay. None where a busy one would have to go."""
+    """Assign wanted instances to starts, keeping the most compute instances; None if a busy one would be evicted."""
     placed = {one.start: one for one in wanted if one.start is not None}
     free = [start for start in starts if start not in placed]
     loose = [one for one in wanted if one.start is None]
@@ -194,7 +194,7 @@ def _assign(
 def place_compute(
     current: t.Sequence[Compute], wanted: t.Sequence[int], starts: ComputeStarts | None
 ) -> tuple[list[Compute], list[Compute]] | None:
-    """The compute instances that stay, as many as can, and those to be made; None where a busy one would have to go or nothing fits.
+    """Return the compute instances that stay, as many as possible, and those to create; None if a busy one would go or none fits.
 
     :param starts: where compute instances may start. Without it, what is to be made has no start.
     """
@@ -230,7 +230,7 @@ def place_compute(
 
 
 def nearest(profiles: Profiles, wanted: t.Sequence[Wanted]) -> list[str]:
-    """The layouts next to one that does not fit: with fewer instances, and with as many of which some are smaller."""
+    """Return the layouts closest to one that does not fit: with fewer instances, or with smaller ones."""
     names = sorted((one.profile for one in wanted), key=lambda name: _order(profiles[name]))
     # More of a kind than the card can have are no help in the search.
     counts = collections.Counter(names)
@@ -246,7 +246,7 @@ def _order(profile: Profile) -> tuple[int, int, str]:
 
 
 def _smaller(profiles: Profiles, than: Profile) -> list[str | None]:
-    """What takes no more of the card: smaller ones, and such as need fewer engines."""
+    """Return the profiles that take no more of the card: smaller ones, and those that need fewer engines."""
     return [
         one.name for one in profiles.values() if one is not than and one.size <= than.size and one.slices <= than.slices
     ]
@@ -255,7 +255,7 @@ def _smaller(profiles: Profiles, than: Profile) -> list[str | None]:
 def _first_fit(
     profiles: Profiles, names: t.Sequence[str], instead: t.Callable[[str], list[str | None]]
 ) -> tuple[str, ...] | None:
-    """The layout that fits and loses the fewest compute slices, then memory slots, when instances are replaced one after another."""
+    """Return the fitting layout that loses the fewest compute slices, then memory slots, by replacing instances one by one."""
 
     def loss(layout: t.Sequence[str]) -> tuple[int, int, int]:
         # Plain profiles before those with attributes, which were not asked for.

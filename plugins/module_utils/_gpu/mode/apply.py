@@ -65,7 +65,7 @@ class Host:
         self._policies: dict[int, str] | None = None
 
     def read(self, card: Card, time_slice: bool) -> State:
-        """A card as it is. nvidia-smi is only run where time slices are asked for.
+        """Read a card. nvidia-smi runs only where the request has time slices.
 
         :raises Refusal: it is not there.
         :raises NvmlError: it does not answer.
@@ -104,7 +104,7 @@ class Host:
         return state
 
     def _clocks(self, reader: Reader) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-        """The clocks of GPU and memory between which they can be locked; None where they cannot."""
+        """Return the clocks of GPU and memory between which they can be locked; None where they cannot."""
         architecture = reader.ask("nvmlDeviceGetArchitecture")
         highest = reader.ask("nvmlDeviceGetMaxClockInfo", _GRAPHICS)
         if architecture is None or architecture < _VOLTA or highest is None:
@@ -231,7 +231,7 @@ class _Otherwise(Exception):
 
 
 def _name_of(number: int | None) -> str | None:
-    """A compute mode; one that nobody can ask for any more by its number, so that it differs from all that can be asked for."""
+    """Return the name of a compute mode; a mode that can no longer be requested has its number as its name."""
     names = {value: name for name, value in modes.COMPUTE_MODES.items()}
     return None if number is None else names.get(number, str(number))
 

@@ -52,7 +52,7 @@ def bring_back(host: Host, declared: ByCard) -> t.Iterator[tuple[bool, str]]:
 
 
 def main(root: str = "/") -> int:
-    """The unit's program. What it says goes to the journal."""
+    """Run the unit's program. Its output goes to the journal."""
     tree = Tree(root)
     try:
         declared = boot.read_declared(tree, NAME)

@@ -115,7 +115,7 @@ class Plan:
 
 
 def meant(value: t.Any, setting: str, state: State) -> t.Any:
-    """A value in NVML's own terms: milliwatts, a pair of clocks.
+    """Return a value in NVML's own terms: milliwatts, a pair of clocks.
 
     :raises ValueError: it has no such meaning for this card; the text says what is possible.
     """
@@ -176,7 +176,7 @@ def supports(state: State, setting: str) -> bool:
 
 
 def plan(state: State, wanted: Wanted, where: str) -> Plan:
-    """What has to be done to one card.
+    """Plan the changes of one card.
 
     :param wanted: settings by name; one that is None is left alone.
     :param where: how the user calls this entry, such as ``gpus[0]``.
@@ -212,7 +212,7 @@ def plan(state: State, wanted: Wanted, where: str) -> Plan:
 
 
 def _check_together(made: Plan, where: str) -> None:
-    """What each on its own could be had."""
+    """Check settings that are valid alone and not together."""
     state, wanted = made.state, made.wanted
     mode = wanted.get("compute_mode", state.compute_mode)
     if state.mig and wanted.get("compute_mode") == "exclusive_process":
@@ -242,12 +242,12 @@ def worst(needs: t.Iterable[str]) -> str:
 
 
 def shown(setting: str, value: t.Any) -> t.Any:
-    """As a person writes it."""
+    """Return a value as a person writes it."""
     return _watts(value) if setting == "power_limit" and isinstance(value, int) else value
 
 
 def to_declare(wanted: Wanted) -> Wanted:
-    """Of a request, what a boot would undo: as the user wrote it, so that 80 % stays 80 % on another card."""
+    """Return the part of a request that a boot would undo, as the user wrote it: 80 % stays 80 % on another card."""
     return {
         setting: wanted[setting]
         for setting in SETTINGS

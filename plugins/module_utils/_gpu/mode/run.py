@@ -49,7 +49,7 @@ def is_root() -> bool:
 
 
 def requests_of(rows: t.Sequence[t.Mapping[str, t.Any]], cards: t.Sequence[Card]) -> dict[str, Entry]:
-    """Rows of the user, each with ``device`` and settings, by the UUID of the card that is meant.
+    """Return the user's rows, each with ``device`` and settings, by the UUID of the card.
 
     :raises Refusal: a row names no card, a lost one, or one that another row names.
     """
@@ -149,7 +149,9 @@ class Prepared:
         return [text for plan in self.plans for text in plan.warnings]
 
     def carry_out(self, module: AnsibleModule) -> None:
-        """:raises Failed: a write failed, and what was written before is put back; nothing is declared then.
+        """Write the settings, and declare them for boots.
+
+        :raises Failed: a write failed, and what was written before is put back; nothing is declared then.
         :raises NotKept: all is as it should be until the next boot.
         """
         self.host.carry_out(self.plans, self.cards)
@@ -198,7 +200,7 @@ class Prepared:
         return now.power_enforced if now.power_limit == wanted else wanted
 
     def diff(self) -> Facts:
-        """Settings by card, and what is declared for boots."""
+        """Return the settings by card, and the declarations for boots."""
         before: Facts = {}
         after: Facts = {}
         for plan in self.plans:

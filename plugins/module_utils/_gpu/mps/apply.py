@@ -45,7 +45,10 @@ POLL_S = 0.2
 
 
 def apply(daemon: Daemon, live: steps_.Live, steps: steps_.Steps, host: Host, drain_s: int) -> None:
-    """:raises MpsError: something did not come about; a daemon that was started without its limits is stopped again."""
+    """Carry out the steps of a daemon.
+
+    :raises MpsError: something did not come about; a daemon that was started without its limits is stopped again.
+    """
     before = host.control(daemon, live)
     if steps.drain:
         drain(before, drain_s)
@@ -190,13 +193,13 @@ def write(path: str, text: str | None) -> None:
 
 
 def partitions_of(daemon: Daemon) -> dict[str, str]:
-    """The ids by which clients choose a partition, as the script has noted them."""
+    """Return the ids by which clients choose a partition, as the script has recorded them."""
     rows = [line.partition(" ") for line in (read_below(daemon.pipe, PARTITIONS) or "").splitlines()]
     return {name: id_ for name, _space, id_ in rows}
 
 
 def prove(daemon: Daemon, live: steps_.Live, host: Host) -> dict[str, t.Any]:
-    """What a client gets that starts now. ``problems`` is empty where everything is as declared."""
+    """Return what a new client gets. ``problems`` is empty where everything is as declared."""
     user = daemon.user
     busy = [server.pid for server in live.servers if server.clients]
     if busy and not user and not daemon.multiuser:

@@ -93,7 +93,7 @@ class Control:
         self.environment = {PIPE: pipe, LOG: log}
 
     def ask(self, command: str) -> str:
-        """What the daemon answers; on protocol 3 the command is arguments.
+        """Ask the daemon, and return its answer; on protocol 3 the command is arguments.
 
         :raises MpsError: no daemon, no answer in time, or one that is a refusal.
         """
@@ -110,7 +110,10 @@ class Control:
         return out.strip()
 
     def answers(self) -> bool:
-        """:raises MpsError: it is there and does not answer in time."""
+        """Return whether a daemon answers.
+
+        :raises MpsError: it is there and does not answer in time.
+        """
         try:
             self.ask("server list" if self.protocol == 3 else "get_server_list")
         except MpsError as error:
@@ -143,7 +146,7 @@ class Control:
         return self.ask(f"get_server_status {server}").upper()
 
     def clients(self, servers: t.Sequence[int] | None = None) -> list[Client]:
-        """Of these servers, or of all; protocol 3 tells them at once, without their servers' process ids."""
+        """Return the clients of these servers, or of all; protocol 3 lists them at once, without the process ids of their servers."""
         if self.protocol == 3:
             rows = csv_rows(self.ask("client list --all --format=csv,noheader"))
             return [Client(int(row[0]), 0, row[-1]) for row in rows if row[0].isdecimal()]

@@ -19,7 +19,7 @@ MIB = 2**20
 
 
 def read(nvml: Nvml) -> tuple[list[Device], str]:
-    """Devices in NVML's order, instances after the GPU that they are of, and the driver's version. A lost GPU is none.
+    """Read the devices in NVML's order, instances after their GPU, and the driver's version. A lost GPU is left out.
 
     :raises NvmlError: NVML does not answer.
     """

@@ -54,7 +54,7 @@ class Host:
         return f"{self.unit_folder}/{files.unit_name(name)}"
 
     def run_as(self, user: str, unset: t.Sequence[str] = files.FOREIGN) -> Run:
-        """Commands of a user, without variables that would set what nobody declared."""
+        """Return a way to run commands of a user, without variables that would set undeclared limits."""
         before = ["env", *(word for name in unset for word in ("-u", name))]
         if user and os.geteuid() == 0 and user != "root":
             before = ["runuser", "-u", user, "--", *before]
@@ -68,7 +68,10 @@ class Host:
         return Control(self.run_as(user), self.program, daemon.pipe, daemon.log, protocol)
 
     def must(self, *command: str) -> str:
-        """:raises MpsError: it fails."""
+        """Run a command that has to succeed.
+
+        :raises MpsError: it fails.
+        """
         status, out, err = self.execute(command, {}, "")
         if status != 0:
             raise MpsError(REFUSED, f"`{' '.join(command)}`: {err.strip() or out.strip()}")
@@ -76,7 +79,7 @@ class Host:
 
 
 def files_of(daemon: Daemon, host: Host) -> dict[str, str]:
-    """The files of a daemon that is to run."""
+    """Return the files of a daemon that is to run."""
     made = {host.script(daemon.name): files.script(daemon, host.program, host.manager)}
     if daemon.protocol == 3:
         uid = user_id(daemon.user) if daemon.user else None
@@ -102,13 +105,13 @@ def read_text(path: str) -> str | None:
 
 
 def folder_of(path: str) -> str:
-    """A daemon's directory: links above it are the operator's, and it may be none itself, since its user can write to it."""
+    """Open a daemon's directory. Links above it are the operator's; it must not be one itself, since its user can write to it."""
     parent, name = os.path.split(path.rstrip("/"))
     return os.path.join(os.path.realpath(parent), name)
 
 
 def read_below(folder: str, name: str) -> str | None:
-    """A file in a directory of a daemon's user. None where there is none, or what the user put there is no file to be read."""
+    """Read a file in a directory of a daemon's user; None where there is none, or where the user put something else there."""
     try:
         with directories.directory(folder_of(folder)) as handle:
             return directories.read_file(name, dir_fd=handle).decode(errors="replace")
@@ -135,7 +138,7 @@ def user_name(uid: int | None) -> str:
 
 
 def look(daemon: Daemon, host: Host) -> steps_.Live:
-    """What lives at the daemon's pipe directory.
+    """Read what runs at the daemon's pipe directory.
 
     :raises MpsError: it is there and does not answer.
     """
@@ -164,7 +167,7 @@ def look(daemon: Daemon, host: Host) -> steps_.Live:
 
 
 def look_at_servers(daemon: Daemon, host: Host) -> steps_.Live:
-    """What lives after a change: servers and their clients, without limits."""
+    """Read the servers and their clients after a change, without limits."""
     control = host.control(daemon)
     pids = control.servers()
     clients = control.clients(pids)
@@ -204,7 +207,7 @@ def ask_limits(daemon: Daemon, control: Control, live: steps_.Live) -> steps_.Li
 
 
 def extra(daemon: Daemon, control: Control) -> tuple[str, ...]:
-    """Limits that are set and not wanted: no verb takes them back."""
+    """Return limits that are set and not wanted: no command removes them."""
     made = []
     for device in daemon.devices:
         if device not in daemon.memory_mib:
@@ -217,13 +220,13 @@ def extra(daemon: Daemon, control: Control) -> tuple[str, ...]:
 
 
 def is_limit(told: str) -> bool:
-    """Whether it is a size that limits anything: 0, or more than any card has, does not."""
+    """Return whether a size limits anything: 0, or more than any card has, does not."""
     match = _SIZE.fullmatch(told)
     return match is not None and 0 < float(match.group(1)) < BEYOND
 
 
 def find_pid(pipe: str, proc: str) -> int | None:
-    """The process of the control daemon that has this pipe directory."""
+    """Return the process of the control daemon that has this pipe directory."""
     named = read_pid(pipe)
     if named and read_process(named, proc):
         return named
@@ -241,7 +244,7 @@ def read_pid(pipe: str) -> int | None:
 
 
 def read_process(pid: int, proc: str) -> tuple[tuple[str, ...], dict[str, str], int] | None:
-    """Options, environment and user of a control daemon; None for no process, or another program that got its number."""
+    """Read options, environment and user of a control daemon; None for no process, or another program with its number."""
     try:
         with open(f"{proc}/{pid}/cmdline", "rb") as file:
             words = file.read().decode(errors="replace").split("\0")[:-1]

@@ -53,12 +53,12 @@ class Query(t.NamedTuple):
 
 
 def holds(query: Query, told: str | None) -> bool:
-    """Whether an answer means that the limit holds."""
+    """Return whether an answer means that the limit holds."""
     return told in query.answers
 
 
 def differs(query: Query, told: str | None) -> bool:
-    """Whether an answer is a limit, and another one. A server that tells none of its own goes by the defaults that it was started with."""
+    """Return whether an answer is another limit. A server without limits of its own has the defaults of its start."""
     return bool(told) and not holds(query, told) and _A_LIMIT.match(told or "") is not None
 
 
@@ -67,7 +67,7 @@ def unit_name(name: str) -> str:
 
 
 def arguments(daemon: Daemon, foreground: bool, configuration: str) -> list[str]:
-    """The options of the daemon."""
+    """Return the options of the daemon."""
     made = ["-f" if foreground else "-d"]
     if daemon.protocol == 3:
         return [*made, "-p", "3", *(["-m"] if daemon.multiuser else []), "-a", configuration]
@@ -87,7 +87,7 @@ def environment(daemon: Daemon, manager: str) -> dict[str, str]:
 
 
 def client_environment(daemon: Daemon, partitions: t.Mapping[str, str] | None = None) -> dict[str, t.Any]:
-    """What a client sets, to run under this daemon; CUDA_VISIBLE_DEVICES it leaves alone."""
+    """Return the variables with which a client runs under this daemon; CUDA_VISIBLE_DEVICES is not among them."""
     base = f"{daemon.pipe}/{daemon.server}/default" if daemon.protocol == 3 else daemon.pipe
     made: dict[str, t.Any] = {PIPE: base}
     if daemon.namespaces:
@@ -105,12 +105,12 @@ def percentage_answers(percentage: int) -> tuple[str, ...]:
 
 
 def memory_answers(mib: int) -> tuple[str, ...]:
-    """Drivers tell a limit of a GiB or more in whole GiB, rounded down: 1044M comes back as 1G (seen on 595.91.07)."""
+    """Return the answers that mean a limit. Drivers report a GiB or more in whole GiB, rounded down: 1044M is 1G (595.91.07)."""
     return (f"{mib}M", *((f"{mib // 1024}G",) if mib >= 1024 else ()))
 
 
 def queries(daemon: Daemon) -> list[Query]:
-    """What is set, and asked for, at the daemon itself: the defaults of its next servers."""
+    """Return the queries of limits at the daemon itself: the defaults of its next servers."""
     if daemon.protocol == 3:
         return _namespace_queries(daemon)
     made = []
@@ -150,7 +150,7 @@ def priority_answers(priority: int) -> tuple[str, ...]:
 
 
 def server_queries(daemon: Daemon, server: int) -> list[Query]:
-    """The same of a server that lives: what its next clients get. Of priorities a server tells nothing."""
+    """Return the same queries for a running server: what its next clients get. A server does not report priorities."""
     made = []
     for query in queries(daemon) if daemon.protocol == 2 else []:
         verb, *rest = query.set.split()
@@ -241,7 +241,7 @@ def script(daemon: Daemon, program: str, manager: str = DIRECT) -> str:
 
 
 def configuration(daemon: Daemon, uid: int | None) -> str:
-    """The file that a daemon of protocol 3 reads, once, when it starts."""
+    """Return the file that a daemon of protocol 3 reads once, at its start."""
     memory = min(daemon.memory_mib.values(), default=None)
     lines = [HEADER, 'schema_version = "1.0"', "", f"[servers.{daemon.server}]"]
     lines.append(f'allowed_devices = "{",".join(daemon.devices)}"')
@@ -261,7 +261,7 @@ def configuration(daemon: Daemon, uid: int | None) -> str:
 
 
 def _limits(percentage: int | None, mib: int | None, priority: int | None) -> list[str]:
-    """Numbers in quotes, as NVIDIA's example has them."""
+    """Return limits with numbers in quotes, as NVIDIA's example has them."""
     made = []
     if mib is not None:
         made.append(f'pinned_memory_limit = "{mib}M"')
@@ -273,7 +273,7 @@ def _limits(percentage: int | None, mib: int | None, priority: int | None) -> li
 
 
 def stop_command(daemon: Daemon, program: str) -> str:
-    """A line of a shell: systemd has none of its own, and `ExecStop=echo quit | ...` stops nothing."""
+    """Return a shell line: systemd runs no shell, and `ExecStop=echo quit | ...` stops nothing."""
     if daemon.protocol == 3:
         return f"exec {program} -q"
     return f"echo quit -t {QUIT_S} | exec {program}"

@@ -43,7 +43,7 @@ class Limit:
 
 
 def control_group(slice_: str) -> str:
-    """The path of a slice: systemd.slice(5) nests user-1001.slice in user.slice."""
+    """Return the path of a slice: systemd.slice(5) nests user-1001.slice in user.slice."""
     if slice_.startswith("/"):
         return slice_
     parts = slice_.removesuffix(".slice").split("-")
@@ -53,7 +53,7 @@ def control_group(slice_: str) -> str:
 def read(
     requests: t.Sequence[t.Mapping[str, str]], devices: t.Sequence[Device], driver: str
 ) -> tuple[list[Limit], list[str]]:
-    """The limits that are asked for, and what speaks against them."""
+    """Parse the requested limits, and return them with the problems."""
     limits, refusals = [], []
     if requests and driver_major(driver) < PROTOCOL_3_DRIVER:
         refusals.append(
@@ -81,7 +81,7 @@ def read(
 
 
 def due(nvml: gpu_nvml.Nvml, limits: t.Sequence[Limit]) -> list[Limit]:
-    """Those that do not hold.
+    """Return the limits that do not hold.
 
     :raises NvmlError: the driver cannot tell.
     """
@@ -89,7 +89,10 @@ def due(nvml: gpu_nvml.Nvml, limits: t.Sequence[Limit]) -> list[Limit]:
 
 
 def apply(nvml: gpu_nvml.Nvml, limits: t.Sequence[Limit]) -> None:
-    """:raises NvmlError: one was refused, or does not hold."""
+    """Set limits.
+
+    :raises NvmlError: one was refused, or does not hold.
+    """
     for limit in limits:
         row = gpu_nvml.pynvml.c_nvmlSetMemoryLimits_v1_t()
         row.nameSpace, row.softLimit, row.hardLimit = limit.namespace.encode(), limit.soft, limit.hard

@@ -109,7 +109,9 @@ def decide(
     manager: str,
     uid: int | None,
 ) -> Steps:
-    """:param wanted_files: all files of the daemon; those that should not be there are the ones of *on_disk* that it lacks.
+    """Decide the steps of one daemon.
+
+    :param wanted_files: all files of the daemon; those that should not be there are the ones of *on_disk* that it lacks.
 
     :param uid: whose process the daemon should be.
     """
@@ -159,7 +161,7 @@ def _restart_for(
     manager: str,
     uid: int | None,
 ) -> list[str]:
-    """What the process was started with and should not have been."""
+    """Return the options and variables that the process should not have been started with."""
     if live.pid is None:
         return []
     made = []
@@ -178,12 +180,12 @@ def _restart_for(
 
 
 def _shape(configuration: str) -> str:
-    """A configuration without the values that a live daemon takes from a command as well."""
+    """Return a configuration without the values that a running daemon also takes from a command."""
     return _LIMIT.sub(r"\1", configuration)
 
 
 def _pushes(files: t.Mapping[str, str | None], on_disk: t.Mapping[str, str | None]) -> bool:
-    """Whether the limits changed in a way that reading them back may not show: 1044M and 1100M are both told as 1G."""
+    """Return whether limits changed in a way that reading them back may not show: 1044M and 1100M are both reported as 1G."""
     return any(path.endswith(".sh") and on_disk.get(path) is not None for path in files)
 
 

@@ -40,19 +40,19 @@ class Failed(Exception):
 
 
 def source() -> str:
-    """The text of this file, also where Ansible has packed it into an archive."""
+    """Return the text of this file, also where Ansible has packed it into an archive."""
     loader = t.cast("t.Any", __spec__).loader
     return t.cast(str, loader.get_source(__name__))
 
 
 def request(limits_mib: t.Mapping[str, int], contexts: bool) -> str:
-    """What the program reads from standard input. *contexts*: open one on each device, and try the limit of memory."""
+    """Return the standard input of the program. *contexts*: open one on each device, and try the limit of memory."""
     limits = {plain_uuid(uuid): mib for uuid, mib in limits_mib.items()}
     return json.dumps({"limits_mib": limits, "contexts": contexts})
 
 
 def look(wanted: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """What a program sees that starts now. ``error``: where it ended, with the driver's code."""
+    """Return what a new program sees. ``error``: where it ended, with the driver's code."""
     seen: dict[str, t.Any] = {"devices": [], "error": None}
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
@@ -107,7 +107,7 @@ def look_at(call: t.Callable[..., None], ordinal: int, wanted: t.Mapping[str, t.
 
 
 def allocate(call: t.Callable[..., None], size: int) -> int:
-    """The driver's code for an allocation of so many bytes, which is given back at once: 2 is out of memory."""
+    """Return the driver's code for an allocation of this size, which is freed at once: 2 is out of memory."""
     at = ctypes.c_uint64()
     try:
         call("cuMemAlloc_v2", ctypes.byref(at), ctypes.c_size_t(size))
@@ -118,7 +118,7 @@ def allocate(call: t.Callable[..., None], size: int) -> int:
 
 
 def uuid_of(call: t.Callable[..., None], device: ctypes.c_int) -> str:
-    """As NVML writes it. Of a MIG instance `cuDeviceGetUuid_v2` gives the instance's own."""
+    """Return a UUID as NVML writes it. Of a MIG instance `cuDeviceGetUuid_v2` gives the instance's own."""
     raw = (ctypes.c_ubyte * 16)()
     call("cuDeviceGetUuid_v2", raw, device)
     text = bytes(raw).hex()
@@ -126,7 +126,10 @@ def uuid_of(call: t.Callable[..., None], device: ctypes.c_int) -> str:
 
 
 def read(text: str) -> dict[str, t.Any]:
-    """:raises ValueError: the program left no account."""
+    """Parse the output of the program.
+
+    :raises ValueError: the program left no account.
+    """
     lines = [line for line in text.splitlines() if line.startswith('{"devices"')]
     if not lines:
         raise ValueError(text.strip())
@@ -134,7 +137,7 @@ def read(text: str) -> dict[str, t.Any]:
 
 
 def most_multiprocessors(total: int, percentage: int) -> int:
-    """A client may see its share, rounded up to whole groups."""
+    """Return the most multiprocessors that a client may see: its share, rounded up to whole groups."""
     return min(total, -(-total * percentage // 100) + SM_SLACK)
 
 
@@ -150,7 +153,7 @@ def judge(
     limits_mib: t.Mapping[str, int],
     devices: t.Sequence[str],
 ) -> list[str]:
-    """What is wrong with what a client got; nothing where it is proven.
+    """Return the problems of what a client got; none where it is proven.
 
     :param outside: what a program sees that does not run under MPS, for the number of multiprocessors; None where nobody could ask.
     """

@@ -100,7 +100,7 @@ class Daemon:
 
     @property
     def server(self) -> str:
-        """The name of its server on protocol 3, which takes small letters, digits and underscores."""
+        """Return the name of its server on protocol 3, which takes small letters, digits and underscores."""
         return self.name.lower().replace("-", "_")
 
 
@@ -113,7 +113,7 @@ class Wanted(t.NamedTuple):
 
 
 def driver_major(version: str) -> int:
-    """0 for what is no version."""
+    """Return the major version of a driver; 0 for text that is no version."""
     head = version.partition(".")[0]
     return int(head) if head.isdecimal() else 0
 
@@ -130,7 +130,7 @@ def size_mib(text: str) -> int | None:
 
 
 def advised_percentage(clients: int) -> int:
-    """NVIDIA's advice for so many clients: 100 / (0.5 n), since the percentage is a ceiling and not a reservation."""
+    """Return NVIDIA's advice for so many clients: 100 / (0.5 n), since the percentage is a ceiling and not a reservation."""
     return min(100, round(200 / max(1, clients)))
 
 
@@ -159,7 +159,7 @@ def wanted(
     pipe_root: str,
     log_root: str,
 ) -> Wanted:
-    """The daemons that are asked for, and what speaks against them."""
+    """Parse the requested daemons, and return them with the problems."""
     made = Wanted([], [], [])
     for request in requests:
         reader = _Reader(request, devices, driver, made)
@@ -369,7 +369,7 @@ class _Reader:
             )
 
     def doubt(self, daemon: Daemon, devices: t.Sequence[Device]) -> None:
-        """A wrong result comes without an error, and the client that proves a daemon computes none."""
+        """Warn of percentages with wrong results: these come without an error, and the client that proves a daemon computes none."""
         if not any(device.capability == HOPPER for device in devices):
             return
         # What was measured is a whole card: an instance of MIG has other numbers of multiprocessors.

@@ -60,7 +60,7 @@ def read_host(module: AnsibleModule) -> mps_facts.Host:
 
 
 def refusals_of(params: t.Mapping[str, t.Any], host: mps_facts.Host, made: Wanted) -> list[str]:
-    """What of the request does not fit this host."""
+    """Return the parts of the request that do not fit this host."""
     found = list(made.refusals)
     for daemon in made.daemons:
         if daemon.user and daemon.state == STARTED and mps_facts.user_id(daemon.user) is None:
@@ -80,7 +80,7 @@ def refusals_of(params: t.Mapping[str, t.Any], host: mps_facts.Host, made: Wante
 
 
 def described(live: Live, texts: t.Mapping[str, str | None]) -> dict[str, t.Any]:
-    """A daemon for the diff."""
+    """Return a daemon as the diff shows it."""
     state = "started" if live.ours else "stopped" if live.pid is None else "foreign"
     return {
         "state": state,
@@ -94,7 +94,7 @@ def described(live: Live, texts: t.Mapping[str, str | None]) -> dict[str, t.Any]
 
 
 def after(daemon: Daemon, steps: Steps, before: dict[str, t.Any], host: mps_facts.Host) -> dict[str, t.Any]:
-    """What it comes to when the steps are done."""
+    """Return a daemon as it will be after the steps."""
     if not steps.changed:
         return before
     kept = {**before["files"], **steps.files}

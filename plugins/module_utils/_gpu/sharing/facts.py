@@ -81,14 +81,20 @@ def gpu_of(nvml: Nvml, card: Card) -> Gpu:
 
 
 def look_at_modes(module: AnsibleModule, nvml: Nvml, rows: list[Entry], root: str) -> Told:
-    """:raises Refusal: gpu_mode would refuse it."""
+    """Return what gpu_mode would change.
+
+    :raises Refusal: gpu_mode would refuse it.
+    """
     request = ModeRequest(requests_of(rows, nvml.cards()), keep=True, exclusive=True)
     prepared = request.prepare(nvml, Tree(root), module.run_command)
     return Told(prepared.changed, prepared.warnings, prepared.needs)
 
 
 def look_at_mig(module: AnsibleModule, nvml: Nvml, request: Entry, root: str) -> Told:
-    """:raises Refusal: gpu_mig would refuse it."""
+    """Return what gpu_mig would change.
+
+    :raises Refusal: gpu_mig would refuse it.
+    """
     watching = _Watching(module)
     try:
         result = mig_run.run(t.cast("AnsibleModule", watching), nvml, mig_parameters(request), mig_boot.PROGRAM, root)
@@ -98,7 +104,7 @@ def look_at_mig(module: AnsibleModule, nvml: Nvml, request: Entry, root: str) ->
 
 
 def mig_parameters(request: Entry) -> Entry:
-    """As gpu_mig has them when Ansible has read its options: what it declares for boots is compared with these."""
+    """Return parameters as gpu_mig has them after Ansible has read its options: its declarations for boots are compared with them."""
     made = {**MIG_DEFAULTS, **request}
     if made["layout"] is not None:
         made["layout"] = [{**LAYOUT_DEFAULTS, **row} for row in made["layout"]]
@@ -106,7 +112,7 @@ def mig_parameters(request: Entry) -> Entry:
 
 
 def undeclared_mig(requests: t.Sequence[Entry], root: str) -> list[str]:
-    """Cards that boot still divides, and that nobody asks to be divided any more; also those that were taken out since.
+    """Return cards that boot still divides without a declaration, removed cards included.
 
     :raises Refusal: what boot divides cannot be read.
     """
@@ -118,7 +124,10 @@ def undeclared_mig(requests: t.Sequence[Entry], root: str) -> list[str]:
 def look_at_mps(
     module: AnsibleModule, nvml: Nvml, daemons: list[Entry], limits: list[Entry], when_clients: str
 ) -> Told:
-    """:raises Refusal: gpu_mps would refuse it."""
+    """Return what gpu_mps would change.
+
+    :raises Refusal: gpu_mps would refuse it.
+    """
     if not (daemons or limits):
         return Told()
     devices, driver = mps_devices.read(nvml)

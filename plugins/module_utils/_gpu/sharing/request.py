@@ -48,7 +48,10 @@ class Request:
 
 
 def read(rows: t.Sequence[Entry], cards: t.Sequence[Card]) -> Request:
-    """:raises Refusal: a row names no card, or daemons contradict each other; every reason is told."""
+    """Parse the rows of the user.
+
+    :raises Refusal: a row names no card, or daemons contradict each other; every reason is told.
+    """
     problems: list[str] = []
     by_card = _by_card(rows, cards, problems)
     for uuid, entry in by_card.items():
@@ -64,7 +67,7 @@ def read(rows: t.Sequence[Entry], cards: t.Sequence[Card]) -> Request:
 
 
 def _by_card(rows: t.Sequence[Entry], cards: t.Sequence[Card], problems: list[str]) -> dict[str, Entry]:
-    """What names a card goes before what is for all."""
+    """Return the settings by card: those for one card win over those for all."""
     found: dict[str, Entry] = {}
     for row in sorted(rows, key=lambda row: row["device"] != ALL):
         try:
@@ -84,7 +87,7 @@ def _modes(rows: t.Sequence[Entry]) -> list[Entry]:
 
 
 def _mig(by_card: dict[str, Entry]) -> list[Entry]:
-    """Cards that get the same are one request."""
+    """Return one request for all cards with the same settings."""
     requests: list[Entry] = []
     for uuid, entry in by_card.items():
         wanted = {key: value for key, value in (entry.get("mig") or {}).items() if value is not None}
@@ -99,7 +102,7 @@ def _mig(by_card: dict[str, Entry]) -> list[Entry]:
 
 
 def _daemons(by_card: dict[str, Entry], problems: list[str]) -> list[Entry]:
-    """A daemon that several cards name is one, for all of them."""
+    """Merge a daemon that several cards name into one."""
     daemons: dict[str, Entry] = {}
     for uuid, entry in by_card.items():
         for daemon in entry.get("mps") or []:
@@ -126,7 +129,7 @@ def mode_of(entry: Entry) -> str:
 # Figures: an H200, two ResNet-50 of batch 32 beside each other (measured, driver 580.159.04): 2.19 times the time of each with time
 # slices, 1.60 with MPS; in a row it would be 2.
 def advise(gpu: Gpu, entry: Entry) -> list[tuple[str, str]]:
-    """What speaks against the choice for those who share the card, each with what would fit. Nothing where nobody said who they are."""
+    """Return the problems of the choice for those who share the card, each with an alternative; none where nobody said who they are."""
     mode, users, jobs = mode_of(entry), entry.get("users"), entry.get("jobs")
     found = []
     if users == STRANGERS and mode == MPS:

@@ -32,7 +32,7 @@ NOTHING: dict[str, t.Any] = {
 
 
 def read_record(tree: Tree, path: str) -> list[str]:
-    """The daemons of the last run.
+    """Return the daemons of the last run.
 
     :raises Refusal: the record is damaged.
     """
@@ -45,7 +45,10 @@ def read_record(tree: Tree, path: str) -> list[str]:
 
 
 def plan(module: AnsibleModule, nvml: gpu_nvml.Nvml) -> dict[str, t.Any]:
-    """:raises Refusal: one of the modules would refuse its part; each that does is told."""
+    """Plan the modes, MIG and MPS of all GPUs.
+
+    :raises Refusal: one of the modules would refuse its part; each that does is told.
+    """
     params = module.params
     request = sharing.read(params["gpus"], nvml.cards())
     known = read_record(Tree(ROOT), params["record"])
