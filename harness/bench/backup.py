@@ -80,7 +80,7 @@ def apply_role() -> None:
 
 
 def measure(host: Machine, way: dict[str, str]) -> Rate:
-    """Seconds of the whole command for one way each, as its user waits for it."""
+    """Return the seconds of the whole command for each way, as its user waits for it."""
     host.must(f"rm -rf {PLACE}/back; {way['init']}; sync")
     seconds = []
     for what in Rate._fields:

@@ -33,7 +33,7 @@ def put() -> None:
 
 
 def program() -> Path:
-    """The restic that was built, to be run on this machine: unit tests do (tests/unit/support/backup/hosts.py)."""
+    """Return the built restic for this machine: unit tests run it (tests/unit/support/backup/hosts.py)."""
     name = f"restic_{RESTIC}_linux_amd64"
     depot.once(name, partial(built, "restic", RESTIC))
     (depot.BUILDS / name).chmod(0o755)

@@ -63,7 +63,7 @@ def fingerprint(machine: Machine) -> dict[str, Any]:
 
 
 def request(drill: Drill, **more: Any) -> dict[str, Any]:
-    """The variables of the playbook. The backup's own disk is named as one that is not made again."""
+    """Return the variables of the playbook. The backup's own disk is named as one that stays."""
     letters = "abcdefgh"
     return {
         "bare_metal_confirm": drill.name,
@@ -77,7 +77,7 @@ def request(drill: Drill, **more: Any) -> dict[str, Any]:
 
 
 def refuse(live: Machine, said: Sequence[str], variables: dict[str, Any]) -> None:
-    """A request that has to be refused, before anything is written."""
+    """Run the playbook with a request that it has to refuse before it writes."""
     output = play(live, str(PLAYBOOK), variables=variables, must_work=False).output
     missing = [words for words in (*said, "failed=1", "changed=0") if words not in output]
     if missing:
@@ -85,7 +85,7 @@ def refuse(live: Machine, said: Sequence[str], variables: dict[str, Any]) -> Non
 
 
 def refuse_all(drill: Drill, live: Machine) -> None:
-    """What the request must not be: each with the variable and what to do."""
+    """Run each bad request: its refusal names variable and remedy."""
     spare = f"/dev/disk/by-id/virtio-{SPARE}"
     disks = {**request(drill)["bare_metal_disks"], "vda": spare}
     refuse(
@@ -104,7 +104,7 @@ def refuse_all(drill: Drill, live: Machine) -> None:
 
 
 def rebuild(drill: Drill, live: Machine, untouched: Sequence[Path]) -> None:
-    """Refusals first, then the plan, then the rebuild itself."""
+    """Run the refusals, then the plan, then the rebuild."""
     live.ssh("mkdir -p /mnt/backup && mount -o ro LABEL=backup /mnt/backup")
     before = [systems.content(path) for path in untouched]
     with step("refuse what must be refused"):
@@ -118,7 +118,7 @@ def rebuild(drill: Drill, live: Machine, untouched: Sequence[Path]) -> None:
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """What is not as it was, a line each."""
+    """Return what differs, a line each."""
     lines = []
     for name in sorted(before["files"].keys() | after["files"].keys()):
         old, new = before["files"].get(name), after["files"].get(name)
@@ -131,7 +131,7 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 
 
 def carry_out(drill: Drill, place: Path) -> dict[str, float]:
-    """The whole drill; seconds by what was done. Raises Refusal where something is not as it was."""
+    """Run the whole drill; return the seconds of each step. Raise Refusal where something differs."""
     seconds: dict[str, float] = {}
 
     @contextmanager
@@ -174,7 +174,7 @@ def carry_out(drill: Drill, place: Path) -> dict[str, float]:
 
 
 def faults_of_first_boot(machine: Machine) -> list[str]:
-    """What the check says that the rebuild has left for the first boot."""
+    """Return the problems that the check of the first boot reports."""
     path = "/var/lib/rigwright/first_boot.json"
     verdict = json.loads(machine.ssh(f"until [ -e {path} ]; do sleep 1; done; cat {path}", seconds=300))
     faults: list[str] = verdict["faults"]

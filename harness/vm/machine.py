@@ -31,7 +31,7 @@ class Played:
 
     @property
     def changed(self) -> list[str]:
-        """The tasks that changed something."""
+        """Return the tasks that changed something."""
         task, tasks = "", []
         for line in self.output.splitlines():
             if found := re.match(r"(?:TASK|RUNNING HANDLER) \[(.+)\]", line):
@@ -42,7 +42,7 @@ class Played:
 
     @property
     def failed(self) -> dict[str, Mapping[str, str]]:
-        """The findings that failed, by id."""
+        """Return the findings that failed, by id."""
         return {row["id"]: row for row in self.report.get("findings", ()) if row["status"] == "fail"}
 
 
@@ -80,7 +80,7 @@ def start(machine: Machine, *words: str, variables: Mapping[str, Any] | None = N
 
 
 def logs(machine: Machine) -> list[Path]:
-    """The output of each `ansible-playbook`, the latest last."""
+    """Return the output of each `ansible-playbook`, the latest last."""
     return sorted(machine.place.glob("ansible-*.log"))
 
 

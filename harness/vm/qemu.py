@@ -31,7 +31,7 @@ PORT = "free"
 
 
 def missing() -> list[str]:
-    """What has to be installed here before a machine can run."""
+    """Return what has to be installed here before a machine can run."""
     programs = [name for name in ("qemu-system-x86_64",) if not shutil.which(name)]
     return programs + [str(path) for path in FIRMWARE if not path.exists()]
 
@@ -130,7 +130,7 @@ class Machine:
         self.process.stdin.flush()
 
     def ssh_options(self) -> list[str]:
-        """All that log in there share a connection: to agree on its keys takes such a machine seconds."""
+        """Return options of ssh that share one connection: an exchange of keys takes such a machine seconds."""
         options = {
             "StrictHostKeyChecking": "no",
             "UserKnownHostsFile": f"{self.place / self.name}.known",

@@ -102,7 +102,7 @@ def prepare(drill: Drill) -> list[Path]:
 
 
 def recipe(release: str, packages: Sequence[str], hooks: Sequence[str]) -> list[str]:
-    """The mmdebstrap command of a system for one of these machines, without its output."""
+    """Return the mmdebstrap command of a system for one of these machines, without its output."""
     suite, source = images.SUITES[release], images.archive()
     return [
         "mmdebstrap",
@@ -123,7 +123,7 @@ def recipe(release: str, packages: Sequence[str], hooks: Sequence[str]) -> list[
 
 
 def digest(*texts: str) -> str:
-    """What tells one recipe from another; the archive of another week has other packages."""
+    """Return a digest of a recipe; the archive of another week has other packages."""
     scripts = [(FILES / name).read_text() for name in ("setup.sh", "prepare.sh", "system.sh")]
     return hashlib.sha256(
         "\n".join([*texts, *scripts, KEY.with_suffix(".pub").read_text(), images.week()]).encode()
@@ -166,7 +166,7 @@ def live_system() -> tuple[Path, Path, Path]:
 
 
 def files_of(drill: Drill) -> Path:
-    """The files of the machine that a drill is about, as a tar."""
+    """Return the files of the machine of a drill, as a tar."""
     command = recipe(drill.release, drill.packages, drill.hooks)
     tar = PLACE / f"{drill.name}-{digest(*command, *((FILES / hook).read_text() for hook in drill.hooks))}.tar"
     if not tar.exists():
@@ -177,7 +177,7 @@ def files_of(drill: Drill) -> Path:
 
 
 def lost_machine(drill: Drill) -> list[Path]:
-    """The disks of the machine that a drill is about, with the firmware's variables beside them."""
+    """Return the disks of the machine of a drill, with the firmware's variables."""
     tar = files_of(drill)
     name = PLACE / f"{drill.name}-{digest(tar.name, (FILES / 'install.sh').read_text(), repr(drill))}"
     disks = [Path(f"{name}.disk{number}") for number in range(len(drill.disks))]
@@ -219,13 +219,13 @@ def blank(path: Path, mib: int) -> Path:
 
 
 def formatted(path: Path, mib: int) -> Path:
-    """A disk that is not empty."""
+    """Return a disk that is not empty."""
     subprocess.run(["mkfs.ext4", "-q", blank(path, mib)], check=True)
     return path
 
 
 def content(path: Path) -> str:
-    """A digest of what is on a disk; of a large one that was never written to, that it was not."""
+    """Return a digest of a disk; for a large disk that was never written to, that fact."""
     if not path.stat().st_blocks:
         return "never written to"
     with path.open("rb") as file:
@@ -233,6 +233,6 @@ def content(path: Path) -> str:
 
 
 def copy(source: Path, target: Path) -> Path:
-    """A copy that has the holes of its original."""
+    """Return a copy with the holes of its original."""
     subprocess.run(["cp", "--sparse=always", source, target], check=True)
     return target

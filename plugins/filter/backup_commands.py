@@ -44,7 +44,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup impo
 
 
 def backup_commands(jobs: Any, folder: str) -> dict[str, Any]:
-    """What may be seen, the file, and what would have to be so."""
+    """Return the jobs without secrets, the file of commands, and the problems."""
     faults = list(hooks.faults(jobs))
     file = {"path": f"{folder}/{hooks.FILE}", "mode": "0600", "secret": True}
     return {

@@ -46,7 +46,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup impo
 
 
 def backup_request(entries: Sequence[Mapping[str, Any]], folder: str) -> dict[str, Any]:
-    """What may be seen, the files, and what would have to be so."""
+    """Return the repositories without secrets, their files, and the problems."""
     faults = [row for row in addresses.requirements(entries) if not row["ok"]]
     return {
         "requirements": faults,

@@ -135,7 +135,8 @@ Record = dict[str, t.Any]
 
 
 def bring(module: AnsibleModule, record: Record, version: t.Sequence[int]) -> dict[str, str]:
-    """
+    """Open repositories.
+
     :raises OpenError: one of them cannot be used; those before it are remembered.
     """
     params = module.params

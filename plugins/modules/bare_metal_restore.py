@@ -133,7 +133,10 @@ def main() -> None:
 
 
 def carry_out(module: AnsibleModule, live: running.Live, state: Facts, steps: list[Facts]) -> None:
-    """:raises Failed: a step does not work, or a phase before it was not carried out."""
+    """Carry out a phase.
+
+    :raises Failed: a step does not work, or a phase before it was not carried out.
+    """
     params, plan, phase = module.params, module.params["plan"], module.params["phase"]
     for before in PHASES[: PHASES.index(phase)]:
         if before not in state["done"]:

@@ -59,7 +59,7 @@ def told(*command: str) -> list[str]:
 
 
 def file_systems() -> list[str]:
-    """A physical volume has another UUID; that of what is on it is the same. The disk of the backup is no part of the machine."""
+    """Return file systems by UUID, without physical volumes, whose UUID is new, and without the disk of the backup."""
     shown = told("lsblk", "-nro", "FSTYPE,UUID,LABEL,MOUNTPOINTS")
     return sorted(line for line in shown if line.strip() and "LVM2_member" not in line and "backup" not in line)
 

@@ -82,7 +82,7 @@ def parse(url: str) -> Address | None:
 
 
 def full(entry: Entry) -> str:
-    """The address as restic takes it, with the user of a REST server and the password that it asks for."""
+    """Return the address as restic takes it, with the user and password of a REST server."""
     url = str(entry["url"])
     user = entry.get("user")
     if not user or not url.startswith("rest:"):
@@ -94,7 +94,7 @@ def full(entry: Entry) -> str:
 
 
 def texts(entry: Entry) -> dict[str, str]:
-    """The files of a repository, by what they are. All but `ca` and `known_hosts` are secret."""
+    """Return the files of a repository, by their purpose. All but `ca` and `known_hosts` are secret."""
     found = {"address": full(entry) + "\n"}
     if entry.get("password"):
         found["password"] = f"{entry['password']}\n"
@@ -109,7 +109,7 @@ def texts(entry: Entry) -> dict[str, str]:
 
 
 def has_secret(url: str) -> bool:
-    """Whether somebody has put a user or a password into the address of a server, which is shown."""
+    """Return whether the address of a server, which is shown, has a user or a password."""
     kind, _colon, rest = url.partition(":")
     place = (rest.partition("://")[2] or rest).lstrip("/")
     user, at, _host = place.partition("/")[0].rpartition("@")
@@ -117,7 +117,7 @@ def has_secret(url: str) -> bool:
 
 
 def fingerprint(name: str, secret: str) -> str:
-    """What tells one secret from another without telling it: dear to compute, so that nobody guesses from it."""
+    """Return a fingerprint of a secret: expensive to compute, so that nobody can guess the secret from it."""
     if not secret:
         return ""
     return hashlib.scrypt(
@@ -131,7 +131,7 @@ def fingerprint(name: str, secret: str) -> str:
 
 
 def public(entry: Entry) -> Row:
-    """A repository without its secrets."""
+    """Return a repository without its secrets."""
     address = parse(str(entry["url"]))
     name, options = str(entry["name"]), [str(option) for option in entry.get("options") or []]
     found = texts(entry)
@@ -155,7 +155,7 @@ def public(entry: Entry) -> Row:
 
 
 def requirements(entries: t.Sequence[Entry]) -> list[Row]:
-    """What is wrong with them. No secret is named."""
+    """Return the problems of the repositories. No secret is named."""
     found: list[Row] = []
 
     def demand(ok: bool, problem: str, remedy: str) -> None:
@@ -244,7 +244,7 @@ def requirements(entries: t.Sequence[Entry]) -> list[Row]:
 
 
 def files(entries: t.Sequence[Entry], folder: str) -> list[Row]:
-    """The files as config_files takes them."""
+    """Return the files as config_files takes them."""
     return [
         {
             "path": f"{folder}/{entry['name']}.{what}",

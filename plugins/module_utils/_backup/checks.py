@@ -67,7 +67,7 @@ class Host:
         return [name for name in self.units if name.endswith(".timer")]
 
     def services(self) -> list[str]:
-        """Those that can run: of a template there are none by themselves."""
+        """Return the services that can run: a template does not run by itself."""
         return [name for name in self.units if name.endswith(".service") and "@" not in name]
 
 
@@ -276,7 +276,7 @@ def retention_faults(wrong: t.Callable[[str, str], Row], retention: t.Mapping[st
 
 
 def overlaps(request: t.Mapping[str, t.Any]) -> t.Iterator[Row]:
-    """Paths that two jobs would back up into one repository: twice the time, and two retentions for one thing."""
+    """Return paths that two jobs would back up into one repository: twice the time, and two retentions for one thing."""
     only = request["repositories"][0]["name"] if len(request["repositories"]) == 1 else None
     rows = [(str(row["name"]), row.get("repository") or only, row) for row in request["jobs"]]
     for name, repository, row in rows:

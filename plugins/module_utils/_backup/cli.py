@@ -62,7 +62,7 @@ def call(*command: str) -> tuple[int, str]:
 
 
 def step(config: Config, place: Place, part: str, verb: str, subject: str) -> int:
-    """A step of a unit. Its exit status tells systemd whether to go on."""
+    """Run a step of a unit. Its exit status says to systemd whether to go on."""
     if part == "end":
         state = jobs.finish(config, place, verb, subject, os.environ)
         say(f"{verb} {subject}: {state['kind']} {state.get('words', '')}".rstrip())
@@ -136,7 +136,7 @@ def read_progress(config: Config, place: Place, verb: str, subject: str) -> dict
 
 
 def at_work(unit: str) -> bool:
-    """A unit runs, or waits for another before it does: it is inactive then, with a job."""
+    """Return whether a unit runs, or waits for another one: it is inactive then, with a job."""
     shown = call("systemctl", "show", "--property=ActiveState,Job", "--value", unit)[1].split()
     return any(word not in ("inactive", "failed") for word in shown)
 
@@ -192,7 +192,7 @@ def tell(config: Config, verb: str, subject: str, state: t.Mapping[str, t.Any]) 
 
 
 def status(config: Config, place: Place, as_json: bool, with_probe: bool) -> int:
-    """What a person or verify.yml asks: timers, last successes, and with root's rights whether the repositories open."""
+    """Print what a person or verify.yml asks for: timers, last successes, and as root whether the repositories open."""
     found = looking.findings(config, place, call, with_probe)
     if as_json:
         say(json.dumps({"findings": found}, indent=1))
@@ -250,7 +250,7 @@ def restore_dump(job: Job, restic: Restic, args: argparse.Namespace) -> int:
 
 
 def in_person(restic: Restic, *words: str) -> int:
-    """restic with the caller's own input and output: a dump is no text, and restic's questions are for who sits there."""
+    """Run restic with the caller's own input and output: a dump is no text, and the caller answers restic's questions."""
     return subprocess.run(restic.command(*words), check=False, env=restic.environment()).returncode  # pylint: disable=ansible-bad-function
 
 

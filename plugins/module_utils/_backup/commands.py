@@ -24,7 +24,7 @@ HOOK_TIMEOUT_S = 300
 
 
 def environment(user: str) -> dict[str, str]:
-    """What a command finds in its environment: its user's home, where passwords of databases lie, and no secret of the unit.
+    """Return the environment of a command: its user's home, where passwords of databases are, and no secret of the unit.
 
     :raises KeyError: there is no such user.
     """
@@ -41,7 +41,7 @@ class Problem(t.NamedTuple):
 
 
 def _exposed(command: t.Sequence[str], user: str, path: str) -> str:
-    """Which of a command's files others than root can change, where root is to run it."""
+    """Return the files of a command of root's that users other than root can change."""
     if user and pwd.getpwnam(user).pw_uid:
         return ""
     found = [shutil.which(word, path=path) or word for word in hooks.run_files(command)]
@@ -49,7 +49,7 @@ def _exposed(command: t.Sequence[str], user: str, path: str) -> str:
 
 
 def _cannot_be_run(error: Exception, user: str) -> str:
-    """Why a command cannot be run, without a word of it."""
+    """Return why a command cannot be run, without any of its text."""
     if isinstance(error, OSError):
         return f"cannot be run: {error.strerror}"
     if isinstance(error, KeyError):

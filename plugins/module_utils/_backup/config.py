@@ -119,27 +119,28 @@ class Config:
         return self.repositories[name]
 
     def schedule(self, verb: str, subject: str) -> str:
-        """When something runs; empty for what has no timer, such as a job that another host starts."""
+        """Return when something runs; empty for what has no timer, such as a job that another host starts."""
         own = self.jobs[subject].schedule if verb == "run" else None
         return self.schedules.get(verb, "daily") if own is None else own
 
     def local_paths(self) -> list[str]:
-        """The repositories on this machine."""
+        """Return the repositories on this machine."""
         return [target.local_path for target in self.repositories.values() if target.local_path]
 
     def covered(self) -> list[str]:
-        """The paths of all jobs."""
+        """Return the paths of all jobs."""
         return sorted({path for job in self.jobs.values() for path in job.paths})
 
 
 def from_fields(kind: t.Any, values: t.Mapping[str, t.Any]) -> t.Any:
-    """A dataclass from what JSON has; what a newer role has written beside it is left."""
+    """Return a dataclass from the fields in JSON; unknown fields of a newer role are left out."""
     names = {field.name for field in dataclasses.fields(kind)}
     return kind(**{key: value for key, value in values.items() if key in names})
 
 
 def parse(text: str, commands: str = "") -> Config:
-    """
+    """Parse the configuration.
+
     :param commands: of hooks and dumps, for root, who runs them.
     :raises ValueError: one of the two is damaged.
     """
@@ -156,7 +157,8 @@ def parse(text: str, commands: str = "") -> Config:
 
 
 def read(place: Place) -> Config:
-    """
+    """Read the configuration of this host.
+
     :raises ConfigError: the role has not been here, or was cut short.
     """
     # A unit's user has it from systemd, without the commands, which root alone may read and run.
@@ -175,7 +177,7 @@ def read(place: Place) -> Config:
 
 
 def open_repository(config: Config, place: Place, name: str, version: t.Sequence[int] | None = None) -> Restic:
-    """restic on a repository: in a unit as its user, with a cache; for root without one.
+    """Return restic on a repository: in a unit as its user, with a cache; for root without one.
 
     Root leaves nothing of its own in the cache of the units' user, and nothing in a repository on this machine, which is that user's.
     """
@@ -196,7 +198,8 @@ def open_repository(config: Config, place: Place, name: str, version: t.Sequence
 
 
 def read_version(program: str) -> tuple[int, ...]:
-    """
+    """Read the version of restic.
+
     :raises ConfigError: there is no restic.
     """
     try:

@@ -26,7 +26,7 @@ SUBVOLUMES = ("btrfs", "bcachefs")
 
 
 def left_out(mounts: t.Iterable[Mount], jobs: t.Iterable[Job], repositories: t.Collection[str] = ()) -> list[Mount]:
-    """The mounted file systems of which no job has anything, and that none excludes by its patterns.
+    """Return the mounted file systems of which no job has anything, and which none excludes by its patterns.
 
     :param repositories: directories on this machine that backups go to. What is mounted there is no source.
     """
@@ -43,13 +43,13 @@ def left_out(mounts: t.Iterable[Mount], jobs: t.Iterable[Job], repositories: t.C
 
 
 def beside(mounts: t.Sequence[Mount], paths: t.Iterable[str], repository: str) -> list[str]:
-    """The paths that lie on the file system of a repository on this machine; none where it is somewhere else, or that is not known."""
+    """Return the paths on the file system of a repository on this machine; none where it is elsewhere, or unknown."""
     home = _home(repository, mounts) if repository else None
     return [path for path in paths if home and _home(path, mounts) == home]
 
 
 def not_mounted(job: Job, places: t.Iterable[str], mounts: t.Sequence[Mount]) -> list[str]:
-    """Which of the places at, above or below the paths of a job are wanted mounted, as by fstab, and are not."""
+    """Return the places at, above or below the paths of a job that should be mounted, as by fstab, and are not."""
     return [
         place
         for place in places
@@ -60,7 +60,7 @@ def not_mounted(job: Job, places: t.Iterable[str], mounts: t.Sequence[Mount]) ->
 
 
 def sources(job: Job, mounts: t.Sequence[Mount]) -> list[str]:
-    """Where that is mounted of which a job has files. What restic leaves out below a path is no loss where it goes."""
+    """Return where file systems are mounted of which a job has files. What restic leaves out below a path may change."""
     return [
         mount.target
         for mount in mounts
@@ -69,14 +69,14 @@ def sources(job: Job, mounts: t.Sequence[Mount]) -> list[str]:
 
 
 def draws_from(job: Job, place: str) -> bool:
-    """Whether a job has files of what is mounted at a place."""
+    """Return whether a job has files of what is mounted at a place."""
     above = any(is_within(path, place) for path in job.paths)
     below = not job.one_file_system and any(is_within(place, path) for path in job.paths)
     return (above or below) and not excluded(place, job.excludes)
 
 
 def by_sets_alone(jobs: t.Iterable[Job], fstab: t.Iterable[str], repositories: t.Collection[str] = ()) -> list[str]:
-    """What fstab mounts of which no job has anything, and that none excludes by anything but a set."""
+    """Return mount points of fstab of which no job has anything, and which only a set excludes."""
     asked = [job for job in jobs if job.paths]
     return [
         place
@@ -90,7 +90,7 @@ def by_sets_alone(jobs: t.Iterable[Job], fstab: t.Iterable[str], repositories: t
 
 
 def hidden(job: Job, mounts: t.Sequence[Mount]) -> list[str]:
-    """What the job is to back up and does not see: systemd has put an empty directory over it, for this unit alone."""
+    """Return paths of the job that systemd hides from this unit behind an empty directory."""
     return [
         mount.target
         for mount in mounts
@@ -103,12 +103,12 @@ def hidden(job: Job, mounts: t.Sequence[Mount]) -> list[str]:
 
 
 def missing(paths: t.Iterable[str]) -> list[str]:
-    """The paths that are not there."""
+    """Return the paths that do not exist."""
     return [path for path in paths if not os.path.lexists(path)]
 
 
 def links(paths: t.Iterable[str]) -> dict[str, str]:
-    """Where the paths lead that are symbolic links: restic backs up a link, and not what it leads to."""
+    """Return the targets of paths that are symbolic links: restic backs up a link, and not its target."""
     return {path: os.path.realpath(path) for path in paths if os.path.islink(path)}
 
 
@@ -117,7 +117,7 @@ def _is_below(mount: Mount, jobs: t.Iterable[Job]) -> bool:
 
 
 def _reaches(job: Job, mount: Mount, mounts: t.Sequence[Mount]) -> bool:
-    """Whether a path of the job lies on the file system, wherever that is mounted besides."""
+    """Return whether a path of the job is on the file system, wherever else that is mounted."""
     if not job.one_file_system and _is_below(mount, [job]):
         return True
     homes = [_home(path, mounts) for path in job.paths]
@@ -125,13 +125,13 @@ def _reaches(job: Job, mount: Mount, mounts: t.Sequence[Mount]) -> bool:
 
 
 def _home(path: str, mounts: t.Sequence[Mount]) -> Mount | None:
-    """The file system that a path lies on."""
+    """Return the file system of a path."""
     around = [mount for mount in mounts if is_within(path, mount.target)]
     return max(around, key=lambda mount: len(mount.target), default=None)
 
 
 def _is_mounted(place: str, mounts: t.Sequence[Mount]) -> bool:
-    """Whether something is mounted at a place, or will be by autofs as soon as somebody looks."""
+    """Return whether a place is mounted, or will be by autofs at the first access."""
     home = _home(place, mounts)
     if home and home.target == place:
         return not _is_upon_itself(home, mounts)
@@ -139,7 +139,7 @@ def _is_mounted(place: str, mounts: t.Sequence[Mount]) -> bool:
 
 
 def _is_upon_itself(mount: Mount, mounts: t.Sequence[Mount]) -> bool:
-    """Whether a mount shows what would be seen without it: so systemd gives a unit rights (`ProtectHome=read-only`, `ReadWritePaths=`)."""
+    """Return whether a mount shows what is there without it: systemd gives units rights so (`ProtectHome=`, `ReadWritePaths=`)."""
     below = _home(os.path.dirname(mount.target), mounts)
     if not below or below == mount or not mount.device:
         return False
@@ -148,7 +148,7 @@ def _is_upon_itself(mount: Mount, mounts: t.Sequence[Mount]) -> bool:
 
 
 def _shows(one: Mount, other: Mount) -> bool:
-    """Whether everything of *other* is seen through *one*, which is the first of those that show it."""
+    """Return whether all of *other* is visible through *one*, the first mount that shows it."""
     if not one.device or one.device != other.device:
         return False
     if one.root == other.root:

@@ -50,7 +50,7 @@ def restore(
 
 
 def scratch_of(place: Place, job: str) -> str:
-    """Where a drill restores to. Not below /run: that is memory, and keeps no attributes of users."""
+    """Return the directory that a drill restores to. It is not below /run: memory keeps no attributes of users."""
     return os.path.join(place.cache, f"drill-{job}")
 
 
@@ -75,7 +75,8 @@ def drill(config: Config, place: Place, job: Job, restic: Restic) -> Result:
 
 
 def compare(config: Config, place: Place, job: Job, restic: Restic, scratch: str) -> Result:
-    """
+    """Restore drawn files, and compare them with their record.
+
     :param scratch: an empty directory of nobody else's.
     """
     drawn = states.read_json(states.list_of(place, "sample", job.name)) if job.paths else {}
@@ -124,7 +125,7 @@ def compare(config: Config, place: Place, job: Job, restic: Restic, scratch: str
 
 
 def drill_files(config: Config, restic: Restic, drawn: Result, scratch: str) -> tuple[Outcome, list[str]]:
-    """How the restore of the files on the list ended, and what they have lost."""
+    """Restore the files of the list; return the outcome, and what they lack."""
     wanted: dict[str, sampling.Described] = drawn["files"]
     names = sorted({*wanted, *(other for row in wanted.values() for other in row.get("links", []))})
     done = restore(restic, config, drawn["snapshot"], scratch, [literal(name) for name in names])
@@ -132,7 +133,7 @@ def drill_files(config: Config, restic: Restic, drawn: Result, scratch: str) -> 
 
 
 def drill_dumps(config: Config, restic: Restic, known: t.Mapping[str, Result]) -> tuple[Outcome, list[str]]:
-    """The same of dumps: each is read whole, and has to be what its command told."""
+    """Restore dumps: each is read whole, and has to be what its command wrote."""
     outcomes, lost = [], []
     for name, row in known.items():
         digest = hashlib.sha256()

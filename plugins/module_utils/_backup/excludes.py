@@ -93,13 +93,13 @@ SETS: dict[str, dict[str, str]] = {
 
 
 def patterns(sets: t.Iterable[str]) -> list[str]:
-    """The patterns of some sets."""
+    """Return the patterns of some sets."""
     wanted = {*sets}
     return [pattern for name in SETS if name in wanted for pattern in SETS[name]]
 
 
 def sparing(patterns: t.Iterable[str], paths: t.Sequence[str]) -> list[str]:
-    """Patterns that leave out no path that a job names: it is wanted, whatever is said in general.
+    """Return the patterns that leave out no path of a job: a path that is named is wanted.
 
     The pattern stays, for all else that it is for, and behind it stands that it is not for this path.
     """
@@ -111,18 +111,18 @@ def sparing(patterns: t.Iterable[str], paths: t.Sequence[str]) -> list[str]:
 
 
 def literal(path: str) -> str:
-    """A path as a pattern that is for nothing but it."""
+    """Return a pattern that matches one path alone."""
     return "".join(f"\\{letter}" if letter in "\\*?[" else letter for letter in path)
 
 
 def by_sets_alone(place: str, patterns: t.Sequence[str]) -> bool:
-    """Whether nothing but a set leaves out a directory: nobody has named it."""
+    """Return whether only a set leaves out a directory, so that nobody has named it."""
     general = {pattern for rows in SETS.values() for pattern in rows}
     return excluded(place, patterns) and not excluded(place, [one for one in patterns if one not in general])
 
 
 def excluded(path: str, patterns: t.Iterable[str]) -> bool:
-    """Whether patterns of restic's leave out a directory, by its name or that of one above it. Of several the last one counts."""
+    """Return whether patterns of restic leave out a directory, by its name or a directory above. The last match counts."""
     parts = path.strip("/").split("/")
     aboves = ["/" + "/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
     found = False

@@ -36,7 +36,7 @@ def read_units(tree: Tree) -> list[str]:
 
 
 def read_outdated(module: AnsibleModule, services: t.Sequence[str]) -> bool:
-    """Whether systemd knows an older one: a run of the role that was cut short has written it, and told nobody."""
+    """Return whether systemd still has older units: an interrupted run of the role wrote newer ones without a reload."""
     if not services:
         return False
     _rc, out, _err = module.run_command(["systemctl", "show", "--property=NeedDaemonReload", *services])
@@ -44,7 +44,7 @@ def read_outdated(module: AnsibleModule, services: t.Sequence[str]) -> bool:
 
 
 def read_record(tree: Tree) -> dict[str, t.Any]:
-    """What was opened before; a record that is damaged is none, and is made anew."""
+    """Read the record of opened repositories; a damaged one counts as none, and is written again."""
     try:
         found = json.loads(tree.text(RECORD) or "{}")
     except ValueError:
@@ -53,7 +53,7 @@ def read_record(tree: Tree) -> dict[str, t.Any]:
 
 
 def ask_calendar(module: AnsibleModule, schedules: t.Iterable[str]) -> dict[str, str]:
-    """What systemd has against schedules."""
+    """Return what systemd says against each schedule; empty where it accepts it."""
     found = {}
     for schedule in sorted({*schedules} - {""}):
         rc, out, err = module.run_command(["systemd-analyze", "calendar", "--", schedule])
@@ -66,7 +66,7 @@ def ask_calendar(module: AnsibleModule, schedules: t.Iterable[str]) -> dict[str,
 def read_exposed(
     jobs: t.Sequence[t.Mapping[str, t.Any]], repositories: t.Sequence[t.Mapping[str, t.Any]], tree: Tree
 ) -> t.Iterator[tuple[str, list[str]]]:
-    """What others than root can change of the programs that root would run, and change or read of files of passwords."""
+    """Return programs of root and files of passwords that users other than root can change or read."""
     specs = [spec for job in jobs for what in WITH_COMMANDS for spec in job.get(what) or []]
     for name in sorted({name for spec in specs for name in spec.get("programs") or []}):
         yield name, exposed(tree.at(shutil.which(name, path=PATH) or name))
@@ -78,7 +78,7 @@ def read_exposed(
 def read_unfit(
     repositories: t.Sequence[t.Mapping[str, t.Any]], user: str, tree: Tree
 ) -> t.Iterator[tuple[str, Unfit | None]]:
-    """What keeps root from giving the directories of repositories to the user of the units."""
+    """Return why root cannot give directories of repositories to the user of the units."""
     for row in repositories:
         if row["local_path"]:
             yield row["local_path"], unfit(tree.at(row["local_path"]), user)

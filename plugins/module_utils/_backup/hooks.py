@@ -38,7 +38,7 @@ Commands = dict[str, dict[str, list[list[str]]]]  # by job, and by what they are
 
 
 def public(jobs: t.Any) -> t.Any:
-    """The jobs without commands; instead with the programs that root would run. What is of another kind stays so, without its content."""
+    """Return the jobs without commands, with the programs that root would run instead. Values of a wrong type stay, without content."""
     return [_public(job) for job in jobs] if kinds.ROWS.fits(jobs) else False
 
 
@@ -61,14 +61,14 @@ def _public(job: t.Mapping[str, t.Any]) -> Row:
 
 
 def programs(command: t.Any) -> list[str]:
-    """The program, and the programs and the script that it starts. No argument that may be a secret."""
+    """Return the program, and the programs and the script that it starts. No argument that may be a secret is included."""
     if not kinds.COMMAND.fits(command):
         return []
     return [command[0], *_started(command)]
 
 
 def _started(command: t.Sequence[str]) -> t.Iterator[str]:
-    """What an interpreter or a launcher starts, as far as it is an absolute path; nothing of another program."""
+    """Return what an interpreter or a launcher starts, where it is an absolute path; nothing of another program."""
     starter = os.path.basename(command[0])
     for before, word in zip(command, command[1:]):
         interprets = bool(_INTERPRETER.fullmatch(starter))
@@ -90,13 +90,13 @@ def _started(command: t.Sequence[str]) -> t.Iterator[str]:
 
 
 def _path(word: str) -> str:
-    """The first word of a text, as `-c` takes one, where it is an absolute path."""
+    """Return the first word of a text, as `-c` takes one, where it is an absolute path."""
     first = next(iter(word.split()), "").strip("'\"")
     return first if first.startswith("/") else ""
 
 
 def run_files(command: t.Sequence[str]) -> list[str]:
-    """What a command runs, on the host where it runs: :func:`programs`, and every argument that is the path of a program or a script."""
+    """Return the files that a command runs on this host: :func:`programs`, and each argument that is the path of a program or script."""
     found = [*programs(command)]
     for number, word in enumerate(command[1:], 1):
         found += _started(command[number:])
@@ -107,7 +107,7 @@ def run_files(command: t.Sequence[str]) -> list[str]:
 
 
 def _is_program(path: str) -> bool:
-    """Whether it is a file that can be executed, or a script."""
+    """Return whether it is a file that can be executed, or a script."""
     try:
         with open(open_file(os.path.realpath(path)), "rb") as file:
             return bool(os.fstat(file.fileno()).st_mode & 0o111) or file.read(2) == b"#!"
@@ -116,7 +116,7 @@ def _is_program(path: str) -> bool:
 
 
 def faults(jobs: t.Any) -> t.Iterator[Row]:
-    """Commands of another kind, without their content."""
+    """Return the problems of commands of a wrong type, without their content."""
     for job, what, spec in _specs(jobs):
         if not kinds.COMMAND.fits(spec.get("command")):
             problem = f"has in {job.get('name')} in {what} a command that is not {kinds.COMMAND.words}"
@@ -132,7 +132,7 @@ def _specs(jobs: t.Any) -> t.Iterator[tuple[Row, str, Row]]:
 
 
 def text(jobs: t.Any) -> str:
-    """The content of the file of commands."""
+    """Return the content of the file of commands."""
     found: Commands = {}
     for job, what, spec in _specs(jobs):
         found.setdefault(str(job.get("name")), {}).setdefault(what, []).append(list(spec["command"]))
@@ -140,7 +140,7 @@ def text(jobs: t.Any) -> str:
 
 
 def attach(raw: Row, commands: t.Mapping[str, t.Any]) -> Row:
-    """The configuration with the commands in their places.
+    """Return the configuration with the commands in their places.
 
     :raises ValueError: the two do not fit each other.
     """
@@ -157,7 +157,7 @@ def attach(raw: Row, commands: t.Mapping[str, t.Any]) -> Row:
 
 
 def exposed(path: str, secret: bool = False) -> list[str]:
-    """What others than root can change of a file that root relies on: itself, and directories on the way to it.
+    """Return what users other than root can change of a file that root relies on: itself, and directories on the way to it.
 
     :param secret: nobody else may read it either.
     """

@@ -81,7 +81,7 @@ class Survey:
             self.links_missing.append("/" + name)
 
     def report(self) -> Report:
-        """What is there, and what was lost, each as a sentence."""
+        """Return what the archive has, and what was lost, each as a sentence."""
         lost = []
         if not self.capabilities:
             some = f", such as {', '.join(self.incapable[:5])}" if self.incapable else ""
@@ -163,7 +163,7 @@ def unpack(archive: str, scratch: str) -> str:
 
 
 def back_up(restic: Restic, scratch: str, archive: str, host: str, tag: str, moment: str) -> tuple[str, str]:
-    """The snapshot of what was unpacked, with the paths that it had, or what went wrong."""
+    """Back up what was unpacked, with its original paths; return the problem if it failed."""
     names = sorted(os.listdir(scratch))
     words = ["backup", "--json", "--host", host, "--tag", tag, "--tag", "imported", "--time", moment, "--", *names]
     done = restic.run(*words, cwd=scratch)

@@ -135,7 +135,7 @@ def _ask(command: list[str]) -> tuple[int, str]:
 
 
 def pre(config: Config, place: Place, verb: str, subject: str) -> int:
-    """The file of the password, and for a backup the manifest and the hooks before; the first that fails ends the run."""
+    """Write the file of the password; for a backup also the manifest, and run the hooks before. The first failure ends the run."""
     job = None if verb in states.OF_REPOSITORIES else config.job(subject)
     problem = exposed_password(config.target(job.repository if job else subject))
     if job and verb == states.RUN and not problem:
@@ -192,7 +192,7 @@ def dumps(config: Config, place: Place, job: Job, restic: Restic) -> dict[str, R
 
 
 def limits(config: Config) -> list[str]:
-    """How much of the line restic may take, in KiB a second."""
+    """Return how much of the line restic may use, in KiB a second."""
     up = ["--limit-upload", str(config.limit_upload_kib)] if config.limit_upload_kib else []
     return up + (["--limit-download", str(config.limit_download_kib)] if config.limit_download_kib else [])
 
@@ -201,7 +201,7 @@ def limits(config: Config) -> list[str]:
 
 
 def problems_of_sources(job: Job, place: Place) -> Result | None:
-    """Why no snapshot may be made: it would lack what older ones have, and then take their place."""
+    """Return why no snapshot may be made: it would lack what older ones have, and replace them."""
     gone = coverage.missing(job.paths)
     if gone:
         return {"kind": states.SOURCE_MISSING, "words": f"missing: {', '.join(gone)}"}
@@ -219,7 +219,7 @@ def problems_of_sources(job: Job, place: Place) -> Result | None:
 
 
 def arguments(config: Config, job: Job) -> list[str]:
-    """What restic is told to back up."""
+    """Return the arguments of restic for a backup."""
     words = ["backup", "--json", "--host", job.host, *limits(config)]
     for tag in (job.tag, FILES, *job.tags):
         words += ["--tag", tag]
@@ -231,14 +231,14 @@ def arguments(config: Config, job: Job) -> list[str]:
 
 
 def manifest_beside(config: Config, job: Job) -> list[str]:
-    """The manifest, where none of the job's paths has it."""
+    """Return the manifest, where none of the job's paths has it."""
     path = config.manifest
     inside = any(is_within(path, other) for other in job.paths) and not excluded(path, job.excludes)
     return [path] if path and os.path.exists(path) and not inside else []
 
 
 def unread(err: str, sources: t.Collection[str] = ()) -> tuple[list[str], set[str]]:
-    """What restic could not read, and what was gone when it came to it: that was deleted meanwhile, and is no loss."""
+    """Return what restic could not read, and what vanished during the run: that was deleted, and is no loss."""
     lost = [line for line in err.splitlines() if re.match(r"error|[^{].* does not exist, skipping", line)]
     gone = set()  # what restic misses when it counts, it may miss once more when it reads
     for told in messages(err):
@@ -304,7 +304,7 @@ def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
 def problems_of_mounts(
     config: Config, job: Job, mounted: t.Iterable[str], mounts: t.Sequence[Mount], outcome: Outcome
 ) -> Result:
-    """What the snapshot lacks since that was not mounted, or nothing of it was to be seen.
+    """Return what the snapshot lacks because it was not mounted, or hidden.
 
     :param mounted: where the job's files were mounted before the backup.
     """
@@ -347,7 +347,7 @@ def sample(config: Config, place: Place, job: Job, restic: Restic, snapshot: str
 
 
 def run(config: Config, place: Place, job: Job, restic: Restic) -> Result:
-    """The step that reads files; with what the dumps came to it says how the run ended."""
+    """Run the step that reads files; with the results of dumps it reports the outcome of the run."""
     started, clock = time.time(), time.monotonic()
     result: Result = files(config, place, job, restic) if job.paths else {"kind": OK, "words": ""}
     failed = [row for row in left(config, place, states.RUN, job.name, DUMPS).values() if row["kind"] != OK]
@@ -362,14 +362,14 @@ def run(config: Config, place: Place, job: Job, restic: Restic) -> Result:
 
 
 def ended_by_systemd(environment: t.Mapping[str, str]) -> Result:
-    """What systemd says of a unit that has left no result, or one that is not to be believed."""
+    """Return systemd's verdict on a unit that left no result, or one that is not trusted."""
     how, status = environment.get("SERVICE_RESULT", ""), environment.get("EXIT_STATUS", "")
     kind = {"timeout": "timeout", "success": "cancelled"}.get(how, "cancelled" if how == "signal" else "failed")
     return {"kind": kind, "words": f"the unit was ended: {how or 'unknown'} {status}".strip(), "exit_code": 1}
 
 
 def ended(config: Config, place: Place, verb: str, subject: str, environment: t.Mapping[str, str]) -> Result:
-    """What the unit came to. A success is one only where systemd says so, too: the unit's user writes the result."""
+    """Return the outcome of the unit. A success counts only where systemd agrees: the unit's user writes the result."""
     try:
         result = left(config, place, verb, subject, RESULT)
     except Refused as error:
@@ -385,7 +385,7 @@ def _refused(error: Refused) -> Result:
 
 
 def finish(config: Config, place: Place, verb: str, subject: str, environment: t.Mapping[str, str]) -> Result:
-    """Hooks that follow, the state, and metrics. systemd runs this also when the rest was killed."""
+    """Run the hooks after, and write state and metrics. systemd runs this also when the rest was killed."""
     result = ended(config, place, verb, subject, environment)
     try:
         if verb == states.RUN and subject in config.jobs:
@@ -404,7 +404,7 @@ def finish(config: Config, place: Place, verb: str, subject: str, environment: t
 
 
 def finish_run(config: Config, job: Job, place: Place, result: Result) -> None:
-    """The hooks that follow a run, and what a drill needs of it."""
+    """Run the hooks after a run, and keep what a drill needs of it."""
     told: dict[str, Result] = {}
     for name in (DUMPS, MANIFEST, SAMPLE):
         try:

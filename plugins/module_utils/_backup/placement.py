@@ -81,7 +81,7 @@ def _remove(parent: int, name: str) -> None:
 
 
 def mount_of(path: str) -> str:
-    """What tells the mounts of directories apart: no rename goes from one to another."""
+    """Return what identifies the mount of a directory: no rename crosses mounts."""
     with directory(path) as handle, open(f"/proc/self/fdinfo/{handle}", encoding="ascii") as file:
         return re.findall(r"mnt_id:\s*(\d+)", file.read())[0]
 
@@ -142,7 +142,7 @@ class Mover:
             os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
 
     def _merge(self, name: str, source: int, target: int, path: str) -> None:
-        """A directory that is there stays as it is, unless it was asked for and may be overwritten."""
+        """Move into an existing directory, which stays as it is unless it was requested and may be overwritten."""
         with directory(name, dir_fd=source) as new, directory(name, dir_fd=target) as old:
             # Moving changes the times of both.
             before, model = os.fstat(old), os.fstat(new)

@@ -57,7 +57,8 @@ class Plan:
 
 
 def plan_present(request: t.Mapping[str, t.Any], host: Host) -> Plan:
-    """
+    """Plan what the request needs.
+
     :param request: the role's variables, by their names without `backup_`.
     """
     plan = Plan()
@@ -104,7 +105,7 @@ def plan_present(request: t.Mapping[str, t.Any], host: Host) -> Plan:
 
 
 def left_out(config: Config, host: Host) -> t.Iterator[Row]:
-    """What speaks against the jobs as a whole: a file system that none of them has. Who has no jobs of its own loses none."""
+    """Return the problem of the jobs as a whole: a file system that none of them has. Without jobs nothing is lost."""
     if not config.covered():
         return
     for mount in coverage.left_out(host.mounts, config.jobs.values(), config.local_paths()):
@@ -117,19 +118,19 @@ def left_out(config: Config, host: Host) -> t.Iterator[Row]:
 
 
 def plan_absent(host: Host) -> Plan:
-    """What the role brought goes; repositories stay, and so does all that lies in them. A run on its way is ended, with its hooks."""
+    """Plan the removal. Repositories stay, with all that is in them. A running unit is stopped, with its hooks."""
     timers = [{"name": name, "state": "stopped", "enabled": False} for name in host.timers()]
     return Plan(units_gone=[*timers, *({"name": name, "state": "stopped"} for name in host.services())])
 
 
 def is_due(row: Row, user: str, host: Host) -> bool:
-    """Whether a repository is asked for otherwise than when it was last opened, or has keys that somebody is to look after."""
+    """Return whether the request for a repository differs from the last one, or it has keys that need care."""
     known = Known.of(host.record.get(row["name"]))
     return known.is_due(Asked.of(row, user, host.fingerprints.get(row["name"], ""))) or bool(known.kept)
 
 
 def make_config(request: t.Mapping[str, t.Any]) -> Config:
-    """What the programs read."""
+    """Return the configuration of the programs."""
     targets = {row["name"]: from_fields(Target, row) for row in request["repositories"]}
     jobs = {row["name"]: make_job(row, request, list(targets.values())) for row in request["jobs"]}
     names = ["program", "user", "textfile_directory", "notify_command", "retry_lock_s", "limit_upload_kib"]

@@ -32,7 +32,8 @@ class Asked:
 
     @classmethod
     def of(cls, row: t.Mapping[str, t.Any], user: str, of_file: str = "") -> Asked:
-        """
+        """Return the request for a repository.
+
         :param row: the repository as _backup.address.public has it.
         :param of_file: fingerprint of what its password_file has, which only the host can tell.
         """
@@ -74,17 +75,17 @@ class Known:
         return {**dataclasses.asdict(self), "retire": list(self.retire), "kept": list(self.kept)}
 
     def is_due(self, asked: Asked) -> bool:
-        """Whether a run of the role has something to do."""
+        """Return whether a run of the role has something to do."""
         return self.asked != asked or bool(self.retire)
 
 
 def short(key: str) -> str:
-    """A key as all versions of restic take it."""
+    """Return a key as all versions of restic take it."""
     return key[:_KEY]
 
 
 def read_password(path: str) -> str:
-    """What a file has for restic, which leaves out blanks around it; nothing where there is no such file."""
+    """Read a password as restic does, without blanks around it; nothing where there is no such file."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read().strip()
@@ -93,7 +94,7 @@ def read_password(path: str) -> str:
 
 
 def findings(record: t.Mapping[str, t.Any], names: t.Iterable[str]) -> list[Row]:
-    """What is left for a person to do at the repositories."""
+    """Return what a person has to do at the repositories."""
     found = []
     for name in names:
         kept = Known.of(record.get(name)).kept

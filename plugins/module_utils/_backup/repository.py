@@ -66,7 +66,7 @@ def password_of(entry: t.Mapping[str, t.Any]) -> str:
 
 
 def asked(entry: t.Mapping[str, t.Any], user: str) -> Asked:
-    """How a repository is asked for, as a host can tell it."""
+    """Return the request for a repository, as the host knows it."""
     public = addresses.public(entry)
     of_file = public["password_file"] and addresses.fingerprint(public["name"], password_of(entry))
     return Asked.of(public, user, of_file)
@@ -96,14 +96,14 @@ class Opener:
         return Restic(self.program, self._version, repository, "", self.user if self.public["local_path"] else "")
 
     def older(self, known: Known) -> t.Iterator[Restic]:
-        """The repository by the passwords that are in place or were the last ones, where they are others."""
+        """Yield the repository with the passwords that are in place or were the last ones, where they differ."""
         files = [os.path.join(self.folder, f"{self.name}.password"), known.asked.password_file]
         passwords = {read_password(path) for path in files if path} - {"", self.password}
         for number, password in enumerate(sorted(passwords)):
             yield self._restic(f"old{number}", {**self.entry, "password": password, "password_file": None})
 
     def open(self, known: Known) -> tuple[str, Known]:
-        """What was done, and what is to be remembered.
+        """Open the repository; return what was done, and what to record.
 
         :raises OpenError: it cannot be used.
         """
@@ -126,7 +126,7 @@ class Opener:
         return ("password_added" if retire else "opened"), Known(self.asked, identity, key, retire, kept)
 
     def _own_directory(self, known: Known) -> None:
-        """A repository on this machine belongs to the user of the units, who has no other right to write there."""
+        """Give a repository on this machine to the user of the units, who has no other right to write there."""
         path = self.public["local_path"]
         if not path:
             return
@@ -220,7 +220,7 @@ class Opener:
             raise OpenError(f"{self.name} does not take a further password: {added.words}. To do: {added.remedy}")
 
     def _keys(self, restic: Restic) -> dict[str, bool]:
-        """The keys, and whether each is that of the password which opens it now."""
+        """Return the keys, and whether each is that of the password which opens the repository now."""
         done = restic.run("--no-lock", "key", "list", "--json", timeout_s=TIMEOUT_S)
         try:
             return {short(str(row["id"])): bool(row["current"]) for row in json.loads(done.out)}
@@ -239,7 +239,7 @@ class Opener:
         return ("password_kept" if kept else "password_retired"), left
 
     def _remove(self, key: str) -> bool:
-        """Whether the server has let it go."""
+        """Remove a key; return whether the server did so."""
         if self.public["append_only"]:
             return False
         self.new.run("unlock", timeout_s=TIMEOUT_S)

@@ -59,7 +59,7 @@ class Repository:
         return os.path.join(self.folder, f"{self.name}.{what}")
 
     def environment(self, as_values: bool = False) -> dict[str, str]:
-        """What restic finds in its environment, which nobody but its user and root can read.
+        """Return the environment of restic, which only its user and root can read.
 
         :param as_values: for a restic that root runs as somebody who may not read the files.
         """
@@ -88,7 +88,7 @@ class Repository:
         return found
 
     def ssh_command(self) -> str:
-        """ssh that asks nobody, trusts the keys that were given alone, and ends when the line is dead."""
+        """Return an ssh command that asks nobody, trusts the given keys alone, and ends when the line is dead."""
         with open(self.file("address"), encoding="utf-8") as file:
             target, port = parse_sftp(file.read().strip())
         known = self.file("known_hosts")
@@ -106,7 +106,7 @@ class Repository:
 
 
 def parse_sftp(address: str) -> tuple[str, str]:
-    """Who an address of sftp logs in as and where (`user@host`), and the port; nothing for what is none."""
+    """Return user and host of an sftp address (`user@host`), and its port; nothing for another address."""
     found = _SFTP_URL.fullmatch(address) or _SFTP_SHORT.fullmatch(address)
     if not found:
         return "", ""
@@ -257,7 +257,7 @@ class Restic:
 
 
 def as_user(user: str) -> dict[str, t.Any]:
-    """What Popen needs to run a program as somebody else."""
+    """Return the arguments of Popen for running a program as another user."""
     return (
         {
             "user": user,
@@ -321,7 +321,7 @@ def _blocks(stream: t.IO[bytes]) -> t.Iterator[bytes]:
 
 
 def probe(restic: Restic, timeout_s: float = 30) -> tuple[Outcome, str]:
-    """Whether the repository is there and takes the password, and its id. Changes nothing, not even a lock.
+    """Return whether the repository exists and takes the password, and its id. Nothing changes, not even a lock.
 
     restic from 0.17 on tries to reach a server for a quarter of an hour: here that ends after `timeout_s`.
     """

@@ -113,13 +113,13 @@ class Done(t.NamedTuple):
 
 
 def parse_version(text: str) -> tuple[int, ...]:
-    """The version in what `restic version` says; nothing when it says none."""
+    """Return the version in the output of `restic version`; nothing where there is none."""
     found = re.match(r"restic (\d+(?:\.\d+)*)", text)
     return tuple(int(part) for part in found[1].split(".")) if found else ()
 
 
 def nanoseconds(text: str) -> int:
-    """A time as restic writes it, such as 2026-11-22T16:54:23.367991635+01:00, since the epoch; -1 for what is none."""
+    """Return a time of restic, such as 2026-11-22T16:54:23.367991635+01:00, since the epoch; -1 for no time."""
     found = re.fullmatch(r"(\d+)-(\d+)-(\d+)T(\d+):(\d+):(\d+)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)", text)
     if not found:
         return -1
@@ -132,7 +132,7 @@ def nanoseconds(text: str) -> int:
 
 
 def messages(err: str) -> list[dict[str, t.Any]]:
-    """The lines of JSON on stderr."""
+    """Return the lines of JSON on stderr."""
     found = []
     for line in err.splitlines():
         if line.startswith("{"):
@@ -144,7 +144,7 @@ def messages(err: str) -> list[dict[str, t.Any]]:
 
 
 def plain(err: str) -> str:
-    """What stderr says to a person."""
+    """Return stderr as a person reads it."""
     lines = []
     for line in err.splitlines():
         text = line.replace("\x1b[2K", "").strip()

@@ -78,12 +78,12 @@ class Plan:
     crossing: list[str] = dataclasses.field(default_factory=list)  # mount points below what is restored
 
     def told(self) -> dict[str, t.Any]:
-        """What a person wants to know."""
+        """Return the plan as a person reads it."""
         return {key: _printable(value) for key, value in vars(self).items()}
 
 
 def shown(path: str) -> str:
-    """A path as restic lists it, and as every stream takes it: U+FFFD stands for each byte that belongs to no letter of UTF-8."""
+    """Return a path as restic lists it: U+FFFD replaces each byte that is no UTF-8."""
     return _BYTE.sub(_LOST, path)
 
 
@@ -94,7 +94,7 @@ def _printable(value: t.Any) -> t.Any:
 
 
 def parse_when(text: str) -> float | None:
-    """The end of the day, minute or second that is meant; None when it is no time, such as the id of a snapshot."""
+    """Return the end of the named day, minute or second; None for no time, such as the id of a snapshot."""
     for form, last in (("%Y-%m-%d", (23, 59, 59)), ("%Y-%m-%d %H:%M", (59,)), ("%Y-%m-%d %H:%M:%S", ())):
         try:
             fields = time.strptime(text.replace("T", " "), form)
@@ -106,7 +106,7 @@ def parse_when(text: str) -> float | None:
 
 
 def choose(found: t.Sequence[keeping.Snapshot], when: str) -> keeping.Snapshot:
-    """The last snapshot of a day, minute or second or before it, or the one with an id.
+    """Choose the last snapshot of a day, minute or second or before it, or the one with an id.
 
     :raises ConfigError: there is none.
     """
@@ -177,7 +177,7 @@ class Lister:
                 self.plan.crossing.append(takes)
 
     def _places(self, path: str) -> list[str]:
-        """Where a path of the list lies. Where it does not tell all bytes of a name, that is each entry whose name looks the same."""
+        """Return the places of a listed path. Where bytes of a name are unknown, that is each entry whose name looks the same."""
         if _LOST not in path:
             return [os.path.join(self.plan.target, path.lstrip("/"))]
         above, name = os.path.split(path)
@@ -194,7 +194,7 @@ class Lister:
         return self._names[folder].get(name, [])
 
     def short_of(self) -> list[str]:
-        """Where there is less room than is needed. Holes are counted in full, and each name of a file as one of its own."""
+        """Return where there is too little room. Holes count in full, and each name of a file as a file."""
         told = []
         for place, needed in self.needs.items():
             free = shutil.disk_usage(place).free
@@ -211,14 +211,14 @@ def _look(place: str) -> os.stat_result | None:
 
 
 def _nearest(place: str) -> str:
-    """The directory itself, or the nearest one above it that is there."""
+    """Return the directory, or the nearest one above it that exists."""
     while place != "/" and not os.path.isdir(place):
         place = os.path.dirname(place)
     return place
 
 
 def resolve(target: str) -> tuple[str, str]:
-    """The directory that is really meant, and the first link on the way to it that others than root and the caller can change.
+    """Return the real directory, and the first link on the way that users other than root and the caller can change.
 
     :raises ConfigError: its links lead round in a circle.
     """
@@ -254,7 +254,8 @@ def _others_may_change(link: os.stat_result, folder: os.stat_result) -> bool:
 
 
 def make_plan(job: Job, restic: Restic, when: str, paths: t.Sequence[str], target: str) -> Plan:
-    """
+    """Plan a restore.
+
     :raises ConfigError: nothing fits what is asked for.
     """
     resolved, through = resolve(target)
@@ -273,7 +274,8 @@ def make_plan(job: Job, restic: Restic, when: str, paths: t.Sequence[str], targe
 
 
 def _choose(job: Job, restic: Restic, when: str) -> keeping.Snapshot:
-    """
+    """Choose the snapshot.
+
     :raises ConfigError: there is none.
     """
     outcome, found = keeping.snapshots(restic, *_filters(job))
@@ -311,7 +313,7 @@ def _list(job: Job, restic: Restic, snapshot: str, lister: Lister) -> Outcome:
 
 
 def dump_of(job: Job, restic: Restic, name: str, when: str) -> keeping.Snapshot:
-    """The snapshot of a dump.
+    """Return the snapshot of a dump.
 
     :raises ConfigError: nothing fits what is asked for.
     """
@@ -332,7 +334,7 @@ class Objection(t.NamedTuple):
 
 
 def objection(plan: Plan, overwrite: bool, without_room: bool = False) -> Objection:
-    """Why it is not done, empty when it is."""
+    """Return why the restore is refused; empty where it is not."""
     if plan.unknown:
         missing = shown(", ".join(plan.unknown))
         words = f"the snapshot has nothing at {missing}: look at `rigwright-backup restic REPOSITORY ls {plan.snapshot[:8]}`"
@@ -384,7 +386,7 @@ def carry_out(
 
 
 def _by_mount(plan: Plan) -> dict[str, list[str]]:
-    """The paths by the directory beside which they are restored: one for each mount, since no rename leaves it."""
+    """Return the paths by the directory in which they are staged: one for each mount, since no rename leaves it."""
     found: dict[str, tuple[str, list[str]]] = {}
     for path in plan.paths:
         beside = _nearest(os.path.join(plan.target, path.lstrip("/")))

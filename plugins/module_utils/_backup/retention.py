@@ -42,7 +42,8 @@ class Snapshot(t.NamedTuple):
 
 
 def parse_snapshots(text: str) -> list[Snapshot]:
-    """
+    """Parse restic's list of snapshots.
+
     :raises ValueError: it is not what restic tells.
     """
     try:
@@ -62,14 +63,14 @@ def parse_snapshots(text: str) -> list[Snapshot]:
 
 
 def snapshots(restic: Restic, *filters: str) -> tuple[Outcome, list[Snapshot]]:
-    """The snapshots, oldest first."""
+    """Return the snapshots, oldest first."""
     done = restic.run("snapshots", "--json", "--no-lock", *filters, timeout_s=_LIST_S)
     outcome = judge(done)
     return outcome, parse_snapshots(done.out) if outcome.ok else []
 
 
 def exclusively(config: Config, restic: Restic, *arguments: str) -> Done:
-    """What needs the repository for itself. A lock that a crash has left is taken away first; that of a living one is waited for."""
+    """Run what needs the repository alone. A lock of a crashed program is removed first; that of a running one is waited for."""
     restic.run("unlock", timeout_s=_LIST_S)
     return restic.run(*arguments, retry_lock_s=config.retry_lock_s)
 
@@ -79,12 +80,12 @@ def keep(retention: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def within_s(text: str) -> float:
-    """How long `2y5m7d3h` is, in seconds."""
+    """Return `2y5m7d3h` in seconds."""
     return sum(int(count) * _DAYS[unit] for count, unit in re.findall(r"(\d+)([ymdh])", text)) * 24 * states.HOUR_S
 
 
 def before_gap(retention: t.Mapping[str, t.Any], rows: t.Sequence[Snapshot]) -> list[Snapshot]:
-    """The snapshots that went only because there was none after them for longer than `within`.
+    """Return snapshots that went only because none followed them for longer than `within`.
 
     restic reckons `within` back from the newest snapshot: one that was made while the clock was years ahead, or after a long time in
     which the machine was off, would let all others go. Rules by the calendar count snapshots, so such a gap is nothing to them.
@@ -168,7 +169,7 @@ def check(config: Config, restic: Restic, before: t.Mapping[str, t.Any]) -> Resu
 
 
 def timed(work: t.Callable[[], Result]) -> Result:
-    """The result of some work, and how long it took."""
+    """Return the result of some work, and its seconds."""
     started, clock = time.time(), time.monotonic()
     result = work()
     return {

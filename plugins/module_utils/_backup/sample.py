@@ -34,7 +34,8 @@ Described = dict[str, t.Any]
 
 
 def describe(path: str, content: bool = True) -> Described:
-    """
+    """Describe a file.
+
     :raises OSError: it cannot be read.
     """
     found = os.lstat(path)
@@ -58,7 +59,7 @@ def describe(path: str, content: bool = True) -> Described:
 
 
 def _attributes(path: str) -> dict[str, str]:
-    """Extended attributes, and with them capabilities and ACLs."""
+    """Return the extended attributes, and with them capabilities and ACLs."""
     try:
         names = os.listxattr(path, follow_symlinks=False)
         return {name: os.getxattr(path, name, follow_symlinks=False).hex() for name in sorted(names)}
@@ -67,7 +68,7 @@ def _attributes(path: str) -> dict[str, str]:
 
 
 def _digest(path: str, seen: os.stat_result) -> str:
-    """Of the very file that was seen: in its place somebody may have put a FIFO, which never ends, or a link to what only root reads.
+    """Return the digest of the very file that was described: another user may have replaced it by a FIFO or a link.
 
     :raises OSError: it is another one now.
     """
@@ -82,7 +83,7 @@ def _digest(path: str, seen: os.stat_result) -> str:
 
 
 def differences(before: Described, after: Described) -> list[str]:
-    """What a restored file lacks, in words."""
+    """Return what a restored file lacks, as text."""
     found = []
     for key, words in (
         ("type", "is of another kind"),
@@ -133,7 +134,7 @@ class Sampler:
         self._random = random.Random(seed)  # noqa: S311 - a lot, no secret
 
     def take(self, line: str) -> None:
-        """A line of `restic ls --json`."""
+        """Take a line of `restic ls --json`."""
         if '"struct_type":"node"' not in line and '"message_type":"node"' not in line:
             return
         node = json.loads(line)
@@ -188,7 +189,7 @@ class Sampler:
                 drawn[place] = path
 
     def files(self, limit_bytes: int = LIMIT) -> dict[str, Described]:
-        """The list: what each drawn file is. `links` names the others that are the same file."""
+        """Return the list of drawn files with their description. `links` names the other names of the same file."""
         found: dict[str, Described] = {}
         left = limit_bytes
         names = [*self.named, *(path for kind in _KINDS for path in self.drawn[kind])]
@@ -213,12 +214,12 @@ class Sampler:
 
 
 def unchanged(node: t.Mapping[str, t.Any], found: os.stat_result) -> bool:
-    """Whether a file is what it was when the backup looked at it: nothing but its reader's time may differ."""
+    """Return whether a file is as it was at the backup; only the time of reading may differ."""
     return node.get("size", 0) in (0, found.st_size) and nanoseconds(node.get("ctime", "")) == found.st_ctime_ns
 
 
 def compare(wanted: t.Mapping[str, Described], root: str) -> list[str]:
-    """What restored files below a directory lack of what they were."""
+    """Return what restored files below a directory lack."""
     lost = []
     for path, before in wanted.items():
         place = root + path

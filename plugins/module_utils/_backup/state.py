@@ -67,7 +67,7 @@ def remedy(kind: str, job: str = "JOB", repository: str = "REPOSITORY") -> str:
 
 
 def read_json(path: str) -> dict[str, t.Any]:
-    """What a file has; nothing where it is missing or was damaged."""
+    """Read a file of JSON; nothing where it is missing or damaged."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             found = json.load(file)
@@ -85,12 +85,12 @@ def path_of(place: Place, verb: str, subject: str) -> str:
 
 
 def list_of(place: Place, what: str, job: str) -> str:
-    """The list that a drill compares with, of files (`sample`) or of `dumps`."""
+    """Return the list that a drill compares with, of files (`sample`) or of `dumps`."""
     return os.path.join(place.state, f"{what}-{job}.json")
 
 
 def subjects(config: Config) -> t.Iterator[tuple[str, str]]:
-    """What is to happen again and again on this host."""
+    """Return what has to run regularly on this host."""
     for job in config.jobs.values():
         only_appends = config.repositories[job.repository].append_only
         if job.paths or job.dumps:
@@ -110,7 +110,7 @@ def read_states(config: Config, place: Place) -> dict[tuple[str, str], dict[str,
 
 
 def merge(before: t.Mapping[str, t.Any], result: t.Mapping[str, t.Any], ended: float) -> dict[str, t.Any]:
-    """The state after a run. What only a success tells stays from the one before."""
+    """Return the state after a run. Values that only a success has stay from the run before."""
     kept = {
         key: before[key]
         for key in ("last_success", "snapshot", "snapshots", "mounts", "next_part", "unchanged_since")
@@ -211,7 +211,7 @@ _BESIDE = {
 
 
 def oldest_h(config: Config, verb: str, subject: str) -> int:
-    """How old the last success may be, in hours; 0 for what has no timer, and may be of any age."""
+    """Return the allowed age of the last success in hours; 0 for what has no timer, and may be of any age."""
     if not config.schedule(verb, subject):
         return 0
     own = config.jobs[subject].max_age_h if verb == RUN else 0
@@ -221,7 +221,7 @@ def oldest_h(config: Config, verb: str, subject: str) -> int:
 def findings(
     config: Config, states: t.Mapping[tuple[str, str], t.Mapping[str, t.Any]], now: float, configured: float = 0
 ) -> list[dict[str, str]]:
-    """What a person has to know, worst words first: how the last run ended, and how old the last success is.
+    """Return the findings, worst first: how the last run ended, and the age of the last success.
 
     :param configured: when the configuration was last changed, in seconds since 1970. What has failed before that is to be tried again.
     """

@@ -28,7 +28,8 @@ def unit_of(verb: str, subject: str) -> str:
 
 
 def findings(config: Config, place: Place, call: Call, with_probe: bool) -> list[Row]:
-    """
+    """Return the findings of this host.
+
     :param call: runs a command, and gives its status and output.
     :param with_probe: whether the repositories are opened, too.
     """
@@ -40,13 +41,13 @@ def findings(config: Config, place: Place, call: Call, with_probe: bool) -> list
 
 
 def configured(place: Place) -> float:
-    """When the configuration was last changed."""
+    """Return when the configuration was last changed."""
     paths = (place.config, os.path.join(place.secrets, hooks.FILE))
     return max(os.stat(path).st_mtime for path in paths)
 
 
 def timers(config: Config, call: Call) -> t.Iterator[Row]:
-    """Timers that are there and do not run."""
+    """Return findings for timers that exist and do not run."""
     for verb, subject in states.subjects(config):
         timer = unit_of(verb, subject).replace(".service", ".timer")
         shown = call("systemctl", "show", "--property=ActiveState,LoadState", "--value", timer)[1].split()
@@ -60,7 +61,7 @@ def timers(config: Config, call: Call) -> t.Iterator[Row]:
 
 
 def strays(config: Config, place: Place) -> t.Iterator[Row]:
-    """Jobs that have run and are no longer asked for: their snapshots stay for ever."""
+    """Return findings for jobs that ran and are no longer declared: their snapshots stay for ever."""
     try:
         names = sorted(os.listdir(place.state))
     except OSError:

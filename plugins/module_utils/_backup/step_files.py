@@ -38,7 +38,7 @@ class Refused(Exception):
 
 
 def folder(place: Place, verb: str, subject: str) -> str:
-    """Where the steps of a unit leave things for one another; systemd makes it and takes it away."""
+    """Return the directory in which the steps of a unit leave files for one another; systemd creates and removes it."""
     return os.path.join(place.run, f"{verb}-{subject}")
 
 
@@ -47,7 +47,7 @@ def leave(place: Place, verb: str, subject: str, name: str, data: t.Any) -> None
 
 
 def _fitting(data: t.Any, is_words: bool = False) -> t.Any:
-    """The data with words as :func:`left` takes them: names of files may have other bytes than UTF-8, and lists of them may be long."""
+    """Return the data with texts that fit: names of files may have bytes that are no UTF-8, and lists may be long."""
     if isinstance(data, dict):
         return {key: _fitting(value, key in _WORDS) for key, value in data.items()}
     if is_words and isinstance(data, (list, tuple)):
@@ -112,7 +112,7 @@ def _is_text(value: t.Any) -> bool:
 
 
 def _is_name(value: t.Any) -> bool:
-    """Whether it can be the name of a file, which may have other bytes than UTF-8."""
+    """Return whether it can be the name of a file, which may have bytes that are no UTF-8."""
     return _fits(value, "surrogateescape")
 
 

@@ -54,13 +54,13 @@ def name(verb: str, subject: str, kind: str = "service") -> str:
 
 
 def quoted(text: str) -> str:
-    """A word as systemd reads it: no specifier, no end of a word. What has a line break is refused before (_backup/checks.py)."""
+    """Return a word quoted for systemd: no specifier, no end of a word. Line breaks are refused before (_backup/checks.py)."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"' if not text or any(letter in text for letter in " \t\"'\\;") else escaped
 
 
 def credentials(target: Target, secrets: t.Iterable[str]) -> list[str]:
-    """The secrets of a repository, by the names that the program knows them by."""
+    """Return the secrets of a repository, by the names that the program knows."""
     files = {what: f"{SECRETS}/{target.name}.{what}" for what in sorted({*secrets, "password"})}
     if target.password_file:
         files["password"] = target.password_file
@@ -74,7 +74,8 @@ def credentials(target: Target, secrets: t.Iterable[str]) -> list[str]:
 def service(
     config: Config, verb: str, subject: str, secrets: t.Mapping[str, t.Iterable[str]], hardening: str, header: str
 ) -> str:
-    """
+    """Return the text of a service.
+
     :param secrets: of each repository, which files it has.
     """
     job = config.jobs.get(subject) if verb in (RUN, FORGET, DRILL) else None
@@ -169,7 +170,7 @@ def timer(verb: str, subject: str, schedule: str, delay_s: int, header: str) -> 
 
 
 def notifier(config: Config, hardening: str, header: str) -> str:
-    """What tells of a unit that has failed. Its name comes as the last word."""
+    """Return the unit that reports a failed unit. Its name is the last argument."""
     words = " ".join(quoted(word).replace("$", "$$") for word in config.notify_command)
     return "\n".join(
         [

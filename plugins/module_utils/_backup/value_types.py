@@ -35,7 +35,7 @@ def is_count(value: t.Any) -> bool:
 
 
 def _is_command(value: t.Any) -> bool:
-    """Its words may have line breaks, as a script has; no program can be given a NUL."""
+    """Return whether it is a command. Its arguments may have line breaks, as a script has; no program takes a NUL."""
     if not isinstance(value, list) or not all(isinstance(word, str) and "\0" not in word for word in value):
         return False
     return bool(value and value[0]) and not any(letter.isspace() for letter in value[0])
@@ -90,7 +90,7 @@ OF_COMMANDS = {
 
 
 def faults(request: t.Mapping[str, t.Any]) -> t.Iterator[Row]:
-    """What is of another kind, each with the variable and a remedy."""
+    """Return a problem for each value of a wrong type."""
     general = list(_unfit(request, GENERAL))
     for key, kind in general:
         yield fault(f"backup_{key}", f"is not {kind.words}", kind.remedy)
@@ -108,7 +108,7 @@ def faults(request: t.Mapping[str, t.Any]) -> t.Iterator[Row]:
 
 
 def _unfit(row: t.Mapping[str, t.Any], kinds: t.Mapping[str, Kind]) -> t.Iterator[tuple[str, Kind]]:
-    """The values that do not fit; one that is not there says nothing."""
+    """Return the values that do not fit; a missing one is no problem."""
     for key, kind in kinds.items():
         if row.get(key) is not None and not kind.fits(row[key]):
             yield key, kind

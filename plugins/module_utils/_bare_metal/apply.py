@@ -37,12 +37,12 @@ _SHOWN = 2000
 
 
 def identity(manifest: Facts, request: t.Mapping[str, t.Any]) -> str:
-    """What tells one rebuild from another: a run that was cut short is completed only by the same one."""
+    """Return what identifies a rebuild: an interrupted run is completed only by the same one."""
     return hashlib.sha256(json.dumps([manifest, request], sort_keys=True).encode()).hexdigest()
 
 
 def read_state(name: str, path: str = STATE) -> Facts:
-    """How far the rebuild of this name has come in this live session."""
+    """Read how far the rebuild of this name has come in this live session."""
     try:
         with open(path, encoding="utf-8") as file:
             state = json.load(file)
@@ -74,7 +74,7 @@ def alone() -> t.Iterator[None]:
 
 
 def parse_identity(text: str) -> Facts:
-    """What lsblk tells of one disk; nothing where it tells anything else."""
+    """Parse what lsblk prints of one disk; nothing for other output."""
     try:
         (row,) = json.loads(text)["blockdevices"]
         return {"serial": (row["serial"] or "").strip(), "wwn": row["wwn"] or "", "size": int(row["size"])}
@@ -99,14 +99,20 @@ class Live:
         self.lost: list[str] = []
 
     def carry_out(self, steps: t.Iterable[Facts]) -> None:
-        """:raises Failed: a step does not work."""
+        """Carry out the steps.
+
+        :raises Failed: a step does not work.
+        """
         for step in steps:
             getattr(self, f"do_{step['do']}")(step)
 
     def run(
         self, command: t.Sequence[str], text: str | None = None, must_work: bool = True, exact: bool = False
     ) -> tuple[int, str]:
-        """:param exact: whether the input ends where the text ends, without a line break."""
+        """Run a command.
+
+        :param exact: whether the input ends where the text ends, without a line break.
+        """
         try:
             rc, out, err = self.run_command(
                 list(command), data=text, binary_data=exact, environ_update=ENVIRONMENT, handle_exceptions=False
@@ -215,7 +221,7 @@ class Live:
             )
 
     def do_kernels(self, step: Facts) -> None:
-        """A new initramfs for every kernel that has its modules, and the modules that DKMS builds."""
+        """Build a new initramfs for every kernel with modules, and the modules of DKMS."""
         root = step["root"]
         releases = sorted(name[len("vmlinuz-") :] for name in _names(f"{root}/boot") if name.startswith("vmlinuz-"))
         whole = [release for release in releases if os.path.isdir(f"{root}/lib/modules/{release}/kernel")]

@@ -55,7 +55,10 @@ class Backup:
     """The repository to restore from. Its secrets lie in the live system's memory, and are never in a command."""
 
     def __init__(self, entry: t.Mapping[str, t.Any], program: str = "restic", work: str = WORK) -> None:
-        """:raises Failed: there is no password, or no restic."""
+        """Prepare restic.
+
+        :raises Failed: there is no password, or no restic.
+        """
         if not entry.get("password") and not entry.get("password_file"):
             raise Failed("the repository has no password: set `password`, or `password_file`")
         try:
@@ -69,7 +72,10 @@ class Backup:
         self.lock = ["--no-lock"] if path and not os.access(path, os.W_OK) else []
 
     def ask(self, *words: str) -> str:
-        """:raises Failed: restic says no."""
+        """Run restic, and return its output.
+
+        :raises Failed: restic says no.
+        """
         done = self.restic.run(*self.lock, *words)
         outcome = judge(done)
         if not outcome.ok:
@@ -77,7 +83,10 @@ class Backup:
         return done.out
 
     def manifest(self, snapshot: Facts) -> Facts:
-        """:raises Failed: the snapshot has none."""
+        """Return the manifest of a snapshot.
+
+        :raises Failed: the snapshot has none.
+        """
         try:
             found: Facts = json.loads(self.ask("dump", snapshot["id"], MANIFEST))
         except Failed as error:
@@ -88,7 +97,7 @@ class Backup:
         return found
 
     def resolve(self, snapshot: str, filters: t.Sequence[str]) -> Facts:
-        """The snapshot that is meant, as it is now: id, host, time, tags, paths.
+        """Return the requested snapshot as it is now: id, host, time, tags, paths.
 
         :raises Failed: there is none.
         """
@@ -138,7 +147,7 @@ class Backup:
 
 
 def losses(done: Done) -> list[str]:
-    """The files that are not whole because the backup no longer has them; nothing where a restore had another reason to fail."""
+    """Return files that the backup no longer has whole; nothing where a restore failed for another reason."""
     found = _LOST.findall(done.err)
     gone = all(judge(Done(1, "", why)).kind in _GONE for _path, why in found)
     # With this restic ends when it has tried all files. With anything else there is more that it has not done.
@@ -151,5 +160,5 @@ def losses(done: Done) -> list[str]:
 
 
 def tell(lost: t.Sequence[str]) -> str:
-    """What is lost, in a line."""
+    """Return the losses in one line."""
     return ", ".join(lost[:_TOLD]) + (f" and {len(lost) - _TOLD} more" if len(lost) > _TOLD else "")

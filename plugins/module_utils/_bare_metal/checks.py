@@ -30,7 +30,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system.moun
 
 
 def _check_request(manifest: Facts, target: Target, request: Request, result: Plan) -> None:
-    """What can be said before the layout: names, disks, firmware."""
+    """Check what is known before the layout: names, disks, firmware."""
     host, mode = manifest["host"]["name"], manifest["boot"]["mode"]
     if request.confirm != host:
         result.refuse(
@@ -87,7 +87,7 @@ def _check_request(manifest: Facts, target: Target, request: Request, result: Pl
 
 
 def _check_snapshots(snapshots: t.Sequence[Facts], result: Plan) -> None:
-    """Whether a system comes back that starts: that would come to light after hours otherwise, on disks that were emptied."""
+    """Check that a system comes back that starts: otherwise that would show after hours, on emptied disks."""
     remedy = "name the snapshots of files, as {id: latest, filters: [--host=..., '--tag=job:NAME,part:files']}; see `restic snapshots`"
     for one in snapshots:
         name = f"{one['id'][:8]} of {one['time']}"
@@ -104,7 +104,7 @@ def _check_snapshots(snapshots: t.Sequence[Facts], result: Plan) -> None:
 
 
 def _disks_here(target: Target) -> str:
-    """The disks of the live system, as the request names them: by what does not change with the next boot."""
+    """Return the disks of the live system by the request's names, which do not change with the next boot."""
     disks = {name: device for name, device in target.devices.items() if device["kind"] == "disk"}
     return ", ".join(
         f"{next(iter(target.paths.get(name, ())), device['path'])} ({layout.human(device['size'])})"
@@ -113,7 +113,7 @@ def _disks_here(target: Target) -> str:
 
 
 def _is_ours(manifest: Facts, name: str, found: str, target: Target) -> bool:
-    """Whether a disk has what an earlier run of this rebuild has put there."""
+    """Return whether a disk has what an earlier run of this rebuild wrote."""
     table = (manifest["disks"].get(name) or {}).get("table")
     if table:
         return bool(table["id"]) and _plain(table["id"]) == _plain(target.tables.get(found, ""))
@@ -122,7 +122,7 @@ def _is_ours(manifest: Facts, name: str, found: str, target: Target) -> bool:
 
 
 def _plain(identity: str) -> str:
-    """The id of a table; sfdisk writes that of a DOS table with 0x before it, lsblk without."""
+    """Return the id of a table; sfdisk writes that of a DOS table with 0x, lsblk without."""
     return identity.lower().removeprefix("0x")
 
 
@@ -173,7 +173,7 @@ def _check_disk(manifest: Facts, name: str, path: str, target: Target, request: 
 
 
 def _check_stacks(manifest: Facts, target: Target, request: Request, names: list[str], result: Plan) -> None:
-    """Whether everything that these disks hold can be made."""
+    """Check that everything on these disks can be made."""
     devices = manifest["devices"]
     written = {one for path in request.disks.values() for one in (target.find(path), *target.above(target.find(path)))}
     present = {device["content"]["uuid"]: name for name, device in target.devices.items() if name not in written}
@@ -241,7 +241,7 @@ def _check_stacks(manifest: Facts, target: Target, request: Request, names: list
 
 
 def _check_whole(manifest: Facts, disk: str, here: Facts, request: Request, result: Plan) -> None:
-    """A disk without a table, which is one file system, or one piece of something."""
+    """Check a disk without a table, which is one file system, or a member of something."""
     needed = layout.least(manifest, disk, request.data)
     if needed > here["size"]:
         result.refuse(
@@ -252,7 +252,7 @@ def _check_whole(manifest: Facts, disk: str, here: Facts, request: Request, resu
 
 
 def _used_disks(manifest: Facts) -> list[str]:
-    """Disks that hold something; a stick that was plugged in by chance has to be named all the same if it was mounted."""
+    """Return disks that hold something; a stick that was mounted by chance has to be named too."""
     return [
         name
         for name, disk in manifest["disks"].items()

@@ -27,7 +27,7 @@ LINKS = ("by-id", "by-path")
 
 
 def look(module: AnsibleModule, tree: Tree) -> planning.Target:
-    """The live system."""
+    """Read the live system."""
     _rc, out, _err = module.run_command(["lsblk", "-J", "-O", "-b"], check_rc=True)
     devices, tables = manifest_storage.parse_lsblk(out), manifest_storage.parse_table_ids(out)
     paths: dict[str, list[str]] = {}
@@ -44,7 +44,7 @@ def look(module: AnsibleModule, tree: Tree) -> planning.Target:
 
 
 def described(target: planning.Target, request: planning.Request) -> dict[str, Facts]:
-    """The disks to write to, as they are found again right before that."""
+    """Return the disks to write to, as they are found again right before that."""
     found = {path: target.find(path) for path in request.disks.values()}
     return {
         path: {"device": target.devices[name]["path"], **target.identity(name)} for path, name in sorted(found.items())

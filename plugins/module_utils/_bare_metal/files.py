@@ -29,7 +29,7 @@ PATIENCE = ("nofail", "x-systemd.device-timeout=10s")
 
 
 def normal(word: str) -> str:
-    """A device's name in one form: ``UUID=x``, ``uuid="X"`` and ``/dev/disk/by-uuid/x`` are the same."""
+    """Return a device's name in one form: ``UUID=x``, ``uuid="X"`` and ``/dev/disk/by-uuid/x`` are the same."""
     kind, equals, value = word.partition("=")
     if equals and kind.upper() in TAGS:
         word = f"{BY}{kind.lower()}/" + value.strip("\"'")
@@ -40,13 +40,13 @@ def normal(word: str) -> str:
 
 
 def find(word: str, references: References) -> str:
-    """The device that a word of fstab or crypttab stands for, or empty."""
+    """Return the device that a word of fstab or crypttab names, or empty."""
     name = normal(word)
     return next((device for device, reference in references.items() if name in reference["names"]), "")
 
 
 def stable(word: str, device: str, references: References) -> str:
-    """The word, or the UUID of its device where it is the name of a disk or partition, which changes from machine to machine."""
+    """Return the word, or the UUID of its device where it names a disk or partition, which differs between machines."""
     if not device or not word.startswith("/dev/") or word.startswith(tuple(f"{BY}{kind.lower()}/" for kind in TAGS)):
         return word
     reference = references[device]
@@ -54,7 +54,7 @@ def stable(word: str, device: str, references: References) -> str:
 
 
 def edit_fstab(text: str, references: References, absent: t.Collection[str]) -> str:
-    """The table of file systems: disks by UUID, and without those that are not here the boot goes on."""
+    """Edit the table of file systems: disks by UUID; the boot goes on without missing ones."""
     # A name that nobody can tell today is told by what was mounted there.
     mounted = {target: name for name, reference in references.items() for target in reference["targets"]}
 
@@ -106,7 +106,7 @@ def _add_options(words: list[str], left_out: t.Sequence[str]) -> None:
 
 
 def edit_resume(text: str, references: References, absent: t.Collection[str]) -> str:
-    """Where the initramfs looks for a hibernated system: it waits for a device that is not there."""
+    """Edit where the initramfs looks for a hibernated system: it waits for a missing device."""
 
     def replaced(found: re.Match[str]) -> str:
         word = found.group(2).strip("\"'")
@@ -117,7 +117,7 @@ def edit_resume(text: str, references: References, absent: t.Collection[str]) ->
 
 
 def edit_grub(text: str, references: References, absent: t.Collection[str]) -> str:
-    """``resume=`` and ``root=`` of the kernel's command line in /etc/default/grub."""
+    """Edit ``resume=`` and ``root=`` of the kernel's command line in /etc/default/grub."""
 
     def replaced(found: re.Match[str]) -> str:
         word, device = found.group(2), find(found.group(2), references)

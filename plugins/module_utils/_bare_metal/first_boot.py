@@ -51,7 +51,7 @@ WantedBy=default.target
 
 
 def judge(expected: Facts, seen: Facts) -> list[str]:
-    """What is not as it was, a line each."""
+    """Return what differs from the expectations, a line each."""
     faults = [
         f"{name} is {seen[name]!r}, and was {expected[name]!r}"
         for name in ("host", "machine_id")

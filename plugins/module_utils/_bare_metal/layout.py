@@ -69,7 +69,7 @@ def children(manifest: Facts, name: str) -> list[str]:
 
 
 def group_on(manifest: Facts, name: str) -> str:
-    """The volume group that a device belongs to."""
+    """Return the volume group of a device."""
     path = manifest["devices"][name]["path"]
     for group, facts in manifest["volume_groups"].items():
         if any(device["path"] == path for device in facts["devices"]):
@@ -78,25 +78,25 @@ def group_on(manifest: Facts, name: str) -> str:
 
 
 def devices_of(manifest: Facts, group: str) -> set[str]:
-    """What a volume group is on."""
+    """Return the devices of a volume group."""
     paths = {device["path"] for device in manifest["volume_groups"][group]["devices"]}
     return {name for name, device in manifest["devices"].items() if device["path"] in paths}
 
 
 def volume_device(group: str, volume: str) -> str:
-    """The mapper's name of a volume: a hyphen in a name is doubled there."""
+    """Return the mapper's name of a volume: a hyphen in a name is doubled there."""
     return f"{group.replace('-', '--')}-{volume.replace('-', '--')}"
 
 
 def mounts_of(manifest: Facts, name: str) -> list[Facts]:
-    """What of a device's file system is mounted, the shallowest first."""
+    """Return the mounts of a device's file system, the shallowest first."""
     points = manifest["devices"][name]["mountpoints"]
     found = [mount for mount in manifest["mounts"] if mount["target"] in points]
     return sorted(found, key=lambda mount: (mount["target"].count("/"), mount["target"]))
 
 
 def least(manifest: Facts, name: str, data: t.Mapping[str, int]) -> int:
-    """The bytes that a device needs at least. What cannot be told from its files stays as large as it was.
+    """Return the least size of a device in bytes. What its files do not show stays as large as it was.
 
     :param data: bytes by mount point, where fewer files come back than there were.
     """
@@ -123,7 +123,7 @@ def least(manifest: Facts, name: str, data: t.Mapping[str, int]) -> int:
 
 
 def volume_shares(manifest: Facts, group: str, data: t.Mapping[str, int]) -> list[Share]:
-    """The volumes of a group, in extents."""
+    """Return the volumes of a group, in extents."""
     facts = manifest["volume_groups"][group]
     extent = facts["extent_size"]
     return [
@@ -138,7 +138,7 @@ def volume_shares(manifest: Facts, group: str, data: t.Mapping[str, int]) -> lis
 
 
 def divide(shares: t.Sequence[Share], room: int, unit: str) -> dict[str, int]:
-    """Sizes that fit into a room: each as it was, or smaller where they do not fit otherwise.
+    """Divide a room: each size as it was, or smaller where all do not fit.
 
     :raises DoesNotFit: even the least is too much.
     """
@@ -159,7 +159,7 @@ def divide(shares: t.Sequence[Share], room: int, unit: str) -> dict[str, int]:
 def lay_out(
     manifest: Facts, disk: str, size: int, sector: int, data: t.Mapping[str, int], grow: str = ""
 ) -> list[Partition]:
-    """The partitions of a disk of the manifest on a disk of this size.
+    """Return the partitions of a disk of the manifest on a disk of this size.
 
     :param grow: the partition that gets what is left over; by default the largest that holds data.
     :raises DoesNotFit: the disk is too small.
@@ -187,7 +187,7 @@ def lay_out(
 
 
 def default_grow(manifest: Facts, names: t.Sequence[str]) -> str:
-    """The largest partition that holds data, or something that holds data; empty when there is none."""
+    """Return the largest partition that holds data, or something that holds data; empty where there is none."""
 
     def holds(name: str) -> bool:
         device = manifest["devices"].get(name)
@@ -233,7 +233,7 @@ def _quoted(text: str) -> str:
 
 
 def script(table: Facts, partitions: t.Iterable[Partition], sector: int) -> str:
-    """The table as sfdisk reads it: the same ids, types, names and attributes."""
+    """Return the table as sfdisk reads it: the same ids, types, names and attributes."""
     lines = [f"label: {table['type']}", f"label-id: {table['id']}", "unit: sectors"]
     if table["type"] == "gpt":
         lines.append(f"first-lba: {HEAD // sector}")

@@ -69,16 +69,16 @@ class Target:
     tables: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def stable(self, name: str) -> list[str]:
-        """The paths of a disk that lead to no other one after the next boot; those of its port only where it has no name of its own."""
+        """Return the paths of a disk that name it after the next boot too; those of its port only where it has no other name."""
         paths = self.paths.get(name, ())
         return [path for path in paths if path.startswith(BY_ID)] or list(paths)
 
     def identity(self, name: str) -> Facts:
-        """What tells a disk from another."""
+        """Return what identifies a disk."""
         return {key: self.devices[name].get(key, "") for key in IDENTITY}
 
     def find(self, path: str) -> str:
-        """The name of the device that a path leads to, or empty."""
+        """Return the name of the device that a path leads to, or empty."""
         for name, device in self.devices.items():
             if path == device["path"] or path in self.paths.get(name, ()):
                 return name
@@ -106,12 +106,12 @@ class Plan:
         self.refusals.append({"ok": False, "variable": f"bare_metal_{variable}", "problem": problem, "remedy": remedy})
 
     def programs(self) -> list[str]:
-        """What the steps run on the live system: one that is missing there would be missed after the disks were emptied."""
+        """Return the programs that the steps run on the live system: a missing one would show after the disks were emptied."""
         return sorted({step["command"][0] for steps in self.phases.values() for step in steps if step["do"] == "run"})
 
 
 def made(manifest: Facts, disks: t.Iterable[str], empty: t.Collection[str] = ()) -> list[str]:
-    """The devices of the manifest that come into being on these disks, each after what it stands on; nothing on an empty one."""
+    """Return the devices of the manifest that are created on these disks, each after what it is on; nothing on an empty one."""
     found: list[str] = []
     new = [disk for disk in disks if disk in manifest["devices"]]
     while new:

@@ -34,7 +34,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._manifest im
 
 
 def plan(manifest: Facts, target: Target, request: Request) -> Plan:
-    """The plan, or what speaks against it."""
+    """Plan the rebuild, or return its problems."""
     result = Plan()
     _check_request(manifest, target, request, result)
     if result.refusals:
@@ -93,7 +93,7 @@ def _nodes(target: Target, request: Request, tables: t.Mapping[str, list[Partiti
 
 
 def _absent(manifest: Facts, target: Target, names: t.Sequence[str]) -> list[str]:
-    """Devices of the manifest that are neither made nor in this machine."""
+    """Return devices of the manifest that are neither created nor in this machine."""
     uuids = {device["content"]["uuid"] for device in target.devices.values()}
     return [
         name

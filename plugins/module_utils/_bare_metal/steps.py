@@ -61,7 +61,10 @@ class Build:
         data: t.Mapping[str, int],
         above: t.Callable[[str], list[str]],
     ) -> None:
-        """:raises DoesNotFit: the volumes of a group do."""
+        """Add the steps for the disks.
+
+        :raises DoesNotFit: the volumes of a group do.
+        """
         self.sector = max(self.here[name]["logical_sector"] for name in on.values())
         for disk, name in on.items():
             path = self.here[name]["path"]
@@ -153,7 +156,7 @@ class Build:
         return found
 
     def _subvolumes(self, name: str) -> None:
-        """Of a btrfs the subvolumes that were mounted."""
+        """Add the subvolumes of a btrfs that were mounted."""
         roots = sorted({mount["root"] for mount in self._mounts(name) if mount["root"] != "/"})
         if self.manifest["devices"][name]["content"]["type"] != "btrfs" or not roots:
             return
@@ -174,7 +177,7 @@ class Build:
             self.run("mount", *subvolume, node, place, writes=[node])
 
     def _mounts(self, name: str) -> list[Facts]:
-        """Where a device is mounted; a directory of it that is mounted as well is seen through that, and no subvolume of a btrfs."""
+        """Return the mounts of a device. A directory of it that is mounted too is visible through that, and is no subvolume."""
         if name in self.empty:
             return []
         mounts = layout.mounts_of(self.manifest, name)
@@ -198,7 +201,10 @@ class Build:
     def system(
         self, names: t.Sequence[str], absent: t.Sequence[str], boot_disk: tuple[str, str], left_out: t.Sequence[str]
     ) -> None:
-        """:param left_out: mount points whose file systems are not made."""
+        """Add the steps for the system.
+
+        :param left_out: mount points whose file systems are not made.
+        """
         self.phase = "system"
         self.add("mounted", path=ROOT)
         for path, mode in EMPTY_DIRECTORIES.items():
@@ -242,7 +248,7 @@ class Build:
         return bool(made)
 
     def _loader(self, boot_disk: tuple[str, str]) -> None:
-        """grub, for the firmware that this machine has."""
+        """Add grub, for the firmware of this machine."""
         path, lasting = boot_disk
         if self.manifest["boot"]["mode"] == "uefi":
             esp = next(
@@ -353,7 +359,7 @@ def device_references(manifest: Facts) -> dict[str, Facts]:
 
 
 def expectations(manifest: Facts, names: t.Sequence[str], swap: bool) -> Facts:
-    """What the first boot has to show of the devices that were made."""
+    """Return what the first boot has to show of the created devices."""
     return {
         "host": manifest["host"]["name"],
         "machine_id": manifest["host"]["machine_id"],

@@ -30,7 +30,7 @@ LOADERS = {
 
 
 def parse_efibootmgr(text: str) -> Facts:
-    """The firmware's entries from ``efibootmgr -v``: which partition, by its UUID, and which file on it."""
+    """Parse the firmware's entries from ``efibootmgr -v``: partition by UUID, and file on it."""
     entries = []
     for number, active, rest in re.findall(r"^Boot([0-9A-Fa-f]{4})(\*?) (.+)$", text, re.MULTILINE):
         label, _tab, path = rest.partition("\t")
@@ -55,7 +55,7 @@ def boot_mode(tree: Tree) -> str:
 
 
 def secure_boot(tree: Tree) -> str:
-    """``enabled``, ``disabled``, ``unsupported`` without UEFI, or ``unknown`` where its variables cannot be read."""
+    """Return ``enabled``, ``disabled``, ``unsupported`` without UEFI, or ``unknown`` where its variables cannot be read."""
     if boot_mode(tree) == BIOS:
         return "unsupported"
     # efivarfs puts four bytes of attributes before the value.
@@ -64,7 +64,7 @@ def secure_boot(tree: Tree) -> str:
 
 
 def loader(packages: t.Container[str]) -> str:
-    """Which loader is installed: ``grub-pc``, ``grub-efi``, ``systemd-boot``, or empty."""
+    """Return the installed loader: ``grub-pc``, ``grub-efi``, ``systemd-boot``, or empty."""
     return next((name for package, name in LOADERS.items() if package in packages), "")
 
 

@@ -75,7 +75,7 @@ class Invalid(ValueError):
 
 
 def check(manifest: t.Any) -> Facts:
-    """The manifest, if it is one of a version that is understood.
+    """Return the manifest, if its version is known.
 
     :raises Invalid: it is none.
     """
@@ -96,7 +96,7 @@ def check(manifest: t.Any) -> Facts:
 
 
 def _faults(value: t.Any, shape: t.Any, name: str) -> t.Iterator[str]:
-    """What is not as a shape has it, by its path."""
+    """Return what differs from a shape, by its path."""
     if isinstance(shape, type):
         # True is an int to Python.
         if not isinstance(value, shape) or (shape is int and isinstance(value, bool)):
@@ -121,7 +121,7 @@ def _faults(value: t.Any, shape: t.Any, name: str) -> t.Iterator[str]:
 
 
 def settle(new: Facts, old: Facts | None) -> Facts:
-    """The new manifest, with what the old one says where nothing worth a word has changed: how full a file system is, and the time."""
+    """Return the new manifest with old values where only small things changed: how full a file system is, and the time."""
     if not old:
         return new
     known = {mount["target"]: mount for mount in old.get("mounts", [])}
@@ -133,7 +133,7 @@ def settle(new: Facts, old: Facts | None) -> Facts:
 
 
 def differences(old: Facts | None, new: Facts) -> list[str]:
-    """What changed, a line each: ``packages.versions.linux-image-amd64: 6.12.1 -> 6.12.2``."""
+    """Return the changes, a line each: ``packages.versions.linux-image-amd64: 6.12.1 -> 6.12.2``."""
     if not old:
         return ["there was no manifest"]
     flat_old, flat_new = _flatten(old), _flatten(new)
@@ -185,7 +185,7 @@ def fingerprint_of_host_key(line: str) -> str:
 
 
 def images(listed: t.Iterable[Facts]) -> list[Facts]:
-    """Docker's images, from its API: what has to be pulled again, by digest where it came from a registry."""
+    """Return docker's images from its API: what has to be pulled again, by digest where it came from a registry."""
     found = [
         {
             "name": ", ".join(sorted(image.get("RepoTags") or [])) or image["Id"],
@@ -199,7 +199,7 @@ def images(listed: t.Iterable[Facts]) -> list[Facts]:
 
 
 def volumes(listed: Facts) -> list[Facts]:
-    """Docker's volumes, from its API; the options of a driver may hold a password, and are left out."""
+    """Return docker's volumes from its API, without options of a driver, which may hold a password."""
     found = [
         {"name": volume["Name"], "driver": volume["Driver"], "mountpoint": volume.get("Mountpoint", "")}
         for volume in listed.get("Volumes") or []
@@ -208,7 +208,7 @@ def volumes(listed: Facts) -> list[Facts]:
 
 
 def interfaces(listed: t.Iterable[Facts], physical: t.Container[str]) -> list[Facts]:
-    """The network cards with their addresses, from ``ip -j address``; what a server gave for a while is left out."""
+    """Return the network cards with their addresses from ``ip -j address``, without leased ones."""
     return [
         {
             "name": one["ifname"],

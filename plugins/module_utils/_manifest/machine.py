@@ -40,7 +40,7 @@ MISSING = 127
 
 
 def space(path: str) -> tuple[int, int]:
-    """How large a file system is, and how much of it is used."""
+    """Return the size of a file system, and how much of it is used."""
     found = os.statvfs(path)
     return found.f_blocks * found.f_frsize, (found.f_blocks - found.f_bfree) * found.f_frsize
 
@@ -57,7 +57,7 @@ class Machine:
         self.problems: list[str] = []
 
     def ask(self, *command: str) -> str:
-        """What a program prints; nothing where it is missing or fails, as on a host that has no such thing."""
+        """Return a program's output; nothing where it is missing or fails, as on a host without such devices."""
         rc, out = self.run(list(command))
         return out if rc == 0 else ""
 
@@ -103,7 +103,7 @@ class Machine:
         )
 
     def table(self, device: Facts) -> str:
-        """A partition table, without which nothing on the disk can be made again.
+        """Read a partition table, without which nothing on the disk can be made again.
 
         :raises Mute: there is nothing that reads it.
         """
@@ -117,7 +117,7 @@ class Machine:
         return out if rc == 0 else ""
 
     def group_backup(self, name: str) -> str:
-        """What vgcfgbackup writes, without its head, which has the time and the command."""
+        """Return the output of vgcfgbackup without its head, which has the time and the command."""
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "group")
             self.ask("vgcfgbackup", "-f", path, name)
@@ -125,7 +125,7 @@ class Machine:
         return text[text.find(f"{name} {{") :] if f"{name} {{" in text else text
 
     def features(self, device: Facts) -> Facts:
-        """What has to be known to make the device's file system again as it is."""
+        """Read what is needed to make the device's file system again as it is."""
         kind = device["content"]["type"]
         if kind in ("ext2", "ext3", "ext4"):
             return storage.parse_dumpe2fs(self.ask("dumpe2fs", "-h", device["path"]))
@@ -177,7 +177,7 @@ class Machine:
             return {}
 
     def conda(self) -> Facts:
-        """The environments of the role conda, with their locks, and what else users' conda knows of."""
+        """Read the environments of the role conda, with their locks, and others that users' conda knows."""
         found: Facts = {}
         for name in self.tree.names(f"{CONDA}/envs"):
             prefix = self.tree.resolve(f"{CONDA}/envs/{name}")
@@ -241,7 +241,7 @@ class Machine:
 
 
 def read(path: str) -> Facts | None:
-    """The manifest at a path, if there is one.
+    """Read the manifest at a path, if there is one.
 
     :raises ValueError: it cannot be read as one.
     """
@@ -256,7 +256,7 @@ def write(path: str, manifest: Facts) -> None:
 
 
 def keep(machine: Machine, path: str, check: bool = False) -> tuple[Facts, list[str], str]:
-    """The manifest, what is new in it, and what was wrong; written only where something is new.
+    """Return the manifest, what is new in it, and the problems; write it only where something is new.
 
     :raises Mute: the machine says nothing.
     """

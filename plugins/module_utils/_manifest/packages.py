@@ -27,7 +27,7 @@ ARCHITECTURE = "/var/lib/dpkg/arch"
 
 
 def installed(status: str, automatic: t.Collection[str]) -> Facts:
-    """The packages that are whole: version, and how apt has them. A foreign architecture is part of the name, as with dpkg."""
+    """Return the packages that are whole: version, and apt's mark. A foreign architecture is part of the name, as with dpkg."""
     names = re.findall(r"^Package: (\S+)\n(?:(?!\n).*\n)*?Architecture: (\S+)$", status, re.MULTILINE)
     foreign = _foreign(names)
     found = apt.parse_status(status)
@@ -41,13 +41,13 @@ def installed(status: str, automatic: t.Collection[str]) -> Facts:
 
 
 def _foreign(names: t.Sequence[tuple[str, str]]) -> list[str]:
-    """Packages of another architecture than dpkg's own, which is that of the package dpkg."""
+    """Return packages of another architecture than dpkg's own, which is that of the package dpkg."""
     own = {architecture for name, architecture in names if name == "dpkg"} | {"all"}
     return sorted(f"{name}:{architecture}" for name, architecture in names if architecture not in own)
 
 
 def read_sources(tree: Tree) -> list[Facts]:
-    """Where apt gets packages from, one for each line or stanza."""
+    """Read the sources of apt, one for each line or stanza."""
     paths = [sources.SOURCES_LIST]
     paths += [
         f"{sources.SOURCES_PARTS}/{name}"
@@ -70,7 +70,7 @@ def read_sources(tree: Tree) -> list[Facts]:
 
 
 def read_keys(tree: Tree, entries: t.Iterable[Facts]) -> dict[str, list[str]]:
-    """The fingerprints in the files of keys that apt trusts, or that a source names; empty for one that cannot be read."""
+    """Read the fingerprints of keys that apt trusts, or that a source names; empty for one that cannot be read."""
     paths = {
         f"{directory}/{name}"
         for directory in TRUSTED[:2]
@@ -89,7 +89,7 @@ def read_keys(tree: Tree, entries: t.Iterable[Facts]) -> dict[str, list[str]]:
 
 
 def read_kernels(tree: Tree, running: str) -> Facts:
-    """The kernels in /boot, and whether each has its modules: one without them boots, and has neither network nor driver."""
+    """Read the kernels in /boot, and whether each has modules: one without boots, and has neither network nor driver."""
     releases = sorted(name[len("vmlinuz-") :] for name in tree.names("/boot") if name.startswith("vmlinuz-"))
     return {
         "running": running,
@@ -101,7 +101,7 @@ def read_kernels(tree: Tree, running: str) -> Facts:
 
 
 def read_nvidia(tree: Tree) -> Facts:
-    """The driver that is loaded, and the CUDA toolkits below /usr/local."""
+    """Read the loaded driver, and the CUDA toolkits below /usr/local."""
     version = re.search(r"\s(\d{3}(?:\.\d+)+)\s", tree.text("/proc/driver/nvidia/version"))
     return {
         "driver": version.group(1) if version else "",

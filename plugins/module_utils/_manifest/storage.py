@@ -32,7 +32,7 @@ XFS_OPTIONS = {
 
 
 def parse_lsblk(text: str) -> Facts:
-    """The disks and all that stands on them: ``{name: {kind, parents, size, content, mountpoints, ...}}``, from ``lsblk -J -O -b``.
+    """Parse the disks and all that is on them: ``{name: {kind, parents, size, content, mountpoints, ...}}``, from ``lsblk -J -O -b``.
 
     A name is that of the kernel, or what the mapper has for it. A device on several others, as one of RAID, is there once.
     """
@@ -71,7 +71,7 @@ def parse_lsblk(text: str) -> Facts:
 
 
 def parse_table_ids(text: str) -> dict[str, str]:
-    """The ids of the partition tables by the names of their disks, from the same."""
+    """Parse the ids of the partition tables, by the names of their disks, from the same output."""
     return {node["name"]: str(node["ptuuid"]) for node in json.loads(text)["blockdevices"] if node.get("ptuuid")}
 
 
@@ -91,7 +91,7 @@ def _disk(node: Facts) -> Facts:
 
 
 def parse_links(kind: str, links: t.Mapping[str, str]) -> dict[str, list[str]]:
-    """Names below /dev/disk/by-id or another *kind* by the kernel's name, from what each link points to; those that people know first."""
+    """Return names below /dev/disk/by-id, or another *kind*, by the kernel's name; the best known first."""
     found: dict[str, list[str]] = {}
     for name in sorted(links, key=lambda name: (name.startswith(("wwn-", "nvme-eui", "nvme-nvme.")), name)):
         found.setdefault(links[name].rpartition("/")[2], []).append(f"/dev/disk/{kind}/{name}")
@@ -99,7 +99,7 @@ def parse_links(kind: str, links: t.Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def parse_sfdisk(text: str) -> Facts:
-    """A partition table from ``sfdisk -J``; sizes in sectors, as the table has them."""
+    """Parse a partition table from ``sfdisk -J``; sizes in sectors, as the table has them."""
     table = json.loads(text)["partitiontable"]
     return {
         "type": table["label"],
@@ -128,12 +128,12 @@ def _number(node: str) -> str:
 
 
 def parse_report(text: str, kind: str) -> list[dict[str, str]]:
-    """The rows of an LVM report in JSON; *kind* is ``pv``, ``vg`` or ``lv``."""
+    """Parse the rows of an LVM report in JSON; *kind* is ``pv``, ``vg`` or ``lv``."""
     return [row for report in json.loads(text)["report"] for row in report.get(kind, [])] if text.strip() else []
 
 
 def volume_groups(pvs: str, vgs: str, lvs: str, backups: t.Mapping[str, str]) -> Facts:
-    """The volume groups: extent size, the devices that they are on, their volumes, and the text of ``vgcfgbackup``."""
+    """Return the volume groups: extent size, devices, volumes, and the text of ``vgcfgbackup``."""
     groups: Facts = {}
     for row in parse_report(vgs, "vg"):
         groups[row["vg_name"]] = {
@@ -169,7 +169,7 @@ def volume_groups(pvs: str, vgs: str, lvs: str, backups: t.Mapping[str, str]) ->
 
 
 def parse_mdadm(text: str) -> Facts:
-    """An array, from ``mdadm --detail --export``."""
+    """Parse an array from ``mdadm --detail --export``."""
     values = dict(line.partition("=")[::2] for line in text.splitlines() if "=" in line)
     return {
         "level": values.get("MD_LEVEL", ""),
@@ -183,7 +183,7 @@ def parse_mdadm(text: str) -> Facts:
 
 
 def parse_dumpe2fs(text: str) -> Facts:
-    """What mke2fs has to be told to make the file system again, from ``dumpe2fs -h``."""
+    """Parse the options with which mke2fs makes the file system again, from ``dumpe2fs -h``."""
     values = {
         name.strip(): value.strip() for name, _colon, value in (line.partition(":") for line in text.splitlines())
     }
@@ -202,7 +202,7 @@ def parse_dumpe2fs(text: str) -> Facts:
 
 
 def parse_xfs_info(text: str) -> Facts:
-    """What mkfs.xfs has to be told, from ``xfs_info``. What it does not name was not there when that program was made."""
+    """Parse the options of mkfs.xfs from ``xfs_info``. What it does not name did not exist when that program was made."""
     values = dict(re.findall(r"\b(\w[\w-]*)=(\d+)\b", text))
     if "isize" not in values:
         return {}
@@ -212,12 +212,12 @@ def parse_xfs_info(text: str) -> Facts:
 
 
 def parse_btrfs(text: str) -> dict[str, int]:
-    """How many devices each btrfs is on, by its UUID, from ``btrfs filesystem show --raw``."""
+    """Parse the number of devices of each btrfs, by its UUID, from ``btrfs filesystem show --raw``."""
     return {uuid: int(count) for uuid, count in re.findall(r"uuid: (\S+)\s+Total devices (\d+)", text)}
 
 
 def parse_swaps(text: str) -> list[Facts]:
-    """What is swapped to, from /proc/swaps; sizes in bytes, with the page that the header takes."""
+    """Parse the swap devices of /proc/swaps; sizes in bytes, with the page of the header."""
     found = []
     for line in text.splitlines()[1:]:
         fields = line.split()
