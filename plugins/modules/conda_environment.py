@@ -219,61 +219,30 @@ drift:
 """
 
 import os
-import tempfile
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.respawn import has_respawned, respawn_module
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda import plan as conda
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import rattler
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda import run as conda_steps
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda import uv as conda_uv
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import CondaError
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import AUTO, CondaError
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.request import parse_request
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.run import check_place, run, unsolved
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.store import Store
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import facts as gpu
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import highest_cuda, read_driver
 
 ENVIRONMENT: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "packages": {"type": "list", "elements": "str", "default": []},
     "channels": {"type": "list", "elements": "str"},
-    "cuda": {"type": "str", "default": conda.AUTO},
+    "cuda": {"type": "str", "default": AUTO},
     "lock": {"type": "str", "default": ""},
     "pip": {"type": "list", "elements": "str", "default": []},
     "generation": {"type": "int", "default": 0},
     "update": {"type": "bool", "default": False},
 }
-
-
-def read_request(params: dict[str, t.Any], store: Store) -> list[conda.Wanted]:
-    driver = gpu.highest_cuda(gpu.read_driver(Tree())["libraries"]["cuda"])
-    named = [wanted(row, params, driver) for row in params["environments"]]
-    others = set(store.names()) - {row.name for row in named} if params["exclusive"] else set()
-    gone = {
-        option: [] if entry["type"] == "list" else entry.get("default", "") for option, entry in ENVIRONMENT.items()
-    }
-    return [*named, *(wanted({**gone, "name": name, "state": "absent"}, params, driver) for name in sorted(others))]
-
-
-def wanted(row: dict[str, t.Any], params: dict[str, t.Any], driver: str) -> conda.Wanted:
-    return conda.Wanted(
-        name=row["name"],
-        spec={
-            "packages": sorted(" ".join(text.split()) for text in row["packages"]),
-            "channels": row["channels"] or params["channels"],
-            "channel_alias": params["channel_alias"],
-            "cuda": row["cuda"],
-            "lock": row["lock"],
-            "pip": row["pip"],
-        },
-        cuda=driver if row["cuda"] == conda.AUTO else row["cuda"],
-        present=row["state"] == "present",
-        generation=row["generation"],
-        update=row["update"],
-        keep=params["keep"],
-    )
 
 
 def main() -> None:
@@ -293,73 +262,34 @@ def main() -> None:
         supports_check_mode=True,
     )
     os.umask(0o022)
+    params = module.params
+    store = Store(params["root"], module.run_command)
     try:
-        run(module)
+        check_place(params, store)
+        driver = highest_cuda(read_driver(Tree())["libraries"]["cuda"])
+        if not rattler.is_there():
+            # Before the lock: the process that respawns waits for the one that it started.
+            respawn_where_needed(module, unsolved(parse_request(params, store.names, driver), store))
+        with module_lock(module, "conda_environment", wait=3600):
+            result, warnings = run(parse_request(params, store.names, driver), store, params, module.check_mode)
     except CondaError as error:
         module.fail_json(msg=f"{_sentence(str(error))} Every environment is as it was.")
     except OSError as error:
         module.fail_json(
-            msg=f"The environments below {module.params['root']} cannot be brought about: {error}."
+            msg=f"The environments below {params['root']} cannot be brought about: {error}."
             " Correct that and run again; what was in use is whole."
         )
+    for warning in warnings:
+        module.warn(warning)
+    module.exit_json(**result)
 
 
 def _sentence(text: str) -> str:
     return text[0].upper() + text[1:].rstrip(".") + "."
 
 
-def run(module: AnsibleModule) -> None:
-    params = module.params
-    store = Store(params["root"], module.run_command)
-    any_present = any(row["state"] == "present" for row in params["environments"])
-    if any_present:
-        # Before anything is made, be it the root.
-        conda.check_place(store.open_to_others())
-    if not rattler.is_there():
-        # Before anything is locked: who starts again waits for the one that started it.
-        respawn_where_needed(module, store)
-    with module_lock(module, "conda_environment", wait=3600):
-        if any_present and not module.check_mode:
-            os.makedirs(store.root, exist_ok=True)
-        request = read_request(params, store)
-        environments = {row.name: store.read(row) for row in request}
-        conda.check(store.foreign, request, environments)
-        # Not even a cache is written in check mode.
-        with tempfile.TemporaryDirectory() as scratch:
-            cache = (lambda what: os.path.join(scratch, what)) if module.check_mode else store.cache
-            program = os.path.join(os.path.dirname(params["python"]), "uv")
-            uv = conda_uv.Uv(program, cache("uv"), params["index_url"], params["torch_index"], module.run_command)
-            planner = conda_steps.Planner(store, cache("index"), params["timeout"], uv)
-            steps = [planner.plan(row, environments[row.name]) for row in request]
-            changed = any(step.changes for step in steps)
-            made = conda_steps.apply(store, steps, uv) if changed and not module.check_mode else {}
-        packages = {step.wanted.name: made.get(step.wanted.name, step.packages) for step in steps}
-        outcome = {step.wanted.name: conda_steps.describe(step, store, packages[step.wanted.name]) for step in steps}
-    for step in steps:
-        for number, processes in step.held.items():
-            module.warn(
-                f"{store.place(step.wanted.name, number)} stays for now: processes {', '.join(map(str, processes))} run from it."
-                " A later run removes it."
-            )
-    before = {step.wanted.name: lines(step.environment.in_use, step.environment.packages) for step in steps}
-    after = {step.wanted.name: lines(step.use, packages[step.wanted.name]) for step in steps}
-    drift = [f"{name}: {line}" for name, row in outcome.items() for line in row["drift"]]
-    module.exit_json(changed=changed, environments=outcome, drift=drift, diff={"before": before, "after": after})
-
-
-def lines(generation: int | None, packages: conda.Packages) -> dict[str, t.Any]:
-    """An environment as a diff shows it."""
-    if generation is None:
-        return {}
-    return {"generation": generation, "packages": [f"{name} {packages[name]}" for name in sorted(packages)]}
-
-
-def respawn_where_needed(module: AnsibleModule, store: Store) -> None:
-    """Start again in the Python that has py-rattler, unless nothing has to be solved or installed. Does not return if it does."""
-    request = read_request(module.params, store)
-    environments = {row.name: store.read(row) for row in request}
-    conda.check(store.foreign, request, environments)
-    names = [row.name for row in request if row.present and conda.decide(row, environments[row.name]).use is None]
+def respawn_where_needed(module: AnsibleModule, names: list[str]) -> None:
+    """Start the module again in the Python that has py-rattler, if these environments need it. Does not return if it does."""
     if not names:
         return
     python = module.params["python"]

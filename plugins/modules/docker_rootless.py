@@ -72,54 +72,17 @@ waiting:
 
 import json
 import os
-import pwd
-import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._docker import rootless
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import parse_show, parse_time
-
-ROOT = "/"
-RECORD = "/var/lib/rigwright_docker/rootless_users.json"
-
-
-def read_record(tree: Tree) -> rootless.Record:
-    """:raises ValueError: the record is damaged."""
-    found: rootless.Record = json.loads(tree.text(RECORD)) if tree.exists(RECORD) else {}
-    return found
-
-
-def read_user(module: AnsibleModule, name: str, files: t.Iterable[str]) -> rootless.User | None:
-    """The user as the host knows them, with what their docker says."""
-    try:
-        uid = pwd.getpwnam(name).pw_uid
-    except KeyError:
-        return None
-    tree = Tree(ROOT)
-    lingers = tree.exists(f"/var/lib/systemd/linger/{name}")
-    if not tree.exists(f"/run/user/{uid}/systemd/private"):
-        return rootless.User(uid, lingers)
-    show = ["show", "--property=Id,Names,ActiveState,ActiveEnterTimestamp", rootless.UNIT]
-    _rc, out, _err = module.run_command(
-        rootless.systemctl(name, uid, *show), environ_update={"LC_ALL": "C.UTF-8", "TZ": "UTC"}
-    )
-    shown = {key: values[0] for key, values in parse_show(out, [rootless.UNIT])[rootless.UNIT].items()}
-    started = parse_time(shown.get("ActiveEnterTimestamp", ""))
-    _rc, listed, _err = module.run_command(
-        rootless.as_user(
-            name, uid, "env", f"DOCKER_HOST=unix:///run/user/{uid}/docker.sock", "docker", "ps", "--format={{.Names}}"
-        )
-    )
-    return rootless.User(
-        uid,
-        lingers,
-        active=shown.get("ActiveState") == "active",
-        older=any(tree.exists(path) and os.lstat(tree.at(path)).st_ctime > started for path in files),
-        containers=tuple(sorted(listed.split())),
-    )
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker import rootless, rootless_facts
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.rootless_facts import (
+    RECORD,
+    read_record,
+    read_user,
+)
 
 
 def write_record(tree: Tree, record: rootless.Record) -> None:
@@ -146,13 +109,13 @@ def main() -> None:
 
 
 def run(module: AnsibleModule) -> None:
-    tree = Tree(ROOT)
+    tree = Tree(rootless_facts.ROOT)
     try:
         record = read_record(tree)
     except ValueError as error:
         module.fail_json(msg=f"{RECORD} is damaged ({error}): restore it, or remove it. Nothing was changed.")
     wanted = list(dict.fromkeys(module.params["users"]))
-    found = {name: read_user(module, name, module.params["files"]) for name in {*wanted, *record}}
+    found = {name: read_user(module.run_command, name, module.params["files"]) for name in {*wanted, *record}}
     users = {name: user for name, user in found.items() if user}
     unknown = [name for name in wanted if name not in users]
     if unknown:

@@ -70,87 +70,11 @@ directory:
   sample: /opt/rigwright/python-3f2ab4c1d0e5
 """
 
-import glob
-import hashlib
 import os
-import shutil
-import sys
-import urllib.parse
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file, replace_link
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda import venv
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
-
-# Written into an environment when it is complete.
-RECEIPT = ".rigwright"
-# Beside the link: the names of who needs it, a line each.
-USERS = ".users"
-
-
-def name_of(path: str, requirements: str) -> str:
-    """The directory of an environment. Another Python needs another one: wheels and links are bound to its version."""
-    told = f"{sys.version_info[:2]}\n{requirements}"
-    return f"{path}-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
-
-
-def ours(path: str) -> list[str]:
-    """Every environment beside the link, also what a killed run has left."""
-    return sorted(glob.glob(f"{glob.escape(path)}-{'[0-9a-f]' * 12}"))
-
-
-def read_names(path: str) -> set[str]:
-    if not os.path.isfile(path):
-        return set()
-    with open(path, encoding="utf-8") as file:
-        return set(file.read().split())
-
-
-def write_names(path: str, names: set[str]) -> None:
-    if not names:
-        os.unlink(path)
-        return
-    replace_file(path, "".join(f"{name}\n" for name in sorted(names)))
-
-
-def make(module: AnsibleModule, directory: str, requirements: str) -> None:
-    """Fill a new environment. It counts once its receipt is there."""
-    shutil.rmtree(directory, ignore_errors=True)
-    os.makedirs(os.path.dirname(directory), exist_ok=True)
-    # Not through a link of an environment that the module itself may run in.
-    rc, out, err = module.run_command([sys.executable, "-I", "-m", "venv", directory])
-    if rc != 0:
-        module.fail_json(
-            msg=f"No virtual environment can be made: {_words(out + err)}. Install the package python3-venv. Nothing was changed."
-        )
-    command = [
-        os.path.join(directory, "bin", "python3"),
-        "-I",
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-    ]
-    command += ["--no-cache-dir", "--no-deps", "--only-binary=:all:", "--require-hashes", "--requirement", "/dev/stdin"]
-    index = module.params["index_url"]
-    if index:
-        command += ["--index-url", index]
-    if index.startswith("http://"):
-        # pip leaves such an index out; what comes from it is checked by its SHA-256.
-        command += ["--trusted-host", urllib.parse.urlsplit(index).netloc]
-    rc, out, err = module.run_command(command, data=requirements)
-    if rc != 0:
-        module.fail_json(
-            msg=f"pip did not deliver what modules need: {_words(err or out)}. Name an index that this host reaches."
-            " What was there is in use."
-        )
-    # A power cut may not leave a receipt of files that never reached the disk.
-    os.sync()
-    replace_file(os.path.join(directory, RECEIPT), requirements)
-
-
-def _words(text: str) -> str:
-    return " ".join(text.split()).rstrip(".")
 
 
 def main() -> None:
@@ -171,42 +95,22 @@ def main() -> None:
 
 
 def run(module: AnsibleModule) -> None:
-    path, requirements = module.params["path"], module.params["requirements"]
-    target = os.readlink(path) if os.path.islink(path) else ""
-    current = os.path.join(os.path.dirname(path), target) if target else ""
-    if os.path.lexists(path) and current not in (*ours(path), name_of(path, requirements or "")):
-        module.fail_json(msg=f"{path} is in the way: it was not made by this module. Move it away, or set `path`.")
-    names_path, name = f"{path}{USERS}", {module.params["user"]}
-    is_present = module.params["state"] == "present"
-    known = read_names(names_path)
-    names = known | name if is_present else known - name
-    wanted = name_of(path, requirements) if is_present else current if names else ""
-    is_whole = os.path.isfile(os.path.join(wanted, RECEIPT)) and os.path.exists(os.path.join(wanted, "bin", "python3"))
-    must_make = is_present and not is_whole
-    surplus = [directory for directory in ours(path) if directory != wanted]
-    changed = bool(current != wanted or surplus or must_make or names != known)
+    params = module.params
+    path, requirements = params["path"], params["requirements"] or ""
     try:
-        if changed and not module.check_mode:
-            if must_make:
-                make(module, wanted, requirements)
-            if names != known:
-                write_names(names_path, names)
-            if wanted and current != wanted:
-                replace_link(path, os.path.basename(wanted))
-            elif not wanted and current:
-                os.unlink(path)
-            for directory in surplus:
-                shutil.rmtree(directory)
-            folder = os.path.dirname(path)
-            if not wanted and os.path.dirname(folder) != "/" and os.path.isdir(folder) and not os.listdir(folder):
-                os.rmdir(folder)
+        facts = venv.read_facts(path, requirements)
+        steps = venv.plan(facts, requirements, params["user"], params["state"] == "present")
+        if steps.changed and not module.check_mode:
+            venv.apply(facts, steps, requirements, params["index_url"], module.run_command)
+    except venv.VenvError as error:
+        module.fail_json(msg=str(error))
     except OSError as error:
         module.fail_json(msg=f"{path} cannot be made: {error}. Free space on its disk, or look at that path.")
     diff = {
-        "before": {path: current, "users": sorted(known)},
-        "after": {path: wanted, "users": sorted(names)},
+        "before": {path: facts.current, "users": sorted(facts.users)},
+        "after": {path: steps.wanted, "users": sorted(steps.users)},
     }
-    module.exit_json(changed=changed, directory=wanted, diff=diff)
+    module.exit_json(changed=steps.changed, directory=steps.wanted, diff=diff)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """Which generation of a conda environment is to be used, and what that adds, removes and changes.
 
 Pure: what is asked for and what lies on the host go in, a decision comes out.

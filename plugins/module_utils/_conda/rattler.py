@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """What py-rattler does for us: solve, read and write locks, install into a prefix.
 
 Traps of py-rattler 0.28 that are met here: archives of `file://` channels are not compared with their SHA-256; a package that lies

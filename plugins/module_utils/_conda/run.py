@@ -2,20 +2,22 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """From a request to environments: what becomes of each is planned for all, then done."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
+import tempfile
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import plan as conda
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import rattler
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import uv as conda_uv
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import CondaError
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda.store import LOCK, Store, processes_in
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.prefix import processes_in
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.request import any_present
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.store import LOCK, Store
 
 
 class Step(t.NamedTuple):
@@ -169,3 +171,59 @@ def lines(generation: int | None, packages: conda.Packages) -> dict[str, t.Any]:
     if generation is None:
         return {}
     return {"generation": generation, "packages": [f"{name} {packages[name]}" for name in sorted(packages)]}
+
+
+def check_place(params: t.Mapping[str, t.Any], store: Store) -> None:
+    """Refuse a root in which users other than root may write, before anything is created.
+
+    :raises CondaError: there is such a directory.
+    """
+    if any_present(params):
+        conda.check_place(store.open_to_others())
+
+
+def unsolved(request: t.Iterable[conda.Wanted], store: Store) -> list[str]:
+    """Return the environments that cannot be completed without py-rattler.
+
+    :raises CondaError: the request is refused.
+    """
+    rows = list(request)
+    environments = {row.name: store.read(row) for row in rows}
+    conda.check(store.foreign, rows, environments)
+    return [row.name for row in rows if row.present and conda.decide(row, environments[row.name]).use is None]
+
+
+def run(
+    request: t.Sequence[conda.Wanted], store: Store, params: t.Mapping[str, t.Any], check_mode: bool
+) -> tuple[dict[str, t.Any], list[str]]:
+    """Plan every environment and apply the steps, and return the result of the module with its warnings.
+
+    :param params: the options of the module.
+    :raises CondaError: the request is refused, or an environment cannot be solved or installed.
+    """
+    if any_present(params) and not check_mode:
+        store.create()
+    environments = {row.name: store.read(row) for row in request}
+    conda.check(store.foreign, request, environments)
+    # Not even a cache is written in check mode.
+    with tempfile.TemporaryDirectory() as scratch:
+        cache = (lambda name: os.path.join(scratch, name)) if check_mode else store.cache
+        program = os.path.join(os.path.dirname(params["python"]), "uv")
+        uv = conda_uv.Uv(program, cache("uv"), params["index_url"], params["torch_index"], store.run_command)
+        planner = Planner(store, cache("index"), params["timeout"], uv)
+        steps = [planner.plan(row, environments[row.name]) for row in request]
+        changed = any(step.changes for step in steps)
+        installed = apply(store, steps, uv) if changed and not check_mode else {}
+    packages = {step.wanted.name: installed.get(step.wanted.name, step.packages) for step in steps}
+    outcome = {step.wanted.name: describe(step, store, packages[step.wanted.name]) for step in steps}
+    before = {step.wanted.name: lines(step.environment.in_use, step.environment.packages) for step in steps}
+    after = {step.wanted.name: lines(step.use, packages[step.wanted.name]) for step in steps}
+    drift = [f"{name}: {line}" for name, row in outcome.items() for line in row["drift"]]
+    warnings = [
+        f"{store.place(step.wanted.name, number)} stays for now: processes {', '.join(map(str, processes))} run from it."
+        " A later run removes it."
+        for step in steps
+        for number, processes in step.held.items()
+    ]
+    diff = {"before": before, "after": after}
+    return {"changed": changed, "environments": outcome, "drift": drift, "diff": diff}, warnings

@@ -2,32 +2,40 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """Generations of conda environments on a disk: where they lie, how they are read, made and taken away."""
 
 from __future__ import annotations
 
-import contextlib
-import glob
-import hashlib
 import json
 import os
 import shutil
-import stat
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import plan as conda
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import rattler
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import uv as conda_uv
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import CondaError
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.prefix import (
+    CHANGED,
+    REMOVED,
+    Changed,
+    list_names,
+    open_to_users,
+    read_changed,
+    read_distributions,
+    read_files,
+    read_record,
+    read_records,
+    site_packages,
+    words,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import writable
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import (
     clear_unfinished,
     replace_file,
     replace_link,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import open_file, read_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import read_file
 
 RECEIPT = ".json"
 # A list of every file of an environment is larger than what people write.
@@ -37,29 +45,6 @@ PIP_LOCK = ".pip.txt"
 FILES = ".files.json"
 # What lies beside a prefix, but for its receipt, which has their SHA-256.
 BESIDE = (FILES, PIP_LOCK, LOCK)
-
-# As many files are told by name.
-MANY = 20
-
-# Ends the names of directories whose files are looked at otherwise: by digest, by name, or never, since Python writes them again.
-ELSEWHERE = ("__pycache__", "conda-meta", ".dist-info")
-CHANGED = "was changed"
-REMOVED = "was removed"
-
-# CEP 22: conda and mamba change no environment that has this file, and show its message.
-KEPT = "conda-meta/frozen"
-FROZEN = {
-    "message": "Ansible keeps this environment and undoes changes by hand. Ask for packages in conda_environments,"
-    " or make an environment of your own: conda create --name NAME --clone THIS"
-}
-
-
-class Changed(t.NamedTuple):
-    """A file or directory by its path below the prefix, the package that brought it if one did, and what became of it in words."""
-
-    path: str
-    package: str
-    fate: str
 
 
 class Store:
@@ -93,8 +78,8 @@ class Store:
 
     def names(self) -> list[str]:
         """The environments of which there is anything."""
-        linked = {name for name in _names(os.path.dirname(self.link(""))) if self._read_link(name)[0] is not None}
-        return sorted({*_names(self.place("")), *linked})
+        linked = {name for name in list_names(os.path.dirname(self.link(""))) if self._read_link(name)[0] is not None}
+        return sorted({*list_names(self.place("")), *linked})
 
     def open_to_others(self) -> list[str]:
         """The directories down to the links and generations in which others than root may write."""
@@ -103,11 +88,11 @@ class Store:
 
     def read(self, wanted: conda.Wanted) -> conda.Environment:
         name = wanted.name
-        stems = {entry.partition(".")[0] for entry in _names(self.place(name))}
+        stems = {entry.partition(".")[0] for entry in list_names(self.place(name))}
         in_use, foreign = self._read_link(name)
         # What is linked is ours, also when its receipt is gone: nobody else makes such a link.
         linked = {in_use} if in_use is not None else set()
-        receipts = set(_numbers(_names(self.place(name)), RECEIPT))
+        receipts = set(_numbers(list_names(self.place(name)), RECEIPT))
         generations, leftovers = {}, []
         for number in sorted(receipts | linked):
             receipt = self._read_receipt(name, number)
@@ -180,17 +165,13 @@ class Store:
         """What is not as it was installed."""
         with open(self.place(name, f"{number}{FILES}"), encoding="utf-8") as file:
             installed = json.load(file)
-        prefix = self.place(name, number)
-        fates = {path: _fate(f"{prefix}/{path}", row) for path, row in installed.items()}
-        found = {path: fate for path, fate in fates.items() if fate}
-        packaged = read_packaged(prefix) if found else {}
-        return [
-            Changed(path, packaged.get(path, NOBODYS).package, found[path])
-            for path in sorted(found)
-            if found[path] != CHANGED or not _is_whole(f"{prefix}/{path}", installed[path], packaged.get(path, NOBODYS))
-        ]
+        return read_changed(self.place(name, number), installed)
 
     # Writing
+
+    def create(self) -> None:
+        """Create the root."""
+        os.makedirs(self.root, exist_ok=True)
 
     def write_receipt(self, name: str, number: int, receipt: conda.Receipt) -> None:
         path = self.place(name, f"{number}{RECEIPT}")
@@ -296,22 +277,20 @@ class Store:
 
     def prune_cache(self) -> None:
         """Keep what a generation has: that takes no room, since its files are the same ones. Without generations, keep nothing."""
-        receipts = [(name, number) for name in self.names() for number in _numbers(_names(self.place(name)), RECEIPT)]
+        receipts = [
+            (name, number) for name in self.names() for number in _numbers(list_names(self.place(name)), RECEIPT)
+        ]
         kept: set[str] = set()
         for name, number in receipts:
             packages = self._read_receipt(name, number).packages
             kept.update(conda.archive(package, build) for package, build in packages.items())
-        for entry in _names(self.cache("packages")):
+        for entry in list_names(self.cache("packages")):
             if entry not in kept:
                 self.forget(entry)
         if not receipts:
             shutil.rmtree(self.cache(""), ignore_errors=True)
             if not os.listdir(self.root):
                 os.rmdir(self.root)
-
-
-def _names(directory: str) -> list[str]:
-    return sorted(os.listdir(directory)) if os.path.isdir(directory) else []
 
 
 def _digest(path: str) -> str:
@@ -322,158 +301,3 @@ def _digest(path: str) -> str:
 def _numbers(names: t.Iterable[str], ending: str) -> list[int]:
     stems = (name[: -len(ending)] for name in names if name.endswith(ending))
     return [int(stem) for stem in stems if stem.isdigit()]
-
-
-# What is in a prefix
-
-
-def read_records(prefix: str) -> dict[str, str]:
-    """What conda says is in a prefix: its records with their SHA-256. Digests take a tenth of the time of parsing."""
-    folder = os.path.join(prefix, "conda-meta")
-    records = {}
-    for name in _names(folder):
-        if name.endswith(".json"):
-            with open(open_file(os.path.join(folder, name)), "rb") as file:
-                records[name] = hashlib.sha256(file.read()).hexdigest()
-    return records
-
-
-def read_record(prefix: str, record: str) -> tuple[str, conda.Package]:
-    path = os.path.join(prefix, "conda-meta", record)
-    try:
-        with open(path, encoding="utf-8") as file:
-            data = json.load(file)
-        return data["name"], conda.Package(data["version"], data["build"], data.get("sha256") or "")
-    except (ValueError, KeyError, TypeError):
-        # Whatever it is, it does not belong there.
-        return record, conda.Package("unreadable")
-
-
-class Packaged(t.NamedTuple):
-    """Of which package a file is, and its SHA-256 as installed; empty for a link."""
-
-    package: str
-    sha256: str
-
-
-NOBODYS = Packaged("", "")
-
-
-def read_packaged(prefix: str) -> dict[str, Packaged]:
-    """The files that conda brought."""
-    files = {}
-    for record in read_records(prefix):
-        with (
-            contextlib.suppress(ValueError, KeyError, TypeError),
-            open(open_file(os.path.join(prefix, "conda-meta", record)), encoding="utf-8") as file,
-        ):
-            data = json.load(file)
-            for row in data["paths_data"]["paths"]:
-                digest = row.get("sha256_in_prefix") or row.get("sha256") or ""
-                files[row["_path"]] = Packaged(data["name"], "" if row["path_type"] == "softlink" else digest)
-    return files
-
-
-def words(prefix: str, changed: t.Sequence[Changed]) -> list[str]:
-    """What became of files, a line for each of the first."""
-    told = [f"{path or prefix}{f' of {package}' if package else ''} {fate}" for path, package, fate in changed]
-    rest = [f"{len(told) - MANY} more files are not as they were installed"] if len(told) > MANY else []
-    return [*told[:MANY], *rest]
-
-
-def site_packages(prefix: str) -> list[str]:
-    return glob.glob(os.path.join(glob.escape(prefix), "lib", "python3*", "site-packages"))
-
-
-def read_distributions(prefix: str) -> list[str]:
-    """What Python's own tools know of, whoever put it there."""
-    names = {
-        name for place in site_packages(prefix) for name in _names(place) if name.endswith((".dist-info", ".egg-info"))
-    }
-    return sorted(names)
-
-
-def scan(prefix: str) -> t.Iterator[tuple[str, os.stat_result]]:
-    """Everything in a prefix by its path below it, the prefix itself as an empty one."""
-    yield "", os.lstat(prefix)
-    for folder, folders, names in os.walk(prefix):
-        for path in (os.path.join(folder, name) for name in (*folders, *names)):
-            yield os.path.relpath(path, prefix), os.lstat(path)
-
-
-def read_files(prefix: str) -> dict[str, list[int]]:
-    """Mode, owner, size and time of change of every file and link, but for what is looked at otherwise.
-
-    Of a directory mode and owner, of what marks the prefix as kept no time, since no package has its SHA-256.
-    """
-    files = {}
-    for path, found in scan(prefix):
-        if stat.S_ISDIR(found.st_mode):
-            files[path] = _state(found)[:2]
-        elif path == KEPT:
-            files[path] = _state(found)[:3]
-        elif not any(folder.endswith(ELSEWHERE) for folder in path.split("/")[:-1]):
-            files[path] = _state(found)
-    return files
-
-
-def _state(found: os.stat_result) -> list[int]:
-    return [found.st_mode, found.st_uid, found.st_size, found.st_mtime_ns]
-
-
-def _fate(path: str, row: list[int]) -> str:
-    """What has happened to a file or a directory since it was recorded: nothing is empty."""
-    try:
-        found = os.lstat(path)
-    except OSError:
-        # A directory is no more than the files in it.
-        return "" if stat.S_ISDIR(row[0]) else REMOVED
-    state = _state(found)[: len(row)]
-    if state == row:
-        return ""
-    if not (writable.is_roots(found) or stat.S_ISLNK(found.st_mode)):
-        return "may be written by others"
-    is_same = state[2:] == row[2:] and stat.S_IFMT(state[0]) == stat.S_IFMT(row[0])
-    return "has another mode or owner" if is_same else CHANGED
-
-
-def _is_whole(path: str, row: list[int], packaged: Packaged) -> bool:
-    """Whether a file was only touched, or came back from a backup."""
-    found = os.lstat(path)
-    is_same = stat.S_ISREG(found.st_mode) and _state(found)[:3] == row[:3] and packaged.sha256
-    return bool(is_same) and rattler.file_digest(path) == packaged.sha256
-
-
-def open_to_users(prefix: str) -> None:
-    """Have everybody read conda's records, which py-rattler keeps to itself, and nobody write anything. Mark the prefix as kept."""
-    lock = os.path.join(prefix, ".lock")
-    if os.path.lexists(lock):
-        os.unlink(lock)
-    folder = os.path.join(prefix, "conda-meta")
-    for name in _names(folder):
-        os.chmod(os.path.join(folder, name), 0o644)
-    with open(os.path.join(prefix, KEPT), "w", encoding="utf-8") as file:
-        json.dump(FROZEN, file)
-    # An archive may have files that a group may write, and the cache one that somebody gave away: both are the same file.
-    for name, found in scan(prefix):
-        if not (writable.is_roots(found) or stat.S_ISLNK(found.st_mode)):
-            path = os.path.join(prefix, name)
-            os.chown(path, os.geteuid(), os.getegid())
-            os.chmod(path, stat.S_IMODE(found.st_mode) & ~0o022)
-
-
-def processes_in(prefix: str) -> list[int]:
-    """The processes that run from a prefix, or have its libraries loaded."""
-    found = []
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{entry}/maps", encoding="utf-8", errors="replace") as file:
-                loaded = f"{prefix}/" in file.read()
-            with open(f"/proc/{entry}/cmdline", "rb") as file:
-                called = f"{prefix}/".encode() in file.read()
-        except OSError:
-            # It has ended.
-            continue
-        if (loaded or called) and int(entry) != os.getpid():
-            found.append(int(entry))
-    return sorted(found)

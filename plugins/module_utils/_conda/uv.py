@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """The part of an environment that comes from a Python package index: locked with hashes and installed by `uv pip`.
 
 Wheels only: to build a source archive, a tool runs code that nobody locked. What conda brought stays conda's: its versions bind the

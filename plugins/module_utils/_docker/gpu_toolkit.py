@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """How containers get the GPUs of a host: NVIDIA's Container Toolkit, and what docker is told of it. Pure: facts in, a plan out.
 
 daemon.json belongs to the role docker. What this role has to say there is a part (PART), which that role merges.
@@ -18,7 +16,14 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import Package
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.sources import parse
-from ansible_collections.rigwright.workstation.plugins.module_utils._docker.plan import ARCHIVE, DOCKER_CE, numbers
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import (
+    Finding,
+    Problem,
+    finding,
+    problem,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.apt_source import source_text
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import ARCHIVE, DOCKER_CE, numbers
 
 # They are one release: of different versions the runtime and the library behind it do not go together.
 PACKAGES = (
@@ -52,7 +57,6 @@ _UPSTREAM = re.compile(r"https?://nvidia\.github\.io/(libnvidia-container|nvidia
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(~rc\.[0-9]+)?(-[0-9]+)?")
 
 Params = t.Mapping[str, t.Any]
-Fault = dict[str, t.Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,8 +112,8 @@ class Plan:
 
     mode: str = CDI
     reason: str = ""
-    requirements: list[Fault] = dataclasses.field(default_factory=list)
-    findings: list[dict[str, str]] = dataclasses.field(default_factory=list)
+    requirements: list[Problem] = dataclasses.field(default_factory=list)
+    findings: list[Finding] = dataclasses.field(default_factory=list)
     install: list[str] = dataclasses.field(default_factory=list)
     hold: list[str] = dataclasses.field(default_factory=list)
     unhold: list[str] = dataclasses.field(default_factory=list)
@@ -122,14 +126,6 @@ class Plan:
     part: dict[str, t.Any] = dataclasses.field(default_factory=dict)
     apply: bool = False
     stale: str = ""
-
-
-def fault(variable: str, problem: str, remedy: str) -> Fault:
-    return {"ok": False, "variable": variable, "problem": problem, "remedy": remedy}
-
-
-def finding(what: str, status: str, evidence: str, remedy: str) -> dict[str, str]:
-    return {"id": f"nvidia_container_toolkit.{what}", "status": status, "evidence": evidence, "remedy": remedy}
 
 
 # --- How docker gives GPUs to containers ---
@@ -203,11 +199,6 @@ def other_sources(host: Host, url: str) -> tuple[list[str], list[str]]:
     return alone, mixed
 
 
-def source_text(repository: Params) -> str:
-    fields = {"Types": "deb", "URIs": repository["url"], "Suites": "/", "Signed-By": KEY}
-    return "".join(f"{name}: {value}\n" for name, value in fields.items())
-
-
 def plan_packages(plan: Plan, host: Host, params: Params) -> None:
     version = full_version(params["version"])
     wrong = [name for name in PACKAGES if name not in host.packages or not host.packages[name].whole]
@@ -228,7 +219,10 @@ def plan_packages(plan: Plan, host: Host, params: Params) -> None:
     plan.package_files = [
         {"path": BROUGHT, "content": json.dumps(memory, sort_keys=True) + "\n"},
         {"path": PREFERENCES, "content": pin},
-        {"path": SOURCE, "content": source_text(params["repository"])},
+        {
+            "path": SOURCE,
+            "content": source_text({"URIs": params["repository"]["url"], "Suites": "/", "Signed-By": KEY}),
+        },
         *({"path": path, "state": "absent"} for path in sorted({*alone, *host.put_away})),
     ]
 
@@ -236,38 +230,38 @@ def plan_packages(plan: Plan, host: Host, params: Params) -> None:
 # --- Why it may have to be refused ---
 
 
-def input_faults(params: Params) -> t.Iterator[Fault]:
+def input_faults(params: Params) -> t.Iterator[Problem]:
     """What is wrong with the request by itself."""
     if not _VERSION.fullmatch(params["version"]):
-        yield fault(
+        yield problem(
             "nvidia_container_toolkit_version", f"is no version: {params['version']!r}", "write 1.20.1, for example"
         )
     for print_ in params["repository"]["fingerprints"]:
         if not re.fullmatch(r"[0-9A-Fa-f]{40}|[0-9A-Fa-f]{64}", print_.replace(" ", "")):
-            yield fault(
+            yield problem(
                 "nvidia_container_toolkit_repository",
                 f"has what is no full fingerprint: {print_!r}",
                 "write all 40 hexadecimal digits",
             )
 
 
-def host_faults(host: Host, params: Params, plan: Plan) -> t.Iterator[Fault]:
+def host_faults(host: Host, params: Params, plan: Plan) -> t.Iterator[Problem]:
     """What speaks against the request on this host. In check mode docker and driver may be what earlier roles would have brought."""
     version = docker_version(host)
     if not version and not host.docker_comes:
-        yield fault(
+        yield problem(
             "nvidia_container_toolkit_state",
             "is present, and there is no docker on this host",
             "apply the role docker first",
         )
     if not host.driver_library and not host.driver_loaded and not host.driver_comes:
-        yield fault(
+        yield problem(
             "nvidia_container_toolkit_state",
             "is present, and there is no NVIDIA driver on this host",
             "apply the role nvidia_driver first; a host without a GPU needs no toolkit",
         )
     if params["mode"] == CDI and version and version < CDI_SINCE:
-        yield fault(
+        yield problem(
             "nvidia_container_toolkit_mode",
             f"is cdi, and docker {'.'.join(map(str, version))} knows no CDI, which is there since {CDI_SINCE[0]}",
             "set it to auto, which takes the runtime here, or docker_edition to docker-ce",
@@ -275,7 +269,7 @@ def host_faults(host: Host, params: Params, plan: Plan) -> t.Iterator[Fault]:
     wanted = full_version(params["version"])
     if plan.install and host.available and wanted not in host.available:
         newest = sorted(host.available, key=lambda one: (numbers(one), one), reverse=True)[:5]
-        yield fault(
+        yield problem(
             "nvidia_container_toolkit_version",
             f"is {params['version']}, which {params['repository']['url']} does not have for all four packages",
             f"choose one of {', '.join(newest)}",
@@ -285,13 +279,13 @@ def host_faults(host: Host, params: Params, plan: Plan) -> t.Iterator[Fault]:
         name for name in changing if host.packages[name].hold and name not in (host.brought or {}).get("held", ())
     ]
     if foreign:
-        yield fault(
+        yield problem(
             "nvidia_container_toolkit_version",
             f"asks for another version of {', '.join(foreign)}, on hold",
             "`apt-mark unhold` first",
         )
     for path in other_sources(host, params["repository"]["url"])[1]:
-        yield fault(
+        yield problem(
             path,
             "gives apt the toolkit's repository beside other things: with two keys for one repository apt ends",
             "take the lines of nvidia.github.io out of it; the role brings them with the right key",
@@ -360,17 +354,17 @@ def plan_findings(plan: Plan, host: Host) -> None:
         if host.driver_loaded == host.driver_library
         else "reboot: the driver that is installed is not the one that runs"
     )
-    problem = host.refresh.problem if host.driver_loaded else "the driver is not loaded"
+    failure = host.refresh.problem if host.driver_loaded else "the driver is not loaded"
     plan.findings = [
         finding(
-            "spec",
-            "warn" if problem else "pass",
-            f"no CDI spec can be written: {problem}"
-            if problem
+            "nvidia_container_toolkit.spec",
+            "warn" if failure else "pass",
+            f"no CDI spec can be written: {failure}"
+            if failure
             else host.refresh.stale or f"{SPEC} is as the driver says",
             waits or f"look at `nvidia-smi` and `journalctl -u {SERVICE}`",
         ),
-        finding("mode", "pass", f"{plan.mode}: {plan.reason}", ""),
+        finding("nvidia_container_toolkit.mode", "pass", f"{plan.mode}: {plan.reason}"),
     ]
 
 
@@ -398,7 +392,7 @@ def plan_absent(host: Host, params: Params) -> Plan:
     containers = host.docker.gpu_containers if host.docker else ()
     if containers and not params["allow_disruption"]:
         plan.requirements = [
-            fault(
+            problem(
                 "nvidia_container_toolkit_state",
                 f"is absent, and these containers use a GPU: {', '.join(containers)}",
                 "stop them first, or set docker_allow_disruption",

@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """The options of dockerd: how daemon.json is merged from layers, which part of it needs a restart, and what the role's variables say."""
 
 from __future__ import annotations

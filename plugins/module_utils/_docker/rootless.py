@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """What a user needs for a docker of their own, and what has to be done for it. Pure: users as they are in, commands out.
 
 The unit itself is a file of the role, the same for all users; here is what is theirs: a range of subordinate ids, a user manager that
