@@ -30,7 +30,7 @@ class VenvError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """The environment that the link leads to, every environment next to the link, which of them are complete, and the roles that need it."""
+    """The environment that the link leads to, all environments next to it, the complete ones, and the roles that need them."""
 
     path: str
     current: str

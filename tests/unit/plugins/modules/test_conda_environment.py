@@ -229,7 +229,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
     def install(version: str) -> None:
         found = {"libraries": {"cuda": version}}
-        monkeypatch.setattr(conda_environment.gpu, "read_driver", lambda _tree: found)
+        monkeypatch.setattr(conda_environment, "read_driver", lambda _tree: found)
 
     return install
 

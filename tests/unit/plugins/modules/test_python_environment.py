@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import http.server
 import subprocess
+import sys
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -96,7 +97,7 @@ def test_it_stays_while_somebody_needs_it(host):
 
 
 def test_without_venv_the_package_is_named(host, monkeypatch):
-    monkeypatch.setattr(python_environment.sys, "executable", "/bin/false")
+    monkeypatch.setattr(sys, "executable", "/bin/false")
     assert "Install the package python3-venv" in host.run(host.add("1.0"))["msg"]
 
 

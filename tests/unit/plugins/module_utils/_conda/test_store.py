@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda import store as conda_store
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import (
     CondaError,
     Package,
     Receipt,
     Wanted,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda.store import Store, processes_in, read_files
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.prefix import MANY, read_files, read_records
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.store import Store
 
 NOBODY = 65534
 SPEC: dict[str, Any] = {"packages": ["a"], "channels": ["c"], "channel_alias": "", "cuda": "", "lock": "", "pip": []}
@@ -45,7 +45,7 @@ def store(tmp_path: Path) -> Store:
 
 def write_receipt(store: Store) -> None:
     """The receipt of what lies there now."""
-    records = conda_store.read_records(store.place("e", 1))
+    records = read_records(store.place("e", 1))
     packages = {"a": Package("1", "0")}
     store.write_receipt("e", 1, Receipt(SPEC, True, packages, records, beside=store.read_beside("e", 1)))
 
@@ -98,18 +98,6 @@ def test_the_archives_of_files_that_are_not_as_they_were_are_told(store):
     assert store.read(WANTED).spoiled == {"a-1-0"}
 
 
-def test_what_an_archive_lets_others_write_is_closed_to_them(tmp_path):
-    (tmp_path / "conda-meta").mkdir()
-    (tmp_path / "open").mkdir()
-    (tmp_path / "open/program").touch()
-    (tmp_path / "link").symlink_to("/etc/passwd")
-    for path, mode in (("open", 0o2775), ("open/program", 0o777)):
-        (tmp_path / path).chmod(mode)
-    conda_store.open_to_users(str(tmp_path))
-    assert (tmp_path / "open").stat().st_mode & 0o7777 == 0o2755
-    assert (tmp_path / "open/program").stat().st_mode & 0o7777 == 0o755
-
-
 @pytest.mark.parametrize(
     ("ending", "has_lock", "words"),
     [(".files.json", True, "1.files.json was"), (".lock", False, "1.lock was"), (".pip.txt", False, "1.pip.txt was")],
@@ -133,7 +121,7 @@ def test_of_many_files_some_are_named(store):
     write_receipt(store)
     subprocess.run(("rm", "-r", prefix / "share"), check=True)
     drift = store.read(WANTED).current.drift
-    assert len(drift) == conda_store.MANY + 1 and drift[-1] == "31 more files are not as they were installed"
+    assert len(drift) == MANY + 1 and drift[-1] == "31 more files are not as they were installed"
 
 
 def test_files_of_a_generation_that_cannot_come_into_use_are_not_looked_at(store):
@@ -145,18 +133,6 @@ def test_files_of_a_generation_that_cannot_come_into_use_are_not_looked_at(store
     assert store.read(Wanted("e", {**SPEC, "packages": ["b"]})).generations[1].changed == []
     assert store.read(WANTED).generations[1].changed == ["share/a of a was removed"]
     assert store.read(Wanted("e", {**SPEC, "packages": ["b"]}, generation=1)).generations[1].changed != []
-
-
-def test_compiled_files_records_and_distributions_are_looked_at_otherwise(tmp_path):
-    for path in ("lib/__pycache__/a.pyc", "conda-meta/a.json", "a-1.dist-info/RECORD", "lib/a.py"):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).touch()
-    (tmp_path / "lib64").symlink_to("lib")
-    (tmp_path / "broken").symlink_to("nowhere")
-    (tmp_path / "conda-meta/frozen").touch()
-    files = {path: len(row) for path, row in read_files(str(tmp_path)).items()}
-    directories = dict.fromkeys(("", "lib", "lib/__pycache__", "conda-meta", "a-1.dist-info"), 2)
-    assert files == {"broken": 4, "lib/a.py": 4, "lib64": 4, "conda-meta/frozen": 3, **directories}
 
 
 def test_a_receipt_that_cannot_be_read_is_named(store):
@@ -172,14 +148,6 @@ def test_discarding_leaves_nothing(store):
     store.tidy("e")
     store.prune_cache()
     assert not os.path.exists(store.root)
-
-
-def test_who_runs_from_a_prefix_is_found(tmp_path):
-    (tmp_path / "sleep").symlink_to("/bin/sleep")
-    with subprocess.Popen((tmp_path / "sleep", "60")) as running:
-        assert processes_in(str(tmp_path)) == [running.pid]
-        running.kill()
-    assert processes_in(str(tmp_path)) == []
 
 
 def test_no_code_of_a_package_runs_while_another_is_compiled(tmp_path: Path) -> None:

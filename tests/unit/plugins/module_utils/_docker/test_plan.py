@@ -4,27 +4,24 @@
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import json
 from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import Package
-from ansible_collections.rigwright.workstation.plugins.module_utils._docker import plan as docker
-from ansible_collections.rigwright.workstation.plugins.module_utils._docker.options import restart_part
-from ansible_collections.rigwright.workstation.plugins.module_utils._docker.plan import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker import model as docker
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import (
     Daemon,
     Host,
     Memory,
     Place,
     Plan,
     containerd_root_of,
-    disruption,
-    parse_routes,
-    place_of,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.options import restart_part
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.plan import (
     plan_absent,
     plan_present,
-    refusal_faults,
     with_containerd_root,
 )
 
@@ -57,7 +54,9 @@ PARAMS: dict[str, Any] = {
     "registry_mirrors": [],
     "shm_size": "1g",
     "daemon_options": {},
+    "coming_parts": {},
     "allow_disruption": False,
+    "planned": {},
 }
 FRESH = Host(packages={})
 DEBIAN12 = {
@@ -224,26 +223,6 @@ def test_the_first_run_on_a_docker_that_has_all_this_loaded_does_not_restart_it(
     assert "loaded" not in docker_unit(plan_present(host, asked(shm_size="2g")))
 
 
-@pytest.mark.parametrize(
-    ("daemon", "change", "words"),
-    [
-        (None, {"mtu": 1}, ""),
-        (IDLE, {"mtu": 1}, ""),
-        (Daemon(), {"mtu": 1}, ""),
-        (BUSY, {"mtu": 1}, ""),
-        (BUSY, {"data-root": "/data"}, "data-root would change"),
-        (dataclasses.replace(BUSY, live_restore=False), {"mtu": 1}, "live-restore is not in force"),
-        (dataclasses.replace(BUSY, swarm=True), {"mtu": 1}, "swarm"),
-        (GPU, {"mtu": 1}, "containers use a GPU: train"),
-        (Daemon(answers=False), {"mtu": 1}, "does not answer"),
-    ],
-)
-def test_what_a_restart_does_harm_to(daemon: Daemon | None, change: dict[str, Any], words: str) -> None:
-    reason = disruption(Host(packages=DEBIAN13, daemon=daemon), {}, change)
-    assert words in reason
-    assert bool(reason) == bool(words)
-
-
 @pytest.mark.parametrize(("allowed", "waits"), [(False, "containers use a GPU: train"), (True, "")])
 def test_a_restart_under_a_gpu_container_is_announced_and_not_done(allowed: bool, waits: str) -> None:
     host = Host(packages=DEBIAN13, daemon=GPU)
@@ -253,16 +232,6 @@ def test_a_restart_under_a_gpu_container_is_announced_and_not_done(allowed: bool
     assert docker_unit(plan)["may_restart"] is allowed
     assert plan.restart_waits == waits
     assert plan.requirements == []
-
-
-def test_of_containers_it_is_told_who_has_a_gpu() -> None:
-    inspected = [
-        {"Name": "/cdi", "HostConfig": {"DeviceRequests": [{"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=0"]}]}},
-        {"Name": "/runtime", "HostConfig": {"Runtime": "nvidia", "DeviceRequests": None}},
-        {"Name": "/nodes", "HostConfig": {"Devices": [{"PathOnHost": "/dev/nvidia0"}]}},
-        {"Name": "/web", "HostConfig": {"Runtime": "runc", "Devices": [{"PathOnHost": "/dev/fuse"}]}},
-    ]
-    assert docker.describe_containers(inspected) == (("cdi", "nodes", "runtime", "web"), ("cdi", "nodes", "runtime"))
 
 
 # --- Storage ---
@@ -279,63 +248,6 @@ def test_storage_takes_containerd_along_and_waits_for_the_disk() -> None:
     assert content(plan, docker.CONTAINERD_CONFIG) == 'version = 2\nroot = "/data/containerd"\n[plugins]\n'
     assert "RequiresMountsFor=/data/docker /data/containerd" in content(plan, docker.DROP_IN)
     assert [unit["name"] for unit in plan.units] == ["containerd.service", "docker.service"]
-
-
-@pytest.mark.parametrize(
-    ("place", "words"),
-    [
-        (Place("/data", read_only=True), "on /data, which is read-only"),
-        (Place("/data", free_bytes=1 << 30), "has 1024 MiB left of the 5120 MiB"),
-        (Place("/data", kind="nfs4"), "nfs4, which docker cannot use"),
-        (Place("/data", no_exec=True), "mounted noexec"),
-        (Place("/data", file=True), "lies a file"),
-    ],
-)
-def test_a_disk_that_docker_cannot_use_is_refused(place: Place, words: str) -> None:
-    places = {"/data/docker": place, "/data/containerd": Place("/data")}
-    ((variable, problem),) = faults(Host(packages=DEBIAN13, places=places), data_root="/data/docker")
-    assert variable == "docker_data_root"
-    assert words in problem
-
-
-def test_a_disk_that_docker_has_filled_since_is_not_refused() -> None:
-    full = Place("/data", free_bytes=0)
-    host = Host(
-        packages=DEBIAN13,
-        daemon=dataclasses.replace(BUSY, root="/data/docker"),
-        places={"/data/docker": full, "/data/containerd": full},
-        containerd_config='root = "/data/containerd"\n',
-    )
-    assert faults(host, data_root="/data/docker") == []
-
-
-def test_stored_data_is_not_left_behind_unasked() -> None:
-    places = {"/data/docker": Place("/data"), "/data/containerd": Place("/data")}
-    host = Host(packages=DEBIAN13, daemon=dataclasses.replace(IDLE, stored=7), places=places)
-
-    found = dict(faults(host, data_root="/data/docker"))
-
-    assert "7 containers and images in /var/lib/docker" in found["docker_data_root"]
-    assert faults(host, data_root="/data/docker", allow_disruption=True) == []
-
-
-def test_data_of_a_docker_that_does_not_run_is_not_left_behind_either() -> None:
-    places = {"/data/docker": Place("/data"), "/data/containerd": Place("/data")}
-    host = Host(packages=DEBIAN13, places=places, left=docker.Left("/var/lib/docker", stored=2))
-    problems = dict(faults(host, data_root="/data/docker"))
-    assert "2 containers and images in /var/lib/docker" in problems["docker_data_root"]
-    there = dataclasses.replace(host, left=docker.Left("/data/docker", stored=2))
-    assert faults(there, data_root="/data/docker") == []
-
-
-def test_containerds_directory_may_change_where_docker_keeps_its_images_itself() -> None:
-    places = {"/data/docker": Place("/data"), "/data/containerd": Place("/data")}
-    host = Host(packages=DEBIAN13, places=places, daemon=Daemon(root="/data/docker", stored=3))
-    assert faults(host, data_root="/data/docker") == []
-    with_containerd = dataclasses.replace(host, containerd_stored=5)
-    ((variable, problem),) = faults(with_containerd, data_root="/data/docker")
-    assert variable == "docker_containerd_root"
-    assert "5 layers in /var/lib/containerd" in problem
 
 
 def test_absent_is_refused_while_containers_run_on_without_docker() -> None:
@@ -403,121 +315,6 @@ def test_only_the_root_of_containerd_changes(before: str | None, after_: str) ->
     assert containerd_root_of(after_) == "/d"
 
 
-def test_the_root_of_a_table_is_not_that_of_containerd() -> None:
-    assert containerd_root_of('version = 2\n[proxy]\nroot = "/other"\n') == "/var/lib/containerd"
-
-
-MOUNTS = """\
-21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
-22 21 8:2 / /data rw - xfs /dev/sdb1 rw
-23 21 8:3 / /data/with\\040space rw - vfat /dev/sdc1 rw
-24 21 8:4 / /database rw - nfs4 server:/x rw
-25 21 8:5 / /data rw - ext4 /dev/sdd1 rw
-"""
-
-
-@pytest.mark.parametrize(
-    ("path", "mount", "kind"),
-    [
-        ("/srv", "/", "ext4"),
-        ("/data/docker", "/data", "ext4"),
-        ("/data", "/data", "ext4"),
-        ("/data/with space/x", "/data/with space", "vfat"),
-    ],
-)
-def test_the_file_system_of_a_path(path: str, mount: str, kind: str) -> None:
-    found = place_of(path, MOUNTS)
-    assert (found.mount, found.kind) == (mount, kind)
-
-
-# --- Bad input ---
-
-
-@pytest.mark.parametrize(
-    ("request_", "variable"),
-    [
-        ({"data_root": "docker"}, "docker_data_root"),
-        ({"data_root": "/"}, "docker_data_root"),
-        ({"data_root": "/data/../docker"}, "docker_data_root"),
-        ({"data_root": "/data/d", "containerd_root": "/data/d/containerd"}, "docker_containerd_root"),
-        ({"bind_ip": "localhost"}, "docker_bind_ip"),
-        ({"shm_size": "lots"}, "docker_shm_size"),
-        ({"log_max_size": "50 MB"}, "docker_log_max_size"),
-        ({"log_max_files": 0}, "docker_log_max_files"),
-        ({"registry_mirrors": ["mirror.example"]}, "docker_registry_mirrors"),
-        ({"users": ["ada lovelace"]}, "docker_users"),
-        ({"version": "newest"}, "docker_version"),
-        ({"address_pools": [{"base": "10.250.0.1/16", "size": 24}]}, "docker_address_pools"),
-        ({"address_pools": [{"base": "10.250.0.0/16", "size": 8}]}, "docker_address_pools"),
-    ],
-)
-def test_a_wrong_request_is_refused_by_the_name_of_its_variable(request_: dict[str, Any], variable: str) -> None:
-    found = faults(FRESH, **request_)
-    assert variable in [name for name, _problem in found]
-
-
-@pytest.mark.parametrize(("text", "words"), [('{"debug": true,}', "is not JSON: "), ("[]", "no object")])
-def test_bad_json_on_the_host_is_refused_with_its_place(text: str, words: str) -> None:
-    ((variable, problem),) = faults(Host(packages=DEBIAN13, config=text))
-    assert variable == "/etc/docker/daemon.json"
-    assert words in problem
-
-
-@pytest.mark.parametrize("kind", ["link", "directory"])
-def test_what_is_no_file_is_refused_before_anything_is_installed(kind: str) -> None:
-    ((variable, problem),) = faults(Host(packages={}, config_kind=kind))
-    assert variable == "/etc/docker/daemon.json"
-    assert f"is a {kind}" in problem
-
-
-@pytest.mark.parametrize("text", [None, "", " \n", "\ufeff", "\ufeff{}"])
-def test_an_empty_file_has_no_options(text: str | None) -> None:
-    assert faults(Host(packages=DEBIAN13, config=text)) == []
-
-
-@pytest.mark.parametrize(
-    ("given", "variable"), [({"bogus": 1}, "docker_daemon_options"), ({}, "/etc/docker/daemon.json")]
-)
-def test_an_unknown_option_is_refused_by_its_name(given: dict[str, Any], variable: str) -> None:
-    words = (
-        "unable to configure the Docker daemon with file /etc/docker/daemon.json:"
-        " the following directives don't match any configuration option: bogus"
-    )
-    (fault,) = refusal_faults(words, asked(daemon_options=given))
-    assert fault["variable"] == variable
-    assert "does not know: bogus" in fault["problem"]
-    assert list(refusal_faults("", PARAMS)) == []
-
-
-def test_a_listening_address_in_the_file_would_keep_docker_from_starting() -> None:
-    ((variable, problem),) = faults(Host(packages=DEBIAN13), daemon_options={"hosts": ["tcp://0.0.0.0:2375"]})
-    assert variable == "docker_daemon_options"
-    assert "would not start" in problem
-
-
-def test_a_network_of_the_host_is_no_pool() -> None:
-    host = Host(packages=DEBIAN13, networks={"10.250.3.0/24": "eth0"})
-    ((variable, problem),) = faults(host)
-    assert variable == "docker_address_pools"
-    assert "eth0" in problem
-
-
-def test_routes_are_read_without_dockers_own() -> None:
-    text = (
-        "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n"
-        "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\n"
-        "eth0\t0000FA0A\t00000000\t0001\t0\t0\t0\t0000FFFF\n"
-        "docker0\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\n"
-    )
-    assert parse_routes(text) == {"10.250.0.0/16": "eth0"}
-
-
-def test_the_other_edition_is_not_replaced() -> None:
-    ((variable, problem),) = faults(Host(packages=DEBIAN13), edition="docker-ce")
-    assert variable == "docker_edition"
-    assert "docker.io is installed" in problem
-
-
 # --- Packages ---
 
 
@@ -549,29 +346,6 @@ def test_a_version_is_pinned_installed_and_left_alone() -> None:
     plan = plan_present(Host(packages=there), asked(version="28.5", hold=True))
     assert plan.install == []
     assert plan.hold == ["docker-ce", "docker-ce-cli", "containerd.io"]
-
-
-@pytest.mark.parametrize(
-    ("version", "there", "meant"),
-    [
-        ("28.5", "5:28.5.1-1~debian.13~trixie", True),
-        ("28.5", "5:28.50.0-1~debian.13~trixie", False),
-        ("28", "5:28.5.1-1~debian.13~trixie", True),
-        ("2", "5:28.5.1-1~debian.13~trixie", False),
-        ("28.5.1-1~debian.13~trixie", "5:28.5.1-1~debian.13~trixie", True),
-    ],
-)
-def test_a_version_means_whole_numbers(version: str, there: str, meant: bool) -> None:
-    request = asked(edition="docker-ce", version=version)
-    assert fnmatch.fnmatchcase(there, docker.glob_of(request, "docker-ce")) is meant
-
-
-def test_a_version_that_apt_does_not_have_is_refused_with_those_that_it_has() -> None:
-    host = dataclasses.replace(FRESH, available=["26.1.5+dfsg1-9"])
-    ((variable, problem),) = faults(host, version="99")
-    assert variable == "docker_version"
-    assert "is 99, which apt does not have of docker.io" in problem
-    assert faults(host, version="26.1") == []
 
 
 def test_a_hold_of_somebody_else_is_not_broken_and_not_taken() -> None:
