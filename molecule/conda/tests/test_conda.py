@@ -94,7 +94,7 @@ def test_users_may_read_everything_and_change_nothing(target: Machine) -> None:
     assert "conda_environments" in json.loads(target.must("cat /opt/conda/envs/data/conda-meta/frozen"))["message"]
 
 
-def test_nobodys_shell_files_are_edited_and_nothing_of_anaconda_is_named(target: Machine) -> None:
+def test_shell_files_are_not_edited_and_anaconda_is_absent(target: Machine) -> None:
     assert (
         target.run(
             "grep -rl conda ~owner/.bashrc ~student/.bashrc ~student/.profile /root/.bashrc /etc/bash.bashrc"
@@ -109,14 +109,14 @@ def test_nobodys_shell_files_are_edited_and_nothing_of_anaconda_is_named(target:
 
 
 @pytest.mark.both_releases
-def test_the_proof_passes(apply: Apply, targets: list[Machine]) -> None:
+def test_verify_passes(apply: Apply, targets: list[Machine]) -> None:
     proof = apply(variables=PROVE)
     for target in targets:
         assert proof.findings(target.host.name) == {"conda.environments": "pass", "conda.users": "pass"}
     assert set(proof.changed().values()) == {0}
 
 
-def test_the_proof_fails_where_an_environment_is_broken_or_another(
+def test_verify_fails_for_a_broken_or_changed_environment(
     apply: Apply, as_before: None, targets: list[Machine]
 ) -> None:
     for target in targets:
@@ -136,7 +136,7 @@ def test_the_proof_fails_where_an_environment_is_broken_or_another(
 
 
 @pytest.mark.both_releases
-def test_an_upgrade_shows_what_changes_and_the_way_back_needs_no_channel(
+def test_upgrade_lists_changes_and_rollback_needs_no_channel(
     applied: Apply, targets: list[Machine]
 ) -> None:
     old = [linked(target) for target in targets]
@@ -155,7 +155,7 @@ def test_an_upgrade_shows_what_changes_and_the_way_back_needs_no_channel(
     assert [row for row in depot.requests()[before:] if str(row["path"]).startswith("/conda")] == []
 
 
-def test_older_generations_and_what_the_cache_had_of_them_go(
+def test_old_generations_and_their_cache_are_removed(
     applied: Apply, as_before: None, targets: list[Machine]
 ) -> None:
     for request in ("libnumbers ==1.0", "libnumbers ==1.1", "libnumbers ==2.0"):
@@ -169,7 +169,7 @@ def test_older_generations_and_what_the_cache_had_of_them_go(
         ]
 
 
-def test_what_is_no_longer_asked_for_goes_and_so_does_an_environment(
+def test_dropped_packages_and_environments_are_removed(
     applied: Apply, as_before: None, targets: list[Machine]
 ) -> None:
     more = {"name": "more", "packages": ["python", "mathkit"]}
@@ -235,7 +235,7 @@ def test_a_local_channel_is_enough(applied: Apply, as_before: None, targets: lis
 # --- What others did ---
 
 
-def test_what_others_changed_is_told_exactly_and_mended(applied: Apply, targets: list[Machine]) -> None:
+def test_manual_changes_are_reported_and_fixed(applied: Apply, targets: list[Machine]) -> None:
     for target in targets:
         prefix = target.must("realpath /opt/conda/envs/data").strip()
         record = json.dumps({"name": "handwritten", "version": "1.0", "build": "0", "files": []})
@@ -268,7 +268,7 @@ def test_what_others_changed_is_told_exactly_and_mended(applied: Apply, targets:
 # --- What goes wrong ---
 
 
-def test_a_run_killed_while_it_links_leaves_the_old_environment_in_use(
+def test_run_killed_while_linking_keeps_the_old_environment(
     apply: Apply, applied: Apply, as_before: None, target: Machine, channel: Callable[..., None]
 ) -> None:
     channel(LARGE)
@@ -340,7 +340,7 @@ def theirs(targets: list[Machine]) -> Iterator[None]:
     targets[0].must("rm -r /srv/miniforge /opt/conda/envs/mine")
 
 
-def test_what_another_installer_made_is_left_alone(
+def test_foreign_conda_is_left_alone(
     theirs: None, refused: Callable[[dict[str, Any], str], None]
 ) -> None:
     refused({"conda_prefix": "/srv/miniforge"}, "/srv/miniforge is a conda of its own: it was not made by this module")
@@ -348,7 +348,7 @@ def test_what_another_installer_made_is_left_alone(
     refused({"conda_environments": [RESEARCH, DATA, mine]}, "/opt/conda/envs/mine is in the way")
 
 
-def test_a_place_in_which_a_user_may_write_is_refused(
+def test_writable_prefix_is_refused(
     targets: list[Machine], refused: Callable[[dict[str, Any], str], None]
 ) -> None:
     target = targets[0]
@@ -384,7 +384,7 @@ def test_a_full_disk_leaves_the_old_environment_in_use(
     target.must("rm -r /small/conda")
 
 
-def test_other_roles_files_are_as_they_were(targets: list[Machine]) -> None:
+def test_tests_leave_no_changes_behind(targets: list[Machine]) -> None:
     """What the tests above did has left nothing behind that the role would not take away itself."""
     for target in targets:
         names = [name for name in fingerprint.of(target) if "rigwright-conda" in name or "/small" in name]

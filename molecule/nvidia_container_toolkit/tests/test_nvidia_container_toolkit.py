@@ -106,7 +106,7 @@ def applied(applied: Apply) -> Apply:
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_a_container_gets_the_gpu_that_it_asks_for_and_no_other(target: Machine, index: int) -> None:
+def test_container_gets_only_the_requested_gpu(target: Machine, index: int) -> None:
     on_host = uuids(target.must("nvidia-smi -L"))
     for which in (str(index), on_host[index]):
         seen = target.must(f"docker run --rm {with_gpu(target, which)} local sh -c 'ls /dev; nvidia-smi -L'")
@@ -114,19 +114,19 @@ def test_a_container_gets_the_gpu_that_it_asks_for_and_no_other(target: Machine,
         assert uuids(seen) == [on_host[index]]
 
 
-def test_a_container_that_asks_for_all_gets_all(target: Machine) -> None:
+def test_container_gets_all_gpus_on_request(target: Machine) -> None:
     seen = target.must(f"docker run --rm {with_gpu(target, 'all')} local sh -c 'ls /dev; nvidia-smi -L'")
     assert uuids(seen) == uuids(target.must("nvidia-smi -L"))
     assert {"nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"} <= set(seen.split())
 
 
-def test_a_container_that_asks_for_none_gets_none(target: Machine) -> None:
+def test_container_without_a_request_gets_no_gpu(target: Machine) -> None:
     assert "nvidia" not in target.must("docker run --rm local ls /dev")
     refused = target.run("docker run --rm local nvidia-smi -L")
     assert "executable file not found" in refused.stderr
 
 
-def test_a_gpu_that_is_not_there_is_an_error(target: Machine) -> None:
+def test_missing_gpu_is_an_error(target: Machine) -> None:
     assert target.run(f"docker run --rm {with_gpu(target, '7')} local ls /dev").rc != 0
 
 
@@ -147,7 +147,7 @@ def test_gpus_stay_when_systemd_reloads(target: Machine, containers: Callable[..
     assert len(uuids(target.must("docker exec train nvidia-smi -L"))) == 1
 
 
-def test_without_the_links_a_container_loses_them(
+def test_container_loses_gpus_without_device_links(
     machine: Callable[[str], Machine], containers: Callable[..., None], applied: Apply
 ) -> None:
     """What the role prevents, seen with the runc of Debian 12; newer ones tell systemd of devices that have no link as well."""
@@ -169,7 +169,7 @@ def test_without_the_links_a_container_loses_them(
 # --- The CDI spec is as the driver says ---
 
 
-def test_another_set_of_gpus_is_seen_without_a_new_driver(applied: Apply, targets: list[Machine]) -> None:
+def test_changed_gpus_are_found_without_a_new_driver(applied: Apply, targets: list[Machine]) -> None:
     """Nothing of what NVIDIA's path unit watches has changed; as with MIG."""
     one = fake_gpu_host.gpus(["2684"])
     paths = list(fake_gpu_host.table(one))
@@ -185,7 +185,7 @@ def test_another_set_of_gpus_is_seen_without_a_new_driver(applied: Apply, target
         assert "/dev/nvidia1" in target.must(f"cat {SPEC}")
 
 
-def test_a_spec_that_is_gone_comes_back(applied: Apply, targets: list[Machine]) -> None:
+def test_removed_spec_is_written_again(applied: Apply, targets: list[Machine]) -> None:
     target = targets[0]
     target.must(f"rm {SPEC}")
     applied(hosts=target.host.name)
@@ -196,7 +196,7 @@ def test_a_spec_that_is_gone_comes_back(applied: Apply, targets: list[Machine]) 
 
 
 @pytest.mark.both_releases
-def test_docker_before_and_after_changes_nothing(applied: Apply, targets: list[Machine]) -> None:
+def test_docker_role_next_to_the_toolkit_changes_nothing(applied: Apply, targets: list[Machine]) -> None:
     before = [(target.must(f"cat {DAEMON_JSON}"), started(target)) for target in targets]
     runs = [applied(role) for role in ("docker", "nvidia_container_toolkit", "docker")]
     assert [set(run.changed().values()) for run in runs] == [{0}, {0}, {0}]
@@ -209,7 +209,7 @@ def test_docker_before_and_after_changes_nothing(applied: Apply, targets: list[M
         assert sum(taken) <= 6
 
 
-def test_docker_is_told_what_its_version_needs(target: Machine) -> None:
+def test_docker_gets_the_part_for_its_version(target: Machine) -> None:
     options = json.loads(target.must(f"cat {DAEMON_JSON}"))
     info = json.loads(target.must("docker info --format '{{json .}}'"))
     if knows_cdi(target):
@@ -221,7 +221,7 @@ def test_docker_is_told_what_its_version_needs(target: Machine) -> None:
     assert info["DefaultRuntime"] == "runc"
 
 
-def test_the_runtime_on_request_and_back_again(machine: Callable[[str], Machine], applied: Apply) -> None:
+def test_legacy_mode_and_back(machine: Callable[[str], Machine], applied: Apply) -> None:
     target = machine("debian13")
     applied(hosts="debian13", mode="legacy")
     seen = target.must(
@@ -259,7 +259,7 @@ def test_four_packages_in_another_version_and_back(applied: Apply, targets: list
     for target in targets:
         assert versions(target) == {f"{OLD}-1"}
         assert f"Candidate: {OLD}-1" in target.must("apt-cache policy libnvidia-container1")
-        test_a_container_gets_the_gpu_that_it_asks_for_and_no_other(target, 1)
+        test_container_gets_only_the_requested_gpu(target, 1)
     assert set(applied(version=OLD).changed().values()) == {0}
     applied()
     for target in targets:
@@ -283,7 +283,7 @@ def test_a_hold_holds_and_ends(applied: Apply, targets: list[Machine]) -> None:
     assert not set(PACKAGES) & set(target.must("apt-mark showhold").split())
 
 
-def test_a_source_of_an_older_guide_gives_way(target: Machine) -> None:
+def test_older_source_of_the_toolkit_is_replaced(target: Machine) -> None:
     """prepare.yml has left one, with another key: with two keys for one repository apt does nothing at all any more."""
     away = f"{SOURCES}/nvidia-docker.list"
     assert target.run(f"test -e {away}").rc != 0
@@ -298,7 +298,7 @@ def test_a_source_of_an_older_guide_gives_way(target: Machine) -> None:
 # --- A user's own docker ---
 
 
-def test_no_cgroups_is_for_a_docker_of_ones_own_alone(machine: Callable[[str], Machine], applied: Apply) -> None:
+def test_no_cgroups_is_only_for_rootless_docker(machine: Callable[[str], Machine], applied: Apply) -> None:
     target, drop_in = machine("debian13"), "/etc/systemd/user/docker.service.d/rigwright-nvidia.conf"
     applied(hosts="debian13", mode="legacy")
     own = target.must(f"env $(sed -n s/^Environment=//p {drop_in}) nvidia-ctk config")
@@ -319,7 +319,7 @@ def test_no_cgroups_is_for_a_docker_of_ones_own_alone(machine: Callable[[str], M
         ({"nvidia_container_toolkit_mode": "cdi"}, "docker 20.10.24 knows no CDI"),
     ],
 )
-def test_what_cannot_be_is_refused(refused: Callable[..., None], variables: dict[str, Any], words: str) -> None:
+def test_impossible_requests_are_refused(refused: Callable[..., None], variables: dict[str, Any], words: str) -> None:
     refused(variables, words)
 
 
@@ -337,7 +337,7 @@ def test_another_key_is_refused(apply: Apply, targets: list[Machine], unchanged:
     unchanged()
 
 
-def test_a_source_among_others_is_refused_by_its_file(targets: list[Machine], apply: Apply) -> None:
+def test_mixed_source_file_is_refused(targets: list[Machine], apply: Apply) -> None:
     target = targets[0]
     with kept([target], f"{SOURCES}/mixed.list"):
         text = "deb http://archive.example/debian bookworm contrib\ndeb https://nvidia.github.io/libnvidia-container/stable/deb/amd64 /\n"
@@ -367,7 +367,7 @@ LIBRARIES = "/usr/lib/x86_64-linux-gnu"
     ],
     ids=["docker", "driver"],
 )
-def test_without_docker_or_driver_it_is_refused(
+def test_missing_docker_or_driver_is_refused(
     targets: list[Machine], apply: Apply, hide: str, show: str, words: str
 ) -> None:
     target = targets[0]
@@ -401,7 +401,7 @@ def test_verify_passes(apply: Apply, targets: list[Machine]) -> None:
         assert set(result.findings(target.host.name).values()) == {"pass"}
 
 
-def test_verify_names_what_is_wrong(apply: Apply, applied: Apply, targets: list[Machine]) -> None:
+def test_verify_names_the_problem(apply: Apply, applied: Apply, targets: list[Machine]) -> None:
     target = targets[0]
     target.must(f"sed -i 's/GPU-00000041/GPU-99999999/' {SPEC}")
     result = apply(hosts=target.host.name, variables={"apply_tasks_from": "verify"})

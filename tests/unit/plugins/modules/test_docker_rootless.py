@@ -78,7 +78,7 @@ def rootless(run_module: Run, host: Host) -> Run:
     return run
 
 
-def test_a_user_without_a_docker_gets_one_and_the_next_run_has_nothing_to_do(rootless: Run, host: Host) -> None:
+def test_new_user_gets_a_docker_and_the_next_run_changes_nothing(rootless: Run, host: Host) -> None:
     first = rootless("bob")
     assert [change.partition(": ")[2] for change in first["changes"]] == [
         "/etc/subuid 165536-231071",
@@ -96,7 +96,7 @@ def test_a_user_without_a_docker_gets_one_and_the_next_run_has_nothing_to_do(roo
     assert host.changes == []
 
 
-def test_check_mode_tells_and_does_nothing(rootless: Run, host: Host) -> None:
+def test_check_mode_reports_changes_and_makes_none(rootless: Run, host: Host) -> None:
     told = rootless("bob", check=True)
     assert told["changed"]
     assert (host.changes, host.recorded()) == ([], None)
@@ -112,7 +112,7 @@ def test_a_docker_older_than_its_files_is_restarted(rootless: Run, host: Host, s
     assert [word for command in host.changes for word in command if word in ("daemon-reload", "restart")] == verbs
 
 
-def test_containers_hold_off_a_restart_and_are_named(rootless: Run, host: Host) -> None:
+def test_restart_waits_for_containers_by_name(rootless: Run, host: Host) -> None:
     host.have_docker("alice")
     host.write(UNIT)
     host.containers = ["train"]
@@ -120,7 +120,7 @@ def test_containers_hold_off_a_restart_and_are_named(rootless: Run, host: Host) 
     assert host.changes == []
 
 
-def test_a_run_that_is_cut_short_leaves_on_record_what_it_began(rootless: Run, host: Host) -> None:
+def test_interrupted_run_leaves_its_changes_on_record(rootless: Run, host: Host) -> None:
     host.failing = "loginctl"
     with pytest.raises(OSError, match="cut short"):
         rootless("bob")
@@ -138,7 +138,7 @@ def test_a_user_who_is_not_there_is_refused(rootless: Run, host: Host) -> None:
     assert host.changes == []
 
 
-def test_who_left_the_host_leaves_the_record(rootless: Run, host: Host) -> None:
+def test_deleted_user_leaves_the_record(rootless: Run, host: Host) -> None:
     host.write(rootless_facts.RECORD, json.dumps({"gone": {"linger": True}}))
     rootless()
     assert host.recorded() is None

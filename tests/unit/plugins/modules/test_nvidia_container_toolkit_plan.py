@@ -65,14 +65,14 @@ def units(result: dict[str, Any]) -> list[str]:
     return [unit["name"] for unit in result["units"]]
 
 
-def test_a_version_is_looked_up_where_it_would_come_from(planned: Run, host: Host) -> None:
+def test_version_is_checked_in_the_repository(planned: Run, host: Host) -> None:
     assert planned()["requirements"] == []
     (fault,) = planned(version="1.20.2")["requirements"]
     assert fault["variable"] == "nvidia_container_toolkit_version"
     assert fault["remedy"] == "choose one of 1.20.1-1, 1.19.1-1"
 
 
-def test_a_repository_that_cannot_be_asked_is_left_to_apt(
+def test_unreachable_repository_is_left_to_apt(
     planned: Run, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unreachable(address: str, **_options: Any) -> Any:
@@ -83,7 +83,7 @@ def test_a_repository_that_cannot_be_asked_is_left_to_apt(
     assert (result["requirements"], len(result["install"])) == ([], 4)
 
 
-def test_files_before_the_packages_are_due_until_all_are_there(planned: Run, host: Host) -> None:
+def test_missing_package_files_are_due(planned: Run, host: Host) -> None:
     result = planned()
     assert (result["package_files_due"], result["key"]) == (True, "")
 

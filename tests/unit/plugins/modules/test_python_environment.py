@@ -63,7 +63,7 @@ def host(tmp_path: Path, run_module: Callable[..., dict[str, Any]]) -> Iterator[
         server.shutdown()
 
 
-def test_from_nothing_to_another_version_and_back_to_nothing(host, snapshot):
+def test_environment_is_created_replaced_and_removed(host, snapshot):
     old, new = host.add("1.0"), host.add("2.0")
     assert host.run(old, check=True)["changed"] and not host.path.parent.exists()
     assert host.run(old)["changed"] and host.version() == "1.0"
@@ -83,7 +83,7 @@ def test_from_nothing_to_another_version_and_back_to_nothing(host, snapshot):
     assert not host.run(None, state="absent")["changed"]
 
 
-def test_it_stays_while_somebody_needs_it(host):
+def test_environment_stays_while_a_role_needs_it(host):
     requirements = host.add("1.0")
     assert host.run(requirements)["changed"]
     assert host.run(requirements, user="gpu")["changed"]
@@ -102,7 +102,7 @@ def test_without_venv_the_package_is_named(host, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["directory", "link"])
-def test_what_is_not_ours_is_left_alone(host, kind):
+def test_foreign_path_is_refused_and_kept(host, kind):
     host.path.parent.mkdir()
     if kind == "link":
         host.path.symlink_to("/usr")

@@ -12,7 +12,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda.prefi
 )
 
 
-def test_what_an_archive_lets_others_write_is_closed_to_them(tmp_path):
+def test_group_and_world_writable_files_are_closed(tmp_path):
     (tmp_path / "conda-meta").mkdir()
     (tmp_path / "open").mkdir()
     (tmp_path / "open/program").touch()
@@ -24,7 +24,7 @@ def test_what_an_archive_lets_others_write_is_closed_to_them(tmp_path):
     assert (tmp_path / "open/program").stat().st_mode & 0o7777 == 0o755
 
 
-def test_compiled_files_records_and_distributions_are_looked_at_otherwise(tmp_path):
+def test_caches_records_and_distributions_have_no_file_state(tmp_path):
     for path in ("lib/__pycache__/a.pyc", "conda-meta/a.json", "a-1.dist-info/RECORD", "lib/a.py"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).touch()
@@ -36,7 +36,7 @@ def test_compiled_files_records_and_distributions_are_looked_at_otherwise(tmp_pa
     assert files == {"broken": 4, "lib/a.py": 4, "lib64": 4, "conda-meta/frozen": 3, **directories}
 
 
-def test_who_runs_from_a_prefix_is_found(tmp_path):
+def test_processes_of_a_prefix_are_found(tmp_path):
     (tmp_path / "sleep").symlink_to("/bin/sleep")
     with subprocess.Popen((tmp_path / "sleep", "60")) as running:
         assert processes_in(str(tmp_path)) == [running.pid]

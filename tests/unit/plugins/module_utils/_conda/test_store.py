@@ -50,7 +50,7 @@ def write_receipt(store: Store) -> None:
     store.write_receipt("e", 1, Receipt(SPEC, True, packages, records, beside=store.read_beside("e", 1)))
 
 
-def test_what_is_there_is_read(store):
+def test_complete_generation_is_read(store):
     environment = store.read(WANTED)
     assert environment.in_use == 1 and environment.current.intact
     assert store.names() == ["e"]
@@ -72,13 +72,13 @@ def test_what_is_there_is_read(store):
         (lambda path: path.parent.chmod(0o700), ["share has another mode or owner"]),
     ],
 )
-def test_what_became_of_files_is_told(store, change, words):
+def test_changed_files_are_reported(store, change, words):
     change(Path(store.place("e", 1), "share/a"))
     assert store.read(WANTED).current.drift == words
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives files away")
-def test_what_was_given_away_may_be_written_by_others_and_a_link_may_not(store):
+def test_files_of_another_owner_are_reported_as_writable(store):
     prefix = Path(store.place("e", 1))
     (prefix / "link").symlink_to("share/a")
     Path(f"{prefix}.files.json").write_text(json.dumps(read_files(str(prefix))))
@@ -92,7 +92,7 @@ def test_what_was_given_away_may_be_written_by_others_and_a_link_may_not(store):
     ]
 
 
-def test_the_archives_of_files_that_are_not_as_they_were_are_told(store):
+def test_archives_of_changed_files_are_spoiled(store):
     assert store.read(WANTED).spoiled == set()
     Path(store.place("e", 1), "share/a").chmod(0o666)
     assert store.read(WANTED).spoiled == {"a-1-0"}
@@ -102,7 +102,7 @@ def test_the_archives_of_files_that_are_not_as_they_were_are_told(store):
     ("ending", "has_lock", "words"),
     [(".files.json", True, "1.files.json was"), (".lock", False, "1.lock was"), (".pip.txt", False, "1.pip.txt was")],
 )
-def test_a_generation_is_not_intact_when_what_lies_beside_it_is_not(store, ending, has_lock, words):
+def test_changed_lock_or_file_list_breaks_a_generation(store, ending, has_lock, words):
     path = Path(store.place("e", 1) + ending)
     path.write_text("[")
     write_receipt(store)
@@ -113,7 +113,7 @@ def test_a_generation_is_not_intact_when_what_lies_beside_it_is_not(store, endin
     assert store.read(WANTED).current.drift == [f"{words} removed"]
 
 
-def test_of_many_files_some_are_named(store):
+def test_long_list_of_changed_files_is_cut(store):
     prefix = Path(store.place("e", 1))
     for number in range(50):
         (prefix / f"share/{number}").touch()
@@ -124,7 +124,7 @@ def test_of_many_files_some_are_named(store):
     assert len(drift) == MANY + 1 and drift[-1] == "31 more files are not as they were installed"
 
 
-def test_files_of_a_generation_that_cannot_come_into_use_are_not_looked_at(store):
+def test_files_of_unusable_generations_are_not_read(store):
     Path(store.place("e", 1), "share/a").unlink()
     store.write_receipt("e", 2, Receipt({**SPEC, "packages": ["b"]}, complete=True))
     os.makedirs(store.place("e", 2))
@@ -150,7 +150,7 @@ def test_discarding_leaves_nothing(store):
     assert not os.path.exists(store.root)
 
 
-def test_no_code_of_a_package_runs_while_another_is_compiled(tmp_path: Path) -> None:
+def test_compiling_runs_no_code_of_packages(tmp_path: Path) -> None:
     prefix, mark = tmp_path / "prefix", tmp_path / "ran"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", prefix], check=True)
     (place,) = (prefix / "lib").glob("python*/site-packages")

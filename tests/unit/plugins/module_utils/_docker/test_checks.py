@@ -28,7 +28,7 @@ from tests.unit.plugins.module_utils._docker.test_plan import BUSY, DEBIAN13, FR
         (Daemon(answers=False), {"mtu": 1}, "does not answer"),
     ],
 )
-def test_what_a_restart_does_harm_to(daemon: Daemon | None, change: dict[str, Any], words: str) -> None:
+def test_disruption_of_a_restart(daemon: Daemon | None, change: dict[str, Any], words: str) -> None:
     reason = disruption(Host(packages=DEBIAN13, daemon=daemon), {}, change)
     assert words in reason
     assert bool(reason) == bool(words)
@@ -72,7 +72,7 @@ def test_stored_data_is_not_left_behind_unasked() -> None:
     assert faults(host, data_root="/data/docker", allow_disruption=True) == []
 
 
-def test_data_of_a_docker_that_does_not_run_is_not_left_behind_either() -> None:
+def test_data_of_a_stopped_docker_is_not_left_behind() -> None:
     places = {"/data/docker": Place("/data"), "/data/containerd": Place("/data")}
     host = Host(packages=DEBIAN13, places=places, left=docker.Left("/var/lib/docker", stored=2))
     problems = dict(faults(host, data_root="/data/docker"))
@@ -81,7 +81,7 @@ def test_data_of_a_docker_that_does_not_run_is_not_left_behind_either() -> None:
     assert faults(there, data_root="/data/docker") == []
 
 
-def test_containerds_directory_may_change_where_docker_keeps_its_images_itself() -> None:
+def test_containerd_root_may_change_without_stored_layers() -> None:
     places = {"/data/docker": Place("/data"), "/data/containerd": Place("/data")}
     host = Host(packages=DEBIAN13, places=places, daemon=Daemon(root="/data/docker", stored=3))
     assert faults(host, data_root="/data/docker") == []
@@ -109,20 +109,20 @@ def test_containerds_directory_may_change_where_docker_keeps_its_images_itself()
         ({"address_pools": [{"base": "10.250.0.0/16", "size": 8}]}, "docker_address_pools"),
     ],
 )
-def test_a_wrong_request_is_refused_by_the_name_of_its_variable(request_: dict[str, Any], variable: str) -> None:
+def test_invalid_option_is_refused_by_its_variable(request_: dict[str, Any], variable: str) -> None:
     found = faults(FRESH, **request_)
     assert variable in [name for name, _problem in found]
 
 
 @pytest.mark.parametrize(("text", "words"), [('{"debug": true,}', "is not JSON: "), ("[]", "no object")])
-def test_bad_json_on_the_host_is_refused_with_its_place(text: str, words: str) -> None:
+def test_invalid_json_on_the_host_is_refused_by_its_path(text: str, words: str) -> None:
     ((variable, problem),) = faults(Host(packages=DEBIAN13, config=text))
     assert variable == "/etc/docker/daemon.json"
     assert words in problem
 
 
 @pytest.mark.parametrize("kind", ["link", "directory"])
-def test_what_is_no_file_is_refused_before_anything_is_installed(kind: str) -> None:
+def test_daemon_json_that_is_not_a_file_is_refused(kind: str) -> None:
     ((variable, problem),) = faults(Host(packages={}, config_kind=kind))
     assert variable == "/etc/docker/daemon.json"
     assert f"is a {kind}" in problem
@@ -147,7 +147,7 @@ def test_an_unknown_option_is_refused_by_its_name(given: dict[str, Any], variabl
     assert list(refusal_faults("", PARAMS)) == []
 
 
-def test_a_listening_address_in_the_file_would_keep_docker_from_starting() -> None:
+def test_hosts_in_daemon_json_is_refused() -> None:
     ((variable, problem),) = faults(Host(packages=DEBIAN13), daemon_options={"hosts": ["tcp://0.0.0.0:2375"]})
     assert variable == "docker_daemon_options"
     assert "would not start" in problem
@@ -166,7 +166,7 @@ def test_the_other_edition_is_not_replaced() -> None:
     assert "docker.io is installed" in problem
 
 
-def test_a_version_that_apt_does_not_have_is_refused_with_those_that_it_has() -> None:
+def test_unknown_version_is_refused_with_available_versions() -> None:
     host = dataclasses.replace(FRESH, available=["26.1.5+dfsg1-9"])
     ((variable, problem),) = faults(host, version="99")
     assert variable == "docker_version"

@@ -13,7 +13,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker.fact
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import parse_mountinfo
 
 
-def test_of_containers_it_is_told_who_has_a_gpu() -> None:
+def test_containers_that_use_a_gpu() -> None:
     inspected = [
         {"Name": "/cdi", "HostConfig": {"DeviceRequests": [{"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=0"]}]}},
         {"Name": "/runtime", "HostConfig": {"Runtime": "nvidia", "DeviceRequests": None}},
@@ -56,7 +56,7 @@ def test_routes_are_read_without_dockers_own() -> None:
     assert parse_routes(text) == {"10.250.0.0/16": "eth0"}
 
 
-def test_a_place_on_a_disk_that_an_earlier_task_mounts() -> None:
+def test_planned_mount_is_the_disk_of_a_directory() -> None:
     coming = [{"target": "/data", "source": "/dev/sdb1", "fstype": "xfs", "bytes": 10**12}]
     place = read_place("/data/docker", [], coming)
     assert (place.mount, place.kind, place.free_bytes) == ("/data", "xfs", 10**12)

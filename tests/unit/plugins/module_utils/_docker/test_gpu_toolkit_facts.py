@@ -71,7 +71,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     return found
 
 
-def test_a_spec_that_says_what_the_driver_says_is_kept(host: Host) -> None:
+def test_current_spec_is_not_stale(host: Host) -> None:
     host.install()
     host.write(toolkit.SPEC, SPEC)
     host.write("/etc/systemd/system/multi-user.target.wants/nvidia-cdi-refresh.service", "")
@@ -81,14 +81,14 @@ def test_a_spec_that_says_what_the_driver_says_is_kept(host: Host) -> None:
 
 
 @pytest.mark.parametrize("there", ["", SPEC.replace("41", "42")], ids=["missing", "of another GPU"])
-def test_a_spec_that_is_not_true_is_written_again(host: Host, there: str) -> None:
+def test_missing_or_old_spec_is_stale(host: Host, there: str) -> None:
     host.install()
     if there:
         host.write(toolkit.SPEC, there)
     assert toolkit.SPEC in host.facts().refresh.stale
 
 
-def test_the_settings_of_the_service_count(host: Host) -> None:
+def test_settings_of_the_service_are_used(host: Host) -> None:
     host.install()
     host.write(facts.SETTINGS, f'# NVIDIA_X=1\n{facts.OUTPUT}=/etc/cdi/gpus.yaml\nNVIDIA_CTK_DEBUG="true"\n')
     host.write("/etc/cdi/gpus.yaml", SPEC)
@@ -97,7 +97,7 @@ def test_the_settings_of_the_service_count(host: Host) -> None:
     assert host.asked[0][facts.OUTPUT].endswith("/gpus.yaml")
 
 
-def test_what_nvidia_ctk_complains_of_is_told(host: Host) -> None:
+def test_error_of_nvidia_ctk_is_reported(host: Host) -> None:
     host.install()
     host.says = ""
     assert host.facts().refresh.problem == "failed to initialize NVML: Driver Not Loaded".join(
@@ -105,7 +105,7 @@ def test_what_nvidia_ctk_complains_of_is_told(host: Host) -> None:
     )
 
 
-def test_a_node_without_its_link_is_seen(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_device_node_without_link_is_stale(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     host.install()
     host.write(toolkit.SPEC, SPEC)
     for name in ("nvidia0", "nvidiactl", "nvidia-fs0"):

@@ -124,7 +124,7 @@ def test_a_fresh_host_gets_the_defaults() -> None:
     }
 
 
-def test_host_defaults_options_and_parts_are_merged_in_this_order() -> None:
+def test_merge_order_is_host_defaults_options_parts() -> None:
     host = Host(
         packages=DEBIAN13,
         config='{"dns": ["192.0.2.1"], "default-shm-size": "64m", "runtimes": {"crun": {"path": "crun"}}}',
@@ -141,7 +141,7 @@ def test_host_defaults_options_and_parts_are_merged_in_this_order() -> None:
     assert sorted(options["runtimes"]) == ["crun", "kata", "nvidia"]
 
 
-def test_what_is_added_by_hand_stays_and_what_the_role_stops_writing_goes() -> None:
+def test_manual_options_stay_and_dropped_options_go() -> None:
     host = Host(packages=DEBIAN13, config='{"dns": ["192.0.2.1"]}')
     host = after(plan_present(host, asked(daemon_options={"debug": True, "mtu": 1400})), host)
     by_hand = {**json.loads(host.config or ""), "dns-search": ["lab.example"]}
@@ -157,7 +157,7 @@ def test_what_is_added_by_hand_stays_and_what_the_role_stops_writing_goes() -> N
     assert plan.files_afterwards == []
 
 
-def test_what_a_reload_would_leave_on_stands_as_nothing_until_docker_has_read_it() -> None:
+def test_removed_option_is_reset_until_docker_reloads() -> None:
     host = after(plan_present(FRESH, asked(daemon_options={"debug": True})), FRESH, daemon=IDLE)
 
     plan = plan_present(host, PARAMS)
@@ -200,7 +200,7 @@ def test_a_second_plan_is_the_same() -> None:
         ({"bind_ip": "192.0.2.7"}, True),
     ],
 )
-def test_only_what_dockerd_reads_at_its_start_changes_the_file_that_restarts_it(
+def test_restart_file_changes_only_with_start_options(
     change: dict[str, Any], restart: bool
 ) -> None:
     host = Host(packages=DEBIAN13)
@@ -214,7 +214,7 @@ def test_only_what_dockerd_reads_at_its_start_changes_the_file_that_restarts_it(
     assert docker.DAEMON_JSON not in docker_unit(plan)["restart_on"]
 
 
-def test_the_first_run_on_a_docker_that_has_all_this_loaded_does_not_restart_it() -> None:
+def test_first_run_does_not_restart_docker_with_same_options() -> None:
     config = json.dumps({**restart_part(plan_present(Host(packages=DEBIAN13), PARAMS).options)})
     host = Host(packages=DEBIAN13, config=config, daemon=IDLE)
 
@@ -224,7 +224,7 @@ def test_the_first_run_on_a_docker_that_has_all_this_loaded_does_not_restart_it(
 
 
 @pytest.mark.parametrize(("allowed", "waits"), [(False, "containers use a GPU: train"), (True, "")])
-def test_a_restart_under_a_gpu_container_is_announced_and_not_done(allowed: bool, waits: str) -> None:
+def test_restart_waits_for_gpu_containers(allowed: bool, waits: str) -> None:
     host = Host(packages=DEBIAN13, daemon=GPU)
 
     plan = plan_present(after(plan_present(host, PARAMS), host), asked(shm_size="2g", allow_disruption=allowed))
@@ -237,7 +237,7 @@ def test_a_restart_under_a_gpu_container_is_announced_and_not_done(allowed: bool
 # --- Storage ---
 
 
-def test_storage_takes_containerd_along_and_waits_for_the_disk() -> None:
+def test_data_root_moves_containerd_and_waits_for_the_disk() -> None:
     places = {"/data/docker": Place("/data"), "/data/containerd": Place("/data")}
     host = Host(packages=DEBIAN13, places=places, containerd_config="version = 2\n[plugins]\n")
 
@@ -250,7 +250,7 @@ def test_storage_takes_containerd_along_and_waits_for_the_disk() -> None:
     assert [unit["name"] for unit in plan.units] == ["containerd.service", "docker.service"]
 
 
-def test_absent_is_refused_while_containers_run_on_without_docker() -> None:
+def test_absent_is_refused_while_containers_outlive_docker() -> None:
     host = after(plan_present(Host(packages=DEBIAN13), PARAMS), Host(packages=DEBIAN13), left=docker.Left(running=1))
     (refused,) = plan_absent(host, PARAMS).requirements
     assert "1 containers run on without docker" in refused["problem"]
@@ -269,7 +269,7 @@ def test_absent_is_refused_while_containers_run_on_without_docker() -> None:
         ({"daemon_options": {"proxies": {"https-proxy": "http://alice:s3cret@proxy.example:3128"}}}, 0o644, "0600"),
     ],
 )
-def test_what_others_may_not_read_stays_so(request_: dict[str, Any], mode: int | None, expected: str | None) -> None:
+def test_private_daemon_json_stays_private(request_: dict[str, Any], mode: int | None, expected: str | None) -> None:
     plan = plan_present(Host(packages=DEBIAN13, config="{}", config_mode=mode), asked(**request_))
     files = {file["path"]: file for file in plan.files}
     assert files[docker.DAEMON_JSON].get("mode") == expected
@@ -278,7 +278,7 @@ def test_what_others_may_not_read_stays_so(request_: dict[str, Any], mode: int |
         assert (files[path]["mode"], files[path]["secret"]) == ("0600", plan.secret)
 
 
-def test_stored_data_is_not_left_behind_where_the_directory_is_no_longer_named() -> None:
+def test_dropped_data_root_does_not_leave_data_behind() -> None:
     places = {"/data/docker": Place("/data"), "/data/containerd": Place("/data")}
     host = Host(packages=DEBIAN13, places=places)
     there = after(
@@ -318,7 +318,7 @@ def test_only_the_root_of_containerd_changes(before: str | None, after_: str) ->
 # --- Packages ---
 
 
-def test_docker_ce_comes_with_its_repository_unless_the_host_has_it() -> None:
+def test_docker_ce_adds_its_repository_unless_the_host_has_it() -> None:
     plan = plan_present(FRESH, asked(edition="docker-ce"))
     assert plan.repository["url"] == "https://repo.example/linux/debian"
     assert "Signed-By: /etc/apt/keyrings/rigwright-docker.asc" in content(plan, docker.SOURCE)
@@ -348,7 +348,7 @@ def test_a_version_is_pinned_installed_and_left_alone() -> None:
     assert plan.hold == ["docker-ce", "docker-ce-cli", "containerd.io"]
 
 
-def test_a_hold_of_somebody_else_is_not_broken_and_not_taken() -> None:
+def test_holds_of_the_user_are_kept() -> None:
     held = {**DEBIAN13, "docker.io": DEBIAN13["docker.io"]._replace(hold=True)}
     assert faults(Host(packages=held), version="27")[0][0] == "docker_version"
 
@@ -362,7 +362,7 @@ def test_a_hold_of_somebody_else_is_not_broken_and_not_taken() -> None:
 
 
 @pytest.mark.parametrize(("packages", "closed"), [(DEBIAN12, False), (DEBIAN13, True)])
-def test_ports_of_other_networks_than_the_default_are_closed_where_docker_can(
+def test_ports_of_all_networks_are_bound_where_docker_can(
     packages: dict[str, Package], closed: bool
 ) -> None:
     plan = plan_present(Host(packages=packages), PARAMS)
@@ -375,7 +375,7 @@ def test_ports_of_other_networks_than_the_default_are_closed_where_docker_can(
     ("version", "firewalled", "status"),
     [("26.1.5+dfsg1", False, "warn"), ("26.1.5+dfsg1", True, "pass"), ("28.0.0", False, "pass"), ("", False, None)],
 )
-def test_ports_on_loopback_are_open_to_neighbours_before_docker_28(
+def test_loopback_ports_are_reachable_before_docker_28(
     version: str, firewalled: bool, status: str | None
 ) -> None:
     packages = {"docker.io": Package(version=version)} if version else {}
@@ -405,7 +405,7 @@ def test_only_named_users_are_members_and_a_warning_names_them() -> None:
     assert (finding["status"], "ada, bob" in finding["evidence"]) == ("warn", True)
 
 
-def test_who_comes_off_the_list_leaves_the_group_and_others_stay() -> None:
+def test_removed_user_leaves_the_group_and_others_stay() -> None:
     host = Host(packages=DEBIAN13, group=("bob",))
     host = dataclasses.replace(after(plan_present(host, asked(users=["ada", "bob"])), host), group=("ada", "bob"))
     assert plan_present(host, PARAMS).groups[0]["members"] == ["bob"]
@@ -415,12 +415,12 @@ def test_who_comes_off_the_list_leaves_the_group_and_others_stay() -> None:
 # --- absent ---
 
 
-def test_absent_knows_nothing_of_a_host_that_it_never_managed() -> None:
+def test_absent_changes_nothing_on_an_unmanaged_host() -> None:
     plan = plan_absent(Host(packages=DEBIAN13, config="{}", daemon=BUSY), PARAMS)
     assert (plan.files, plan.groups, plan.units, plan.requirements) == ([], [], [], [])
 
 
-def test_absent_stops_what_came_with_the_role_and_restarts_what_was_there() -> None:
+def test_absent_stops_own_units_and_restarts_existing_docker() -> None:
     new = after(plan_present(FRESH, PARAMS), FRESH, daemon=IDLE)
     assert [unit["name"] for unit in plan_absent(new, PARAMS).units] == [
         "docker.socket",
@@ -435,7 +435,7 @@ def test_absent_stops_what_came_with_the_role_and_restarts_what_was_there() -> N
 
 
 @pytest.mark.parametrize(("own", "verb"), [({"debug": False}, "reload_on"), ({}, "restart_on")])
-def test_absent_reloads_only_where_dockerd_then_forgets_what_the_role_wrote(own: dict[str, Any], verb: str) -> None:
+def test_absent_reloads_only_where_no_option_goes(own: dict[str, Any], verb: str) -> None:
     config = json.dumps({**plan_present(Host(packages=DEBIAN13), PARAMS).options, **own})
     host = Host(packages=DEBIAN13, config=config, daemon=IDLE)
     there = after(plan_present(host, asked(daemon_options={"debug": True})), host)
@@ -452,7 +452,7 @@ def test_absent_that_was_cut_short_is_completed() -> None:
     ]
 
 
-def test_absent_leaves_stored_data_where_it_is_when_docker_came_with_the_role() -> None:
+def test_absent_keeps_data_of_a_docker_that_the_role_installed() -> None:
     places = {"/data/docker": Place("/data"), "/data/containerd": Place("/data")}
     fresh = Host(packages={}, places=places)
     host = after(
@@ -461,7 +461,7 @@ def test_absent_leaves_stored_data_where_it_is_when_docker_came_with_the_role() 
     assert plan_absent(host, PARAMS).requirements == []
 
 
-def test_absent_keeps_what_others_have_written_since() -> None:
+def test_absent_keeps_later_changes_of_daemon_json() -> None:
     host = Host(packages=DEBIAN13, config='{"mtu": 1400}')
     host = after(plan_present(host, PARAMS), host)
     host = dataclasses.replace(host, config=json.dumps({**json.loads(host.config or ""), "dns": ["192.0.2.1"]}))
@@ -473,7 +473,7 @@ def test_absent_keeps_what_others_have_written_since() -> None:
 
 
 @pytest.mark.parametrize("daemon", [GPU, BUSY])
-def test_absent_ends_no_container_unasked(daemon: Daemon) -> None:
+def test_absent_is_refused_under_running_containers(daemon: Daemon) -> None:
     host = after(plan_present(FRESH, PARAMS), FRESH, daemon=daemon)
     (fault,) = plan_absent(host, PARAMS).requirements
     assert fault["variable"] == "docker_state"

@@ -22,12 +22,12 @@ def plan(
     )
 
 
-def test_a_user_who_has_it_all_needs_nothing():
+def test_complete_user_needs_no_change():
     made = plan({"alice": READY}, ["alice"], {"alice": {}})
     assert (made.commands, made.changes, made.waiting) == ([], [], {})
 
 
-def test_a_new_user_gets_a_manager_and_a_docker_that_starts_with_it():
+def test_new_user_gets_ranges_manager_and_docker():
     made = plan({"alice": User(1001)}, ["alice"])
     assert made.commands == [
         ["loginctl", "enable-linger", "alice"],
@@ -41,12 +41,12 @@ def test_a_new_user_gets_a_manager_and_a_docker_that_starts_with_it():
 
 
 @pytest.mark.parametrize("owner", ["bob", "1002"])
-def test_a_range_of_the_users_own_is_enough(owner: str):
+def test_existing_range_is_enough(owner: str):
     ranges = dict.fromkeys(RANGES, f"{owner}:165536:65536\n")
     assert plan({"bob": User(1002, lingers=True, active=True)}, ["bob"], ranges=ranges).commands == []
 
 
-def test_ranges_follow_those_that_are_there_and_overlap_nobody():
+def test_new_ranges_do_not_overlap_existing_ones():
     users = {name: User(uid, lingers=True, active=True) for name, uid in (("bob", 1002), ("carol", 1003))}
     made = plan(users, ["bob", "carol"], ranges={"--add-subuids": "alice:100000:65536\n", "--add-subgids": "# none\n"})
     assert made.commands == [
@@ -74,7 +74,7 @@ def test_containers_keep_an_older_docker_unless_they_may_end():
     assert plan(users, ["alice"], allow_disruption=True).changes == ["alice: docker restarted"]
 
 
-def test_who_comes_off_the_list_gives_back_what_was_given_and_no_more():
+def test_removed_user_loses_only_what_the_role_added():
     record = {"alice": {"--add-subuids": "165536-231071"}, "bob": {"linger": True}}
     made = plan({"alice": READY, "bob": User(1002, lingers=True)}, [], record)
     assert [command[-3:] for command in made.commands] == [
@@ -85,12 +85,12 @@ def test_who_comes_off_the_list_gives_back_what_was_given_and_no_more():
     assert made.record == {}
 
 
-def test_who_comes_off_the_list_keeps_running_containers():
+def test_removed_user_keeps_running_containers():
     users = {"alice": User(1001, lingers=True, active=True, containers=("train",))}
     made = plan(users, [], {"alice": {"linger": True}})
     assert made.waiting == {"alice": ("train",)}
     assert (made.commands, made.record) == ([], {"alice": {"linger": True}})
 
 
-def test_a_user_who_is_gone_is_forgotten():
+def test_deleted_user_is_forgotten():
     assert plan({}, [], {"alice": {"linger": True}}).record == {}

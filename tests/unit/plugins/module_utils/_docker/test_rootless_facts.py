@@ -45,7 +45,7 @@ def test_missing_record_is_empty(root: Path) -> None:
     assert read_record(Tree(str(root))) == {}
 
 
-def test_unknown_user_is_none(root: Path) -> None:
+def test_unknown_user_has_no_facts(root: Path) -> None:
     assert read_user(lambda *_arguments, **_options: (0, "", ""), "nobody-of-that-name", [UNIT]) is None
 
 

@@ -141,7 +141,7 @@ def direct(result: dict[str, Any]) -> str:
     return str(found["status"])
 
 
-def test_the_role_firewall_is_seen_by_what_it_has_put_in_place(planned: Run, host: Host) -> None:
+def test_role_firewall_is_found_by_its_rules(planned: Run, host: Host) -> None:
     host.install("26.1.5+dfsg1")
     assert direct(planned()) == "warn"
     store = Store("firewall", f"{host.root}{STORE}")
@@ -163,7 +163,7 @@ def test_a_fresh_host_is_planned_without_docker(planned: Run, host: Host) -> Non
 
 
 @pytest.mark.parametrize(("version", "first"), [("20.10.24+dfsg1", "setpriv"), ("26.1.5+dfsg1", "dockerd")])
-def test_dockerd_is_asked_with_the_arguments_of_its_unit(planned: Run, host: Host, version: str, first: str) -> None:
+def test_dockerd_validates_with_the_arguments_of_its_unit(planned: Run, host: Host, version: str, first: str) -> None:
     host.install(version)
 
     taken = planned(daemon_options={"mtu": 1400})
@@ -184,13 +184,13 @@ def test_bad_json_is_refused_by_its_file(planned: Run, host: Host) -> None:
     assert variables(planned()) == ["/etc/docker/daemon.json"]
 
 
-def test_a_part_of_another_role_comes_on_top(planned: Run, host: Host) -> None:
+def test_part_of_another_role_is_merged(planned: Run, host: Host) -> None:
     host.write(f"{docker.PARTS}/nvidia_container_toolkit.json", '{"runtimes": {"nvidia": {"path": "x"}}}')
     host.write(f"{docker.PARTS}/.staged", "no part")
     assert planned()["options"]["runtimes"] == {"nvidia": {"path": "x"}}
 
 
-def test_a_part_that_check_mode_has_not_put_in_place_counts(planned: Run, host: Host) -> None:
+def test_coming_part_counts_in_check_mode(planned: Run, host: Host) -> None:
     host.write(f"{docker.PARTS}/another.json", '{"debug": true}')
     coming = {"another": {}, "nvidia_container_toolkit": {"features": {"cdi": True}}}
     options = planned(coming_parts=coming)["options"]
@@ -198,7 +198,7 @@ def test_a_part_that_check_mode_has_not_put_in_place_counts(planned: Run, host: 
     assert options["features"] == {"cdi": True}
 
 
-def test_a_docker_that_runs_tells_its_containers(planned: Run, host: Host, api: dict[str, Any]) -> None:
+def test_containers_of_a_running_docker_are_read(planned: Run, host: Host, api: dict[str, Any]) -> None:
     host.install("26.1.5")
     api["/info"].update(Containers=2, Images=1)
     api["/containers/json"] = [{"Id": "a1"}, {"Id": "gone"}]
@@ -257,7 +257,7 @@ def test_the_key_file_holds_the_key_and_nothing_else(planned: Run, host: Host, c
     assert result["key"] == key.decode()
 
 
-def test_a_directory_that_is_not_there_yet_is_judged_by_what_it_will_lie_on(
+def test_missing_directory_is_checked_by_its_future_disk(
     planned: Run, host: Host, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -275,13 +275,13 @@ def test_a_read_only_disk_is_refused(planned: Run, host: Host, tmp_path: Path, m
 
 
 @pytest.mark.parametrize("path", [docker.MEMORY, docker.BROUGHT])
-def test_a_damaged_record_is_named(planned: Run, host: Host, path: str) -> None:
+def test_damaged_memory_is_refused_by_its_path(planned: Run, host: Host, path: str) -> None:
     host.write(path, "{")
     (refused,) = planned()["requirements"]
     assert path in refused["remedy"]
 
 
-def test_what_a_docker_that_does_not_run_has_stored_is_counted(planned: Run, host: Host, tmp_path: Path) -> None:
+def test_data_of_a_stopped_docker_is_counted(planned: Run, host: Host, tmp_path: Path) -> None:
     host.install("26.1.5")
     host.write("/var/lib/docker/containers/c0ffee/config.v2.json", "{}")
     host.write("/var/lib/docker/image/overlay2/imagedb/content/sha256/c0ffee", "{}")
@@ -290,23 +290,23 @@ def test_what_a_docker_that_does_not_run_has_stored_is_counted(planned: Run, hos
     assert "2 containers and images in /var/lib/docker" in refused["problem"]
 
 
-def test_a_link_in_the_place_of_daemon_json_is_refused(planned: Run, host: Host) -> None:
+def test_link_as_daemon_json_is_refused(planned: Run, host: Host) -> None:
     host.write("/etc/docker/mine.json", "{}")
     (host.root / "etc/docker/daemon.json").symlink_to("mine.json")
     assert variables(planned()) == ["/etc/docker/daemon.json"]
 
 
-def test_users_that_are_not_there_are_named(planned: Run, host: Host) -> None:
+def test_unknown_users_are_refused(planned: Run, host: Host) -> None:
     assert variables(planned(users=["root", "nobody-of-that-name"])) == ["docker_users"]
 
 
-def test_absent_on_a_host_that_was_never_managed_does_nothing(planned: Run, host: Host) -> None:
+def test_absent_plans_nothing_on_an_unmanaged_host(planned: Run, host: Host) -> None:
     result = planned(state="absent")
     assert (result["units"], result["files"], result["groups"], result["requirements"]) == ([], [], [], [])
 
 
 @pytest.mark.parametrize("active", [False, True])
-def test_units_that_nobody_uses_came_with_the_role_also_if_their_package_is_there(
+def test_unused_units_count_as_started_by_the_role(
     planned: Run, host: Host, active: bool
 ) -> None:
     host.install("26.1.5")
