@@ -10,12 +10,12 @@ DOCUMENTATION = r"""
 module: docker_plan
 short_description: Plan docker on a host, so that what runs keeps running
 description:
-  - Reads what is on the host (packages, C(daemon.json), disks, the running docker and its containers) and returns what the role
-    C(docker) has to do, and why it may not. Changes nothing itself.
-  - C(daemon.json) is the deep merge of what the host has of its own, what the options below say, O(daemon_options), and the parts that
-    other roles have put into C(/var/lib/rigwright_docker/parts). What a person or a program changes in it later counts as the host's own.
-  - dockerd itself is asked whether it takes the result. From docker 23 on by C(dockerd --validate), and an older one by starting it as a
-    user who may not, which it says only after it has read its options.
+  - Reads the host (packages, C(daemon.json), disks, the running docker and its containers) and returns what the role
+    C(docker) has to do, and the problems that forbid it. The module changes nothing itself.
+  - C(daemon.json) is the deep merge of the host's own options, the options below, O(daemon_options), and the parts that other roles have
+    put into C(/var/lib/rigwright_docker/parts). Later changes by a user or a program count as the host's own options.
+  - dockerd itself validates the result. Docker 23 and newer have C(dockerd --validate). The module starts an older one as an unprivileged
+    user, which dockerd refuses only after it has read its options.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -31,24 +31,24 @@ attributes:
 options:
   state:
     description:
-      - V(absent) plans to give back what the role brought.
+      - V(present) plans to install and configure docker, V(absent) to restore what the role changed.
     type: str
     choices: [present, absent]
     default: present
   edition:
     description:
-      - The distribution's V(docker.io) or Docker's V(docker-ce). V(auto) takes what is there, and else V(docker.io).
+      - The distribution's V(docker.io) or Docker's V(docker-ce). V(auto) is the installed one, and else V(docker.io).
     type: str
     choices: [auto, docker.io, docker-ce]
     default: auto
   version:
     description:
-      - Beginning of the version to keep to, such as V(28.5). Empty takes what there is.
+      - Beginning of the version to install and pin, such as V(28.5). Empty takes any version.
     type: str
     default: ""
   hold:
     description:
-      - Whether the packages are kept from being upgraded.
+      - Whether the packages are held at their version.
     type: bool
     default: false
   packages:
@@ -69,49 +69,49 @@ options:
         description: Address of its key.
         type: str
       fingerprints:
-        description: Full fingerprints of the keys that the file has to hold, and no others.
+        description: Full fingerprints of the keys in this file. Other keys are refused.
         type: list
         elements: str
       suite:
         description: Codename of the distribution.
         type: str
       architecture:
-        description: apt's name of the machine.
+        description: Architecture as apt names it.
         type: str
   users:
     description:
-      - Users that become members of the group C(docker), which makes them as good as root.
+      - Users to add to the group C(docker). Its members can become root.
     type: list
     elements: str
     default: []
   data_root:
     description:
-      - Where docker keeps its data. Empty leaves it where it is.
+      - Directory of docker's data. Empty leaves it where it is.
     type: str
     default: ""
   containerd_root:
     description:
-      - Where containerd keeps its data. Empty takes the directory C(containerd) beside O(data_root), if that is given.
+      - Directory of containerd's data. Empty takes C(containerd) next to O(data_root), if that is set.
     type: str
     default: ""
   free_bytes:
     description:
-      - Room that a new place for data needs, in bytes.
+      - Free space that a new directory for data needs, in bytes.
     type: int
     default: 5368709120
   log_driver:
     description:
-      - Log driver of containers. Empty leaves it as it is.
+      - Log driver of containers. Empty keeps the host's own.
     type: str
     default: local
   log_max_size:
     description:
-      - Size at which a container's log begins a new file, for the drivers V(local) and V(json-file).
+      - Maximum size of a log file, for the drivers V(local) and V(json-file).
     type: str
     default: 50m
   log_max_files:
     description:
-      - How many files a container's log has.
+      - Number of log files of each container.
     type: int
     default: 5
   live_restore:
@@ -121,22 +121,22 @@ options:
     default: true
   bind_ip:
     description:
-      - Address that published ports listen on where none is given.
+      - Address of published ports that name none.
     type: str
     default: 127.0.0.1
   address_pools:
     description:
-      - Where docker takes the addresses of its networks from.
+      - Networks from which docker takes the addresses of its own networks.
     type: list
     elements: dict
     default: []
     suboptions:
       base:
-        description: Network that is cut into smaller ones.
+        description: Network to divide into smaller ones.
         type: str
         required: true
       size:
-        description: Prefix length of these.
+        description: Prefix length of the smaller ones.
         type: int
         required: true
   registry_mirrors:
@@ -147,7 +147,7 @@ options:
     default: []
   shm_size:
     description:
-      - Size of C(/dev/shm) in containers that ask for none.
+      - Default size of C(/dev/shm) in containers.
     type: str
     default: 1g
   daemon_options:
@@ -157,18 +157,18 @@ options:
     default: {}
   coming_parts:
     description:
-      - Parts of other roles as this run leaves them, by the name of the role; an empty one goes. Only check mode needs it, since there they
-        are not what lies in C(/var/lib/rigwright_docker/parts).
+      - Parts of other roles after this run, by the name of the role. An empty part is removed.
+      - Only check mode needs it, since there C(/var/lib/rigwright_docker/parts) has the parts from before the run.
     type: dict
     default: {}
   allow_disruption:
     description:
-      - Whether docker may be restarted where containers would end, or lose their GPU, and stored data be left behind.
+      - Whether a restart of docker may end containers or take their GPU away, and stored data may be left behind.
     type: bool
     default: false
   planned:
     description:
-      - In check mode, what earlier tasks of the run would have made. It is taken as there (C(roles/common/vars/planned.yml)).
+      - In check mode, what earlier tasks of the run would have created. It counts as existing (C(roles/common/vars/planned.yml)).
     type: dict
     default: {}
 notes:
@@ -201,17 +201,17 @@ installed:
   returned: success
   type: bool
 requirements:
-  description: What is not as it has to be, as M(rigwright.workstation.require) takes it. With any, the plan is refused.
+  description: Problems that forbid the plan, as M(rigwright.workstation.require) takes them.
   returned: success
   type: list
   elements: dict
   sample: [{ok: false, variable: docker_data_root, problem: "is /data/docker, on /data, which is read-only", remedy: "mount ..."}]
 findings:
-  description: What is left to do, as M(rigwright.workstation.finding) takes it.
+  description: Findings, as M(rigwright.workstation.finding) takes them.
   returned: success
   type: list
   elements: dict
-  sample: [{id: docker.group, status: warn, evidence: "without a password these are as good as root: alice", remedy: "keep ..."}]
+  sample: [{id: docker.group, status: warn, evidence: "members of the group docker: alice", remedy: "keep ..."}]
 install:
   description: Packages to install, as C(apt) takes them.
   returned: success
@@ -225,18 +225,18 @@ hold:
   elements: str
   sample: []
 unhold:
-  description: Packages to take off hold, which the role had put there.
+  description: Packages to release from a hold of the role.
   returned: success
   type: list
   elements: str
   sample: []
 repository:
-  description: Docker's repository, if it is needed and the host does not have it by itself.
+  description: Docker's repository, if it is needed and the host does not have it yet.
   returned: success
   type: dict
   sample: {}
 key:
-  description: The keys of its key file as one armor block, if it holds the right keys and nothing else.
+  description: The keys in its key file as one armor block. Empty if the file is missing or has other keys.
   returned: success
   type: str
   sample: ""
@@ -247,7 +247,7 @@ package_files:
   elements: dict
   sample: [{path: /etc/apt/preferences.d/rigwright-docker, content: "Package: ..."}]
 package_files_due:
-  description: Whether any of them is not as it should be.
+  description: Whether any of these files is missing or differs.
   returned: success
   type: bool
 directories:
@@ -264,14 +264,14 @@ files:
   sample: [{path: /etc/docker/daemon.json, content: "{...}"}]
 files_afterwards:
   description:
-    - The same files without options that are gone. In RV(files) these stand as nothing, since dockerd keeps on a reload what it no longer
-      finds. Empty when there are none.
+    - The same files without removed options. In RV(files) these have neutral values, since dockerd keeps a removed option on a reload.
+      Empty when no option is removed.
   returned: success
   type: list
   elements: dict
   sample: []
 groups:
-  description: The group docker with its members, as M(rigwright.workstation.group_members) takes it. Empty when it is as it should be.
+  description: The group docker with its members, as M(rigwright.workstation.group_members) takes it. Empty when nothing has to change.
   returned: success
   type: list
   elements: dict
@@ -283,16 +283,16 @@ units:
   elements: dict
   sample: [{name: docker.service, restart_on: [/var/lib/rigwright_docker/restart.json], reload_on: [/etc/docker/daemon.json]}]
 secret:
-  description: Whether daemon.json is for root alone, because it is so already or has a password.
+  description: Whether only root may read daemon.json, because it is so already or has a password.
   returned: always
   type: bool
 restart_waits:
-  description: Why a restart, if one is due, is not done. Empty when it may be done.
+  description: Why a restart of docker has to wait. Empty when docker may be restarted.
   returned: success
   type: str
   sample: "containers use a GPU: train"
 options:
-  description: What C(daemon.json) is to say.
+  description: The options of C(daemon.json).
   returned: success
   type: dict
   sample: {live-restore: true}

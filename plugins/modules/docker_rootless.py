@@ -8,12 +8,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: docker_rootless
-short_description: Give users a docker of their own, without the rights of root
+short_description: Set up rootless docker for users
 description:
-  - Sees to it that exactly the listed users have what rootless docker needs and that it runs - subordinate ids, a user manager that
-    starts with the host, and C(docker.service) of that manager, whose unit lies under C(/etc/systemd/user).
-  - Users who come off the list get back what they had. What was there before this module is never taken away.
-  - A docker whose containers would end is neither restarted nor stopped, unless O(allow_disruption) says so; it is returned as
+  - Sets up rootless docker for exactly the listed users. Each gets subordinate ids, a user manager that starts at boot, and
+    C(docker.service) of that manager, whose unit is in C(/etc/systemd/user).
+  - For users who are no longer listed, the module removes what it has added, and nothing else.
+  - A docker whose containers would end is neither restarted nor stopped, unless O(allow_disruption) is set. Its user is returned in
     RV(waiting).
 version_added: 0.1.0
 author:
@@ -28,13 +28,13 @@ attributes:
 options:
   users:
     description:
-      - Users of the host. Nobody else has a docker by this module.
+      - Existing users of the host. The module sets up rootless docker for no others.
     type: list
     elements: str
     required: true
   files:
     description:
-      - Files that the users' dockers read when they start. One that is older than these is restarted.
+      - Files that rootless docker reads when it starts. A docker that was started before they changed is restarted.
     type: list
     elements: path
     default: []
@@ -45,12 +45,12 @@ options:
     default: false
 seealso:
   - name: Rootless mode
-    description: What it can and cannot do.
+    description: Its requirements and limits.
     link: https://docs.docker.com/engine/security/rootless/
 """
 
 EXAMPLES = r"""
-- name: Give Alice a docker of her own
+- name: Set up rootless docker for Alice
   rigwright.workstation.docker_rootless:
     users: [alice]
     files: [/etc/systemd/user/docker.service, /etc/docker/rootless.json]
@@ -58,13 +58,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was done, or would be in check mode.
+  description: The changes, or in check mode the planned changes.
   returned: success
   type: list
   elements: str
   sample: ["alice: docker started"]
 waiting:
-  description: The users whose docker was left as it is, with the containers that would have ended.
+  description: The users whose docker was left alone, with the containers that would have ended.
   returned: success
   type: dict
   sample: {bob: [train]}
@@ -123,7 +123,7 @@ def run(module: AnsibleModule) -> None:
     ranges = {option: tree.text(path) for option, path in rootless.SUBORDINATE.items()}
     plan = rootless.plan(users, wanted, record, ranges, module.params["allow_disruption"])
     if not module.check_mode:
-        # First on record: what a run that is cut short has begun is taken back one day.
+        # Record first, so that a later run removes what an interrupted run has added.
         if plan.record.keys() - record.keys():
             write_record(tree, {**record, **plan.record})
         for command in plan.commands:

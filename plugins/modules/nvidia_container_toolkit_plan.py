@@ -10,12 +10,12 @@ DOCUMENTATION = r"""
 module: nvidia_container_toolkit_plan
 short_description: Plan how containers get the GPUs of a host
 description:
-  - Reads what is on the host (packages, apt's sources, the driver, the running docker, the CDI spec) and returns what the role
-    C(nvidia_container_toolkit) has to do, and why it may not. Changes nothing itself.
-  - Whether the CDI spec is still true is not guessed. C(nvidia-ctk cdi generate) is run, and what it would write is compared with what
-    lies there, so another driver, another set of GPUs and MIG are all seen.
-  - Where packages have to be installed, the repository is asked for its versions, so that one that it does not have is refused before
-    anything changes. That index is not checked by a signature, and decides nothing else.
+  - Reads the host (packages, apt's sources, the driver, the running docker, the CDI spec) and returns what the role
+    C(nvidia_container_toolkit) has to do, and the problems that forbid it. The module changes nothing itself.
+  - To find out whether the CDI spec is current, the module runs C(nvidia-ctk cdi generate) and compares the result with the spec. So it
+    notices another driver, other GPUs and MIG.
+  - Where packages have to be installed, the module reads the versions in the repository, and refuses an unknown one before anything
+    changes. The signature of that index is not checked, and nothing else depends on it.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -31,7 +31,7 @@ attributes:
 options:
   state:
     description:
-      - V(absent) plans to give back what the role brought.
+      - V(present) plans to install and configure the toolkit, V(absent) to restore what the role changed.
     type: str
     choices: [present, absent]
     default: present
@@ -42,7 +42,7 @@ options:
     required: true
   hold:
     description:
-      - Whether the packages are kept from being upgraded.
+      - Whether the packages are held at their version.
     type: bool
     default: false
   repository:
@@ -52,24 +52,24 @@ options:
     required: true
     suboptions:
       url:
-        description: Address of the flat repository; C($(ARCH)) is apt's name of the machine.
+        description: Address of the flat repository; C($(ARCH)) is the architecture as apt names it.
         type: str
       key_url:
         description: Address of its key.
         type: str
       fingerprints:
-        description: Full fingerprints of the keys that the file has to hold, and no others.
+        description: Full fingerprints of the keys in this file. Other keys are refused.
         type: list
         elements: str
   architecture:
     description:
-      - apt's name of the machine.
+      - Architecture as apt names it.
     type: str
     default: amd64
   mode:
     description:
-      - How containers ask for GPUs. V(cdi) by the Container Device Interface of docker, V(legacy) by the runtime C(nvidia), and V(auto)
-        by CDI where docker knows it.
+      - How containers request GPUs. V(cdi) by the Container Device Interface of docker, V(legacy) by the runtime C(nvidia), and V(auto)
+        by CDI where docker supports it.
     type: str
     choices: [auto, cdi, legacy]
     default: auto
@@ -80,7 +80,7 @@ options:
     default: false
   planned:
     description:
-      - In check mode, what earlier tasks of the run would have made. It is taken as there (C(roles/common/vars/planned.yml)).
+      - In check mode, what earlier tasks of the run would have created. It counts as existing (C(roles/common/vars/planned.yml)).
     type: dict
     default: {}
 seealso:
@@ -100,29 +100,29 @@ EXAMPLES = r"""
 
 RETURN = r"""
 mode:
-  description: How containers ask for GPUs.
+  description: How containers request GPUs.
   returned: success
   type: str
   sample: cdi
 reason:
-  description: Why it is this mode.
+  description: The reason for this mode.
   returned: success
   type: str
-  sample: docker 26.1.5 knows CDI
+  sample: docker 26.1.5 supports CDI
 requirements:
-  description: What speaks against the request, as M(rigwright.workstation.require) takes it.
+  description: Problems that forbid the plan, as M(rigwright.workstation.require) takes them.
   returned: success
   type: list
   elements: dict
   sample: []
 findings:
-  description: What is left to do, as M(rigwright.workstation.finding) takes it.
+  description: Findings, as M(rigwright.workstation.finding) takes them.
   returned: success
   type: list
   elements: dict
   sample: []
 install:
-  description: The packages to install, each with its version. Empty when all are there.
+  description: The packages to install, each with its version. Empty when all are installed.
   returned: success
   type: list
   elements: str
@@ -134,19 +134,19 @@ hold:
   elements: str
   sample: []
 unhold:
-  description: The packages to take off hold, which the role had put there.
+  description: The packages to release from a hold of the role.
   returned: success
   type: list
   elements: str
   sample: []
 remove:
-  description: The packages that came with the role.
+  description: The packages that the role installed, to remove.
   returned: success
   type: list
   elements: str
   sample: []
 remove_paths:
-  description: What the packages have written, and do not take along when they go.
+  description: Paths that the packages have created, and do not remove with themselves.
   returned: success
   type: list
   elements: str
@@ -158,11 +158,11 @@ package_files:
   elements: dict
   sample: [{path: /etc/apt/preferences.d/rigwright-nvidia-container-toolkit, content: "Package: ..."}]
 package_files_due:
-  description: Whether any of them is not as it should be.
+  description: Whether any of these files is missing or differs.
   returned: success
   type: bool
 key:
-  description: The keys of the repository's key file as one armor block, if it holds the right keys and nothing else.
+  description: The keys in the repository's key file as one armor block. Empty if the file is missing or has other keys.
   returned: success
   type: str
   sample: ""
@@ -185,7 +185,7 @@ units:
   elements: dict
   sample: [{name: nvidia-cdi-refresh.path, enabled: true}]
 part:
-  description: What C(daemon.json) has to say. Empty when docker needs to be told nothing.
+  description: The part for C(daemon.json). Empty when docker needs no option.
   returned: success
   type: dict
   sample: {features: {cdi: true}}
@@ -194,12 +194,12 @@ apply:
   returned: success
   type: bool
 stale:
-  description: Why the CDI spec, or the links that belong to it, are not as the driver says. Empty when they are.
+  description: Why the CDI spec or its device links do not match the driver. Empty when they do.
   returned: success
   type: str
   sample: ""
 devices:
-  description: The names of the CDI devices that the driver has now.
+  description: The names of the present CDI devices of the driver.
   returned: success
   type: list
   elements: str
@@ -245,7 +245,7 @@ def main() -> None:
         host = facts.read_host(module.run_command, read_driver(tree), params["planned"] if module.check_mode else {})
     except (ValueError, KeyError, TypeError) as error:
         module.fail_json(
-            msg=f"{toolkit.BROUGHT}, which the role wrote itself, is damaged ({error}): restore or remove it. Nothing was changed."
+            msg=f"{toolkit.RECORD}, which the role wrote itself, is damaged ({error}): restore or remove it. Nothing was changed."
         )
     present = params["state"] == "present"
     plan = toolkit.plan_present(host, params) if present else toolkit.plan_absent(host, params)

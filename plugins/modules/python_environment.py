@@ -8,10 +8,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: python_environment
-short_description: Keep a small Python environment from a list with hashes
+short_description: Install a small Python environment from a list with hashes
 description:
-  - Makes a virtual environment for modules that need a library, such as M(rigwright.workstation.conda_environment).
-  - It is made anew beside the old one, and a link is switched when it is complete, whenever the list or the system's Python is another.
+  - Creates a virtual environment for modules that need a library, such as M(rigwright.workstation.conda_environment).
+  - When the list or the system's Python changes, a new environment is created next to the old one. A link is switched when it is complete.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -27,28 +27,28 @@ requirements:
 options:
   path:
     description:
-      - The link that leads to the environment. Environments lie beside it.
+      - The link that leads to the environment. Environments are next to it.
     type: path
     default: /opt/rigwright/python
   state:
     description:
-      - V(absent) removes the link and every environment beside it, and their directory when it is empty then. While somebody else
-        needs the environment, it stays.
+      - V(absent) removes the link and every environment next to it, and their directory if it is empty then. The environment stays while
+        another role needs it.
     type: str
     choices: [present, absent]
     default: present
   user:
     description:
-      - Who needs the environment, usually the name of the role. It is no account of the system.
+      - The name of the role that needs the environment. It is not an account of the system.
     type: str
     required: true
   requirements:
     description:
-      - What to install, as pip's requirements with versions and hashes. Wheels only.
+      - The packages, as pip's requirements with versions and hashes. Wheels only.
     type: str
   index_url:
     description:
-      - The Python package index. Empty means what pip's own configuration on the host says.
+      - The Python package index. Empty means that of pip's configuration on the host.
     type: str
     default: ""
 seealso:
@@ -56,7 +56,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Have what modules need
+- name: Install the libraries of modules
   rigwright.workstation.python_environment:
     user: conda
     requirements: "{{ lookup('ansible.builtin.file', 'python.txt') }}"
@@ -64,7 +64,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 directory:
-  description: Where the link leads, in check mode where it would lead. Empty when it is absent.
+  description: The target of the link, in check mode the planned target. Empty when it is absent.
   returned: success
   type: str
   sample: /opt/rigwright/python-3f2ab4c1d0e5
@@ -105,7 +105,7 @@ def run(module: AnsibleModule) -> None:
     except venv.VenvError as error:
         module.fail_json(msg=str(error))
     except OSError as error:
-        module.fail_json(msg=f"{path} cannot be made: {error}. Free space on its disk, or look at that path.")
+        module.fail_json(msg=f"{path} cannot be created: {error}. Free space on its disk, or check that path.")
     diff = {
         "before": {path: facts.current, "users": sorted(facts.users)},
         "after": {path: steps.wanted, "users": sorted(steps.users)},

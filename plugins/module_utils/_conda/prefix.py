@@ -19,13 +19,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda impor
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import writable
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import open_file
 
-# As many files are told by name.
+# How many changed files are reported by name.
 MANY = 20
-# Ends the names of directories whose files are looked at otherwise: by digest, by name, or never, since Python writes them again.
+# Ends of the names of directories whose files are checked otherwise: by digest, by name, or never, since Python rewrites them.
 ELSEWHERE = ("__pycache__", "conda-meta", ".dist-info")
 CHANGED = "was changed"
 REMOVED = "was removed"
-# CEP 22: conda and mamba change no environment that has this file, and show its message.
+# CEP 22: conda and mamba refuse to change an environment with this file, and show its message.
 KEPT = "conda-meta/frozen"
 FROZEN = {
     "message": "Ansible keeps this environment and undoes changes by hand. Ask for packages in conda_environments,"
@@ -34,7 +34,7 @@ FROZEN = {
 
 
 class Changed(t.NamedTuple):
-    """A file or directory by its path below the prefix, the package that brought it if one did, and what became of it in words."""
+    """A changed file or directory: its path below the prefix, its package if it has one, and what happened to it."""
 
     path: str
     package: str
@@ -46,7 +46,7 @@ def list_names(directory: str) -> list[str]:
 
 
 def read_records(prefix: str) -> dict[str, str]:
-    """What conda says is in a prefix: its records with their SHA-256. Digests take a tenth of the time of parsing."""
+    """Return conda's records in a prefix with their SHA-256. Digests take a tenth of the time of parsing."""
     folder = os.path.join(prefix, "conda-meta")
     records = {}
     for name in list_names(folder):
@@ -63,12 +63,12 @@ def read_record(prefix: str, record: str) -> tuple[str, conda.Package]:
             data = json.load(file)
         return data["name"], conda.Package(data["version"], data["build"], data.get("sha256") or "")
     except (ValueError, KeyError, TypeError):
-        # Whatever it is, it does not belong there.
+        # It does not belong there, whatever it is.
         return record, conda.Package("unreadable")
 
 
 class Packaged(t.NamedTuple):
-    """Of which package a file is, and its SHA-256 as installed; empty for a link."""
+    """The package of a file, and its SHA-256 as installed; empty for a link."""
 
     package: str
     sha256: str
@@ -78,7 +78,7 @@ NOBODYS = Packaged("", "")
 
 
 def read_packaged(prefix: str) -> dict[str, Packaged]:
-    """The files that conda brought."""
+    """Return the files that conda installed, by their paths below the prefix."""
     files = {}
     for record in read_records(prefix):
         with (
@@ -92,11 +92,11 @@ def read_packaged(prefix: str) -> dict[str, Packaged]:
     return files
 
 
-def words(prefix: str, changed: t.Sequence[Changed]) -> list[str]:
-    """What became of files, a line for each of the first."""
-    told = [f"{path or prefix}{f' of {package}' if package else ''} {fate}" for path, package, fate in changed]
-    rest = [f"{len(told) - MANY} more files are not as they were installed"] if len(told) > MANY else []
-    return [*told[:MANY], *rest]
+def describe_changes(prefix: str, changed: t.Sequence[Changed]) -> list[str]:
+    """Describe changed files, a line for each of the first."""
+    lines = [f"{path or prefix}{f' of {package}' if package else ''} {fate}" for path, package, fate in changed]
+    rest = [f"{len(lines) - MANY} more files are not as they were installed"] if len(lines) > MANY else []
+    return [*lines[:MANY], *rest]
 
 
 def site_packages(prefix: str) -> list[str]:
@@ -104,7 +104,7 @@ def site_packages(prefix: str) -> list[str]:
 
 
 def read_distributions(prefix: str) -> list[str]:
-    """What Python's own tools know of, whoever put it there."""
+    """Return the distributions that Python's own tools find, also those of other tools."""
     names = {
         name
         for place in site_packages(prefix)
@@ -115,7 +115,7 @@ def read_distributions(prefix: str) -> list[str]:
 
 
 def scan(prefix: str) -> t.Iterator[tuple[str, os.stat_result]]:
-    """Everything in a prefix by its path below it, the prefix itself as an empty one."""
+    """Yield everything in a prefix by its path below it; the path of the prefix itself is empty."""
     yield "", os.lstat(prefix)
     for folder, folders, names in os.walk(prefix):
         for path in (os.path.join(folder, name) for name in (*folders, *names)):
@@ -123,9 +123,9 @@ def scan(prefix: str) -> t.Iterator[tuple[str, os.stat_result]]:
 
 
 def read_files(prefix: str) -> dict[str, list[int]]:
-    """Mode, owner, size and time of change of every file and link, but for what is looked at otherwise.
+    """Return mode, owner, size and time of change of every file and link, except files that are checked otherwise.
 
-    Of a directory mode and owner, of what marks the prefix as kept no time, since no package has its SHA-256.
+    A directory has mode and owner. The mark of the prefix has no time, since no package has its SHA-256.
     """
     files = {}
     for path, found in scan(prefix):
@@ -143,7 +143,7 @@ def _state(found: os.stat_result) -> list[int]:
 
 
 def _fate(path: str, row: list[int]) -> str:
-    """What has happened to a file or a directory since it was recorded: nothing is empty."""
+    """Return what has happened to a file or a directory since it was recorded; empty for nothing."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -159,14 +159,14 @@ def _fate(path: str, row: list[int]) -> str:
 
 
 def _is_whole(path: str, row: list[int], packaged: Packaged) -> bool:
-    """Whether a file was only touched, or came back from a backup."""
+    """Return whether a file has its content as installed: it was only touched, or restored from a backup."""
     found = os.lstat(path)
     is_same = stat.S_ISREG(found.st_mode) and _state(found)[:3] == row[:3] and packaged.sha256
     return bool(is_same) and rattler.file_digest(path) == packaged.sha256
 
 
 def open_to_users(prefix: str) -> None:
-    """Have everybody read conda's records, which py-rattler keeps to itself, and nobody write anything. Mark the prefix as kept."""
+    """Let everybody read conda's records, let only root write anything, and mark the prefix as frozen."""
     lock = os.path.join(prefix, ".lock")
     if os.path.lexists(lock):
         os.unlink(lock)
@@ -175,7 +175,7 @@ def open_to_users(prefix: str) -> None:
         os.chmod(os.path.join(folder, name), 0o644)
     with open(os.path.join(prefix, KEPT), "w", encoding="utf-8") as file:
         json.dump(FROZEN, file)
-    # An archive may have files that a group may write, and the cache one that somebody gave away: both are the same file.
+    # Archives may have files that a group may write. In the cache, the same files may have another owner.
     for name, found in scan(prefix):
         if not (writable.is_roots(found) or stat.S_ISLNK(found.st_mode)):
             path = os.path.join(prefix, name)
@@ -199,7 +199,7 @@ def read_changed(prefix: str, installed: t.Mapping[str, list[int]]) -> list[Chan
 
 
 def processes_in(prefix: str) -> list[int]:
-    """The processes that run from a prefix, or have its libraries loaded."""
+    """Return the processes that run from a prefix, or have its libraries loaded."""
     found = []
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -208,7 +208,7 @@ def processes_in(prefix: str) -> list[int]:
             with open(f"/proc/{entry}/cmdline", "rb") as file:
                 called = f"{prefix}/".encode() in file.read()
         except OSError:
-            # It has ended.
+            # The process has ended.
             continue
         if (loaded or called) and int(entry) != os.getpid():
             found.append(int(entry))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Generations of conda environments on a disk: where they lie, how they are read, made and taken away."""
+"""Generations of conda environments on a disk: where they are, and how they are read, installed and removed."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda.prefi
     CHANGED,
     REMOVED,
     Changed,
+    describe_changes,
     list_names,
     open_to_users,
     read_changed,
@@ -27,7 +28,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda.prefi
     read_record,
     read_records,
     site_packages,
-    words,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import writable
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import (
@@ -38,12 +38,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import read_file
 
 RECEIPT = ".json"
-# A list of every file of an environment is larger than what people write.
+# A list of every file of an environment is larger than files that people write.
 RECEIPT_LIMIT = 1 << 28
 LOCK = ".lock"
 PIP_LOCK = ".pip.txt"
 FILES = ".files.json"
-# What lies beside a prefix, but for its receipt, which has their SHA-256.
+# The files next to a prefix, except its receipt, which has their SHA-256.
 BESIDE = (FILES, PIP_LOCK, LOCK)
 
 
@@ -66,23 +66,23 @@ class Store:
     def place(self, name: str, number: int | str = "") -> str:
         return os.path.join(self.root, "generations", name, str(number)).rstrip("/")
 
-    def cache(self, what: str) -> str:
-        return os.path.join(self.root, "cache", what)
+    def cache(self, name: str) -> str:
+        return os.path.join(self.root, "cache", name)
 
     # Reading
 
     @property
     def foreign(self) -> str:
-        """The root, where it is what an installer of conda has made."""
+        """Return the root, if an installer of conda has made it."""
         return self.root if os.path.exists(os.path.join(self.root, "conda-meta")) else ""
 
     def names(self) -> list[str]:
-        """The environments of which there is anything."""
+        """Return the environments of which anything exists."""
         linked = {name for name in list_names(os.path.dirname(self.link(""))) if self._read_link(name)[0] is not None}
         return sorted({*list_names(self.place("")), *linked})
 
     def open_to_others(self) -> list[str]:
-        """The directories down to the links and generations in which others than root may write."""
+        """Return the directories down to links and generations in which users other than root may write."""
         places = (os.path.dirname(self.link("")), *map(self.place, ("", *self.names())))
         return sorted({directory for place in places for directory in writable.open_to_others(place)})
 
@@ -90,13 +90,13 @@ class Store:
         name = wanted.name
         stems = {entry.partition(".")[0] for entry in list_names(self.place(name))}
         in_use, foreign = self._read_link(name)
-        # What is linked is ours, also when its receipt is gone: nobody else makes such a link.
+        # A linked generation belongs to this module, also without a receipt: nobody else makes such a link.
         linked = {in_use} if in_use is not None else set()
         receipts = set(_numbers(list_names(self.place(name)), RECEIPT))
         generations, leftovers = {}, []
         for number in sorted(receipts | linked):
             receipt = self._read_receipt(name, number)
-            # What the link leads to is used, whatever has become of it, as long as it is known what it was.
+            # The linked generation counts, even if it is damaged, as long as its receipt says what it was.
             if receipt.complete and (number == in_use or os.path.isdir(self.place(name, number))):
                 may_be_used = number in (in_use, wanted.generation) or conda.leads_to(wanted, receipt)
                 generations[number] = self._read_generation(name, number, receipt, may_be_used)
@@ -112,7 +112,7 @@ class Store:
         )
 
     def _read_link(self, name: str) -> tuple[int | None, str]:
-        """The generation that is linked, or what is in the way of the link."""
+        """Return the linked generation, or the path of what is in the way of the link."""
         path = self.link(name)
         if not os.path.lexists(path):
             return None, ""
@@ -125,7 +125,7 @@ class Store:
     def _read_receipt(self, name: str, number: int | str) -> conda.Receipt:
         path = self.place(name, f"{number}{RECEIPT}")
         try:
-            # `absent` also reads a place in which others may write.
+            # `absent` also reads a directory in which others may write.
             return conda.Receipt.from_json(json.loads(read_file(path, {0, os.geteuid()}, RECEIPT_LIMIT)))
         except FileNotFoundError:
             return conda.Receipt({})
@@ -133,13 +133,13 @@ class Store:
             raise CondaError(f"{path} cannot be read: {error}. Move it and {self.place(name, number)} away") from error
 
     def _read_generation(self, name: str, number: int, receipt: conda.Receipt, files: bool) -> conda.Generation:
-        """*files*: whether to look at every file, which takes most of the time."""
+        """Read a generation; *files* says whether to check every file, which takes most of the time."""
         prefix = self.place(name, number)
         records = read_records(prefix)
         strange = {record: read_record(prefix, record) for record in conda.unknown_records(receipt, records)}
         distributions = read_distributions(prefix)
         damaged = self._read_damaged(name, number, receipt)
-        # Without the record of its files nobody knows what became of them.
+        # Without the record of its files it is unknown which have changed.
         changed = self._read_changed(name, number) if files and FILES not in damaged else []
         shared = {row.package for row in changed} & set(receipt.packages)
         return conda.Generation(
@@ -147,13 +147,16 @@ class Store:
             receipt=receipt,
             present=conda.present_packages(receipt, conda.Found(records, distributions, strange)),
             lost=sorted(set(receipt.distributions) - set(distributions)),
-            changed=[*(f"{number}{ending} {fate}" for ending, fate in damaged.items()), *words(prefix, changed)],
+            changed=[
+                *(f"{number}{ending} {fate}" for ending, fate in damaged.items()),
+                *describe_changes(prefix, changed),
+            ],
             spoiled=[conda.archive(package, receipt.packages[package]) for package in sorted(shared)],
             has_lock=not {LOCK, PIP_LOCK} & set(damaged),
         )
 
     def _read_damaged(self, name: str, number: int, receipt: conda.Receipt) -> dict[str, str]:
-        """The endings of the files beside a prefix that are not as they were written, with what became of them."""
+        """Return what has happened to files next to a prefix, by their endings; unchanged files are left out."""
         found = self.read_beside(name, number)
         return {
             ending: CHANGED if ending in found else REMOVED
@@ -162,7 +165,7 @@ class Store:
         }
 
     def _read_changed(self, name: str, number: int) -> list[Changed]:
-        """What is not as it was installed."""
+        """Return the files that are not as they were installed."""
         with open(self.place(name, f"{number}{FILES}"), encoding="utf-8") as file:
             installed = json.load(file)
         return read_changed(self.place(name, number), installed)
@@ -179,7 +182,7 @@ class Store:
         replace_file(path, json.dumps(receipt.to_json(), indent=1, sort_keys=True))
 
     def read_beside(self, name: str, number: int) -> dict[str, str]:
-        """The files beside a prefix by their endings, with their SHA-256."""
+        """Return the SHA-256 of the files next to a prefix, by their endings."""
         digests = {ending: _digest(self.place(name, f"{number}{ending}")) for ending in BESIDE}
         return {ending: digest for ending, digest in digests.items() if digest}
 
@@ -193,7 +196,7 @@ class Store:
     def install(
         self, wanted: conda.Wanted, number: int, records: t.Any, pip_lock: str, uv: conda_uv.Uv
     ) -> conda.Packages:
-        """Make a generation, and tell its packages. Until its receipt is complete, it is none."""
+        """Install a generation and return its packages. It counts once its receipt is complete."""
         name, spec = wanted.name, wanted.spec
         prefix = self.place(name, number)
         self.write_receipt(name, number, conda.Receipt(spec))
@@ -230,16 +233,16 @@ class Store:
         return packages
 
     def _compile(self, prefix: str) -> None:
-        """Compile what no package brought compiled: users may not write there, and would wait for it at every start."""
+        """Compile modules without compiled files: users may not write there, and would wait for it at every start."""
         for place in site_packages(prefix):
             python = os.path.join(prefix, "bin", os.path.basename(os.path.dirname(place)))
             if os.path.exists(python):
                 # Without site: lines of a .pth file are code of a package, and this is root.
-                # Some packages carry templates that are no Python: what cannot be compiled stays as it is.
+                # Some packages have templates that are not Python: files that cannot be compiled stay as they are.
                 self.run_command([python, "-I", "-S", "-m", "compileall", "-qq", "-j", "0", place])
 
     def switch(self, name: str, number: int) -> None:
-        """Point the link elsewhere in one step."""
+        """Point the link to another generation in one step."""
         path = self.link(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         replace_link(path, os.path.join("..", "generations", name, str(number)))
@@ -248,10 +251,10 @@ class Store:
         os.unlink(self.link(name))
 
     def discard(self, name: str, number: int) -> None:
-        """The receipt goes last: a run that is killed in between leaves a leftover, and nothing without an owner."""
+        """Remove a generation, the receipt last: a run that is killed in between leaves a known leftover."""
         path = self.place(name, number)
         receipt = self._read_receipt(name, number)
-        # What is incomplete is marked already, and a full disk would not take the mark.
+        # An incomplete generation is marked already, and a full disk would refuse the mark.
         if receipt.complete:
             self.write_receipt(name, number, conda.Receipt(receipt.spec))
         if os.path.lexists(path):
@@ -261,14 +264,14 @@ class Store:
                 os.unlink(path + ending)
 
     def tidy(self, name: str) -> None:
-        """Leave no empty directories behind."""
+        """Remove unfinished files and empty directories."""
         clear_unfinished(self.place(name))
         for path in (self.place(name), os.path.dirname(self.place(name)), os.path.dirname(self.link(name))):
             if os.path.isdir(path) and not os.listdir(path):
                 os.rmdir(path)
 
     def forget(self, archive: str) -> None:
-        """Have a package fetched again when it is installed the next time."""
+        """Remove a package from the cache, so that its next installation downloads it again."""
         path = os.path.join(self.cache("packages"), archive)
         if os.path.isdir(path):
             shutil.rmtree(path)
@@ -276,7 +279,7 @@ class Store:
                 os.unlink(f"{path}.lock")
 
     def prune_cache(self) -> None:
-        """Keep what a generation has: that takes no room, since its files are the same ones. Without generations, keep nothing."""
+        """Remove packages that no generation has. The others take no space, since the files of generations are the same ones."""
         receipts = [
             (name, number) for name in self.names() for number in _numbers(list_names(self.place(name)), RECEIPT)
         ]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A virtual environment of Python that is complete or absent: environments next to a link, which is switched at the end."""
+"""A virtual environment of Python for modules: environments are next to a link, which is switched when a new one is complete."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def make(directory: str, requirements: str, index_url: str, run: RunCommand) -> 
     rc, out, err = run([sys.executable, "-I", "-m", "venv", directory])
     if rc != 0:
         raise VenvError(
-            f"No virtual environment can be made: {_message(out + err)}. Install the package python3-venv. Nothing was changed."
+            f"No virtual environment can be created: {_message(out + err)}. Install the package python3-venv. Nothing was changed."
         )
     python = os.path.join(directory, "bin", "python3")
     command = [python, "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -151,8 +151,8 @@ def make(directory: str, requirements: str, index_url: str, run: RunCommand) -> 
     rc, out, err = run(command, data=requirements)
     if rc != 0:
         raise VenvError(
-            f"pip did not deliver what modules need: {_message(err or out)}. Name an index that this host reaches."
-            " What was there is in use."
+            f"pip did not install the libraries of modules: {_message(err or out)}. Name an index that this host reaches."
+            " The earlier environment stays in use."
         )
     # A power cut may not leave a receipt of files that never reached the disk.
     os.sync()

@@ -49,7 +49,7 @@ NOBODY = "65534"
 
 
 def place_of(path: str, mounts: t.Iterable[Mount], **found: t.Any) -> docker.Place:
-    """The file system of a path by /proc/self/mountinfo (proc(5)); *found* is what the file system says of itself."""
+    """Return the file system that a path is on; *found* are the other fields of the place."""
     on = max(
         (mount for mount in mounts if is_within(path, mount.target)),
         key=lambda mount: len(mount.target),
@@ -59,7 +59,7 @@ def place_of(path: str, mounts: t.Iterable[Mount], **found: t.Any) -> docker.Pla
 
 
 def parse_routes(text: str) -> dict[str, str]:
-    """The networks of /proc/net/route with their interfaces, without the default route and docker's own bridges."""
+    """Return the networks of /proc/net/route with their interfaces, without the default route and docker's own bridges."""
     found = {}
     for line in text.splitlines()[1:]:
         interface, destination, *_rest = fields = line.split()
@@ -72,11 +72,11 @@ def parse_routes(text: str) -> dict[str, str]:
 
 
 def describe_containers(inspected: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of running containers, and of those that have a GPU, from what the API says of each."""
+    """Return the names of running containers, and of those with a GPU, from what docker's API says of each."""
     running, gpu = [], []
-    for one in inspected:
-        name = str(one.get("Name", one.get("Id", ""))).lstrip("/")
-        settings = one.get("HostConfig") or {}
+    for container in inspected:
+        name = str(container.get("Name", container.get("Id", ""))).lstrip("/")
+        settings = container.get("HostConfig") or {}
         requests = settings.get("DeviceRequests") or []
         devices = [str(device.get("PathOnHost", "")) for device in settings.get("Devices") or []]
         running.append(name)
@@ -86,9 +86,9 @@ def describe_containers(inspected: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[t
 
 
 def read_daemon(started: float, names: t.Iterable[str]) -> docker.Daemon:
-    """What a docker that runs says of itself.
+    """Read a running docker over its API.
 
-    :param names: what its data root may be called; docker itself tells where links lead.
+    :param names: possible paths of its data root; docker itself reports the target of links.
     """
     try:
         info = ask("/info")
@@ -108,33 +108,33 @@ def read_daemon(started: float, names: t.Iterable[str]) -> docker.Daemon:
     )
 
 
-def read_left(tree: Tree, packages: t.Iterable[str], config: str | None) -> docker.Left | None:
-    """What a docker that is installed and does not run has left behind."""
+def read_stopped_daemon(tree: Tree, packages: t.Iterable[str], config: str | None) -> docker.StoppedDaemon | None:
+    """Read what a docker that is installed and does not run has stored; None without a docker."""
     if not {docker.ARCHIVE, docker.DOCKER_CE} & set(packages):
         return None
     try:
         root = parse_options(config).get("data-root", docker.DATA_ROOT)
-    except Unreadable:  # refused by itself
+    except Unreadable:  # the checks refuse it
         root = docker.DATA_ROOT
     images = (f"{root}/image/{driver}/imagedb/content/sha256" for driver in tree.names(f"{root}/image"))
     stored = sum(len(tree.names(folder)) for folder in (f"{root}/containers", *images))
-    return docker.Left(root, stored, count_shims())
+    return docker.StoppedDaemon(root, stored, count_shims())
 
 
 def count_shims() -> int:
-    """How many containers of root's docker run, by the processes that containerd keeps beside them."""
+    """Count the running containers of root's docker by their shims, which are processes of containerd."""
     found = 0
     for pid in filter(str.isdigit, os.listdir("/proc")):
         # A process may have ended in between.
         with contextlib.suppress(OSError):
-            words = Tree("/").text(f"/proc/{pid}/cmdline").split("\0")
-            shim = "containerd-shim" in words[0] and "moby" in words
+            arguments = Tree("/").text(f"/proc/{pid}/cmdline").split("\0")
+            shim = "containerd-shim" in arguments[0] and "moby" in arguments
             found += shim and os.stat(f"/proc/{pid}").st_uid == 0
     return found
 
 
 def read_available(run: RunCommand, package: str) -> list[str]:
-    """The versions that apt knows of a package."""
+    """Return the versions of a package that apt knows."""
     _rc, out, _err = run(["apt-cache", "madison", package])
     return [line.split("|")[1].strip() for line in out.splitlines() if line.count("|") == 2]
 
@@ -146,15 +146,15 @@ def read_units(run: RunCommand) -> dict[str, dict[str, str]]:
 
 
 def read_service(shown: t.Mapping[str, str]) -> tuple[bool, float, list[str]]:
-    """Whether docker runs, since when, and the arguments that its unit gives to dockerd."""
+    """Return whether docker runs, since when, and the arguments that its unit passes to dockerd."""
     found = re.search(r"argv\[\]=\S+ (.*?) ;", shown.get("ExecStart", ""))
-    # What a variable stands for is not known here.
+    # The values of variables are not known here.
     arguments = [word for word in found[1].split() if not word.startswith("$")] if found else []
     return shown.get("ActiveState") == "active", parse_time(shown.get("ActiveEnterTimestamp", "")), arguments
 
 
-def refusal(run: RunCommand, program: str, version: tuple[int, ...], arguments: list[str], text: str) -> str:
-    """What dockerd says against a daemon.json, empty when it takes it."""
+def validate_options(run: RunCommand, program: str, version: tuple[int, ...], arguments: list[str], text: str) -> str:
+    """Have dockerd validate a daemon.json and return its error; empty for none."""
     with tempfile.TemporaryDirectory() as directory:
         os.chmod(directory, 0o711)  # noqa: S103 - a user without rights reads the file in it
         path = os.path.join(directory, "daemon.json")
@@ -164,41 +164,44 @@ def refusal(run: RunCommand, program: str, version: tuple[int, ...], arguments: 
         command = [program, *arguments, f"--config-file={path}"]
         if version >= docker.VALIDATE_SINCE:
             rc, out, err = run([*command, "--validate"])
-            taken = rc == 0
+            valid = rc == 0
         else:
-            # dockerd reads its options, and only then finds that it is not root.
+            # dockerd reads its options first, and only then fails since it is not root.
             drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
             rc, out, err = run([*drop, *command])
-            taken = "needs to be started with root" in err
-        words = (err.strip() or out.strip()).replace(path, docker.DAEMON_JSON)
-    return "" if taken else words.splitlines()[-1] if words else f"it ends with {rc}"
+            valid = "needs to be started with root" in err
+        message = (err.strip() or out.strip()).replace(path, docker.DAEMON_JSON)
+    return "" if valid else message.splitlines()[-1] if message else f"it ends with {rc}"
 
 
 def read_place(path: str, mounts: t.Iterable[Mount], coming: t.Sequence[t.Mapping[str, t.Any]]) -> docker.Place:
-    """The file system that a directory is, or will be, on.
+    """Read the file system that a directory is, or will be, on.
 
-    :param coming: mounts that earlier tasks would make, in check mode.
+    :param coming: mounts that earlier tasks would make in check mode.
     """
     planned = [row for row in coming if is_within(path, row["target"])]
     if planned:
         last = max(planned, key=lambda row: len(row["target"]))
         return docker.Place(mount=last["target"], kind=last["fstype"], free_bytes=last["bytes"])
-    there = path
-    while not os.path.lexists(there):
-        there = os.path.dirname(there)
-    system = os.statvfs(os.path.realpath(there))
+    existing = path
+    while not os.path.lexists(existing):
+        existing = os.path.dirname(existing)
+    system = os.statvfs(os.path.realpath(existing))
     return place_of(
-        os.path.realpath(there),
+        os.path.realpath(existing),
         mounts,
         read_only=bool(system.f_flag & os.ST_RDONLY),
         no_exec=bool(system.f_flag & os.ST_NOEXEC),
         free_bytes=system.f_bavail * system.f_frsize,
-        file=not os.path.isdir(there),
+        file=not os.path.isdir(existing),
     )
 
 
 def read_json(tree: Tree, path: str) -> t.Any:
-    """:raises ValueError: the role's own record is damaged."""
+    """Read a record of the role; None where there is none.
+
+    :raises ValueError: the record is damaged.
+    """
     if not tree.exists(path):
         return None
     try:
@@ -218,7 +221,7 @@ def read_memory(tree: Tree) -> docker.Memory | None:
 
 
 def read_sources(tree: Tree, url: str) -> list[str]:
-    """The host's own files that give apt a repository."""
+    """Return the host's own files that give apt a repository."""
     paths = [SOURCES_LIST, *(f"{SOURCES_PARTS}/{name}" for name in tree.names(SOURCES_PARTS))]
     return [
         path
@@ -235,7 +238,7 @@ def read_group() -> tuple[str, ...] | None:
 
 
 def original_text(records: t.Mapping[str, Record], path: str) -> str | None:
-    """What a file said before config_files put the role's in its place."""
+    """Return the content of a file before config_files replaced it."""
     content = records[path].original.content if path in records else None
     return None if content is None else content.decode("utf-8", errors="replace")
 
@@ -251,26 +254,30 @@ def read_host(
     units: t.Mapping[str, t.Mapping[str, str]],
     firewall_rules: str,
 ) -> docker.Host:
-    """:raises ValueError: the role's own record is damaged."""
+    """Read the host.
+
+    :param firewall_rules: the file that the role firewall puts in place.
+    :raises ValueError: a record of the role is damaged.
+    """
     tree = Tree(ROOT)
     records = Store("docker", tree.at(STORE)).load()
     state = read_state(tree.at(docker.DAEMON_JSON))
-    there = state.kind == "file"
-    config = tree.text(docker.DAEMON_JSON) if there else None
+    is_file = state.kind == "file"
+    config = tree.text(docker.DAEMON_JSON) if is_file else None
     packages = parse_status(tree.text(STATUS))
     mounts = parse_mountinfo(Tree("/").text("/proc/self/mountinfo"))
     coming = params.get("planned", {}).get("mounts") or []
-    brought = read_json(tree, docker.BROUGHT)
-    # A path that is none is refused by itself.
+    role_units = read_json(tree, docker.ROLE_UNITS)
+    # An invalid path is refused by the checks.
     paths = [path for path in docker.roots(params).values() if path.startswith("/")]
     containerd_config = tree.text(docker.CONTAINERD_CONFIG) if tree.exists(docker.CONTAINERD_CONFIG) else None
     return docker.Host(
         packages=packages,
         config=config,
-        config_mode=state.mode if there else None,
+        config_mode=state.mode if is_file else None,
         config_kind="" if state.kind in ("file", "missing") else state.kind,
         original=original_text(records, docker.DAEMON_JSON),
-        settled=not (there and daemon and os.lstat(tree.at(docker.DAEMON_JSON)).st_ctime >= daemon.started),
+        settled=not (is_file and daemon and os.lstat(tree.at(docker.DAEMON_JSON)).st_ctime >= daemon.started),
         memory=read_memory(tree),
         parts={**read_parts(tree), **docker.coming_parts(params["coming_parts"])},
         containerd_config=containerd_config,
@@ -282,10 +289,10 @@ def read_host(
         unknown_users=[user for user in params["users"] if accounts.uid_of(user) is None],
         group=read_group(),
         daemon=daemon,
-        left=None if daemon else read_left(tree, packages, config),
+        stopped=None if daemon else read_stopped_daemon(tree, packages, config),
         sources=read_sources(tree, params["repository"].get("url") or ""),
         firewalled=firewall_rules in Store("firewall", tree.at(STORE)).load(),
-        brought=None if brought is None else tuple(brought),
+        role_units=None if role_units is None else tuple(role_units),
         idle=[
             name
             for name, shown in units.items()

@@ -30,12 +30,12 @@ PACKAGE_SET = "nvidia_container_toolkit_packages"
 CTK = "/usr/bin/nvidia-ctk"
 SETTINGS = "/etc/nvidia-container-toolkit/nvidia-cdi-refresh.env"
 OUTPUT = "NVIDIA_CTK_CDI_OUTPUT_FILE_PATH"
-# nvidia-fs and the switches of NVLink have nodes that containers do not get.
+# Containers do not get the nodes of nvidia-fs and of NVLink switches.
 NODE = re.compile(r"nvidia([0-9]+|ctl|-modeset|-uvm(-tools)?)")
 
 
 def read_docker() -> toolkit.Docker | None:
-    """What a docker that runs can do for GPUs; None when none answers."""
+    """Read what a running docker can do for GPUs; None when none answers."""
     try:
         info = ask("/info")
         _running, gpu = describe_containers(running_containers())
@@ -45,7 +45,7 @@ def read_docker() -> toolkit.Docker | None:
 
 
 def settings_of(text: str) -> dict[str, str]:
-    """The variables of an environment file of systemd (systemd.exec(5)), as the refresh service gets them."""
+    """Return the variables of an environment file of systemd (systemd.exec(5)), as the refresh service gets them."""
     found = {}
     for line in text.splitlines():
         name, equals, value = line.strip().partition("=")
@@ -55,7 +55,7 @@ def settings_of(text: str) -> dict[str, str]:
 
 
 def missing_links(tree: Tree) -> list[str]:
-    """The device nodes of the GPUs that /dev/char has no link to."""
+    """Return the device nodes of GPUs to which /dev/char has no link."""
     found = []
     for name in tree.names("/dev"):
         if NODE.fullmatch(name):
@@ -67,12 +67,12 @@ def missing_links(tree: Tree) -> list[str]:
 
 
 def names_in(spec: str) -> tuple[str, ...]:
-    """The devices of a CDI spec, in YAML as nvidia-ctk writes it or in JSON."""
+    """Return the devices of a CDI spec, in YAML as nvidia-ctk writes it or in JSON."""
     return tuple(re.findall(r"""^ {4,8}(?:- )?"?name"?: "?([^"\n,]+)"?,?$""", spec, re.MULTILINE))
 
 
 def read_refresh(run: RunCommand, tree: Tree, loaded: bool) -> toolkit.Refresh:
-    """What the driver says now beside what the spec says."""
+    """Compare the CDI spec with a new one that nvidia-ctk generates from the driver."""
     if not tree.exists(CTK):
         return toolkit.Refresh(stale="there is no CDI spec yet")
     if not loaded:
@@ -80,22 +80,22 @@ def read_refresh(run: RunCommand, tree: Tree, loaded: bool) -> toolkit.Refresh:
     settings = settings_of(tree.text(SETTINGS))
     path = settings.get(OUTPUT, toolkit.SPEC)
     with tempfile.TemporaryDirectory() as folder:
-        made = os.path.join(folder, os.path.basename(path))
-        rc, _out, err = run([CTK, "cdi", "generate"], environ_update={**settings, OUTPUT: made})
-        if rc != 0 or not os.path.exists(made):
+        generated = os.path.join(folder, os.path.basename(path))
+        rc, _out, err = run([CTK, "cdi", "generate"], environ_update={**settings, OUTPUT: generated})
+        if rc != 0 or not os.path.exists(generated):
             return toolkit.Refresh(problem=(err.strip().splitlines() or [f"nvidia-ctk ended with {rc}"])[-1])
-        now = Tree("/").text(made)
+        now = Tree("/").text(generated)
     links = missing_links(tree)
     stale = ""
     if tree.text(path) != now:
-        stale = f"{path} was not as the driver says" if tree.exists(path) else f"there was no {path}"
+        stale = f"{path} did not match the driver" if tree.exists(path) else f"there was no {path}"
     elif links:
         stale = f"/dev/char had no links to {', '.join(links)}"
     return toolkit.Refresh(stale=stale, devices=names_in(now))
 
 
 def read_available(url: str, architecture: str) -> list[str]:
-    """The versions that the repository has of all four packages; none when it cannot be asked, and apt will say why."""
+    """Return the versions of all four packages in the repository; none when it is unreachable, which apt will report."""
     address = f"{url.replace('$(ARCH)', architecture).rstrip('/')}/Packages"
     try:
         with open_url(address, timeout=30, http_agent="rigwright") as answer:
@@ -110,9 +110,14 @@ def read_available(url: str, architecture: str) -> list[str]:
 
 
 def read_host(run: RunCommand, driver: t.Mapping[str, t.Any], planned: t.Mapping[str, t.Any]) -> toolkit.Host:
-    """:raises ValueError: the role's own record is damaged."""
+    """Read the host.
+
+    :param driver: facts of the driver (``_nvidia.facts.read_driver``).
+    :param planned: in check mode, what earlier tasks of the run would have installed.
+    :raises ValueError: the record of the role is damaged.
+    """
     tree = Tree(ROOT)
-    brought = tree.text(toolkit.BROUGHT)
+    text = tree.text(toolkit.RECORD)
     paths = [SOURCES_LIST, *(f"{SOURCES_PARTS}/{name}" for name in tree.names(SOURCES_PARTS))]
     return toolkit.Host(
         packages=parse_status(tree.text(STATUS)),
@@ -130,7 +135,7 @@ def read_host(run: RunCommand, driver: t.Mapping[str, t.Any], planned: t.Mapping
         refresh=read_refresh(run, tree, bool(driver["loaded"])),
         service_enabled=tree.exists(f"/etc/systemd/system/multi-user.target.wants/{toolkit.SERVICE}"),
         settings_there=tree.exists(toolkit.RUNTIME_FOLDER),
-        brought=json.loads(brought) if brought else None,
+        record=json.loads(text) if text else None,
         docker_comes=bool(planned.get("docker")),
         driver_comes=bool(planned.get("driver")),
     )

@@ -41,20 +41,20 @@ KEY = "/etc/apt/keyrings/rigwright-docker.asc"
 # In the order in which they are stopped: docker before what it needs.
 UNITS = ("docker.socket", "docker.service", "containerd.service")
 FOLDER = "/var/lib/rigwright_docker"
-# What the role has to know again: what the host has of its own in daemon.json, what the role wrote there, and who is whose.
+# The record of the role: the host's own options, the options that the role wrote, and the users and holds that it added.
 MEMORY = f"{FOLDER}/memory.json"
-# The units that came with the role; written before the packages, which change the answer.
-BROUGHT = f"{FOLDER}/brought.json"
+# The units that run because of the role. Written before the packages, whose installation would change the answer.
+ROLE_UNITS = f"{FOLDER}/brought.json"
 # The options that dockerd reads only when it starts. The file changes exactly when a restart is due.
 RESTART = f"{FOLDER}/restart.json"
-# The one place for what other roles add to daemon.json: <role>.json, put there by the role's own set of config_files.
+# What other roles add to daemon.json: <role>.json, which is in a set of config_files of that role.
 PARTS = f"{FOLDER}/parts"
 AUTO = "auto"
 ARCHIVE = "docker.io"
 DOCKER_CE = "docker-ce"
-# Packages of either edition that have the version of docker itself.
+# Packages of both editions that have the version of docker itself.
 VERSIONED = (ARCHIVE, "docker-cli", DOCKER_CE, "docker-ce-cli", "docker-ce-rootless-extras")
-# The path is part of the edition, and what apt replaces when it upgrades.
+# The path depends on the edition. apt replaces this file when it upgrades docker.
 PROGRAMS = {ARCHIVE: "/usr/sbin/dockerd", DOCKER_CE: "/usr/bin/dockerd"}
 CONFLICTS = {ARCHIVE: (DOCKER_CE, "podman-docker"), DOCKER_CE: (ARCHIVE, "podman-docker")}
 # Epoch of the versions in Docker's repository.
@@ -64,7 +64,7 @@ VALIDATE_SINCE = (23,)
 
 
 def coming_parts(parts: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, str]:
-    """Parts by the name of their role as the files that they will be."""
+    """Return the files that parts will be in, from the parts by the name of their role."""
     return {f"{PARTS}/{role}.json": dump(options) for role, options in parts.items()}
 
 
@@ -82,7 +82,7 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Daemon:
-    """The running dockerd. ``stored`` counts containers and images; ``started`` is in seconds of the wall clock."""
+    """A running dockerd. ``stored`` counts containers and images; ``started`` is in seconds of the wall clock."""
 
     answers: bool = True
     root: str = DATA_ROOT
@@ -95,8 +95,8 @@ class Daemon:
 
 
 @dataclasses.dataclass(frozen=True)
-class Left:
-    """What a docker that does not run has left behind: containers and images in its data root, and containers that run on without it."""
+class StoppedDaemon:
+    """A docker that does not run: what is stored in its data root, and how many containers still run without it."""
 
     root: str = DATA_ROOT
     stored: int = 0
@@ -105,7 +105,7 @@ class Left:
 
 @dataclasses.dataclass(frozen=True)
 class Memory:
-    """What an earlier run left in MEMORY."""
+    """The content of MEMORY, which an earlier run wrote."""
 
     host: t.Mapping[str, t.Any]
     written: t.Mapping[str, t.Any]
@@ -118,15 +118,16 @@ class Memory:
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """What was read. ``daemon`` is None where no dockerd runs; ``group`` where there is no group docker; ``memory`` at first.
+    """The facts of a host. ``daemon`` is None where no dockerd runs, ``group`` where there is no group docker, ``memory`` on a first run.
 
-    ``idle`` are units of docker that neither run nor start with the host: `absent` leaves those of the role so, with their packages.
-    ``settled`` says that nobody has written to daemon.json since dockerd started; ``refusal`` are dockerd's words about the
-    options as they would be; ``sources`` are the files that already give apt Docker's repository. ``left`` is there where a docker
-    is installed and does not run; ``config_kind`` says what lies at daemon.json that is no file; ``available`` are the versions
-    that apt knows of the package that is asked for in a version, empty where it was not asked. ``containerd_stored`` counts the layers
-    that lie with containerd: a docker whose images lie in its own data root has none there. ``firewalled`` says that the role
-    firewall has its rules on the host.
+    ``settled``: daemon.json was not written since dockerd started.
+    ``config_kind``: what is at the path of daemon.json, where it is not a regular file.
+    ``idle``: units of docker that neither run nor start at boot. After `absent` the units of the role are so again.
+    ``stopped``: a docker that is installed and does not run.
+    ``sources``: files that already give apt Docker's repository.
+    ``available``: versions that apt knows of docker; empty where the request names no version.
+    ``containerd_stored``: layers that containerd stores. A docker that keeps its images in its own data root has none there.
+    ``firewalled``: the rules of the role firewall are in place.
     """
 
     packages: t.Mapping[str, Package]
@@ -142,11 +143,11 @@ class Host:
     places: t.Mapping[str, Place] = dataclasses.field(default_factory=dict)
     networks: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     unknown_users: t.Sequence[str] = ()
-    brought: tuple[str, ...] | None = None
+    role_units: tuple[str, ...] | None = None
     idle: t.Sequence[str] = ()
     group: tuple[str, ...] | None = None
     daemon: Daemon | None = None
-    left: Left | None = None
+    stopped: StoppedDaemon | None = None
     config_mode: int | None = None
     config_kind: str = ""
     available: t.Collection[str] = ()
@@ -156,7 +157,7 @@ class Host:
 
 @dataclasses.dataclass
 class Plan:
-    """What the role does, as its tasks take it."""
+    """The plan, as the tasks of the role take it."""
 
     edition: str = ARCHIVE
     requirements: list[Problem] = dataclasses.field(default_factory=list)
@@ -177,33 +178,36 @@ class Plan:
 
 
 def edition_of(host: Host, params: Params) -> str:
-    """The edition that is asked for, else the one that is there, else the distribution's."""
+    """Return the requested edition, else the installed one, else the distribution's."""
     if params["edition"] != AUTO:
         return str(params["edition"])
     return DOCKER_CE if DOCKER_CE in host.packages else ARCHIVE
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """``5:28.5.2-1~debian.12~bookworm`` and ``20.10.24+dfsg1`` as numbers that can be compared."""
+    """Return the numbers of a version such as ``5:28.5.2-1~debian.12~bookworm`` or ``20.10.24+dfsg1``."""
     found = re.match(r"(?:[0-9]+:)?([0-9]+(?:\.[0-9]+)*)", version)
     return tuple(int(part) for part in found[1].split(".")) if found else ()
 
 
 def version_of(host: Host, edition: str) -> tuple[int, ...]:
-    """The version of docker that is there, empty when there is none."""
+    """Return the installed version of docker; empty without one."""
     return numbers(host.packages[edition].version) if edition in host.packages else ()
 
 
 def own_options(host: Host) -> Options:
-    """:raises Unreadable: daemon.json on the host."""
+    """Return the host's own options in daemon.json.
+
+    :raises Unreadable: daemon.json is not valid.
+    """
     now = parse_options(host.config)
     return now if host.memory is None else own_part(host.memory.host, host.memory.written, now)
 
 
 def wanted_options(host: Host, params: Params) -> Options:
-    """daemon.json as it should be.
+    """Return the options that daemon.json should have.
 
-    :raises Unreadable: daemon.json on the host, or a part.
+    :raises Unreadable: daemon.json on the host, or a part, is not valid.
     """
     version = version_of(host, edition_of(host, params))
     parts = [parse_options(text) for _name, text in sorted(host.parts.items())]
@@ -211,15 +215,15 @@ def wanted_options(host: Host, params: Params) -> Options:
 
 
 def reset_options(host: Host, wanted: t.Mapping[str, t.Any]) -> Options:
-    """What the role takes away, as it has to stand in daemon.json until docker has read it."""
+    """Return neutral values of the options that the role removes; daemon.json has them until docker has read it."""
     written = host.memory.written if host.memory else {}
     return {key: NEUTRAL[key] for key in written if key in NEUTRAL and key not in wanted}
 
 
 def roots(params: Params) -> dict[str, str]:
-    """The directories that docker's data goes to, by the variable that says so.
+    """Return the requested directories for data, by the variables that name them.
 
-    From docker 29 on images and containers lie with containerd, on older ones next to nothing does: so it goes along always.
+    Since docker 29 containerd stores images and containers, before it stores almost nothing. So its directory always moves along.
     """
     data_root = str(params["daemon_options"].get("data-root") or params["data_root"])
     found = {"docker_data_root": data_root}
@@ -229,36 +233,36 @@ def roots(params: Params) -> dict[str, str]:
 
 
 def containerd_root_of(text: str | None) -> str:
-    """The root in containerd's configuration; only what stands before the first table is its own."""
+    """Return the root in containerd's configuration; only lines before the first table are options of containerd itself."""
     own = re.split(r"^\s*\[", text or "", maxsplit=1, flags=re.MULTILINE)[0]
     found = re.search(r"""^\s*root\s*=\s*["']([^"']*)["']""", own, re.MULTILINE)
     return found[1] if found else CONTAINERD_ROOT
 
 
 def layers_of(config: str | None) -> str:
-    """Where containerd with this configuration keeps what it has pulled: docker's images, where docker stores them with containerd."""
+    """Return the directory in which containerd with this configuration stores image layers."""
     return f"{containerd_root_of(config)}/io.containerd.content.v1.content/blobs/sha256"
 
 
 def held(host: Host) -> tuple[str, ...]:
-    """What the role has put on hold."""
+    """Return the packages that the role has put on hold."""
     return host.memory.held if host.memory else ()
 
 
 def held_with(names: t.Iterable[str]) -> list[str]:
-    """Docker's own packages: a hold must not keep security fixes from what others use too."""
+    """Return the packages to hold: docker's own. A hold on shared libraries would keep back their security fixes."""
     return [name for name in names if name.startswith(("docker", "containerd"))]
 
 
 def glob_of(params: Params, edition: str) -> str:
     version = params["version"]
-    # 28.5 stands for 28.5.1 and 28.5-1, not for 28.50. A star at the end apt takes by itself, for whatever begins so.
+    # 28.5 means 28.5.1 and 28.5-1, not 28.50. Without a final character class apt would add a star of its own.
     rest = "*" if "-" in version else "[!0-9]*[0-9A-Za-z]"
     return f"{'' if ':' in version else EPOCHS[edition]}{version}{rest}"
 
 
 def pinned(host: Host, params: Params, edition: str) -> list[str]:
-    """The packages that are there in another version than the one that is asked for."""
+    """Return the installed packages whose version is not the requested one."""
     names = [name for name in params["packages"][edition] if name in VERSIONED and name in host.packages]
     wrong = [name for name in names if not fnmatch.fnmatchcase(host.packages[name].version, glob_of(params, edition))]
     return wrong if params["version"] else []

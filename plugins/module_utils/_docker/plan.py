@@ -16,14 +16,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.proble
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.apt_source import source_text
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.checks import (
     disruption,
-    host_faults,
-    input_faults,
-    move_faults,
-    unreadable_faults,
+    host_problems,
+    input_problems,
+    move_problems,
+    unreadable_problems,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import (
     ARCHIVE,
-    BROUGHT,
     CONTAINERD_CONFIG,
     DAEMON_JSON,
     DOCKER_CE,
@@ -34,6 +33,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker.mode
     PREFERENCES,
     PROGRAMS,
     RESTART,
+    ROLE_UNITS,
     SOURCE,
     UNITS,
     VALIDATE_SINCE,
@@ -63,19 +63,19 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker.opti
     restart_part,
 )
 
-# From here on docker drops what other hosts send directly to a container, or to a port that is published on a loopback address.
+# Since this version docker drops packets that other hosts send directly to containers, or to ports published on loopback.
 DIRECT_CLOSED_SINCE = (28,)
 
 
 def with_containerd_root(text: str | None, root: str) -> str:
-    """containerd's configuration with another root, and every other line as it is."""
+    """Return containerd's configuration with another root; every other line stays."""
     lines = (text or "version = 2\n").splitlines(keepends=True)
     first_table = next((number for number, line in enumerate(lines) if line.lstrip().startswith("[")), len(lines))
     line = f"root = {json.dumps(root)}\n"
     for number in range(first_table):
         if re.match(r"\s*root\s*=", lines[number]):
             return "".join([*lines[:number], line, *lines[number + 1 :]])
-    # After `version`, which containerd's own files begin with.
+    # After `version`, which is the first line of containerd's own files.
     place = next((n + 1 for n in range(first_table) if re.match(r"\s*version\s*=", lines[n])), 0)
     if place and not lines[place - 1].endswith("\n"):
         lines[place - 1] += "\n"
@@ -91,11 +91,11 @@ def plan_packages(plan: Plan, host: Host, params: Params) -> None:
     plan.install = [
         f"{name}={glob}" if params["version"] and name in versioned else name for name in names if name in wrong
     ]
-    brought = units_unused(host) if host.brought is None else host.brought
-    plan.package_files.append({"path": BROUGHT, "content": json.dumps(brought) + "\n"})
-    there = [name for name in held_with(names) if name in host.packages]
-    plan.hold = [name for name in there if params["hold"] and not host.packages[name].hold]
-    plan.unhold = [name for name in held(host) if not params["hold"] and name in there and host.packages[name].hold]
+    role_units = units_unused(host) if host.role_units is None else host.role_units
+    plan.package_files.append({"path": ROLE_UNITS, "content": json.dumps(role_units) + "\n"})
+    installed = [name for name in held_with(names) if name in host.packages]
+    plan.hold = [name for name in installed if params["hold"] and not host.packages[name].hold]
+    plan.unhold = [name for name in held(host) if not params["hold"] and name in installed and host.packages[name].hold]
     if params["version"]:
         text = f"Package: {' '.join(versioned)}\nPin: version {glob}\nPin-Priority: 1001\n"
         plan.package_files.append({"path": PREFERENCES, "content": text})
@@ -112,15 +112,15 @@ def plan_packages(plan: Plan, host: Host, params: Params) -> None:
 
 
 def units_unused(host: Host) -> tuple[str, ...]:
-    """The units that no package on the host has yet, or that nobody uses."""
+    """Return the units that no installed package has, or that neither run nor start at boot."""
     docker = any(name in host.packages for name in PROGRAMS)
     containerd = any(name in host.packages for name in ("containerd", "containerd.io"))
-    there = {"docker.socket": docker, "docker.service": docker, "containerd.service": containerd}
-    return tuple(name for name in UNITS if not there[name] or name in host.idle)
+    present = {"docker.socket": docker, "docker.service": docker, "containerd.service": containerd}
+    return tuple(name for name in UNITS if not present[name] or name in host.idle)
 
 
 def plan_members(plan: Plan, host: Host, params: Params) -> None:
-    """Members of the group are as good as root: those whom the role put there go with the list, the others are told of."""
+    """Plan the members of the group docker, who can become root. Users that the role added leave with the list; all are reported."""
     earlier = host.memory.users if host.memory else ()
     now = host.group or ()
     wanted = sorted({*now} - {*earlier} | {*params["users"]})
@@ -130,16 +130,16 @@ def plan_members(plan: Plan, host: Host, params: Params) -> None:
         finding(
             "docker.group",
             "warn" if wanted else "pass",
-            f"without a password these are as good as root: {', '.join(wanted)}"
+            f"members of the group docker can become root without a password: {', '.join(wanted)}"
             if wanted
             else "the group docker has no members: docker is for root and sudo",
-            "keep only those in the group who may be root; for the others rootless docker (docs/docker.md)",
+            "keep only users in the group who may become root; use rootless docker for the others (docs/docker.md)",
         )
     )
 
 
 def protection(host: Host, options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """What daemon.json gets where it is for root alone: others may not read it as it is, or it has the password of a proxy or a mirror."""
+    """Return the mode of daemon.json where only root may read it: it is so already, or it has the password of a proxy or mirror."""
     if host.config_mode is not None and not host.config_mode & 0o004:
         return {"mode": f"{host.config_mode:04o}", "secret": True}
     return {"mode": "0600", "secret": True} if has_credentials(options) else {}
@@ -153,15 +153,15 @@ def plan_files(plan: Plan, host: Host, params: Params) -> None:
     memory = Memory(
         host=own_options(host),
         written=options,
-        # Whom the role put there, not who was there before.
+        # Only users that the role added, not members from before.
         users=tuple(user for user in params["users"] if user in earlier or user not in now),
         held=tuple(
             name for name in held_with(params["packages"][plan.edition]) if params["hold"] and _ours_to_hold(name, host)
         ),
     )
-    # FOLDER is there by now: it came before the packages (tasks/install.yml).
+    # FOLDER exists by now: tasks/install.yml creates it before the packages.
     plan.directories = [{"path": "/etc/docker"}, {"path": PARTS}]
-    # Of an older docker the words on the options are asked for before anything changes.
+    # An older docker has no such option: facts.validate_options asks it before anything changes.
     validate = {"validate": f"{PROGRAMS[plan.edition]} --validate --config-file=%s"}
     protected = protection(host, options)
     plan.secret = bool(protected)
@@ -180,10 +180,10 @@ def plan_files(plan: Plan, host: Host, params: Params) -> None:
         plan.directories.append({"path": "/etc/containerd"})
         text = with_containerd_root(host.containerd_config, found["docker_containerd_root"])
         check = {"validate": "/usr/bin/containerd --config=%s config dump"}
-        there = {"containerd", "containerd.io"} & host.packages.keys()
-        plan.files.append({"path": CONTAINERD_CONFIG, "content": text, **(check if there else {})})
+        containerd = {"containerd", "containerd.io"} & host.packages.keys()
+        plan.files.append({"path": CONTAINERD_CONFIG, "content": text, **(check if containerd else {})})
     if found:
-        # A disk that is not mounted must not have docker fill the directory under it.
+        # While the disk is not mounted, docker must not fill the directory under it.
         plan.directories.append({"path": os.path.dirname(DROP_IN)})
         text = f"# {plan.edition}: not before its disks\n[Unit]\nRequiresMountsFor={' '.join(found.values())}\n"
         plan.files.append({"path": DROP_IN, "content": text})
@@ -200,7 +200,7 @@ def _ours_to_hold(name: str, host: Host) -> bool:
 
 
 def plan_units(plan: Plan, host: Host, params: Params) -> None:
-    """dockerd reads daemon.json again on a reload. It is restarted for what it reads only when it starts, and for another program."""
+    """Plan the units. dockerd reloads daemon.json; it restarts for options that it reads only at its start, and for another program."""
     before = host.memory.written if host.memory else own_options(host)
     reason = disruption(host, restart_part(before), restart_part(plan.options))
     if (
@@ -217,7 +217,7 @@ def plan_units(plan: Plan, host: Host, params: Params) -> None:
         "may_restart": may_restart,
     }
     if plan.edition in host.packages:
-        # Of a package that is not there yet, check mode does not know that it enables its unit itself.
+        # Check mode does not know that a package which is not installed yet enables its unit itself.
         unit["enabled"] = True
     if host.memory is None and host.settled and restart_part(before) == restart_part(plan.options):
         unit["loaded"] = [RESTART]
@@ -238,7 +238,7 @@ def plan_ports(plan: Plan, host: Host, params: Params) -> None:
             finding(
                 "docker.ports",
                 "warn",
-                f"docker {'.'.join(map(str, version))} keeps ports to {params['bind_ip']} on its default bridge"
+                f"docker {'.'.join(map(str, version))} binds ports to {params['bind_ip']} on its default bridge"
                 " alone: those of `docker compose` and of other networks are open to everybody",
                 "write the address with the port (127.0.0.1:8080:80), or set docker_edition to docker-ce",
             )
@@ -265,49 +265,49 @@ def _direct_finding(version: str, closed: bool, firewalled: bool) -> Finding:
 
 
 def plan_present(host: Host, params: Params) -> Plan:
-    plan = Plan(edition=edition_of(host, params), requirements=list(input_faults(params)))
+    plan = Plan(edition=edition_of(host, params), requirements=list(input_problems(params)))
     try:
         plan.options = wanted_options(host, params)
     except Unreadable:
-        plan.requirements += unreadable_faults(host)
+        plan.requirements += unreadable_problems(host)
     if plan.requirements:
         return plan
-    plan.requirements = list(host_faults(host, params, plan))
+    plan.requirements = list(host_problems(host, params, plan))
     for step in (plan_packages, plan_members, plan_files, plan_units, plan_ports):
         step(plan, host, params)
     return plan
 
 
 def plan_absent(host: Host, params: Params) -> Plan:
-    """Give back what was there. Packages stay, and so does what docker has stored; nothing that runs is ended unasked."""
+    """Plan to restore the configuration. Packages and stored data stay, and no container ends without permission."""
     plan = Plan(edition=DOCKER_CE if DOCKER_CE in host.packages else ARCHIVE)
     memory = host.memory
-    brought = host.brought or ()
-    plan.units = [{"name": name, "state": "stopped", "enabled": False} for name in brought]
+    role_units = host.role_units or ()
+    plan.units = [{"name": name, "state": "stopped", "enabled": False} for name in role_units]
     if memory is None:
-        # A run that was cut short has given the configuration back, and docker may not have it yet.
-        if host.daemon and host.brought == ():
+        # An interrupted run has restored the configuration, and docker may not have read it yet.
+        if host.daemon and host.role_units == ():
             may_restart = not disruption(host, {}, {}) or params["allow_disruption"]
             plan.units = [{"name": "docker.service", "restart_on": [DAEMON_JSON], "may_restart": may_restart}]
         return plan
     try:
         plan.options = own_options(host)
     except Unreadable:
-        plan.requirements = list(unreadable_faults(host))
+        plan.requirements = list(unreadable_problems(host))
         return plan
     reason = disruption(host, restart_part(memory.written), restart_part(plan.options))
-    if host.left and host.left.running:
-        reason = f"{host.left.running} containers run on without docker: start it, and look at `docker ps`"
-    if brought and host.daemon and host.daemon.running:
+    if host.stopped and host.stopped.running:
+        reason = f"{host.stopped.running} containers still run without docker: start it, and check `docker ps`"
+    if role_units and host.daemon and host.daemon.running:
         reason = (
-            reason or f"docker came with the role, and these containers would end: {', '.join(host.daemon.running)}"
+            reason or f"the role installed docker, and these containers would end: {', '.join(host.daemon.running)}"
         )
     if reason and not params["allow_disruption"]:
         plan.requirements = [
             problem("docker_state", f"is absent, and {reason}", "stop them first, or set docker_allow_disruption")
         ]
-    if "docker.service" not in brought:
-        plan.requirements += move_faults(host, params, {}, plan.options)
+    if "docker.service" not in role_units:
+        plan.requirements += move_problems(host, params, {}, plan.options)
     try:
         untouched = parse_options(host.original) == plan.options
     except Unreadable:
@@ -320,8 +320,8 @@ def plan_absent(host: Host, params: Params) -> Plan:
     if leaving:
         members = sorted({*(host.group or ())} - leaving)
         plan.groups = [{"name": "docker", "members": members, "append": False}]
-    if host.daemon and "docker.service" not in brought:
-        # On a reload dockerd keeps what it had of an option that is gone.
+    if host.daemon and "docker.service" not in role_units:
+        # On a reload dockerd keeps the value of an option that is removed.
         gone = memory.written.keys() - plan.options.keys()
         reload = not gone and restart_part(memory.written) == restart_part(plan.options)
         kind = "reload_on" if reload else "restart_on"

@@ -21,13 +21,16 @@ RECORD = "/var/lib/rigwright_docker/rootless_users.json"
 
 
 def read_record(tree: Tree) -> rootless.Record:
-    """:raises ValueError: the record is damaged."""
+    """Read what the role has added for users.
+
+    :raises ValueError: the record is damaged.
+    """
     found: rootless.Record = json.loads(tree.text(RECORD)) if tree.exists(RECORD) else {}
     return found
 
 
 def read_user(run: RunCommand, name: str, files: t.Iterable[str]) -> rootless.User | None:
-    """The user as the host knows them, with what their docker says."""
+    """Read a user and the state of their docker; None for an unknown user."""
     uid = accounts.uid_of(name)
     if uid is None:
         return None

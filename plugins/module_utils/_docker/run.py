@@ -14,7 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.proble
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import facts, model
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.apt_source import is_due, read_key
-from ansible_collections.rigwright.workstation.plugins.module_utils._docker.checks import refusal_faults
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.checks import refusal_problems
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.options import Params, dump
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.plan import plan_absent, plan_present
 
@@ -44,8 +44,8 @@ def run(params: Params, command: facts.RunCommand, firewall_rules: str) -> dict[
     program = model.PROGRAMS[plan.edition]
     if plan.options and not plan.requirements and os.path.exists(program):
         version = model.version_of(host, plan.edition)
-        message = facts.refusal(command, program, version, arguments, dump(plan.options))
-        plan.requirements += refusal_faults(message, params)
+        message = facts.validate_options(command, program, version, arguments, dump(plan.options))
+        plan.requirements += refusal_problems(message, params)
     tree = Tree(facts.ROOT)
     key = read_key(tree, model.KEY, plan.repository["fingerprints"]) if plan.repository else ""
     wanted = {entry["path"]: entry["content"] for entry in plan.package_files}

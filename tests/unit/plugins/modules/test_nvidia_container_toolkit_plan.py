@@ -89,12 +89,12 @@ def test_missing_package_files_are_due(planned: Run, host: Host) -> None:
 
 
 def test_a_damaged_record_ends_the_run(planned: Run, host: Host, run_module: Run) -> None:
-    host.write(toolkit.BROUGHT, "{")
+    host.write(toolkit.RECORD, "{")
     assert "is damaged" in planned()["msg"]
 
 
 def test_absent_is_planned_from_the_record(planned: Run, host: Host) -> None:
     host.install()
-    host.write(toolkit.BROUGHT, json.dumps({"packages": list(toolkit.PACKAGES), "settings": True, "held": []}))
+    host.write(toolkit.RECORD, json.dumps({"packages": list(toolkit.PACKAGES), "settings": True, "held": []}))
     result = planned(state="absent")
     assert result["remove"] == list(toolkit.PACKAGES)

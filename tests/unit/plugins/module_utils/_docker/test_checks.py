@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import model as docker
-from ansible_collections.rigwright.workstation.plugins.module_utils._docker.checks import disruption, refusal_faults
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.checks import disruption, refusal_problems
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import Daemon, Host, Place
 
 from tests.unit.plugins.module_utils._docker.test_plan import BUSY, DEBIAN13, FRESH, GPU, IDLE, PARAMS, asked, faults
@@ -74,10 +74,10 @@ def test_stored_data_is_not_left_behind_unasked() -> None:
 
 def test_data_of_a_stopped_docker_is_not_left_behind() -> None:
     places = {"/data/docker": Place("/data"), "/data/containerd": Place("/data")}
-    host = Host(packages=DEBIAN13, places=places, left=docker.Left("/var/lib/docker", stored=2))
+    host = Host(packages=DEBIAN13, places=places, stopped=docker.StoppedDaemon("/var/lib/docker", stored=2))
     problems = dict(faults(host, data_root="/data/docker"))
     assert "2 containers and images in /var/lib/docker" in problems["docker_data_root"]
-    there = dataclasses.replace(host, left=docker.Left("/data/docker", stored=2))
+    there = dataclasses.replace(host, stopped=docker.StoppedDaemon("/data/docker", stored=2))
     assert faults(there, data_root="/data/docker") == []
 
 
@@ -141,10 +141,10 @@ def test_an_unknown_option_is_refused_by_its_name(given: dict[str, Any], variabl
         "unable to configure the Docker daemon with file /etc/docker/daemon.json:"
         " the following directives don't match any configuration option: bogus"
     )
-    (fault,) = refusal_faults(words, asked(daemon_options=given))
+    (fault,) = refusal_problems(words, asked(daemon_options=given))
     assert fault["variable"] == variable
     assert "does not know: bogus" in fault["problem"]
-    assert list(refusal_faults("", PARAMS)) == []
+    assert list(refusal_problems("", PARAMS)) == []
 
 
 def test_hosts_in_daemon_json_is_refused() -> None:

@@ -20,7 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker.gpu_
     Host,
     Refresh,
     choose_mode,
-    contains,
+    includes,
     part_of,
     plan_absent,
     plan_present,
@@ -47,7 +47,7 @@ DONE = dataclasses.replace(
     part=CDI_PART,
     daemon_json=CDI_PART,
     service_enabled=True,
-    brought={"packages": list(PACKAGES), "settings": True, "held": []},
+    record={"packages": list(PACKAGES), "settings": True, "held": []},
 )
 
 
@@ -102,10 +102,10 @@ def test_cdi_of_a_docker_without_it_is_refused():
 
 
 def test_contained_part_is_in_force():
-    assert contains({"features": {"cdi": True, "buildkit": True}, "ip": "127.0.0.1"}, {"features": {"cdi": True}})
-    assert not contains({"features": {"cdi": False}}, {"features": {"cdi": True}})
-    assert not contains({"features": True}, {"features": {"cdi": True}})
-    assert contains({}, {})
+    assert includes({"features": {"cdi": True, "buildkit": True}, "ip": "127.0.0.1"}, {"features": {"cdi": True}})
+    assert not includes({"features": {"cdi": False}}, {"features": {"cdi": True}})
+    assert not includes({"features": True}, {"features": {"cdi": True}})
+    assert includes({}, {})
 
 
 # --- A host that is as it should be ---
@@ -181,7 +181,7 @@ def test_hold_of_the_user_is_respected():
     held = {**DEBIAN13, **{name: Package("1.19.1-1", hold=True) for name in PACKAGES}}
     (problem,) = problems(plan_present(host(packages=held), PARAMS))
     assert "on hold" in problem
-    ours = host(packages=held, brought={"packages": [], "settings": True, "held": list(PACKAGES)})
+    ours = host(packages=held, record={"packages": [], "settings": True, "held": list(PACKAGES)})
     plan = plan_present(ours, params(hold=False))
     assert (problems(plan), plan.unhold) == ([], list(PACKAGES))
 
@@ -278,8 +278,8 @@ def test_replaced_source_stays_removed():
 
 
 def test_absent_removes_only_packages_installed_by_the_role():
-    brought = {"packages": ["nvidia-container-toolkit"], "settings": False, "held": []}
-    plan = plan_absent(host(DONE, brought=brought), PARAMS)
+    record = {"packages": ["nvidia-container-toolkit"], "settings": False, "held": []}
+    plan = plan_absent(host(DONE, record=record), PARAMS)
     assert (plan.remove, plan.units, plan.remove_paths) == (["nvidia-container-toolkit"], [], [])
     everything = plan_absent(DONE, PARAMS)
     assert everything.remove == list(PACKAGES)

@@ -93,7 +93,7 @@ def after(plan: Plan, host: Host, **more: Any) -> Host:
         config=json.dumps(content(plan, docker.DAEMON_JSON)),
         original=host.original or host.config,
         memory=Memory(memory["host"], memory["written"], tuple(memory["users"]), tuple(memory["held"])),
-        brought=tuple(content(plan, docker.BROUGHT)),
+        role_units=tuple(content(plan, docker.ROLE_UNITS)),
         **more,
     )
 
@@ -251,7 +251,7 @@ def test_data_root_moves_containerd_and_waits_for_the_disk() -> None:
 
 
 def test_absent_is_refused_while_containers_outlive_docker() -> None:
-    host = after(plan_present(Host(packages=DEBIAN13), PARAMS), Host(packages=DEBIAN13), left=docker.Left(running=1))
+    host = after(plan_present(Host(packages=DEBIAN13), PARAMS), Host(packages=DEBIAN13), stopped=docker.StoppedDaemon(running=1))
     (refused,) = plan_absent(host, PARAMS).requirements
     assert "1 containers run on without docker" in refused["problem"]
 
@@ -443,10 +443,10 @@ def test_absent_reloads_only_where_no_option_goes(own: dict[str, Any], verb: str
 
 
 def test_absent_that_was_cut_short_is_completed() -> None:
-    cut_short = Host(packages=DEBIAN13, brought=("docker.socket", "docker.service"), daemon=IDLE)
+    cut_short = Host(packages=DEBIAN13, role_units=("docker.socket", "docker.service"), daemon=IDLE)
     assert [unit["state"] for unit in plan_absent(cut_short, PARAMS).units] == ["stopped", "stopped"]
 
-    there_before = dataclasses.replace(cut_short, brought=())
+    there_before = dataclasses.replace(cut_short, role_units=())
     assert plan_absent(there_before, PARAMS).units == [
         {"name": "docker.service", "restart_on": [docker.DAEMON_JSON], "may_restart": True}
     ]

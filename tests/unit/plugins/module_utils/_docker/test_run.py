@@ -274,7 +274,7 @@ def test_a_read_only_disk_is_refused(planned: Run, host: Host, tmp_path: Path, m
     assert "read-only" in planned(data_root=f"{tmp_path}/docker")["requirements"][0]["problem"]
 
 
-@pytest.mark.parametrize("path", [docker.MEMORY, docker.BROUGHT])
+@pytest.mark.parametrize("path", [docker.MEMORY, docker.ROLE_UNITS])
 def test_damaged_memory_is_refused_by_its_path(planned: Run, host: Host, path: str) -> None:
     host.write(path, "{")
     (refused,) = planned()["requirements"]
@@ -313,5 +313,5 @@ def test_unused_units_count_as_started_by_the_role(
     status = host.root / "var/lib/dpkg/status"
     status.write_text(status.read_text() + "\nPackage: containerd\nStatus: install ok installed\nVersion: 1.7\n")
     host.active = active
-    content = next(entry["content"] for entry in planned()["package_files"] if entry["path"] == docker.BROUGHT)
+    content = next(entry["content"] for entry in planned()["package_files"] if entry["path"] == docker.ROLE_UNITS)
     assert json.loads(content) == ([] if active else list(docker.UNITS))
