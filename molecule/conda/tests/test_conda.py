@@ -129,7 +129,7 @@ def test_verify_fails_for_a_broken_or_changed_environment(
         assert "research: bin/python3 of python was removed" in found
         assert "data: share/numbers may be written by others" in found
         assert "research fails" in users
-        assert "data fails: others than root may write /opt/conda/envs/data/share/numbers" in users
+        assert "data fails: users other than root may write /opt/conda/envs/data/share/numbers" in users
 
 
 # --- Another request, and back ---
@@ -313,20 +313,20 @@ def test_bad_input_changes_nothing(all_refused: Callable[..., None]) -> None:
             (asking("python", pip=["nosuchproject"]), "nosuchproject"),
             (asking("python", pip=[f"einops==0.8.2 --hash=sha256:{'0' * 64}"]), "ash mismatch"),
             (asking(generation=7), "has no generation 7: choose among"),
-            ({"conda_prefix": "/opt"}, "conda_prefix: is no directory of its own"),
-            ({"conda_prefix": "/srv/my conda"}, "conda_prefix: is no directory of its own"),
+            ({"conda_prefix": "/opt"}, "conda_prefix: is not a usable directory"),
+            ({"conda_prefix": "/srv/my conda"}, "conda_prefix: is not a usable directory"),
             ({"conda_channels": []}, "conda_channels: is empty"),
-            ({"conda_keep": -1}, "conda_keep: is no number of generations"),
+            ({"conda_keep": -1}, "conda_keep: is not a number of generations"),
             ({"conda_channels": ["defaults"]}, "names defaults, Anaconda's own channels"),
             (
                 {"conda_environments": [{"name": "base", "packages": ["python"]}]},
-                "by the name of base, which the tools have",
+                "named base, which is the name of",
             ),
             (
                 {"conda_environments": [{"name": "x", "pakages": ["python"]}]},
                 "conda_environments.pakages. Supported parameters",
             ),
-            ({"conda_environments": [{"name": "../x", "packages": ["python"]}]}, "is no name of an environment"),
+            ({"conda_environments": [{"name": "../x", "packages": ["python"]}]}, "is not a name for an environment"),
         ],
         but="/opt/conda/cache",
     )
@@ -355,10 +355,10 @@ def test_writable_prefix_is_refused(
     target.must("mkdir ~/c && chmod 777 ~/c && ln -s ~/c ~/link", user="owner")
     try:
         refused(
-            {"conda_prefix": "/home/owner/c"}, "Others than root may write in /home/owner, /home/owner/c, and could"
+            {"conda_prefix": "/home/owner/c"}, "Users other than root may write in /home/owner, /home/owner/c, and could"
         )
         refused({"conda_prefix": "/home/owner/link/conda"}, "write in /home/owner, /home/owner/link, and")
-        refused({"conda_prefix": "/tmp/new/conda"}, "Others than root may write in /tmp, and could")
+        refused({"conda_prefix": "/tmp/new/conda"}, "Users other than root may write in /tmp, and could")
     finally:
         target.must("rm -r ~owner/c ~owner/link")
 

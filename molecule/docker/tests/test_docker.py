@@ -253,7 +253,7 @@ def test_impossible_requests_are_refused(all_refused: Callable[..., None]) -> No
             ({"docker_daemon_options": {"hosts": ["tcp://0.0.0.0:2375"]}}, "docker_daemon_options"),
             ({"docker_data_root": "/sealed/docker"}, "read-only"),
             ({"docker_data_root": "/small/docker"}, "docker_free_bytes"),
-            ({"docker_data_root": "/var/lib/elsewhere"}, "which it would no longer see"),
+            ({"docker_data_root": "/var/lib/elsewhere"}, "which it would no longer find"),
             ({"docker_bind_ip": "localhost"}, "docker_bind_ip"),
             ({"docker_users": ["nobody-of-that-name"]}, "docker_users"),
             ({"docker_edition": "docker-ce"}, "docker_edition"),
@@ -267,7 +267,7 @@ def test_data_of_a_stopped_docker_is_not_left_behind(
     target = targets[0]
     target.must("systemctl stop docker.socket docker.service")
     try:
-        refused({"docker_data_root": "/var/lib/elsewhere"}, "which it would no longer see")
+        refused({"docker_data_root": "/var/lib/elsewhere"}, "which it would no longer find")
     finally:
         target.must("systemctl start docker.service")
 
@@ -345,7 +345,7 @@ def test_impossible_rootless_users_are_refused(all_refused: Callable[..., None])
     all_refused(
         [
             ({"docker_rootless_users": ["nobody-of-that-name"]}, "names no user of this host: nobody-of-that-name"),
-            ({"docker_rootless_users": ["owner"]}, "names who is in docker_users as well"),
+            ({"docker_rootless_users": ["owner"]}, "names users who are in docker_users as well"),
         ]
     )
 

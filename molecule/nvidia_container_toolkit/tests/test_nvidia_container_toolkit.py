@@ -344,7 +344,7 @@ def test_mixed_source_file_is_refused(targets: list[Machine], apply: Apply) -> N
         target.put({f"{SOURCES}/mixed.list": Entry(text.encode())})
         result = apply(hosts=target.host.name)
     assert result.rc != 0
-    assert f"{SOURCES}/mixed.list: gives apt the toolkit's repository beside other things" in result.text
+    assert f"{SOURCES}/mixed.list: has the toolkit's repository among other sources" in result.text
 
 
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
@@ -356,13 +356,13 @@ LIBRARIES = "/usr/lib/x86_64-linux-gnu"
         (
             "mount --bind /dev/null /var/lib/dpkg/status",
             "umount /var/lib/dpkg/status",
-            "there is no docker on this host",
+            "docker is not installed on this host",
         ),
         (
             "for path in /proc/driver /sys/module/nvidia; do mount -t tmpfs none $path; done; mkdir /root/away;"
             f" mv {LIBRARIES}/lib{{nvidia-ml,cuda}}.so* /root/away",
             f"umount /proc/driver /sys/module/nvidia; mv /root/away/* {LIBRARIES}; rmdir /root/away; ldconfig",
-            "there is no NVIDIA driver on this host",
+            "no NVIDIA driver is installed on this host",
         ),
     ],
     ids=["docker", "driver"],

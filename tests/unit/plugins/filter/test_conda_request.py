@@ -57,10 +57,10 @@ def test_a_lock_and_a_version_of_cuda_without_quotes():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[", "is no environment.yml with dependencies"),
-        ("name: x\n", "is no environment.yml with dependencies"),
-        ("dependencies: [{conda: [x]}]\n", "is no environment.yml with dependencies"),
-        ("dependencies: []\nvariables: {A: b}\n", "has variables, which is not known here"),
+        ("[", "is not an environment.yml with dependencies"),
+        ("name: x\n", "is not an environment.yml with dependencies"),
+        ("dependencies: [{conda: [x]}]\n", "is not an environment.yml with dependencies"),
+        ("dependencies: []\nvariables: {A: b}\n", "has variables, which the role does not support"),
         ("channels: [defaults]\ndependencies: []\n", "names defaults, Anaconda's own channels"),
     ],
 )

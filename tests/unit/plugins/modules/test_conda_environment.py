@@ -303,7 +303,7 @@ def test_writable_root_is_refused_except_for_absent(host, snapshot, directory, c
     place.chmod(0o777)
     before = snapshot(host.root.parent)
     message = refused(host.ask("libnumbers", check=check))
-    assert message.startswith(f"Others than root may write in {place}, and could exchange what everybody runs.")
+    assert message.startswith(f"Users other than root may write in {place}, and could exchange what everybody runs.")
     assert snapshot(host.root.parent) == before
     assert not host.ask(state="absent").get("failed")
     assert not host.root.exists()
@@ -654,8 +654,8 @@ def test_a_constraint_that_no_dependency_states_is_named(host):
         ({"packages": ["no such package !"]}, "asks for the package"),
         ({"packages": ["libnumbers 1.0"]}, "Did you mean '==1.0' or '1.0.*'?"),
         ({"packages": []}, "neither `packages` nor a `lock`"),
-        ({"name": "../evil", "packages": ["libnumbers"]}, "is no name of an environment"),
-        ({"name": "", "packages": ["libnumbers"]}, "is no name of an environment"),
+        ({"name": "../evil", "packages": ["libnumbers"]}, "is not a name for an environment"),
+        ({"name": "", "packages": ["libnumbers"]}, "is not a name for an environment"),
         ({"packages": ["nosuch"]}, "No candidates were found for nosuch"),
         ({"packages": ["libnumbers"], "cuda": "twelve!"}, "cuda"),
     ],
@@ -667,7 +667,7 @@ def test_bad_requests_are_refused_before_anything_changes(host, request_, words)
 
 def test_a_name_that_is_there_twice_is_refused(host):
     twice = {"name": "research", "packages": ["libnumbers"]}
-    assert "research is there twice" in refused(host.run(twice, twice))
+    assert "research is named twice" in refused(host.run(twice, twice))
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:9/channel", "file:///nowhere/channel"])
@@ -849,7 +849,7 @@ def test_requirements_with_hashes_are_taken_as_they_are(host, index):
         (["nosuch"], (PYTHON,), "nosuch"),
         (["einops"], ("handwritten",), "has no Python: add python to its `packages`"),
         (["--index-url http://evil"], (PYTHON,), "where only requirements belong"),
-        (["not a requirement !"], (PYTHON,), "cannot have what its `pip` asks for"),
+        (["not a requirement !"], (PYTHON,), "requirements in `pip` of the environment"),
     ],
 )
 def test_package_missing_in_the_index_is_refused(host, index, lines, packages, words):

@@ -74,7 +74,7 @@ def test_environment_is_created_replaced_and_removed(host, snapshot):
     assert len(list(host.path.parent.iterdir())) == 3, "the link, one environment, and who needs it"
 
     result = host.run(new.replace("sha256:", "sha256:0"))
-    assert "pip did not deliver" in result["msg"] and host.version() == "2.0"
+    assert "pip did not install" in result["msg"] and host.version() == "2.0"
 
     (host.path / ".rigwright").unlink()  # as a killed run leaves it
     assert host.run(new)["changed"] and host.version() == "2.0"

@@ -231,7 +231,7 @@ def test_surplus_generations(use, keep, goes):
 
 @pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "-x", "a/b", "a b", "a\n", "ü"])
 def test_strange_names_are_refused(name):
-    with pytest.raises(CondaError, match="is no name of an environment"):
+    with pytest.raises(CondaError, match="is not a name for an environment"):
         check("", [Wanted(name, spec("numpy"))], {})
 
 

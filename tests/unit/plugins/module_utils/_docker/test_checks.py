@@ -22,7 +22,7 @@ from tests.unit.plugins.module_utils._docker.test_plan import BUSY, DEBIAN13, FR
         (Daemon(), {"mtu": 1}, ""),
         (BUSY, {"mtu": 1}, ""),
         (BUSY, {"data-root": "/data"}, "data-root would change"),
-        (dataclasses.replace(BUSY, live_restore=False), {"mtu": 1}, "live-restore is not in force"),
+        (dataclasses.replace(BUSY, live_restore=False), {"mtu": 1}, "live-restore is not in effect"),
         (dataclasses.replace(BUSY, swarm=True), {"mtu": 1}, "swarm"),
         (GPU, {"mtu": 1}, "containers use a GPU: train"),
         (Daemon(answers=False), {"mtu": 1}, "does not answer"),
@@ -38,10 +38,10 @@ def test_disruption_of_a_restart(daemon: Daemon | None, change: dict[str, Any], 
     ("place", "words"),
     [
         (Place("/data", read_only=True), "on /data, which is read-only"),
-        (Place("/data", free_bytes=1 << 30), "has 1024 MiB left of the 5120 MiB"),
+        (Place("/data", free_bytes=1 << 30), "has 1024 MiB free of the 5120 MiB"),
         (Place("/data", kind="nfs4"), "nfs4, which docker cannot use"),
         (Place("/data", no_exec=True), "mounted noexec"),
-        (Place("/data", file=True), "lies a file"),
+        (Place("/data", file=True), "a file is in the way"),
     ],
 )
 def test_a_disk_that_docker_cannot_use_is_refused(place: Place, words: str) -> None:

@@ -97,7 +97,7 @@ def test_legacy_runtime_is_not_the_default():
 def test_cdi_of_a_docker_without_it_is_refused():
     (problem,) = problems(plan_present(host(packages=DEBIAN12), params(mode="cdi")))
     assert problem == (
-        "nvidia_container_toolkit_mode is cdi, and docker 20.10.24 knows no CDI, which is there since 25"
+        "nvidia_container_toolkit_mode is cdi, and docker 20.10.24 does not support CDI, which needs docker 25"
     )
 
 
@@ -134,7 +134,7 @@ def test_docker_is_configured_until_the_part_is_in_force(changes):
 
 def test_stale_spec_is_written_again():
     plan = plan_present(
-        host(DONE, refresh=Refresh(stale="/var/run/cdi/nvidia.yaml was not as the driver says")), PARAMS
+        host(DONE, refresh=Refresh(stale="/var/run/cdi/nvidia.yaml did not match the driver")), PARAMS
     )
     assert {"name": SERVICE, "enabled": True} in plan.units
 
@@ -215,7 +215,7 @@ def test_older_source_of_the_toolkit_is_replaced(name, line):
 def test_mixed_source_file_is_refused(path):
     text = f"deb http://archive.example/debian trixie main\ndeb [signed-by=/other.gpg] {URL} /\n"
     plan = plan_present(host(sources={path: text}), PARAMS)
-    assert problems(plan)[0].startswith(f"{path} gives apt the toolkit's repository beside other things")
+    assert problems(plan)[0].startswith(f"{path} has the toolkit's repository among other sources")
 
 
 def test_other_sources_are_left_alone():
@@ -234,8 +234,8 @@ def test_other_sources_are_left_alone():
 def test_no_docker_and_no_driver_are_refused():
     found = problems(plan_present(host(packages={}, driver_loaded="", driver_library=""), PARAMS))
     assert [problem.partition(" is present, ")[2] for problem in found] == [
-        "and there is no docker on this host",
-        "and there is no NVIDIA driver on this host",
+        "and docker is not installed on this host",
+        "and no NVIDIA driver is installed on this host",
     ]
 
 

@@ -253,7 +253,7 @@ def test_data_root_moves_containerd_and_waits_for_the_disk() -> None:
 def test_absent_is_refused_while_containers_outlive_docker() -> None:
     host = after(plan_present(Host(packages=DEBIAN13), PARAMS), Host(packages=DEBIAN13), stopped=docker.StoppedDaemon(running=1))
     (refused,) = plan_absent(host, PARAMS).requirements
-    assert "1 containers run on without docker" in refused["problem"]
+    assert "1 containers still run without docker" in refused["problem"]
 
 
 # --- Secrets ---

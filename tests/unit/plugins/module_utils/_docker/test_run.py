@@ -263,8 +263,8 @@ def test_missing_directory_is_checked_by_its_future_disk(
     (tmp_path / "file").write_text("")
     result = planned(data_root=f"{tmp_path}/new/docker", free_bytes=1 << 60)
     assert variables(result) == ["docker_data_root", "docker_containerd_root"]
-    assert "MiB left" in result["requirements"][0]["problem"]
-    assert "lies a file" in planned(data_root=f"{tmp_path}/file", free_bytes=0)["requirements"][0]["problem"]
+    assert "MiB free" in result["requirements"][0]["problem"]
+    assert "a file is in the way" in planned(data_root=f"{tmp_path}/file", free_bytes=0)["requirements"][0]["problem"]
 
 
 def test_a_read_only_disk_is_refused(planned: Run, host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
