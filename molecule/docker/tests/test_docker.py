@@ -184,7 +184,7 @@ def test_containers_survive_a_restart(applied: Apply, targets: list[Machine], co
 def test_gpu_container_postpones_a_restart(
     apply: Apply, applied: Apply, targets: list[Machine], containers: Callable[..., None]
 ) -> None:
-    """A device node of that name is what makes it a GPU container; nothing of NVIDIA is needed."""
+    """Use a device node of that name, which makes it a GPU container without anything of NVIDIA."""
     for target in targets:
         target.must("test -e /dev/nvidia0 || mknod /dev/nvidia0 c 1 3")
         containers(target, "train", "--device /dev/nvidia0")
@@ -261,9 +261,7 @@ def test_impossible_requests_are_refused(all_refused: Callable[..., None]) -> No
     )
 
 
-def test_data_of_a_stopped_docker_is_not_left_behind(
-    refused: Callable[..., None], targets: list[Machine]
-) -> None:
+def test_data_of_a_stopped_docker_is_not_left_behind(refused: Callable[..., None], targets: list[Machine]) -> None:
     target = targets[0]
     target.must("systemctl stop docker.socket docker.service")
     try:
@@ -355,7 +353,7 @@ def test_impossible_rootless_users_are_refused(all_refused: Callable[..., None])
 
 @pytest.fixture
 def bare(targets: list[Machine]) -> None:
-    """Hosts without a docker. What it has stored on the disk stays."""
+    """Remove docker from the hosts. Its data on the disk stays."""
     for target in targets:
         target.must(
             "systemctl stop docker.socket docker.service containerd.service || true;"

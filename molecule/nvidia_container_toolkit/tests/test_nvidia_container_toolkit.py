@@ -1,6 +1,6 @@
 """Containers with GPUs, on hosts with two of them (molecule/nvidia_container_toolkit/prepare.yml).
 
-nvidia-ctk, the runtime, the hooks, docker and runc are the real programs; driver, NVML and device nodes are imitated, and no driver
+nvidia-ctk, the runtime, the hooks, docker and runc are the real programs; driver, NVML and device nodes are fakes, and no driver
 answers when a node is opened. So ENXIO says that the kernel let a container through to the device, EPERM that its control group did not.
 """
 
@@ -50,7 +50,7 @@ def knows_cdi(target: Machine) -> bool:
 
 
 def with_gpu(target: Machine, which: str) -> str:
-    """How a user of this docker asks for GPUs: by index, by UUID, or all."""
+    """Return the options by which a user of this docker requests GPUs: by index, by UUID, or all."""
     if knows_cdi(target):
         return f"--device nvidia.com/gpu={which}"
     return f"--runtime nvidia --env NVIDIA_VISIBLE_DEVICES={which}"
@@ -79,14 +79,14 @@ def image(all_targets: list[Machine]) -> None:
 @pytest.fixture
 def containers() -> Iterator[Callable[..., None]]:
     """Start containers, which are gone after the test: `containers(target, "train", "--device nvidia.com/gpu=0")`."""
-    made = []
+    started = []
 
     def start(target: Machine, name: str, how: str = "") -> None:
-        made.append((target, name))
+        started.append((target, name))
         target.must(f"docker run --detach --name {name} --network none {how} local sleep 3600")
 
     yield start
-    for target, name in made:
+    for target, name in started:
         target.run(f"docker rm --force {name}")
 
 
@@ -109,15 +109,15 @@ def applied(applied: Apply) -> Apply:
 def test_container_gets_only_the_requested_gpu(target: Machine, index: int) -> None:
     on_host = uuids(target.must("nvidia-smi -L"))
     for which in (str(index), on_host[index]):
-        seen = target.must(f"docker run --rm {with_gpu(target, which)} local sh -c 'ls /dev; nvidia-smi -L'")
-        assert re.findall(r"^nvidia\d+$", seen, re.MULTILINE) == [f"nvidia{index}"]
-        assert uuids(seen) == [on_host[index]]
+        output = target.must(f"docker run --rm {with_gpu(target, which)} local sh -c 'ls /dev; nvidia-smi -L'")
+        assert re.findall(r"^nvidia\d+$", output, re.MULTILINE) == [f"nvidia{index}"]
+        assert uuids(output) == [on_host[index]]
 
 
 def test_container_gets_all_gpus_on_request(target: Machine) -> None:
-    seen = target.must(f"docker run --rm {with_gpu(target, 'all')} local sh -c 'ls /dev; nvidia-smi -L'")
-    assert uuids(seen) == uuids(target.must("nvidia-smi -L"))
-    assert {"nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"} <= set(seen.split())
+    output = target.must(f"docker run --rm {with_gpu(target, 'all')} local sh -c 'ls /dev; nvidia-smi -L'")
+    assert uuids(output) == uuids(target.must("nvidia-smi -L"))
+    assert {"nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"} <= set(output.split())
 
 
 def test_container_without_a_request_gets_no_gpu(target: Machine) -> None:
@@ -150,7 +150,7 @@ def test_gpus_stay_when_systemd_reloads(target: Machine, containers: Callable[..
 def test_container_loses_gpus_without_device_links(
     machine: Callable[[str], Machine], containers: Callable[..., None], applied: Apply
 ) -> None:
-    """What the role prevents, seen with the runc of Debian 12; newer ones tell systemd of devices that have no link as well."""
+    """Show what the role prevents, with the runc of Debian 12; newer ones also list devices without a link in the unit."""
     target = machine("debian12")
     target.must("mv /dev/char /dev/char.away")
     try:
@@ -170,12 +170,12 @@ def test_container_loses_gpus_without_device_links(
 
 
 def test_changed_gpus_are_found_without_a_new_driver(applied: Apply, targets: list[Machine]) -> None:
-    """Nothing of what NVIDIA's path unit watches has changed; as with MIG."""
-    one = fake_gpu_host.gpus(["2684"])
-    paths = list(fake_gpu_host.table(one))
+    """Change no file that NVIDIA's path unit watches, as with MIG."""
+    gpu = fake_gpu_host.gpus(["2684"])
+    paths = list(fake_gpu_host.table(gpu))
     with kept(targets, *paths):
         for target in targets:
-            target.put(fake_gpu_host.table(one))
+            target.put(fake_gpu_host.table(gpu))
         applied()
         for target in targets:
             assert "/dev/nvidia1" not in target.must(f"cat {SPEC}")
@@ -224,10 +224,10 @@ def test_docker_gets_the_part_for_its_version(target: Machine) -> None:
 def test_legacy_mode_and_back(machine: Callable[[str], Machine], applied: Apply) -> None:
     target = machine("debian13")
     applied(hosts="debian13", mode="legacy")
-    seen = target.must(
+    output = target.must(
         "docker run --rm --runtime nvidia --env NVIDIA_VISIBLE_DEVICES=1 local sh -c 'ls /dev; nvidia-smi -L'"
     )
-    assert uuids(seen) == uuids(target.must("nvidia-smi -L"))[1:]
+    assert uuids(output) == uuids(target.must("nvidia-smi -L"))[1:]
     applied(hosts="debian13")
     assert "nvidia" not in json.loads(target.must("docker info --format '{{json .Runtimes}}'"))
 
@@ -235,7 +235,7 @@ def test_legacy_mode_and_back(machine: Callable[[str], Machine], applied: Apply)
 def test_docker_is_not_restarted_under_a_container_with_a_gpu(
     machine: Callable[[str], Machine], applied: Apply, containers: Callable[..., None]
 ) -> None:
-    """Leaving CDI is an option that docker reads only when it starts."""
+    """Leave CDI, an option that docker reads only when it starts."""
     target = machine("debian13")
     containers(target, "train", "--device nvidia.com/gpu=0")
     before = started(target)
@@ -284,7 +284,7 @@ def test_a_hold_holds_and_ends(applied: Apply, targets: list[Machine]) -> None:
 
 
 def test_older_source_of_the_toolkit_is_replaced(target: Machine) -> None:
-    """prepare.yml has left one, with another key: with two keys for one repository apt does nothing at all any more."""
+    """Replace the source of prepare.yml, which has another key: apt fails with two keys for one repository."""
     away = f"{SOURCES}/nvidia-docker.list"
     assert target.run(f"test -e {away}").rc != 0
     target.must("apt-get indextargets")
@@ -312,15 +312,15 @@ def test_no_cgroups_is_only_for_rootless_docker(machine: Callable[[str], Machine
 
 
 @pytest.mark.parametrize(
-    ("variables", "words"),
+    ("variables", "message"),
     [
         ({"nvidia_container_toolkit_version": "9.9.9"}, "does not have for all four packages"),
         ({"nvidia_container_toolkit_version": "newest"}, "nvidia_container_toolkit_version: is no version"),
         ({"nvidia_container_toolkit_mode": "cdi"}, "docker 20.10.24 knows no CDI"),
     ],
 )
-def test_impossible_requests_are_refused(refused: Callable[..., None], variables: dict[str, Any], words: str) -> None:
-    refused(variables, words)
+def test_impossible_requests_are_refused(refused: Callable[..., None], variables: dict[str, Any], message: str) -> None:
+    refused(variables, message)
 
 
 def test_another_key_is_refused(apply: Apply, targets: list[Machine], unchanged: Callable[[], None]) -> None:
@@ -351,7 +351,7 @@ LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 
 
 @pytest.mark.parametrize(
-    ("hide", "show", "words"),
+    ("hide", "show", "message"),
     [
         (
             "mount --bind /dev/null /var/lib/dpkg/status",
@@ -368,7 +368,7 @@ LIBRARIES = "/usr/lib/x86_64-linux-gnu"
     ids=["docker", "driver"],
 )
 def test_missing_docker_or_driver_is_refused(
-    targets: list[Machine], apply: Apply, hide: str, show: str, words: str
+    targets: list[Machine], apply: Apply, hide: str, show: str, message: str
 ) -> None:
     target = targets[0]
     target.must(hide)
@@ -377,7 +377,7 @@ def test_missing_docker_or_driver_is_refused(
     finally:
         target.must(show)
     assert result.rc != 0
-    assert words in result.text
+    assert message in result.text
 
 
 def test_absent_waits_for_containers_with_a_gpu(

@@ -13,7 +13,7 @@ POSTINST = "#!/bin/sh\nset -e\n#DEBHELPER#\nexit 0\n"
 
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
-    """A piece of the module's sources, with units where 1.20 has them."""
+    """Return a part of the module's sources, with units where 1.20 has them."""
     files = {
         "packaging/debian/nvidia-container-toolkit-base.install": (
             "nvidia-ctk /usr/bin\nnvidia-cdi-refresh.path /lib/systemd/system/\n"

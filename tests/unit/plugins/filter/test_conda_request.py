@@ -55,7 +55,7 @@ def test_a_lock_and_a_version_of_cuda_without_quotes():
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("[", "is not an environment.yml with dependencies"),
         ("name: x\n", "is not an environment.yml with dependencies"),
@@ -64,9 +64,9 @@ def test_a_lock_and_a_version_of_cuda_without_quotes():
         ("channels: [defaults]\ndependencies: []\n", "names defaults, Anaconda's own channels"),
     ],
 )
-def test_unsupported_environment_file_is_refused(text, words):
+def test_unsupported_environment_file_is_refused(text, message):
     (problem,) = problems(conda_request([{"name": "e", "file": "e.yml"}], {"e.yml": text}))
-    assert words in problem
+    assert message in problem
 
 
 @pytest.mark.parametrize("channel", ["defaults", "main", "https://repo" + ".anaconda.com/pkgs/main"])
@@ -83,7 +83,7 @@ def test_name_base_is_refused_while_there_is_a_base():
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "spec"),
     [
         ("numpy", "numpy"),
         ("numpy=2.1", "numpy 2.1.*"),
@@ -97,5 +97,5 @@ def test_name_base_is_refused_while_there_is_a_base():
         ("numpy !=2.1", "numpy !=2.1"),
     ],
 )
-def test_old_match_specs_become_unambiguous(text, words):
-    assert plain(text) == words
+def test_old_match_specs_become_unambiguous(text, spec):
+    assert plain(text) == spec

@@ -65,7 +65,7 @@ def process(params: dict[str, Any], step: int = 0) -> subprocess.Popen[str]:
 
 
 class Host:
-    """A root of environments and a channel, which requests name where they name none."""
+    """A root of environments, and a channel that is the default of requests."""
 
     def __init__(self, folder: Path, run: Callable[..., dict[str, Any]]) -> None:
         self.root, self.channel, self._run = folder / "conda", folder / "channel", run
@@ -84,7 +84,7 @@ class Host:
         return self._run(conda_environment, check=check, **self.params(*environments, **params))
 
     def ask(self, *packages: str, check: bool = False, **rest: Any) -> dict[str, Any]:
-        """One environment, `research`; gives what became of it, or why nothing did."""
+        """Request one environment, `research`, and return its outcome or the error."""
         options = {name: rest.pop(name) for name in ("keep", "channels", "channel_alias", "timeout") if name in rest}
         result = self.run({"name": "research", "packages": list(packages), **rest}, check=check, **options)
         return {**result, **result.get("environments", {}).get("research", {})}
@@ -225,7 +225,7 @@ def test_equivalent_specs_install_nothing(host):
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Give the host a driver: its version."""
+    """Set the version of the host's driver."""
 
     def install(version: str) -> None:
         found = {"libraries": {"cuda": version}}
@@ -408,7 +408,7 @@ def test_absent_takes_everything_away(host):
 
 
 def add_by_hand(host: Host, name: str) -> None:
-    """As conda and mamba do: files, and a record."""
+    """Add files and a record, as conda and mamba do."""
     host.run({"name": "other", "packages": [name]})
     record = next((host.prefix("other") / "conda-meta").glob("*.json"))
     (host.prefix() / "conda-meta" / record.name).write_bytes(record.read_bytes())
@@ -540,7 +540,7 @@ def test_a_prefix_that_was_removed_by_hand_comes_back(host):
 
 
 def test_edited_file_does_not_spread_by_the_cache(host):
-    """The files of an environment are those of the cache."""
+    """Edit a file of an environment, which is the same file as in the cache."""
     host.ask("libnumbers")
     with (host.prefix() / "share/numbers/version").open("w") as file:
         file.write("edited\n")
@@ -648,7 +648,7 @@ def test_a_constraint_that_no_dependency_states_is_named(host):
 
 
 @pytest.mark.parametrize(
-    ("request_", "words"),
+    ("request_", "message"),
     [
         ({"packages": ["python >=3.9,<"]}, "asks for the package 'python >=3.9,<'"),
         ({"packages": ["no such package !"]}, "asks for the package"),
@@ -660,8 +660,8 @@ def test_a_constraint_that_no_dependency_states_is_named(host):
         ({"packages": ["libnumbers"], "cuda": "twelve!"}, "cuda"),
     ],
 )
-def test_bad_requests_are_refused_before_anything_changes(host, request_, words):
-    assert words in refused(host.run({"name": "research", **request_}))
+def test_bad_requests_are_refused_before_anything_changes(host, request_, message):
+    assert message in refused(host.run({"name": "research", **request_}))
     assert not (host.root / "envs").exists()
 
 
@@ -685,7 +685,7 @@ class Silent(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def web(host) -> Iterator[str]:
-    """The channel's address behind a web server."""
+    """Return the address of the channel behind a web server."""
     with http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), lambda *arguments: Silent(*arguments, directory=str(host.channel))
     ) as server:
@@ -832,7 +832,7 @@ def test_pip_does_not_replace_conda_packages(host, index):
 
 def test_a_wheel_with_another_hash_is_refused(host, index):
     message = refused(ask_index(host, index, f"einops==0.8 --hash=sha256:{'0' * 64}"))
-    assert "ash mismatch" in message and "The environment research" in message
+    assert "ash mismatch" in message and "of the environment research" in message
     assert not host.prefix().exists() and not host.generation(1).exists()
 
 
@@ -843,17 +843,17 @@ def test_requirements_with_hashes_are_taken_as_they_are(host, index):
 
 
 @pytest.mark.parametrize(
-    ("lines", "packages", "words"),
+    ("lines", "packages", "message"),
     [
         (["einops >=9"], (PYTHON,), "einops"),
         (["nosuch"], (PYTHON,), "nosuch"),
-        (["einops"], ("handwritten",), "has no Python: add python to its `packages`"),
+        (["einops"], ("handwritten",), "has `pip` and no Python: add python to its `packages`"),
         (["--index-url http://evil"], (PYTHON,), "where only requirements belong"),
         (["not a requirement !"], (PYTHON,), "requirements in `pip` of the environment"),
     ],
 )
-def test_package_missing_in_the_index_is_refused(host, index, lines, packages, words):
-    assert words in refused(ask_index(host, index, *lines, packages=packages))
+def test_package_missing_in_the_index_is_refused(host, index, lines, packages, message):
+    assert message in refused(ask_index(host, index, *lines, packages=packages))
     assert not host.prefix().exists()
 
 
@@ -891,10 +891,15 @@ def test_killed_run_keeps_an_environment_at_every_step(host):
         assert run.returncode == 9, errors
         host.ask("libnumbers ==1.1", keep=0)
         assert host.read("share/numbers/version") == "1.1\n"
-        (left,) = (path for path in (host.root / "generations/research").iterdir() if path.is_dir())
-        assert host.prefix().resolve() == left
-        names = {path.name for path in left.parent.iterdir()}
-        assert names == {left.name, f"{left.name}.json", f"{left.name}.lock", f"{left.name}.files.json"}
+        (leftovers,) = (path for path in (host.root / "generations/research").iterdir() if path.is_dir())
+        assert host.prefix().resolve() == leftovers
+        names = {path.name for path in leftovers.parent.iterdir()}
+        assert names == {
+            leftovers.name,
+            f"{leftovers.name}.json",
+            f"{leftovers.name}.lock",
+            f"{leftovers.name}.files.json",
+        }
         assert not host.ask("libnumbers ==1.1", keep=0)["changed"]
     assert step > 5
 
@@ -910,14 +915,14 @@ def test_two_runs_at_once_wait_for_each_other(host):
 
 
 def test_module_respawns_only_where_py_rattler_is_needed(host, run_tasks):
-    """As on a target: the system's own Python, and the environment that the role keeps for modules."""
+    """Run as on a target: with the system's own Python, and the environment of the role for modules."""
     bare = "/usr/bin/python3"
     if subprocess.run((bare, "-c", "import rattler"), capture_output=True, check=False).returncode == 0:
         pytest.skip(f"{bare} has py-rattler itself")
-    there = {**host.params({"name": "research", "packages": ["libnumbers"]}), "python": sys.executable}
+    python = {**host.params({"name": "research", "packages": ["libnumbers"]}), "python": sys.executable}
     tasks = [
-        {"rigwright.workstation.conda_environment": there, "register": "made"},
-        {"rigwright.workstation.conda_environment": {**there, "python": "/nowhere"}, "register": "again"},
+        {"rigwright.workstation.conda_environment": python, "register": "made"},
+        {"rigwright.workstation.conda_environment": {**python, "python": "/nowhere"}, "register": "again"},
         {"ansible.builtin.assert": {"that": ["made is changed", "again is not changed"]}},
     ]
     run = run_tasks([{"block": tasks, "vars": {"ansible_python_interpreter": bare}}])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Users as files below a root and their managers tell of them, and what is on record when a command of the module fails."""
+"""Users by files below a root and by their managers, and the record after a failed command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNIT = "/etc/systemd/user/docker.service"
 
 
 class Host:
-    """A root directory with users; their managers and dockers are imitated."""
+    """A root directory with users, and fakes of their managers and dockers."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -97,10 +97,10 @@ def test_new_user_gets_a_docker_and_the_next_run_changes_nothing(rootless: Run, 
 
 
 def test_check_mode_reports_changes_and_makes_none(rootless: Run, host: Host) -> None:
-    told = rootless("bob", check=True)
-    assert told["changed"]
+    planned = rootless("bob", check=True)
+    assert planned["changed"]
     assert (host.changes, host.recorded()) == ([], None)
-    assert rootless("bob")["changes"] == told["changes"]
+    assert rootless("bob")["changes"] == planned["changes"]
 
 
 @pytest.mark.parametrize(("seconds", "verbs"), [(-10, []), (10, ["daemon-reload", "restart"])])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the plan is made from: files below a root, nvidia-ctk's own word on the CDI spec, and what the repository has."""
+"""Versions in the repository, package files, and the record of the role."""
 
 from __future__ import annotations
 
@@ -72,9 +72,7 @@ def test_version_is_checked_in_the_repository(planned: Run, host: Host) -> None:
     assert fault["remedy"] == "choose one of 1.20.1-1, 1.19.1-1"
 
 
-def test_unreachable_repository_is_left_to_apt(
-    planned: Run, host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreachable_repository_is_left_to_apt(planned: Run, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     def unreachable(address: str, **_options: Any) -> Any:
         raise OSError(f"{address}: no route to host")
 

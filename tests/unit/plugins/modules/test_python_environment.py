@@ -27,7 +27,7 @@ class Host:
         self.path, self.folder, self.address, self._run = folder / "opt/python", folder, address, run
 
     def add(self, version: str) -> str:
-        """Put a library into the index, and give the requirement for it."""
+        """Put a library into the index, and return the requirement for it."""
         place = self.folder / "simple/library"
         place.mkdir(parents=True, exist_ok=True)
         wheel = place / f"library-{version}-py3-none-any.whl"

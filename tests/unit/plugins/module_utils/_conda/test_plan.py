@@ -46,9 +46,9 @@ def spec(*packages: str, **rest: Any) -> dict[str, Any]:
     }
 
 
-def generation(number: int, *asked: str, present: dict[str, Package] | None = None, **rest: Any) -> Generation:
-    """One with numpy in it, unless *present* says what is there now."""
-    receipt = Receipt(spec(*asked), complete=True, packages={"numpy": NUMPY})
+def generation(number: int, *packages: str, present: dict[str, Package] | None = None, **rest: Any) -> Generation:
+    """Return a generation with numpy, unless *present* names its present packages."""
+    receipt = Receipt(spec(*packages), complete=True, packages={"numpy": NUMPY})
     return Generation(number, receipt, receipt.packages if present is None else present, **rest)
 
 
@@ -57,8 +57,8 @@ def environment(in_use: int | None, *generations: Generation, **rest: Any) -> En
     return Environment("e", in_use, numbered, highest=max(numbered, default=0), **rest)
 
 
-def wanted(*asked: str, **rest: Any) -> Wanted:
-    return Wanted("e", spec(*asked), **rest)
+def wanted(*packages: str, **rest: Any) -> Wanted:
+    return Wanted("e", spec(*packages), **rest)
 
 
 # ---- Differences ---------------------------------------------------------------------------------------------------------
@@ -182,14 +182,14 @@ def test_update_solves_whatever_is_there():
 
 
 def test_named_generation_overrides_the_request():
-    there = environment(2, generation(1, "numpy", present={}), generation(2, "numpy"))
-    assert decide(wanted("torch", generation=1, update=True), there) == Decision(use=1)
+    existing = environment(2, generation(1, "numpy", present={}), generation(2, "numpy"))
+    assert decide(wanted("torch", generation=1, update=True), existing) == Decision(use=1)
 
 
 def test_generation_with_the_solved_packages_is_used():
-    there = environment(1, generation(1, "numpy"))
-    assert settle(wanted("numpy >1"), {"numpy": NUMPY}, there) == Decision(use=1)
-    assert settle(wanted("numpy"), {"numpy": NEWER}, there).solve
+    existing = environment(1, generation(1, "numpy"))
+    assert settle(wanted("numpy >1"), {"numpy": NUMPY}, existing) == Decision(use=1)
+    assert settle(wanted("numpy"), {"numpy": NEWER}, existing).solve
 
 
 def test_drifted_generation_is_made_again():
@@ -197,11 +197,11 @@ def test_drifted_generation_is_made_again():
 
 
 def test_versions_stay_while_only_the_packages_change():
-    there = environment(1, generation(1, "numpy"))
-    assert stays(wanted("numpy", "torch"), there) == 1
-    assert stays(wanted("numpy", update=True), there) is None
+    existing = environment(1, generation(1, "numpy"))
+    assert stays(wanted("numpy", "torch"), existing) == 1
+    assert stays(wanted("numpy", update=True), existing) is None
     for name, value in {"cuda": "12.8", "channels": ["d"], "channel_alias": "b"}.items():
-        assert stays(Wanted("e", spec("numpy", **{name: value})), there) is None
+        assert stays(Wanted("e", spec("numpy", **{name: value})), existing) is None
     assert stays(wanted("torch"), environment(None)) is None
 
 
@@ -242,10 +242,10 @@ def test_a_strange_version_of_cuda_is_refused(cuda):
 
 
 def test_foreign_conda_is_refused_only_with_environments():
-    there = {"e": environment(None, foreign="/opt/conda/envs/e")}
+    existing = {"e": environment(None, foreign="/opt/conda/envs/e")}
     with pytest.raises(CondaError, match="/opt/conda/envs/e is in the way"):
-        check("", [wanted("numpy")], there)
-    check("", [wanted("numpy", present=False)], there)
+        check("", [wanted("numpy")], existing)
+    check("", [wanted("numpy", present=False)], existing)
 
 
 def test_missing_generation_is_refused_with_existing_ones():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of a prefix. What became of them is read by a store: test_store.py."""
+"""The files of a prefix. Their changes are tested with a store: test_store.py."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def no_command(_command: list[str]) -> tuple[int, str, str]:
 
 
 def test_py_rattler_does_not_check_archives_of_file_channels(channel, tmp_path):
-    """The trap that check_local_archives is for: should this fail, py-rattler has learnt it."""
+    """Show why check_local_archives exists: if this fails, py-rattler has fixed it."""
     import asyncio
 
     records = solve(spec(channel, "tampered"), tmp_path)

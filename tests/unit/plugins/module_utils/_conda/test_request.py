@@ -34,10 +34,10 @@ def test_packages_are_sorted_and_channels_have_a_default() -> None:
     assert (request.present, request.keep) == (True, 2)
 
 
-@pytest.mark.parametrize(("cuda", "seen"), [("auto", "12.8"), ("11.8", "11.8"), ("", "")])
-def test_cuda_auto_is_the_version_of_the_driver(cuda: str, seen: str) -> None:
+@pytest.mark.parametrize(("cuda", "version"), [("auto", "12.8"), ("11.8", "11.8"), ("", "")])
+def test_cuda_auto_is_the_version_of_the_driver(cuda: str, version: str) -> None:
     (request,) = parse({**ROW, "cuda": cuda})
-    assert (request.spec["cuda"], request.cuda) == (cuda, seen)
+    assert (request.spec["cuda"], request.cuda) == (cuda, version)
 
 
 def test_exclusive_removes_environments_that_are_not_named() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What lies on the disk and is told of it. Generations that are really made: ../modules/test_conda_environment.py."""
+"""Facts of generations on a disk. Generations that are really installed: ../../modules/test_conda_environment.py."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WANTED = Wanted("e", SPEC)
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """A store with one complete generation, linked."""
+    """Return a store with one complete generation, which is linked."""
     store = Store(str(tmp_path / "conda"), lambda _command: (0, "", ""))
     prefix = Path(store.place("e", 1))
     (prefix / "share").mkdir(parents=True)
@@ -44,7 +44,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def write_receipt(store: Store) -> None:
-    """The receipt of what lies there now."""
+    """Write a receipt of the present content."""
     records = read_records(store.place("e", 1))
     packages = {"a": Package("1", "0")}
     store.write_receipt("e", 1, Receipt(SPEC, True, packages, records, beside=store.read_beside("e", 1)))
@@ -57,7 +57,7 @@ def test_complete_generation_is_read(store):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "drift"),
     [
         (lambda path: path.write_text("longer\n"), ["share/a of a was changed"]),
         (lambda path: path.write_text("b\n"), ["share/a of a was changed"]),
@@ -72,9 +72,9 @@ def test_complete_generation_is_read(store):
         (lambda path: path.parent.chmod(0o700), ["share has another mode or owner"]),
     ],
 )
-def test_changed_files_are_reported(store, change, words):
+def test_changed_files_are_reported(store, change, drift):
     change(Path(store.place("e", 1), "share/a"))
-    assert store.read(WANTED).current.drift == words
+    assert store.read(WANTED).current.drift == drift
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives files away")
@@ -99,18 +99,18 @@ def test_archives_of_changed_files_are_spoiled(store):
 
 
 @pytest.mark.parametrize(
-    ("ending", "has_lock", "words"),
+    ("ending", "has_lock", "subject"),
     [(".files.json", True, "1.files.json was"), (".lock", False, "1.lock was"), (".pip.txt", False, "1.pip.txt was")],
 )
-def test_changed_lock_or_file_list_breaks_a_generation(store, ending, has_lock, words):
+def test_changed_lock_or_file_list_breaks_a_generation(store, ending, has_lock, subject):
     path = Path(store.place("e", 1) + ending)
     path.write_text("[")
     write_receipt(store)
     path.write_text("{")
-    seen = store.read(WANTED).current
-    assert (seen.intact, seen.has_lock, seen.drift) == (False, has_lock, [f"{words} changed"])
+    generation = store.read(WANTED).current
+    assert (generation.intact, generation.has_lock, generation.drift) == (False, has_lock, [f"{subject} changed"])
     path.unlink()
-    assert store.read(WANTED).current.drift == [f"{words} removed"]
+    assert store.read(WANTED).current.drift == [f"{subject} removed"]
 
 
 def test_long_list_of_changed_files_is_cut(store):

@@ -52,7 +52,7 @@ def test_conda_packages_are_dropped_from_a_lock():
 
 
 class Program:
-    """Stands in for uv, and keeps what it was asked for."""
+    """A fake of uv, which keeps its command lines."""
 
     def __init__(self, folder: Path, rc: int = 0, out: str = "", err: str = "") -> None:
         self.path = folder / "uv"
@@ -114,7 +114,8 @@ def test_torch_variant_is_the_newest_for_the_driver(tmp_path, cuda, backend):
 def test_error_of_uv_is_one_line(tmp_path):
     program = Program(tmp_path, rc=1, err="  \u00d7 No solution found:\n  ╰─▶ Because b\n      and c.\n")
     with pytest.raises(
-        CondaError, match="the requirements .* of the environment e cannot be installed: No solution found: Because b and c. Loosen"
+        CondaError,
+        match="the requirements .* of the environment e cannot be installed: No solution found: Because b and c. Loosen",
     ):
         program.uv().install(wanted(), LOCK, "/prefix")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What has to be done for an environment. Environments that are really made: ../../modules/test_python_environment.py."""
+"""Plans for an environment. Environments that are really created: ../../modules/test_python_environment.py."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def test_incomplete_environment_is_made_again() -> None:
 
 def test_environment_stays_while_another_role_needs_it() -> None:
     steps = plan(facts(OLD, OLD, users=("conda", "gpu")), "", "conda", False)
-    assert (steps.wanted, steps.users, steps.surplus) == (OLD, {"gpu"}, [])
+    assert (steps.wanted, sorted(steps.users), list(steps.surplus)) == (OLD, ["gpu"], [])
     last = plan(facts(OLD, OLD, users=("gpu",)), "", "gpu", False)
-    assert (last.wanted, last.users, last.surplus) == ("", set(), [OLD])
+    assert (last.wanted, sorted(last.users), list(last.surplus)) == ("", [], [OLD])
 
 
 def test_facts_name_complete_environments(tmp_path: Path) -> None:

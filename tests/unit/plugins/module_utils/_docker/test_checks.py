@@ -11,11 +11,20 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.checks import disruption, refusal_problems
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import Daemon, Host, Place
 
-from tests.unit.plugins.module_utils._docker.test_plan import BUSY, DEBIAN13, FRESH, GPU, IDLE, PARAMS, asked, faults
+from tests.unit.plugins.module_utils._docker.test_plan import (
+    BUSY,
+    DEBIAN13,
+    FRESH,
+    GPU,
+    IDLE,
+    PARAMS,
+    faults,
+    request_of,
+)
 
 
 @pytest.mark.parametrize(
-    ("daemon", "change", "words"),
+    ("daemon", "change", "message"),
     [
         (None, {"mtu": 1}, ""),
         (IDLE, {"mtu": 1}, ""),
@@ -28,14 +37,14 @@ from tests.unit.plugins.module_utils._docker.test_plan import BUSY, DEBIAN13, FR
         (Daemon(answers=False), {"mtu": 1}, "does not answer"),
     ],
 )
-def test_disruption_of_a_restart(daemon: Daemon | None, change: dict[str, Any], words: str) -> None:
+def test_disruption_of_a_restart(daemon: Daemon | None, change: dict[str, Any], message: str) -> None:
     reason = disruption(Host(packages=DEBIAN13, daemon=daemon), {}, change)
-    assert words in reason
-    assert bool(reason) == bool(words)
+    assert message in reason
+    assert bool(reason) == bool(message)
 
 
 @pytest.mark.parametrize(
-    ("place", "words"),
+    ("place", "message"),
     [
         (Place("/data", read_only=True), "on /data, which is read-only"),
         (Place("/data", free_bytes=1 << 30), "has 1024 MiB free of the 5120 MiB"),
@@ -44,11 +53,11 @@ def test_disruption_of_a_restart(daemon: Daemon | None, change: dict[str, Any], 
         (Place("/data", file=True), "a file is in the way"),
     ],
 )
-def test_a_disk_that_docker_cannot_use_is_refused(place: Place, words: str) -> None:
+def test_a_disk_that_docker_cannot_use_is_refused(place: Place, message: str) -> None:
     places = {"/data/docker": place, "/data/containerd": Place("/data")}
     ((variable, problem),) = faults(Host(packages=DEBIAN13, places=places), data_root="/data/docker")
     assert variable == "docker_data_root"
-    assert words in problem
+    assert message in problem
 
 
 def test_a_disk_that_docker_has_filled_since_is_not_refused() -> None:
@@ -77,8 +86,8 @@ def test_data_of_a_stopped_docker_is_not_left_behind() -> None:
     host = Host(packages=DEBIAN13, places=places, stopped=docker.StoppedDaemon("/var/lib/docker", stored=2))
     problems = dict(faults(host, data_root="/data/docker"))
     assert "2 containers and images in /var/lib/docker" in problems["docker_data_root"]
-    there = dataclasses.replace(host, stopped=docker.StoppedDaemon("/data/docker", stored=2))
-    assert faults(there, data_root="/data/docker") == []
+    moved = dataclasses.replace(host, stopped=docker.StoppedDaemon("/data/docker", stored=2))
+    assert faults(moved, data_root="/data/docker") == []
 
 
 def test_containerd_root_may_change_without_stored_layers() -> None:
@@ -114,11 +123,11 @@ def test_invalid_option_is_refused_by_its_variable(request_: dict[str, Any], var
     assert variable in [name for name, _problem in found]
 
 
-@pytest.mark.parametrize(("text", "words"), [('{"debug": true,}', "is not JSON: "), ("[]", "no object")])
-def test_invalid_json_on_the_host_is_refused_by_its_path(text: str, words: str) -> None:
+@pytest.mark.parametrize(("text", "message"), [('{"debug": true,}', "is not JSON: "), ("[]", "no object")])
+def test_invalid_json_on_the_host_is_refused_by_its_path(text: str, message: str) -> None:
     ((variable, problem),) = faults(Host(packages=DEBIAN13, config=text))
     assert variable == "/etc/docker/daemon.json"
-    assert words in problem
+    assert message in problem
 
 
 @pytest.mark.parametrize("kind", ["link", "directory"])
@@ -137,11 +146,11 @@ def test_an_empty_file_has_no_options(text: str | None) -> None:
     ("given", "variable"), [({"bogus": 1}, "docker_daemon_options"), ({}, "/etc/docker/daemon.json")]
 )
 def test_an_unknown_option_is_refused_by_its_name(given: dict[str, Any], variable: str) -> None:
-    words = (
+    message = (
         "unable to configure the Docker daemon with file /etc/docker/daemon.json:"
         " the following directives don't match any configuration option: bogus"
     )
-    (fault,) = refusal_problems(words, asked(daemon_options=given))
+    (fault,) = refusal_problems(message, request_of(daemon_options=given))
     assert fault["variable"] == variable
     assert "does not know: bogus" in fault["problem"]
     assert list(refusal_problems("", PARAMS)) == []

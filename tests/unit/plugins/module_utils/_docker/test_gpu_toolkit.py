@@ -60,7 +60,7 @@ def params(**changes: Any) -> dict[str, Any]:
 
 
 def problems(plan: toolkit.Plan) -> list[str]:
-    return [f"{one['variable']} {one['problem']}" for one in plan.requirements]
+    return [f"{problem['variable']} {problem['problem']}" for problem in plan.requirements]
 
 
 def paths(plan: toolkit.Plan) -> list[str]:
@@ -128,14 +128,12 @@ def test_second_plan_changes_nothing():
     ],
 )
 def test_docker_is_configured_until_the_part_is_in_force(changes):
-    """A run that was cut short in between is completed by the next one."""
+    """Complete an interrupted run by the next one."""
     assert plan_present(host(DONE, **changes), PARAMS).apply is True
 
 
 def test_stale_spec_is_written_again():
-    plan = plan_present(
-        host(DONE, refresh=Refresh(stale="/var/run/cdi/nvidia.yaml did not match the driver")), PARAMS
-    )
+    plan = plan_present(host(DONE, refresh=Refresh(stale="/var/run/cdi/nvidia.yaml did not match the driver")), PARAMS)
     assert {"name": SERVICE, "enabled": True} in plan.units
 
 
@@ -143,7 +141,7 @@ def test_unloaded_driver_does_not_fail_the_service():
     waiting = host(DONE, driver_loaded="", refresh=Refresh(problem="the driver is not loaded"))
     plan = plan_present(waiting, PARAMS)
     assert [unit["name"] for unit in plan.units] == [toolkit.PATH_UNIT]
-    spec = next(one for one in plan.findings if one["id"].endswith(".spec"))
+    spec = next(found for found in plan.findings if found["id"].endswith(".spec"))
     assert spec["status"] == "warn"
     assert spec["remedy"].startswith("reboot")
 

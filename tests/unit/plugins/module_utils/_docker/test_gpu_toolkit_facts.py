@@ -80,11 +80,11 @@ def test_current_spec_is_not_stale(host: Host) -> None:
     assert read.refresh.devices == ("0", "GPU-00000041-0000-0000-0000-000000000000", "all")
 
 
-@pytest.mark.parametrize("there", ["", SPEC.replace("41", "42")], ids=["missing", "of another GPU"])
-def test_missing_or_old_spec_is_stale(host: Host, there: str) -> None:
+@pytest.mark.parametrize("spec", ["", SPEC.replace("41", "42")], ids=["missing", "of another GPU"])
+def test_missing_or_old_spec_is_stale(host: Host, spec: str) -> None:
     host.install()
-    if there:
-        host.write(toolkit.SPEC, there)
+    if spec:
+        host.write(toolkit.SPEC, spec)
     assert toolkit.SPEC in host.facts().refresh.stale
 
 

@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import model as docker
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import containerd_root_of
 
-from tests.unit.plugins.module_utils._docker.test_plan import asked
+from tests.unit.plugins.module_utils._docker.test_plan import request_of
 
 
 def test_the_root_of_a_table_is_not_that_of_containerd() -> None:
@@ -17,7 +17,7 @@ def test_the_root_of_a_table_is_not_that_of_containerd() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "there", "meant"),
+    ("version", "installed", "meant"),
     [
         ("28.5", "5:28.5.1-1~debian.13~trixie", True),
         ("28.5", "5:28.50.0-1~debian.13~trixie", False),
@@ -26,6 +26,6 @@ def test_the_root_of_a_table_is_not_that_of_containerd() -> None:
         ("28.5.1-1~debian.13~trixie", "5:28.5.1-1~debian.13~trixie", True),
     ],
 )
-def test_a_version_means_whole_numbers(version: str, there: str, meant: bool) -> None:
-    request = asked(edition="docker-ce", version=version)
-    assert fnmatch.fnmatchcase(there, docker.glob_of(request, "docker-ce")) is meant
+def test_a_version_means_whole_numbers(version: str, installed: str, meant: bool) -> None:
+    request = request_of(edition="docker-ce", version=version)
+    assert fnmatch.fnmatchcase(installed, docker.glob_of(request, "docker-ce")) is meant

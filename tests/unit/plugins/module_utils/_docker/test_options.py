@@ -52,9 +52,7 @@ def test_later_changes_are_the_hosts_own(now: dict[str, Any], own: dict[str, Any
     ],
     ids=["untouched", "all of the host's taken away", "some taken away", "changed"],
 )
-def test_removed_suboption_does_not_come_back(
-    had: dict[str, int], now: dict[str, int], own: dict[str, Any]
-) -> None:
+def test_removed_suboption_does_not_come_back(had: dict[str, int], now: dict[str, int], own: dict[str, Any]) -> None:
     assert own_part({"ulimits": had}, {"ulimits": {**had, "nofile": 2}}, {"ulimits": now}) == own
 
 

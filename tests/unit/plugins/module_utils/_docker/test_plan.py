@@ -74,7 +74,7 @@ BUSY = Daemon(live_restore=True, running=("web",), stored=2)
 GPU = Daemon(live_restore=True, running=("train", "web"), gpu=("train",), stored=3)
 
 
-def asked(**request: Any) -> dict[str, Any]:
+def request_of(**request: Any) -> dict[str, Any]:
     return {**PARAMS, **request}
 
 
@@ -85,7 +85,7 @@ def content(plan: Plan, path: str) -> Any:
 
 
 def after(plan: Plan, host: Host, **more: Any) -> Host:
-    """The host once a plan was carried out."""
+    """Return the host after a plan was carried out."""
     memory = content(plan, docker.MEMORY)
     return dataclasses.replace(
         host,
@@ -103,7 +103,7 @@ def docker_unit(plan: Plan) -> dict[str, Any]:
 
 
 def faults(host: Host, **request: Any) -> list[tuple[str, str]]:
-    return [(fault["variable"], fault["problem"]) for fault in plan_present(host, asked(**request)).requirements]
+    return [(fault["variable"], fault["problem"]) for fault in plan_present(host, request_of(**request)).requirements]
 
 
 # --- One owner of daemon.json ---
@@ -133,7 +133,9 @@ def test_merge_order_is_host_defaults_options_parts() -> None:
         },
     )
 
-    options = plan_present(host, asked(daemon_options={"debug": True, "runtimes": {"kata": {"path": "kata"}}})).options
+    options = plan_present(
+        host, request_of(daemon_options={"debug": True, "runtimes": {"kata": {"path": "kata"}}})
+    ).options
 
     assert options["dns"] == ["192.0.2.1"]
     assert options["default-shm-size"] == "1g"
@@ -143,7 +145,7 @@ def test_merge_order_is_host_defaults_options_parts() -> None:
 
 def test_manual_options_stay_and_dropped_options_go() -> None:
     host = Host(packages=DEBIAN13, config='{"dns": ["192.0.2.1"]}')
-    host = after(plan_present(host, asked(daemon_options={"debug": True, "mtu": 1400})), host)
+    host = after(plan_present(host, request_of(daemon_options={"debug": True, "mtu": 1400})), host)
     by_hand = {**json.loads(host.config or ""), "dns-search": ["lab.example"]}
     host = dataclasses.replace(host, config=json.dumps(by_hand))
 
@@ -158,7 +160,7 @@ def test_manual_options_stay_and_dropped_options_go() -> None:
 
 
 def test_removed_option_is_reset_until_docker_reloads() -> None:
-    host = after(plan_present(FRESH, asked(daemon_options={"debug": True})), FRESH, daemon=IDLE)
+    host = after(plan_present(FRESH, request_of(daemon_options={"debug": True})), FRESH, daemon=IDLE)
 
     plan = plan_present(host, PARAMS)
 
@@ -172,11 +174,11 @@ def test_removed_option_is_reset_until_docker_reloads() -> None:
 
 
 def test_a_second_plan_is_the_same() -> None:
-    first = plan_present(Host(packages=DEBIAN13), asked(users=["ada"], hold=True))
+    first = plan_present(Host(packages=DEBIAN13), request_of(users=["ada"], hold=True))
     held = {name: package._replace(hold=True) for name, package in DEBIAN13.items()}
     host = dataclasses.replace(after(first, Host(packages=DEBIAN13)), group=("ada",), packages=held)
 
-    second = plan_present(host, asked(users=["ada"], hold=True))
+    second = plan_present(host, request_of(users=["ada"], hold=True))
 
     assert (second.files, second.package_files) == (first.files, first.package_files)
     assert (second.install, second.hold, second.unhold, second.groups) == ([], [], [], [])
@@ -200,13 +202,11 @@ def test_a_second_plan_is_the_same() -> None:
         ({"bind_ip": "192.0.2.7"}, True),
     ],
 )
-def test_restart_file_changes_only_with_start_options(
-    change: dict[str, Any], restart: bool
-) -> None:
+def test_restart_file_changes_only_with_start_options(change: dict[str, Any], restart: bool) -> None:
     host = Host(packages=DEBIAN13)
     before = plan_present(host, PARAMS)
 
-    plan = plan_present(after(before, host), asked(**change))
+    plan = plan_present(after(before, host), request_of(**change))
 
     assert content(plan, docker.DAEMON_JSON) != content(before, docker.DAEMON_JSON)
     assert (content(plan, docker.RESTART) != content(before, docker.RESTART)) is restart
@@ -220,14 +220,14 @@ def test_first_run_does_not_restart_docker_with_same_options() -> None:
 
     assert docker_unit(plan_present(host, PARAMS))["loaded"] == [docker.RESTART]
     assert "loaded" not in docker_unit(plan_present(dataclasses.replace(host, settled=False), PARAMS))
-    assert "loaded" not in docker_unit(plan_present(host, asked(shm_size="2g")))
+    assert "loaded" not in docker_unit(plan_present(host, request_of(shm_size="2g")))
 
 
 @pytest.mark.parametrize(("allowed", "waits"), [(False, "containers use a GPU: train"), (True, "")])
 def test_restart_waits_for_gpu_containers(allowed: bool, waits: str) -> None:
     host = Host(packages=DEBIAN13, daemon=GPU)
 
-    plan = plan_present(after(plan_present(host, PARAMS), host), asked(shm_size="2g", allow_disruption=allowed))
+    plan = plan_present(after(plan_present(host, PARAMS), host), request_of(shm_size="2g", allow_disruption=allowed))
 
     assert docker_unit(plan)["may_restart"] is allowed
     assert plan.restart_waits == waits
@@ -241,7 +241,7 @@ def test_data_root_moves_containerd_and_waits_for_the_disk() -> None:
     places = {"/data/docker": Place("/data"), "/data/containerd": Place("/data")}
     host = Host(packages=DEBIAN13, places=places, containerd_config="version = 2\n[plugins]\n")
 
-    plan = plan_present(host, asked(data_root="/data/docker"))
+    plan = plan_present(host, request_of(data_root="/data/docker"))
 
     assert plan.requirements == []
     assert plan.options["data-root"] == "/data/docker"
@@ -251,7 +251,9 @@ def test_data_root_moves_containerd_and_waits_for_the_disk() -> None:
 
 
 def test_absent_is_refused_while_containers_outlive_docker() -> None:
-    host = after(plan_present(Host(packages=DEBIAN13), PARAMS), Host(packages=DEBIAN13), stopped=docker.StoppedDaemon(running=1))
+    host = after(
+        plan_present(Host(packages=DEBIAN13), PARAMS), Host(packages=DEBIAN13), stopped=docker.StoppedDaemon(running=1)
+    )
     (refused,) = plan_absent(host, PARAMS).requirements
     assert "1 containers still run without docker" in refused["problem"]
 
@@ -270,7 +272,7 @@ def test_absent_is_refused_while_containers_outlive_docker() -> None:
     ],
 )
 def test_private_daemon_json_stays_private(request_: dict[str, Any], mode: int | None, expected: str | None) -> None:
-    plan = plan_present(Host(packages=DEBIAN13, config="{}", config_mode=mode), asked(**request_))
+    plan = plan_present(Host(packages=DEBIAN13, config="{}", config_mode=mode), request_of(**request_))
     files = {file["path"]: file for file in plan.files}
     assert files[docker.DAEMON_JSON].get("mode") == expected
     assert files[docker.DAEMON_JSON].get("secret", False) is plan.secret is (expected is not None)
@@ -281,8 +283,8 @@ def test_private_daemon_json_stays_private(request_: dict[str, Any], mode: int |
 def test_dropped_data_root_does_not_leave_data_behind() -> None:
     places = {"/data/docker": Place("/data"), "/data/containerd": Place("/data")}
     host = Host(packages=DEBIAN13, places=places)
-    there = after(
-        plan_present(host, asked(data_root="/data/docker")),
+    moved = after(
+        plan_present(host, request_of(data_root="/data/docker")),
         host,
         containerd_config='root = "/data/containerd"\n',
         containerd_managed=True,
@@ -290,9 +292,9 @@ def test_dropped_data_root_does_not_leave_data_behind() -> None:
         daemon=Daemon(root="/data/docker", stored=3),
     )
 
-    assert faults(there, data_root="/data/docker") == []
-    assert [variable for variable, _problem in faults(there)] == ["docker_data_root", "docker_containerd_root"]
-    assert "/var/lib/docker" in plan_absent(there, PARAMS).requirements[0]["problem"]
+    assert faults(moved, data_root="/data/docker") == []
+    assert [variable for variable, _problem in faults(moved)] == ["docker_data_root", "docker_containerd_root"]
+    assert "/var/lib/docker" in plan_absent(moved, PARAMS).requirements[0]["problem"]
 
 
 @pytest.mark.parametrize(
@@ -319,16 +321,16 @@ def test_only_the_root_of_containerd_changes(before: str | None, after_: str) ->
 
 
 def test_docker_ce_adds_its_repository_unless_the_host_has_it() -> None:
-    plan = plan_present(FRESH, asked(edition="docker-ce"))
+    plan = plan_present(FRESH, request_of(edition="docker-ce"))
     assert plan.repository["url"] == "https://repo.example/linux/debian"
     assert "Signed-By: /etc/apt/keyrings/rigwright-docker.asc" in content(plan, docker.SOURCE)
 
     by_hand = Host(packages={}, sources=["/etc/apt/sources.list.d/docker.list"])
-    assert plan_present(by_hand, asked(edition="docker-ce")).repository == {}
+    assert plan_present(by_hand, request_of(edition="docker-ce")).repository == {}
 
 
 def test_a_version_is_pinned_installed_and_left_alone() -> None:
-    plan = plan_present(FRESH, asked(edition="docker-ce", version="28.5"))
+    plan = plan_present(FRESH, request_of(edition="docker-ce", version="28.5"))
     assert plan.install == [
         "docker-ce=5:28.5[!0-9]*[0-9A-Za-z]",
         "docker-ce-cli=5:28.5[!0-9]*[0-9A-Za-z]",
@@ -339,11 +341,11 @@ def test_a_version_is_pinned_installed_and_left_alone() -> None:
         "Package: docker-ce docker-ce-cli\nPin: version 5:28.5[!0-9]*[0-9A-Za-z]\nPin-Priority: 1001\n"
     )
 
-    there = {
+    installed = {
         name: Package(f"5:28.5.{number}-1~debian.13") for number, name in enumerate(["docker-ce", "docker-ce-cli"])
     }
-    there = {**there, "containerd.io": Package("2.1"), "ca-certificates": Package("2025")}
-    plan = plan_present(Host(packages=there), asked(version="28.5", hold=True))
+    installed = {**installed, "containerd.io": Package("2.1"), "ca-certificates": Package("2025")}
+    plan = plan_present(Host(packages=installed), request_of(version="28.5", hold=True))
     assert plan.install == []
     assert plan.hold == ["docker-ce", "docker-ce-cli", "containerd.io"]
 
@@ -352,7 +354,7 @@ def test_holds_of_the_user_are_kept() -> None:
     held = {**DEBIAN13, "docker.io": DEBIAN13["docker.io"]._replace(hold=True)}
     assert faults(Host(packages=held), version="27")[0][0] == "docker_version"
 
-    plan = plan_present(Host(packages=held), asked(hold=True))
+    plan = plan_present(Host(packages=held), request_of(hold=True))
     assert plan.hold == ["docker-cli"]
     assert content(plan, docker.MEMORY)["held"] == ["docker-cli"]
 
@@ -362,9 +364,7 @@ def test_holds_of_the_user_are_kept() -> None:
 
 
 @pytest.mark.parametrize(("packages", "closed"), [(DEBIAN12, False), (DEBIAN13, True)])
-def test_ports_of_all_networks_are_bound_where_docker_can(
-    packages: dict[str, Package], closed: bool
-) -> None:
+def test_ports_of_all_networks_are_bound_where_docker_can(packages: dict[str, Package], closed: bool) -> None:
     plan = plan_present(Host(packages=packages), PARAMS)
     bridge = {"bridge": {"com.docker.network.bridge.host_binding_ipv4": "127.0.0.1"}}
     assert (plan.options.get("default-network-opts") == bridge) is closed
@@ -375,9 +375,7 @@ def test_ports_of_all_networks_are_bound_where_docker_can(
     ("version", "firewalled", "status"),
     [("26.1.5+dfsg1", False, "warn"), ("26.1.5+dfsg1", True, "pass"), ("28.0.0", False, "pass"), ("", False, None)],
 )
-def test_loopback_ports_are_reachable_before_docker_28(
-    version: str, firewalled: bool, status: str | None
-) -> None:
+def test_loopback_ports_are_reachable_before_docker_28(version: str, firewalled: bool, status: str | None) -> None:
     packages = {"docker.io": Package(version=version)} if version else {}
     plan = plan_present(Host(packages=packages, firewalled=firewalled), PARAMS)
     found = {finding["id"]: finding["status"] for finding in plan.findings}
@@ -399,7 +397,7 @@ def test_only_named_users_are_members_and_a_warning_names_them() -> None:
     assert plan.groups == []
     assert [finding["status"] for finding in plan.findings if finding["id"] == "docker.group"] == ["pass"]
 
-    plan = plan_present(Host(packages=DEBIAN13, group=("bob",)), asked(users=["ada"]))
+    plan = plan_present(Host(packages=DEBIAN13, group=("bob",)), request_of(users=["ada"]))
     assert plan.groups[0]["members"] == ["ada", "bob"]
     finding = next(finding for finding in plan.findings if finding["id"] == "docker.group")
     assert (finding["status"], "ada, bob" in finding["evidence"]) == ("warn", True)
@@ -407,7 +405,7 @@ def test_only_named_users_are_members_and_a_warning_names_them() -> None:
 
 def test_removed_user_leaves_the_group_and_others_stay() -> None:
     host = Host(packages=DEBIAN13, group=("bob",))
-    host = dataclasses.replace(after(plan_present(host, asked(users=["ada", "bob"])), host), group=("ada", "bob"))
+    host = dataclasses.replace(after(plan_present(host, request_of(users=["ada", "bob"])), host), group=("ada", "bob"))
     assert plan_present(host, PARAMS).groups[0]["members"] == ["bob"]
     assert plan_absent(host, PARAMS).groups[0]["members"] == ["bob"]
 
@@ -429,17 +427,17 @@ def test_absent_stops_own_units_and_restarts_existing_docker() -> None:
     ]
 
     host = Host(packages=DEBIAN13, config='{"mtu": 1400}', daemon=IDLE)
-    there = after(plan_present(host, PARAMS), host)
-    assert plan_absent(there, PARAMS).units == [{"name": "docker.service", "restart_on": [docker.DAEMON_JSON]}]
-    assert plan_absent(there, PARAMS).files == []
+    configured = after(plan_present(host, PARAMS), host)
+    assert plan_absent(configured, PARAMS).units == [{"name": "docker.service", "restart_on": [docker.DAEMON_JSON]}]
+    assert plan_absent(configured, PARAMS).files == []
 
 
 @pytest.mark.parametrize(("own", "verb"), [({"debug": False}, "reload_on"), ({}, "restart_on")])
 def test_absent_reloads_only_where_no_option_goes(own: dict[str, Any], verb: str) -> None:
     config = json.dumps({**plan_present(Host(packages=DEBIAN13), PARAMS).options, **own})
     host = Host(packages=DEBIAN13, config=config, daemon=IDLE)
-    there = after(plan_present(host, asked(daemon_options={"debug": True})), host)
-    assert plan_absent(there, PARAMS).units == [{"name": "docker.service", verb: [docker.DAEMON_JSON]}]
+    configured = after(plan_present(host, request_of(daemon_options={"debug": True})), host)
+    assert plan_absent(configured, PARAMS).units == [{"name": "docker.service", verb: [docker.DAEMON_JSON]}]
 
 
 def test_absent_that_was_cut_short_is_completed() -> None:
@@ -456,7 +454,7 @@ def test_absent_keeps_data_of_a_docker_that_the_role_installed() -> None:
     places = {"/data/docker": Place("/data"), "/data/containerd": Place("/data")}
     fresh = Host(packages={}, places=places)
     host = after(
-        plan_present(fresh, asked(data_root="/data/docker")), fresh, daemon=Daemon(root="/data/docker", stored=1)
+        plan_present(fresh, request_of(data_root="/data/docker")), fresh, daemon=Daemon(root="/data/docker", stored=1)
     )
     assert plan_absent(host, PARAMS).requirements == []
 
@@ -477,4 +475,4 @@ def test_absent_is_refused_under_running_containers(daemon: Daemon) -> None:
     host = after(plan_present(FRESH, PARAMS), FRESH, daemon=daemon)
     (fault,) = plan_absent(host, PARAMS).requirements
     assert fault["variable"] == "docker_state"
-    assert plan_absent(host, asked(allow_disruption=True)).requirements == []
+    assert plan_absent(host, request_of(allow_disruption=True)).requirements == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the plan is made from: files below a root, systemd, docker's API on a socket, and dockerd's own word on its options."""
+"""The facts of a plan: files below a root, systemd, docker's API on a socket, and dockerd's validation of its options."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ UNKNOWN = "unable to configure the Docker daemon with file {}: the following dir
 
 
 class Api(http.server.BaseHTTPRequestHandler):
-    """Docker's API, as much of it as the plan asks."""
+    """The part of docker's API that the plan uses."""
 
     answers: ClassVar[dict[str, Any]] = {}
 
@@ -57,7 +57,7 @@ class Api(http.server.BaseHTTPRequestHandler):
 
 
 class Host:
-    """A root directory; systemctl and dockerd are imitated, docker's API is real HTTP on a socket."""
+    """A root directory with a fake systemctl and dockerd; docker's API is real HTTP on a socket."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "root"
@@ -111,7 +111,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 
 @pytest.fixture
 def api(host: Host) -> Iterator[dict[str, Any]]:
-    """A docker that runs; its answers by their paths."""
+    """Run docker's API and return its answers by their paths."""
     answers: dict[str, Any] = {
         "/info": {"DockerRootDir": "/var/lib/docker", "LiveRestoreEnabled": True, "Containers": 0, "Images": 0},
         "/containers/json": [],
@@ -172,10 +172,10 @@ def test_dockerd_validates_with_the_arguments_of_its_unit(planned: Run, host: Ho
     assert taken["requirements"] == []
     assert variables(refused) == ["docker_daemon_options"]
     assert "does not know: bogus" in refused["requirements"][0]["problem"]
-    asked = host.commands[1]
-    assert os.path.basename(asked[0]) == first
-    assert "-H fd:// --config-file=" in shlex.join(asked)
-    assert "$DOCKER_OPTS" not in asked
+    command = host.commands[1]
+    assert os.path.basename(command[0]) == first
+    assert "-H fd:// --config-file=" in shlex.join(command)
+    assert "$DOCKER_OPTS" not in command
 
 
 def test_bad_json_is_refused_by_its_file(planned: Run, host: Host) -> None:
@@ -248,7 +248,7 @@ def test_a_source_of_the_host_stays_in_use(planned: Run, host: Host) -> None:
         (SMUGGLED["a message before"], b""),
         (b"", b""),
     ],
-    ids=["as the role writes it", "as it was downloaded", "another key beside it", "none"],
+    ids=["as the role writes it", "as it was downloaded", "another key next to it", "none"],
 )
 def test_the_key_file_holds_the_key_and_nothing_else(planned: Run, host: Host, content: bytes, key: bytes) -> None:
     repository = {"url": "https://repo.example/debian", "key_url": "x", "suite": "trixie", "architecture": "amd64"}
@@ -257,9 +257,7 @@ def test_the_key_file_holds_the_key_and_nothing_else(planned: Run, host: Host, c
     assert result["key"] == key.decode()
 
 
-def test_missing_directory_is_checked_by_its_future_disk(
-    planned: Run, host: Host, tmp_path: Path
-) -> None:
+def test_missing_directory_is_checked_by_its_future_disk(planned: Run, host: Host, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = planned(data_root=f"{tmp_path}/new/docker", free_bytes=1 << 60)
     assert variables(result) == ["docker_data_root", "docker_containerd_root"]
@@ -306,9 +304,7 @@ def test_absent_plans_nothing_on_an_unmanaged_host(planned: Run, host: Host) -> 
 
 
 @pytest.mark.parametrize("active", [False, True])
-def test_unused_units_count_as_started_by_the_role(
-    planned: Run, host: Host, active: bool
-) -> None:
+def test_unused_units_count_as_started_by_the_role(planned: Run, host: Host, active: bool) -> None:
     host.install("26.1.5")
     status = host.root / "var/lib/dpkg/status"
     status.write_text(status.read_text() + "\nPackage: containerd\nStatus: install ok installed\nVersion: 1.7\n")
