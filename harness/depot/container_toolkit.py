@@ -36,7 +36,7 @@ PROGRAMS = {
 WITH_UNITS = ("nvidia-container-toolkit-base",)
 CLI = """\
 #!/bin/sh
-echo "nvidia-container-cli: imitation: libnvidia-container is not here (harness/depot/container_toolkit.py)" >&2
+echo "nvidia-container-cli: fake: libnvidia-container is missing (harness/depot/container_toolkit.py)" >&2
 exit 1
 """
 

@@ -245,7 +245,7 @@ def unreadable_problems(host: Host) -> t.Iterator[Problem]:
 
 
 def refusal_problems(message: str, params: Params) -> t.Iterator[Problem]:
-    """Turn dockerd's error about the planned options into a problem of whoever set them: the user or the host's file."""
+    """Turn dockerd's error about the planned options into a problem of their source: the user or the host's file."""
     if not message:
         return
     unknown = re.search(r"don't match any configuration option: (.+)", message)
