@@ -1,6 +1,6 @@
 """A small conda channel: real packages (.conda and .tar.bz2) with an index, which solvers and installers take as any other.
 
-What it holds is data: `files/conda/packages.yml`. Tests make packages of their own with `Package` and `write`. Formats: conda's
+Its packages are data: `files/conda/packages.yml`. Tests make packages of their own with `Package` and `write`. Formats: conda's
 documentation of packages and of repodata.json; CEP 20 has noarch python, and `.conda` is a zip of two tar.zst.
 """
 
@@ -23,14 +23,14 @@ import zstandard
 from harness.depot import lifecycle as depot
 
 TABLE = depot.FILES / "conda" / "packages.yml"
-# Below it lie channels by their names, as below conda's `channel_alias`.
+# The directory of channels by name, as below conda's `channel_alias`.
 PLACE = depot.WWW / "conda" / "conda-forge"
 SUBDIRS = ("linux-64", "noarch")
 
 # Packages carry this date, so the same sources give the same bytes. Seconds since 1970: 2026-01-01.
 EPOCH = 1767225600
 
-# Stands in files for the place where a package is installed. An installer puts in the real one, which may not be longer.
+# The placeholder of the prefix in files. An installer replaces it with the real prefix, which must not be longer.
 PLACEHOLDER = "/placehold".ljust(255, "_")
 
 
@@ -66,7 +66,7 @@ class Package:
         return self.stem + self.form
 
     def index(self) -> dict[str, Any]:
-        """info/index.json, which the channel's index repeats."""
+        """Return info/index.json, which the channel's index repeats."""
         return {
             "name": self.name,
             "version": self.version,
@@ -81,14 +81,14 @@ class Package:
         }
 
     def contents(self) -> dict[str, bytes]:
-        """The files as they lie in the archive."""
+        """Return the files of the archive."""
         return {
             path: text.replace("@version@", self.version).replace("@prefix@", PLACEHOLDER).encode()
             for path, text in sorted(self.files.items())
         }
 
     def about(self) -> dict[str, bytes]:
-        """The files of info/."""
+        """Return the files of info/."""
         rows: list[dict[str, Any]] = [
             {
                 "_path": path,
@@ -120,7 +120,7 @@ def encode(value: Any) -> bytes:
 
 
 def tar(files: Mapping[str, bytes], links: Mapping[str, str]) -> bytes:
-    """A tar of files and links."""
+    """Return a tar of files and links."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as archive:
         for path, content in files.items():
@@ -136,7 +136,7 @@ def tar(files: Mapping[str, bytes], links: Mapping[str, str]) -> bytes:
 
 
 def pack(package: Package) -> bytes:
-    """The archive of a package."""
+    """Return the archive of a package."""
     about, contents = package.about(), package.contents()
     if package.form == ".tar.bz2":
         return bz2.compress(tar({**about, **contents}, package.links))
@@ -156,7 +156,7 @@ def pack(package: Package) -> bytes:
 
 
 def read_table() -> list[Package]:
-    """The packages of the table."""
+    """Return the packages of the table."""
     return [from_row(row) for row in yaml.safe_load(TABLE.read_text())]
 
 
@@ -164,15 +164,15 @@ def from_row(row: Mapping[str, Any]) -> Package:
     values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
     match values.pop("carries", None):
         case "python":
-            values.update(imitated_python(values["version"]))
+            values.update(fake_python(values["version"]))
         case "conda":
-            values.update(imitated_conda())
+            values.update(fake_conda())
     return Package(**values)
 
 
-def imitated_conda() -> dict[str, Mapping[str, str]]:
-    """What finds environments by their names and activates them, from `files/conda/imitation`."""
-    source = TABLE.parent / "imitation"
+def fake_conda() -> dict[str, Mapping[str, str]]:
+    """Return the files of the fake conda, which finds environments by their names and activates them."""
+    source = TABLE.parent / "fake"
     return {
         "files": {
             "bin/conda": "#!@prefix@/bin/python\n" + (source / "conda").read_text(),
@@ -181,8 +181,8 @@ def imitated_conda() -> dict[str, Mapping[str, str]]:
     }
 
 
-def imitated_python(version: str) -> dict[str, Mapping[str, str]]:
-    """What leads to the host's own Python, so that it takes the prefix for its home (PEP 405)."""
+def fake_python(version: str) -> dict[str, Mapping[str, str]]:
+    """Return links to the host's own Python, and the file that makes the prefix its home (PEP 405)."""
     short = version.rpartition(".")[0]
     settings = f"home = /usr/bin\ninclude-system-site-packages = false\nversion = {version}\n"
     return {
@@ -196,7 +196,7 @@ def imitated_python(version: str) -> dict[str, Mapping[str, str]]:
 
 
 def write(folder: Path, packages: Iterable[Package]) -> None:
-    """Write archives and indexes. What lies there from before goes from the index, but its archives stay."""
+    """Write archives and indexes. Earlier packages leave the index, and their archives stay."""
     records: dict[str, dict[str, dict[str, Any]]] = {subdir: {} for subdir in SUBDIRS}
     for package in packages:
         content = pack(package)
@@ -223,5 +223,5 @@ def write(folder: Path, packages: Iterable[Package]) -> None:
 
 
 def put() -> None:
-    """Have the depot serve the channel of the table."""
+    """Serve the channel of the table from the depot."""
     write(PLACE, read_table())

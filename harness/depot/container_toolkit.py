@@ -3,7 +3,7 @@
 The programs are the real ones: `nvidia-ctk`, `nvidia-container-runtime`, `nvidia-container-runtime-hook` and `nvidia-cdi-hook`, built
 from a committed go.mod and go.sum (`files/nvidia-container-toolkit/<version>/`). Units, settings, the udev rule and package scripts
 are those of the same module's sources, and the packages have NVIDIA's names, versions and relations. libnvidia-container is C, and in no
-module: `libnvidia-container1` and `libnvidia-container-tools` are imitations, whose `nvidia-container-cli` refuses everything. So what
+module: `libnvidia-container1` and `libnvidia-container-tools` are fakes, whose `nvidia-container-cli` refuses everything. So what
 needs it fails here: the runtime in its mode "legacy", and `--gpus` of a docker that does not know CDI.
 """
 
@@ -36,7 +36,7 @@ PROGRAMS = {
 WITH_UNITS = ("nvidia-container-toolkit-base",)
 CLI = """\
 #!/bin/sh
-echo "nvidia-container-cli: imitation: libnvidia-container is not here (harness/depot/container_toolkit.py)" >&2
+echo "nvidia-container-cli: fake: libnvidia-container is missing (harness/depot/container_toolkit.py)" >&2
 exit 1
 """
 
@@ -45,7 +45,7 @@ exit 1
 
 
 def build(version: str) -> dict[str, bytes]:
-    """The programs of a version by their names (a minute and a half)."""
+    """Build the programs of a version and return them by their names (a minute and a half)."""
     source = FILES / version
     with step(f"build NVIDIA's Container Toolkit {version}"), tempfile.TemporaryDirectory() as folder:
         # As its Makefile does: NVML is looked up while the program runs.
@@ -66,14 +66,14 @@ def build(version: str) -> dict[str, bytes]:
 
 
 def sources(version: str) -> Path:
-    """The folder that Go keeps the module's sources in; downloads them where they are missing."""
+    """Return the folder of the module's sources; Go downloads them where they are missing."""
     command = ["go", "mod", "download", "-json", MODULE]
     answer = subprocess.run(command, cwd=FILES / version, check=True, stdout=subprocess.PIPE, text=True).stdout
     return Path(json.loads(answer)["Dir"])
 
 
 def installed(root: Path, package: str, version: str) -> dict[str, bytes]:
-    """What `packaging/debian/<package>.install` puts where, programs aside, and the package's scripts."""
+    """Return the files of `packaging/debian/<package>.install`, without programs, and the package's scripts."""
     files = {}
     for line in (root / f"packaging/debian/{package}.install").read_text().splitlines():
         name, folder = line.split()
@@ -90,7 +90,7 @@ def installed(root: Path, package: str, version: str) -> dict[str, bytes]:
 
 
 def removed_conffiles(root: Path, package: str, version: str) -> str:
-    """What debhelper makes of `<package>.maintscript`: from 1.20 on the units of earlier versions are taken out of /etc."""
+    """Return debhelper's lines for `<package>.maintscript`: since 1.20 they remove the units of earlier versions from /etc."""
     path = root / f"packaging/debian/{package}.maintscript"
     lines = path.read_text().replace("@VERSION@", version).splitlines() if path.exists() else []
     return "".join(f'dpkg-maintscript-helper {line} -- "$@"\n' for line in lines)
@@ -121,13 +121,13 @@ fi
 
 
 def helper(root: Path, script: str) -> str:
-    """What debhelper puts in a script's place where `dh --with systemd` finds units in /usr/lib; until 1.19 they are in /etc."""
+    """Return debhelper's lines for units that `dh --with systemd` finds in /usr/lib; until 1.19 they are in /etc."""
     rules = (root / "packaging/debian/rules").read_text()
     return DEBHELPER.get(script, "") if "--with systemd" in rules else ""
 
 
 def packages(version: str) -> dict[str, bytes]:
-    """The four packages of a version, `{file: content}`."""
+    """Build the four packages of a version and return `{file: content}`."""
     full = f"{version}-1"
     same = {
         "nvidia-container-toolkit": (
@@ -153,7 +153,7 @@ def packages(version: str) -> dict[str, bytes]:
 
 
 def pool(version: str) -> dict[str, bytes]:
-    """The packages of a version, built once for the depots of all sandboxes."""
+    """Return the packages of a version, built once for the depots of all sandboxes."""
     recipe = apt_repository.recipe(Path(__file__), FILES / version)
     return depot.folder_once(f"container-toolkit-{version}-{recipe}", lambda: packages(version))
 
@@ -162,7 +162,7 @@ def pool(version: str) -> dict[str, bytes]:
 
 
 def repository(versions: Iterable[str], key: Key) -> dict[str, bytes]:
-    """Every file of the flat repository."""
+    """Return every file of the flat repository."""
     debs = {name: content for version in versions for name, content in pool(version).items()}
     indexes = apt_repository.indexes(apt_repository.packages_index(debs))
     release = apt_repository.release_file(indexes, Origin="NVIDIA", Label="NVIDIA Container Toolkit")

@@ -1,4 +1,4 @@
-"""An imitation of Docker's repository for apt, which the depot serves at `/linux/debian/` as download.docker.com does.
+"""A fake of Docker's repository for apt, which the depot serves at `/linux/debian/` as download.docker.com does.
 
 Its packages have Docker's names, relations and version scheme, and the programs in them are Debian's own docker of the same release:
 `docker-ce` really runs containers. Each release has two versions, so that a pin has something to hold and an upgrade somewhere to go; their
@@ -62,7 +62,7 @@ set -e
 
 @dataclass(frozen=True)
 class Contents:
-    """What a package of Docker's is made of: `programs` maps its paths to those in Debian's packages."""
+    """The contents of a package of Docker: `programs` maps its paths to those in Debian's packages."""
 
     programs: Mapping[str, str]
     units: Sequence[str] = ()
@@ -120,7 +120,7 @@ LIBRARIES = ("libc6", "libdevmapper", "libsystemd")
 
 
 def debian_packages(distribution: str) -> dict[str, bytes]:
-    """Debian's packages of a release, `{file: content}`: a host of it downloads them by way of the depot's cache."""
+    """Download Debian's packages on a host of a release through the depot's cache, and return `{file: content}`."""
     client = engine.connect()
     proxy = f"-o Acquire::http::Proxy=http://{DEPOT}:{depot.APT_PORT}"
     names = " ".join(f"-e {name}" for name in SOURCES)
@@ -142,8 +142,8 @@ def debian_packages(distribution: str) -> dict[str, bytes]:
         container.remove(force=True, v=True)
 
 
-def opened(deb: bytes) -> tuple[dict[str, str], dict[str, bytes]]:
-    """The fields of a package, and its files by their paths, those in /lib as in /usr/lib."""
+def read_deb(deb: bytes) -> tuple[dict[str, str], dict[str, bytes]]:
+    """Return the fields of a package, and its files by their paths; files in /lib count as in /usr/lib."""
     with tempfile.NamedTemporaryFile(suffix=".deb") as file:
         file.write(deb)
         file.flush()
@@ -162,11 +162,11 @@ def opened(deb: bytes) -> tuple[dict[str, str], dict[str, bytes]]:
 
 
 def packages(distribution: str) -> dict[str, bytes]:
-    """Docker's packages for a release, `{file: content}`."""
+    """Build Docker's packages for a release and return `{file: content}`."""
     files: dict[str, bytes] = {}
     about: dict[str, dict[str, str]] = {}
     for deb in debian_packages(distribution).values():
-        fields, found = opened(deb)
+        fields, found = read_deb(deb)
         about[fields["Package"]] = fields
         files |= found
     number, codename = SUITES[distribution]
@@ -189,43 +189,43 @@ def packages(distribution: str) -> dict[str, bytes]:
             package = Package(
                 name, version, name, relations={key: tuple(entries) for key, entries in relations.items()}
             )
-            debs[package.file] = apt_repository.build(package, carried(contents, files, upstream))
+            debs[package.file] = apt_repository.build(package, build_files(contents, files, upstream))
     return debs
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """`20.10.24+dfsg1-1` as numbers."""
+    """Return the numbers of a version such as `20.10.24+dfsg1-1`."""
     found = re.match(r"(?:\d+:)?(\d+(?:\.\d+)*)", version)
     if found is None:
-        raise Refusal(f"Debian's docker has a version that is none: {version}")
+        raise Refusal(f"Debian's docker has an invalid version: {version}")
     return tuple(int(part) for part in found[1].split("."))
 
 
 def version_of(name: str, about: Mapping[str, Mapping[str, str]]) -> str:
-    """The version of the Debian package behind one that has a version of its own."""
+    """Return the version of the Debian package behind a package with a version of its own."""
     source = {"containerd.io": "containerd", "docker-buildx-plugin": "docker-buildx"}.get(name, "docker-compose")
     return about.get(source, {"Version": "0.0.1"})["Version"]
 
 
-def carried(contents: Contents, files: Mapping[str, bytes], version: str) -> dict[str, bytes]:
-    """Programs, units and scripts of a package."""
+def build_files(contents: Contents, files: Mapping[str, bytes], version: str) -> dict[str, bytes]:
+    """Return programs, units and scripts of a package."""
     end = f"\n{version}\n".encode()
     found = {path: files[source] + end for path, source in contents.programs.items() if source in files}
     for unit in contents.units:
         text = files[f"usr/{UNITS}/{unit}"].replace(b"/usr/sbin/dockerd", b"/usr/bin/dockerd")
         found[f"usr/{UNITS}/{unit}"] = text
     if contents.units:
-        words = {"units": " ".join(contents.units), "prepare": contents.prepare}
-        found["DEBIAN/postinst"] = POSTINST.format_map(words).encode()
-        found["DEBIAN/prerm"] = PRERM.format_map(words).encode()
+        values = {"units": " ".join(contents.units), "prepare": contents.prepare}
+        found["DEBIAN/postinst"] = POSTINST.format_map(values).encode()
+        found["DEBIAN/prerm"] = PRERM.format_map(values).encode()
     return found
 
 
 def pool(distribution: str) -> dict[str, bytes]:
-    """The packages of a release, built once for the depots of all sandboxes."""
+    """Return the packages of a release, built once for the depots of all sandboxes."""
 
     def make() -> dict[str, bytes]:
-        with step(f"build the packages of the imitated Docker repository for {distribution}"):
+        with step(f"build the packages of the fake Docker repository for {distribution}"):
             return packages(distribution)
 
     image = images.reference(distribution).rpartition(":")[2]
@@ -236,7 +236,7 @@ def pool(distribution: str) -> dict[str, bytes]:
 
 
 def suite(distribution: str, key: Key) -> dict[str, bytes]:
-    """Every file of the suite of a release, relative to the root of the repository."""
+    """Return every file of the suite of a release, relative to the root of the repository."""
     codename = SUITES[distribution][1]
     top = f"dists/{codename}"
     debs = {f"{top}/{POOL}/{name}": content for name, content in pool(distribution).items()}
@@ -259,7 +259,7 @@ def put() -> None:
 
 @contextmanager
 def another_key() -> Iterator[None]:
-    """The repository under somebody else's key, as of a mirror that was broken into: key file and signatures fit each other."""
+    """Serve the repository under another key, as a compromised mirror would: key file and signatures match each other."""
     stranger = apt_repository.signing_key("SHA512")
     with ExitStack() as published:
         published.enter_context(depot.publish(f"{ROOT}/gpg", stranger.public))

@@ -22,14 +22,14 @@ from harness.sandbox.lab import Refusal
 
 
 def download(requirements: Path, folder: Path) -> None:
-    """Get wheels as this machine's own pip does. Raises Refusal when one cannot be had or has another SHA-256."""
+    """Download wheels with this machine's pip. Raises Refusal when one is unavailable or has another SHA-256."""
     options = ("--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", f"--requirement={requirements}")
     if subprocess.run((sys.executable, "-m", "pip", "download", *options, f"--dest={folder}"), check=False).returncode:
         raise Refusal("wheels cannot be had: pip says above why")
 
 
 def download_one(project: str, version: str, sha256: str) -> bytes:
-    """A wheel by its SHA-256. Raises Refusal as `download` does."""
+    """Download a wheel by its SHA-256. Raises Refusal as `download` does."""
     with step(f"download {project} {version}"), tempfile.TemporaryDirectory() as folder:
         wanted = Path(folder, "requirements.txt")
         wanted.write_text(f"{project}=={version} --hash=sha256:{sha256}\n")
@@ -39,18 +39,18 @@ def download_one(project: str, version: str, sha256: str) -> bytes:
 
 
 def name_of(project: str, version: str) -> str:
-    """The file name that pip expects of a wheel for every Python and this kind of machine."""
+    """Return the file name that pip expects of a wheel for every Python and this kind of machine."""
     return f"{project.replace('-', '_')}-{version}-py3-none-manylinux_2_27_x86_64.whl"
 
 
 def page(project: str) -> str:
-    """The index's page of a project: every file that lies beside it."""
+    """Return the index page of a project, which lists every file next to it."""
     files = sorted((depot.WWW / "simple" / project).glob("*.whl"))
     return "".join(f'<a href="{file.name}">{file.name}</a>\n' for file in files)
 
 
 def hand_on(project: str, version: str, sha256: str) -> None:
-    """Have the depot serve the real wheel under /simple/, as an index would."""
+    """Serve the real wheel from the depot under /simple/, as an index would."""
     name = name_of(project, version)
     folder = depot.WWW / "simple" / project
     folder.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def hand_on(project: str, version: str, sha256: str) -> None:
 
 
 def hand_on_list(requirements: Path) -> None:
-    """Have the depot serve what a list of requirements with hashes has for this kind of machine."""
+    """Serve the wheels of a list of requirements with hashes for this kind of machine from the depot."""
     kept = depot.BUILDS / f"wheels-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]}"
     with engine.making("builds"):
         if not kept.exists():

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: conda_request
-short_description: The conda environments of a role's user, as the module takes them
+short_description: Turn the environments of the role conda into those of the module
 version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
 description:
   - Turns the environments of the role P(rigwright.workstation.conda#role) into those of M(rigwright.workstation.conda_environment),
     and puts the base before them.
-  - What an C(environment.yml) says is added. Conda's older words for versions, such as C(numpy=2.1.*) and C(numpy=2.1.0=py312_0), become
-    those that every tool reads alike.
+  - The packages of an C(environment.yml) are added. Older forms of match specs, such as C(numpy=2.1.*) and C(numpy=2.1.0=py312_0), become
+    forms that every tool reads alike.
 positional: _input, files
 options:
   _input:
@@ -26,12 +26,12 @@ options:
     type: dict
     required: true
   base:
-    description: Packages of the environment C(base); none leaves it out.
+    description: Packages of the environment C(base); without any there is no base.
     type: list
     elements: str
     default: []
   update:
-    description: Take newer packages in all of them.
+    description: Whether to use newer packages in all environments.
     type: bool
     default: false
   channels:
@@ -42,7 +42,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Show what the module is asked for
+- name: Show the request for the module
   ansible.builtin.debug:
     msg: "{{ ([{'name': 'research', 'python': '3.12'}] | rigwright.workstation.conda_request({}, base=['conda'])).environments }}"
 """
@@ -60,7 +60,7 @@ from typing import Any
 import yaml
 
 BASE = "base"
-# Anaconda's own channels, by name or address. Organizations pay for them.
+# Anaconda's own channels, by name or address. Organizations have to pay for them.
 PAID = re.compile(r"defaults|anaconda|main|r|msys2|https?://([\w-]+\.)*anaconda\.com/.*")
 
 
@@ -71,11 +71,11 @@ def conda_request(
     update: bool = False,
     channels: list[str] | None = None,
 ) -> dict[str, Any]:
-    """Environments for the module, and what would have to be so."""
+    """Return the environments for the module, and requirements."""
     environments: list[dict[str, Any]] = []
     requirements = [_base_is_free(rows, base or [])]
     if base:
-        # Its own tools need no GPU: a driver is no reason to choose its packages again.
+        # Conda's own tools need no GPU: a new driver is no reason to solve again.
         environments.append({"name": BASE, "state": "present", "packages": base, "cuda": "", "update": update})
     for row in rows:
         written, problem = _read(files[row["file"]]) if row.get("file") else ({}, "")
@@ -84,7 +84,7 @@ def conda_request(
                 "ok": not problem,
                 "variable": "conda_environments",
                 "problem": f"has for {row['name']} the file {row.get('file')}, which {problem}",
-                "remedy": "correct the file, or say what it asks for in packages, pip and channels",
+                "remedy": "correct the file, or list its packages in packages, pip and channels",
             }
         )
         environments.append(_environment(row, written, files, update))
@@ -98,7 +98,7 @@ def _are_free(variable: str, channels: list[str]) -> dict[str, Any]:
     return {
         "ok": not paid,
         "variable": variable,
-        "problem": f"names {', '.join(paid)}, Anaconda's own channels, which organizations pay for",
+        "problem": f"names {', '.join(paid)}, Anaconda's own channels, for which organizations have to pay",
         "remedy": "name conda-forge, which has the same packages",
     }
 
@@ -107,8 +107,8 @@ def _base_is_free(rows: list[dict[str, Any]], base: list[str]) -> dict[str, Any]
     return {
         "ok": not base or all(row["name"] != BASE for row in rows),
         "variable": "conda_environments",
-        "problem": "has an environment by the name of base, which the tools have",
-        "remedy": "name it otherwise, or ask for its packages in conda_base_packages",
+        "problem": "has an environment named base, which is the name of conda's own tools",
+        "remedy": "choose another name, or add its packages to conda_base_packages",
     }
 
 
@@ -132,7 +132,7 @@ def _environment(
 
 
 def plain(text: str) -> str:
-    """A match spec without conda's older words."""
+    """Return a match spec without older forms of conda."""
     found = re.fullmatch(r"\s*([\w.:-]+)\s*=\s*([^=\s<>!~*,|]+)(\.\*|=[\w*]+)?\s*", text)
     if not found:
         return text
@@ -143,18 +143,18 @@ def plain(text: str) -> str:
 
 
 def _read(text: str) -> tuple[dict[str, Any], str]:
-    """What an environment.yml asks for, and what is wrong with it."""
+    """Return the packages and channels of an environment.yml, and the problem with it, if any."""
     try:
         data = yaml.safe_load(text)
         rows = data["dependencies"]
         packages = [row for row in rows if isinstance(row, str)]
         pip = [line for row in rows if not isinstance(row, str) for line in row["pip"]]
     except (yaml.YAMLError, KeyError, TypeError):
-        return {}, "is no environment.yml with dependencies"
-    # Name and prefix are the role's business.
+        return {}, "is not an environment.yml with dependencies"
+    # The role decides on name and prefix.
     unknown = data.keys() - {"name", "prefix", "channels", "dependencies"}
     if unknown:
-        return {}, f"has {', '.join(sorted(unknown))}, which is not known here"
+        return {}, f"has {', '.join(sorted(unknown))}, which the role does not support"
     channels = [channel for channel in data.get("channels") or [] if channel != "nodefaults"]
     return {"packages": packages, "pip": pip, "channels": channels}, ""
 

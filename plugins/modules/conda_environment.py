@@ -8,17 +8,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: conda_environment
-short_description: Bring about conda environments, and go back
+short_description: Install conda environments in generations
 description:
-  - An environment is a link, O(root)C(/envs/NAME), to one of its generations. What is asked for is solved once, and the outcome is kept as
-    a lock beside the generation. A change makes a new generation, and the link is switched when all environments of the run are complete.
-    Generations are not changed once they are linked, so there is one to go back to.
-  - A run that fails or is killed leaves every environment as it was. The next run removes what that one left.
-  - What others have done to a generation is found, a package that was added by hand as well as a file that was edited or removed, or that
-    others than root may write, and mended with a new generation from the same lock. What they did stays in the generation that is kept.
-    (Packages share their files with other environments, so an edit may show in several.)
-  - Generations are marked as frozen (CEP 22), so that C(conda install) says who keeps them.
-  - What this module has not made is left alone, and refused when it is in the way.
+  - An environment is a link, O(root)C(/envs/NAME), to one of its generations. A request is solved once, and the result is kept as a lock
+    next to the generation. A change installs a new generation. The module switches the links when all environments of the run are
+    complete. A generation is not changed once it is linked, so there is one to go back to.
+  - A run that fails or is killed leaves every environment as it was. The next run removes the leftovers.
+  - The module finds manual changes of a generation, such as an added package, an edited or removed file, or a file that users other than
+    root may write. It fixes them with a new generation from the same lock. The changes stay in the generation that is kept.
+    (Packages share their files with other environments, so an edit may appear in several.)
+  - Generations are marked as frozen (CEP 22), so that C(conda install) reports who manages them.
+  - The module leaves alone what it has not made, and refuses the request when that is in the way.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -28,7 +28,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - Where py-rattler is missing, it is told that environments change, and not which packages.
+      - Without py-rattler, the module reports that environments change, and not which packages.
   diff_mode:
     support: full
 requirements:
@@ -36,7 +36,7 @@ requirements:
 options:
   environments:
     description:
-      - The environments. Those that are not named are left alone, unless O(exclusive) is set.
+      - The environments. Others are left alone, unless O(exclusive) is set.
     type: list
     elements: dict
     required: true
@@ -54,8 +54,8 @@ options:
         default: present
       packages:
         description:
-          - What to install, as conda's match specs, such as V(python 3.12.*), V(numpy >=2,<3) or V(numpy ==2.1.0 py312_0).
-          - V(numpy 2.1) is refused, since tools disagree on whether that is one version or all that begin so.
+          - The packages, as conda's match specs, such as V(python 3.12.*), V(numpy >=2,<3) or V(numpy ==2.1.0 py312_0).
+          - V(numpy 2.1) is refused, since tools disagree on whether it means one version or all that begin with 2.1.
         type: list
         elements: str
         default: []
@@ -66,88 +66,88 @@ options:
         elements: str
       cuda:
         description:
-          - Version of CUDA that the driver supports, such as V(12.8). Solving sees it as C(__cuda). Empty keeps to builds without CUDA.
-          - V(auto) is what the host's C(libcuda) supports. A newer driver later changes nothing until O(environments[].update), an
-            older one does, and so does the first.
+          - Version of CUDA that the driver supports, such as V(12.8). Solving uses it as C(__cuda). Empty allows only builds without CUDA.
+          - V(auto) is the version that the host's C(libcuda) supports. The first driver and an older driver lead to a new solution. A newer
+            one changes nothing without O(environments[].update).
         type: str
         default: auto
       pip:
         description:
-          - Requirements for C(uv pip), such as V(einops >=0.8), for what no channel has. Wheels only.
-          - They are locked with hashes once, or taken as they are when each has its V(--hash=).
-          - What conda brought is not replaced. In check mode it is told what is asked for, not what that depends on.
+          - Requirements for C(uv pip), such as V(einops >=0.8), for packages that no channel has. Wheels only.
+          - They are locked with hashes once, or used as they are when each has its V(--hash=).
+          - Packages of conda are not replaced. Check mode reports the requirements, not their dependencies.
         type: list
         elements: str
         default: []
       lock:
         description:
-          - Text of a lock file in rattler's format, which pixi writes too. What it has is installed, and nothing is solved.
+          - Text of a lock file in rattler's format, which pixi writes too. Its packages are installed, and nothing is solved.
         type: str
         default: ""
       generation:
         description:
-          - Number of a generation to go back to. While it is set, the rest of the request is left out of account.
-          - V(0) means the generation that the request leads to. Asking again for what was asked before an upgrade goes back as well.
+          - Number of a generation to go back to. While it is set, the rest of the request is ignored.
+          - V(0) means the generation that the request leads to. The request from before an upgrade goes back as well.
         type: int
         default: 0
       update:
         description:
-          - Solve again, and take newer packages where the channels have them. Without it packages stay as they are.
+          - Solve again, and use newer packages where the channels have them. Without it packages stay as they are.
         type: bool
         default: false
   root:
     description:
-      - Directory of environments, generations and caches. It is refused where others than root may write in it, or in a directory above.
+      - Directory of environments, generations and caches. Users other than root must not be able to write in it, or in a directory above.
     type: path
     default: /opt/conda
   channels:
     description:
-      - Channels by address, also V(file://), or by name. The first one that has a package is the only one for it.
+      - Channels by address, also V(file://), or by name. A package comes only from the first channel that has it.
     type: list
     elements: str
     default: [conda-forge]
   channel_alias:
     description:
-      - Address below which a channel has its name. A mirror goes here. Empty means where conda-forge is at home.
-      - Environments that are there stay as they are when it changes.
+      - Base address of channels by name, such as that of a mirror. Empty means the address of conda-forge itself.
+      - Existing environments stay as they are when it changes.
     type: str
     default: ""
   exclusive:
     description:
-      - Whether environments that this module has made, and that are not named, are removed.
+      - Whether environments of this module that are not named are removed.
     type: bool
     default: false
   keep:
     description:
-      - How many generations to keep for going back, besides the one in use.
-      - One that a process still runs from is kept as well.
+      - Number of generations to keep for going back, besides the one in use.
+      - A generation that a process still runs from is kept as well.
     type: int
     default: 1
   index_url:
     description:
-      - The Python package index for O(environments[].pip). Empty means what uv's own configuration on the host says.
+      - The Python package index for O(environments[].pip). Empty means that of uv's configuration on the host.
     type: str
     default: ""
   torch_index:
     description:
-      - Take C(torch) and what belongs to it from PyTorch's own index, in the variant for the environment's CUDA, or for CPUs.
+      - Whether C(torch) and its packages come from PyTorch's own index, in the variant for the environment's CUDA, or for CPUs.
         It has an effect where O(environments[].pip) leads to these packages.
     type: bool
     default: true
   timeout:
     description:
-      - Give channels up after so many seconds.
+      - Seconds after which solving fails.
     type: int
     default: 600
   python:
     description:
-      - A Python that has py-rattler, for use when the module's own has not. Beside it lies C(uv).
+      - A Python that has py-rattler, for use when the module's own has not. C(uv) is in the same directory.
     type: path
     default: /opt/rigwright/python/bin/python3
 """
 
 EXAMPLES = r"""
-- name: Bring about two environments
+- name: Install two environments
   rigwright.workstation.conda_environment:
     environments:
       - name: research
@@ -156,13 +156,13 @@ EXAMPLES = r"""
       - name: plots
         packages: [python 3.13.*, matplotlib]
 
-- name: Install exactly what a lock says
+- name: Install exactly the packages of a lock
   rigwright.workstation.conda_environment:
     environments:
       - name: research
         lock: "{{ lookup('ansible.builtin.file', 'research.lock') }}"
 
-- name: Go back
+- name: Go back to an earlier generation
   rigwright.workstation.conda_environment:
     environments:
       - name: research
@@ -171,12 +171,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 environments:
-  description: What became of each environment; in check mode what would become of it.
+  description: The outcome for each environment; in check mode the planned outcome.
   returned: success
   type: dict
   contains:
     prefix:
-      description: The link, by which users name the environment. Empty when it is absent.
+      description: The path of the link. Empty when the environment is absent.
       type: str
     generation:
       description: The generation in use, 0 when there is none.
@@ -198,7 +198,7 @@ environments:
       type: list
       elements: str
     drift:
-      description: What others had changed since the environment was installed, now mended.
+      description: Manual changes since the environment was installed, which are fixed now.
       type: list
       elements: str
   sample:
@@ -219,61 +219,30 @@ drift:
 """
 
 import os
-import tempfile
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.respawn import has_respawned, respawn_module
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda import plan as conda
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import rattler
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda import run as conda_steps
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda import uv as conda_uv
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import CondaError
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import AUTO, CondaError
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.request import parse_request
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.run import check_place, run, unsolved
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.store import Store
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import facts as gpu
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import highest_cuda, read_driver
 
 ENVIRONMENT: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "packages": {"type": "list", "elements": "str", "default": []},
     "channels": {"type": "list", "elements": "str"},
-    "cuda": {"type": "str", "default": conda.AUTO},
+    "cuda": {"type": "str", "default": AUTO},
     "lock": {"type": "str", "default": ""},
     "pip": {"type": "list", "elements": "str", "default": []},
     "generation": {"type": "int", "default": 0},
     "update": {"type": "bool", "default": False},
 }
-
-
-def read_request(params: dict[str, t.Any], store: Store) -> list[conda.Wanted]:
-    driver = gpu.highest_cuda(gpu.read_driver(Tree())["libraries"]["cuda"])
-    named = [wanted(row, params, driver) for row in params["environments"]]
-    others = set(store.names()) - {row.name for row in named} if params["exclusive"] else set()
-    gone = {
-        option: [] if entry["type"] == "list" else entry.get("default", "") for option, entry in ENVIRONMENT.items()
-    }
-    return [*named, *(wanted({**gone, "name": name, "state": "absent"}, params, driver) for name in sorted(others))]
-
-
-def wanted(row: dict[str, t.Any], params: dict[str, t.Any], driver: str) -> conda.Wanted:
-    return conda.Wanted(
-        name=row["name"],
-        spec={
-            "packages": sorted(" ".join(text.split()) for text in row["packages"]),
-            "channels": row["channels"] or params["channels"],
-            "channel_alias": params["channel_alias"],
-            "cuda": row["cuda"],
-            "lock": row["lock"],
-            "pip": row["pip"],
-        },
-        cuda=driver if row["cuda"] == conda.AUTO else row["cuda"],
-        present=row["state"] == "present",
-        generation=row["generation"],
-        update=row["update"],
-        keep=params["keep"],
-    )
 
 
 def main() -> None:
@@ -293,73 +262,34 @@ def main() -> None:
         supports_check_mode=True,
     )
     os.umask(0o022)
+    params = module.params
+    store = Store(params["root"], module.run_command)
     try:
-        run(module)
+        check_place(params, store)
+        driver = highest_cuda(read_driver(Tree())["libraries"]["cuda"])
+        if not rattler.is_available():
+            # Before the lock: the process that respawns waits for the one that it started.
+            respawn_where_needed(module, unsolved(parse_request(params, store.names, driver), store))
+        with module_lock(module, "conda_environment", wait=3600):
+            result, warnings = run(parse_request(params, store.names, driver), store, params, module.check_mode)
     except CondaError as error:
         module.fail_json(msg=f"{_sentence(str(error))} Every environment is as it was.")
     except OSError as error:
         module.fail_json(
-            msg=f"The environments below {module.params['root']} cannot be brought about: {error}."
-            " Correct that and run again; what was in use is whole."
+            msg=f"The environments below {params['root']} cannot be installed: {error}."
+            " Correct that and run again; the environments in use are complete."
         )
+    for warning in warnings:
+        module.warn(warning)
+    module.exit_json(**result)
 
 
 def _sentence(text: str) -> str:
     return text[0].upper() + text[1:].rstrip(".") + "."
 
 
-def run(module: AnsibleModule) -> None:
-    params = module.params
-    store = Store(params["root"], module.run_command)
-    any_present = any(row["state"] == "present" for row in params["environments"])
-    if any_present:
-        # Before anything is made, be it the root.
-        conda.check_place(store.open_to_others())
-    if not rattler.is_there():
-        # Before anything is locked: who starts again waits for the one that started it.
-        respawn_where_needed(module, store)
-    with module_lock(module, "conda_environment", wait=3600):
-        if any_present and not module.check_mode:
-            os.makedirs(store.root, exist_ok=True)
-        request = read_request(params, store)
-        environments = {row.name: store.read(row) for row in request}
-        conda.check(store.foreign, request, environments)
-        # Not even a cache is written in check mode.
-        with tempfile.TemporaryDirectory() as scratch:
-            cache = (lambda what: os.path.join(scratch, what)) if module.check_mode else store.cache
-            program = os.path.join(os.path.dirname(params["python"]), "uv")
-            uv = conda_uv.Uv(program, cache("uv"), params["index_url"], params["torch_index"], module.run_command)
-            planner = conda_steps.Planner(store, cache("index"), params["timeout"], uv)
-            steps = [planner.plan(row, environments[row.name]) for row in request]
-            changed = any(step.changes for step in steps)
-            made = conda_steps.apply(store, steps, uv) if changed and not module.check_mode else {}
-        packages = {step.wanted.name: made.get(step.wanted.name, step.packages) for step in steps}
-        outcome = {step.wanted.name: conda_steps.describe(step, store, packages[step.wanted.name]) for step in steps}
-    for step in steps:
-        for number, processes in step.held.items():
-            module.warn(
-                f"{store.place(step.wanted.name, number)} stays for now: processes {', '.join(map(str, processes))} run from it."
-                " A later run removes it."
-            )
-    before = {step.wanted.name: lines(step.environment.in_use, step.environment.packages) for step in steps}
-    after = {step.wanted.name: lines(step.use, packages[step.wanted.name]) for step in steps}
-    drift = [f"{name}: {line}" for name, row in outcome.items() for line in row["drift"]]
-    module.exit_json(changed=changed, environments=outcome, drift=drift, diff={"before": before, "after": after})
-
-
-def lines(generation: int | None, packages: conda.Packages) -> dict[str, t.Any]:
-    """An environment as a diff shows it."""
-    if generation is None:
-        return {}
-    return {"generation": generation, "packages": [f"{name} {packages[name]}" for name in sorted(packages)]}
-
-
-def respawn_where_needed(module: AnsibleModule, store: Store) -> None:
-    """Start again in the Python that has py-rattler, unless nothing has to be solved or installed. Does not return if it does."""
-    request = read_request(module.params, store)
-    environments = {row.name: store.read(row) for row in request}
-    conda.check(store.foreign, request, environments)
-    names = [row.name for row in request if row.present and conda.decide(row, environments[row.name]).use is None]
+def respawn_where_needed(module: AnsibleModule, names: list[str]) -> None:
+    """Start the module again in the Python that has py-rattler, if these environments need it. Does not return if it does."""
     if not names:
         return
     python = module.params["python"]

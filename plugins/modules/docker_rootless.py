@@ -8,12 +8,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: docker_rootless
-short_description: Give users a docker of their own, without the rights of root
+short_description: Set up rootless docker for users
 description:
-  - Sees to it that exactly the listed users have what rootless docker needs and that it runs - subordinate ids, a user manager that
-    starts with the host, and C(docker.service) of that manager, whose unit lies under C(/etc/systemd/user).
-  - Users who come off the list get back what they had. What was there before this module is never taken away.
-  - A docker whose containers would end is neither restarted nor stopped, unless O(allow_disruption) says so; it is returned as
+  - Sets up rootless docker for exactly the listed users. Each gets subordinate ids, a user manager that starts at boot, and
+    C(docker.service) of that manager, whose unit is in C(/etc/systemd/user).
+  - For users who are no longer listed, the module removes what it has added, and nothing else.
+  - A docker whose containers would end is neither restarted nor stopped, unless O(allow_disruption) is set. Its user is returned in
     RV(waiting).
 version_added: 0.1.0
 author:
@@ -28,13 +28,13 @@ attributes:
 options:
   users:
     description:
-      - Users of the host. Nobody else has a docker by this module.
+      - Existing users of the host. The module sets up rootless docker for no others.
     type: list
     elements: str
     required: true
   files:
     description:
-      - Files that the users' dockers read when they start. One that is older than these is restarted.
+      - Files that rootless docker reads when it starts. A docker that was started before they changed is restarted.
     type: list
     elements: path
     default: []
@@ -45,12 +45,12 @@ options:
     default: false
 seealso:
   - name: Rootless mode
-    description: What it can and cannot do.
+    description: Its requirements and limits.
     link: https://docs.docker.com/engine/security/rootless/
 """
 
 EXAMPLES = r"""
-- name: Give Alice a docker of her own
+- name: Set up rootless docker for Alice
   rigwright.workstation.docker_rootless:
     users: [alice]
     files: [/etc/systemd/user/docker.service, /etc/docker/rootless.json]
@@ -58,13 +58,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was done, or would be in check mode.
+  description: The changes, or in check mode the planned changes.
   returned: success
   type: list
   elements: str
   sample: ["alice: docker started"]
 waiting:
-  description: The users whose docker was left as it is, with the containers that would have ended.
+  description: The users whose docker was left alone, with the containers that would have ended.
   returned: success
   type: dict
   sample: {bob: [train]}
@@ -72,54 +72,17 @@ waiting:
 
 import json
 import os
-import pwd
-import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._docker import rootless
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import parse_show, parse_time
-
-ROOT = "/"
-RECORD = "/var/lib/rigwright_docker/rootless_users.json"
-
-
-def read_record(tree: Tree) -> rootless.Record:
-    """:raises ValueError: the record is damaged."""
-    found: rootless.Record = json.loads(tree.text(RECORD)) if tree.exists(RECORD) else {}
-    return found
-
-
-def read_user(module: AnsibleModule, name: str, files: t.Iterable[str]) -> rootless.User | None:
-    """The user as the host knows them, with what their docker says."""
-    try:
-        uid = pwd.getpwnam(name).pw_uid
-    except KeyError:
-        return None
-    tree = Tree(ROOT)
-    lingers = tree.exists(f"/var/lib/systemd/linger/{name}")
-    if not tree.exists(f"/run/user/{uid}/systemd/private"):
-        return rootless.User(uid, lingers)
-    show = ["show", "--property=Id,Names,ActiveState,ActiveEnterTimestamp", rootless.UNIT]
-    _rc, out, _err = module.run_command(
-        rootless.systemctl(name, uid, *show), environ_update={"LC_ALL": "C.UTF-8", "TZ": "UTC"}
-    )
-    shown = {key: values[0] for key, values in parse_show(out, [rootless.UNIT])[rootless.UNIT].items()}
-    started = parse_time(shown.get("ActiveEnterTimestamp", ""))
-    _rc, listed, _err = module.run_command(
-        rootless.as_user(
-            name, uid, "env", f"DOCKER_HOST=unix:///run/user/{uid}/docker.sock", "docker", "ps", "--format={{.Names}}"
-        )
-    )
-    return rootless.User(
-        uid,
-        lingers,
-        active=shown.get("ActiveState") == "active",
-        older=any(tree.exists(path) and os.lstat(tree.at(path)).st_ctime > started for path in files),
-        containers=tuple(sorted(listed.split())),
-    )
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker import rootless, rootless_facts
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.rootless_facts import (
+    RECORD,
+    read_record,
+    read_user,
+)
 
 
 def write_record(tree: Tree, record: rootless.Record) -> None:
@@ -146,13 +109,13 @@ def main() -> None:
 
 
 def run(module: AnsibleModule) -> None:
-    tree = Tree(ROOT)
+    tree = Tree(rootless_facts.ROOT)
     try:
         record = read_record(tree)
     except ValueError as error:
         module.fail_json(msg=f"{RECORD} is damaged ({error}): restore it, or remove it. Nothing was changed.")
     wanted = list(dict.fromkeys(module.params["users"]))
-    found = {name: read_user(module, name, module.params["files"]) for name in {*wanted, *record}}
+    found = {name: read_user(module.run_command, name, module.params["files"]) for name in {*wanted, *record}}
     users = {name: user for name, user in found.items() if user}
     unknown = [name for name in wanted if name not in users]
     if unknown:
@@ -160,7 +123,7 @@ def run(module: AnsibleModule) -> None:
     ranges = {option: tree.text(path) for option, path in rootless.SUBORDINATE.items()}
     plan = rootless.plan(users, wanted, record, ranges, module.params["allow_disruption"])
     if not module.check_mode:
-        # First on record: what a run that is cut short has begun is taken back one day.
+        # Record first, so that a later run removes what an interrupted run has added.
         if plan.record.keys() - record.keys():
             write_record(tree, {**record, **plan.record})
         for command in plan.commands:

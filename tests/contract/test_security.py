@@ -25,7 +25,7 @@ SECRET = re.compile(r"(password|passphrase|secret|token|nt_hash|private_key)$")
 # Whoever downloads -> what holds the content before it is installed.
 DOWNLOADS = {
     "cuda_repository.py": "the SHA-256 of NVIDIA's keyring package",
-    "nvidia_container_toolkit_plan.py": "an index of versions: read, never installed",
+    "gpu_toolkit_facts.py": "an index of versions: read, never installed",
     "release_archive.py": "the SHA-256 of the archive",
     "repository_key.py": "the full fingerprints of the key",
 }
@@ -35,11 +35,18 @@ PRIVATE = "a private temporary directory"
 # Files that make, give away or remove by path, and why no other user can change these paths.
 WRITERS = {
     **dict.fromkeys(
-        ("_core/config_files.py", "_conda/store.py", "conda_environment.py", "_conda/rattler.py", "gpu_accept.py"),
+        ("_core/config_files.py", "_conda/prefix.py", "_conda/store.py", "_conda/rattler.py", "gpu_accept.py"),
         CHECKED,
     ),
     **dict.fromkeys(
-        ("_backup/drill.py", "_gpu/accept/run.py", "_firewall/facts.py", "_ssh/trial.py", "_nvidia/cudnn_wheels.py"),
+        (
+            "_backup/drill.py",
+            "_gpu/accept/run.py",
+            "_firewall/facts.py",
+            "_ssh/trial.py",
+            "_nvidia/cudnn_wheels.py",
+            "_docker/facts.py",
+        ),
         PRIVATE,
     ),
     **dict.fromkeys(("_bare_metal/backup.py", "_bare_metal/apply.py"), "a live system, where only root logs in"),
@@ -65,7 +72,7 @@ WRITERS = {
                 "_storage/apply.py",
                 "systemd_units.py",
             ),
-            *("cuda_repository.py", "cudnn_wheels.py", "docker_plan.py", "docker_rootless.py", "python_environment.py"),
+            *("cuda_repository.py", "cudnn_wheels.py", "docker_rootless.py", "_conda/venv.py"),
             "tls_certificate.py",
         ),
         ROOTS,

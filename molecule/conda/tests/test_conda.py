@@ -29,12 +29,12 @@ DATA = {"name": "data", "packages": ["libnumbers=1.*"]}
 
 
 def asking(*packages: str, **rest: Any) -> dict[str, Any]:
-    """Variables that ask for other packages in the environment `data`."""
+    """Return variables that request other packages in the environment `data`."""
     return {"conda_environments": [RESEARCH, {**DATA, "packages": list(packages), **rest}]}
 
 
 def numbers(target: Machine) -> str:
-    """The version of libnumbers that users of `data` have."""
+    """Return the version of libnumbers that users of `data` have."""
     return target.must("cat /opt/conda/envs/data/share/numbers/version", user="student").strip()
 
 
@@ -44,7 +44,7 @@ def linked(target: Machine, name: str = "data") -> str:
 
 @pytest.fixture
 def as_before(applied: Apply, targets: list[Machine]) -> Iterator[None]:
-    """Leave the environments as the scenario has them: a generation of their own, whatever the test has done."""
+    """Restore the environments of the scenario as new generations, whatever the test has done."""
     yield
     applied()
     for target in targets:
@@ -67,8 +67,8 @@ LARGE = Package("large", "1.0", noarch="generic", files={f"share/large/{number}"
 
 @pytest.mark.parametrize("user", ["owner", "student"])
 def test_a_user_activates_an_environment_in_a_login_shell(target: Machine, user: str) -> None:
-    told = target.must(f"su - {user} -c 'conda activate research && command -v python mathkit && mathkit'")
-    assert told == "/opt/conda/envs/research/bin/python\n/opt/conda/envs/research/bin/mathkit\nmathkit 1.0\n"
+    output = target.must(f"su - {user} -c 'conda activate research && command -v python mathkit && mathkit'")
+    assert output == "/opt/conda/envs/research/bin/python\n/opt/conda/envs/research/bin/mathkit\nmathkit 1.0\n"
     assert "einops" in target.must(
         f"su - {user} -c 'conda activate research; python -c \"import einops; print(einops)\"'"
     )
@@ -94,7 +94,7 @@ def test_users_may_read_everything_and_change_nothing(target: Machine) -> None:
     assert "conda_environments" in json.loads(target.must("cat /opt/conda/envs/data/conda-meta/frozen"))["message"]
 
 
-def test_nobodys_shell_files_are_edited_and_nothing_of_anaconda_is_named(target: Machine) -> None:
+def test_shell_files_are_not_edited_and_anaconda_is_absent(target: Machine) -> None:
     assert (
         target.run(
             "grep -rl conda ~owner/.bashrc ~student/.bashrc ~student/.profile /root/.bashrc /etc/bash.bashrc"
@@ -109,14 +109,14 @@ def test_nobodys_shell_files_are_edited_and_nothing_of_anaconda_is_named(target:
 
 
 @pytest.mark.both_releases
-def test_the_proof_passes(apply: Apply, targets: list[Machine]) -> None:
+def test_verify_passes(apply: Apply, targets: list[Machine]) -> None:
     proof = apply(variables=PROVE)
     for target in targets:
         assert proof.findings(target.host.name) == {"conda.environments": "pass", "conda.users": "pass"}
     assert set(proof.changed().values()) == {0}
 
 
-def test_the_proof_fails_where_an_environment_is_broken_or_another(
+def test_verify_fails_for_a_broken_or_changed_environment(
     apply: Apply, as_before: None, targets: list[Machine]
 ) -> None:
     for target in targets:
@@ -129,16 +129,14 @@ def test_the_proof_fails_where_an_environment_is_broken_or_another(
         assert "research: bin/python3 of python was removed" in found
         assert "data: share/numbers may be written by others" in found
         assert "research fails" in users
-        assert "data fails: others than root may write /opt/conda/envs/data/share/numbers" in users
+        assert "data fails: users other than root may write /opt/conda/envs/data/share/numbers" in users
 
 
 # --- Another request, and back ---
 
 
 @pytest.mark.both_releases
-def test_an_upgrade_shows_what_changes_and_the_way_back_needs_no_channel(
-    applied: Apply, targets: list[Machine]
-) -> None:
+def test_upgrade_lists_changes_and_rollback_needs_no_channel(applied: Apply, targets: list[Machine]) -> None:
     old = [linked(target) for target in targets]
     rehearsal = applied(asking("libnumbers >=2", "handwritten"), "--diff", check=True)
     shown = rehearsal.output.splitlines()
@@ -155,9 +153,7 @@ def test_an_upgrade_shows_what_changes_and_the_way_back_needs_no_channel(
     assert [row for row in depot.requests()[before:] if str(row["path"]).startswith("/conda")] == []
 
 
-def test_older_generations_and_what_the_cache_had_of_them_go(
-    applied: Apply, as_before: None, targets: list[Machine]
-) -> None:
+def test_old_generations_and_their_cache_are_removed(applied: Apply, as_before: None, targets: list[Machine]) -> None:
     for request in ("libnumbers ==1.0", "libnumbers ==1.1", "libnumbers ==2.0"):
         applied(asking(request))
     for target in targets:
@@ -169,9 +165,7 @@ def test_older_generations_and_what_the_cache_had_of_them_go(
         ]
 
 
-def test_what_is_no_longer_asked_for_goes_and_so_does_an_environment(
-    applied: Apply, as_before: None, targets: list[Machine]
-) -> None:
+def test_dropped_packages_and_environments_are_removed(applied: Apply, as_before: None, targets: list[Machine]) -> None:
     more = {"name": "more", "packages": ["python", "mathkit"]}
     applied({"conda_environments": [RESEARCH, DATA, more]})
     applied({"conda_environments": [RESEARCH, DATA, {**more, "packages": ["python"]}]})
@@ -204,7 +198,7 @@ def test_a_file_and_a_lock_of_the_controller(
 
 
 def test_builds_follow_the_driver(applied: Apply, as_before: None, targets: list[Machine]) -> None:
-    """The lowest level of a driver that solving sees: the file name of libcuda."""
+    """Fake a driver by the file name of libcuda, which is all that solving reads."""
     library = "/usr/lib/x86_64-linux-gnu/libcuda.so"
     applied(asking("libnumbers =1.1", "trainer"))
     assert {target.must("cat /opt/conda/envs/data/share/trainer") for target in targets} == {"cpu\n"}
@@ -235,7 +229,7 @@ def test_a_local_channel_is_enough(applied: Apply, as_before: None, targets: lis
 # --- What others did ---
 
 
-def test_what_others_changed_is_told_exactly_and_mended(applied: Apply, targets: list[Machine]) -> None:
+def test_manual_changes_are_reported_and_fixed(applied: Apply, targets: list[Machine]) -> None:
     for target in targets:
         prefix = target.must("realpath /opt/conda/envs/data").strip()
         record = json.dumps({"name": "handwritten", "version": "1.0", "build": "0", "files": []})
@@ -243,7 +237,7 @@ def test_what_others_changed_is_told_exactly_and_mended(applied: Apply, targets:
             f"echo '{record}' > {prefix}/conda-meta/handwritten-1.0-0.json; echo edited >> {prefix}/etc/numbers.conf"
         )
         target.must("rm /opt/conda/envs/research/lib/python3.*/site-packages/plotter.py")
-        # Whole, so it is not told.
+        # Its content is as installed, so it is not reported.
         target.must(f"touch {prefix}/share/numbers/version")
         target.must(f"chmod 777 {prefix}/share && rm {prefix}/conda-meta/frozen")
 
@@ -268,7 +262,7 @@ def test_what_others_changed_is_told_exactly_and_mended(applied: Apply, targets:
 # --- What goes wrong ---
 
 
-def test_a_run_killed_while_it_links_leaves_the_old_environment_in_use(
+def test_run_killed_while_linking_keeps_the_old_environment(
     apply: Apply, applied: Apply, as_before: None, target: Machine, channel: Callable[..., None]
 ) -> None:
     channel(LARGE)
@@ -292,8 +286,8 @@ def test_a_run_killed_while_it_links_leaves_the_old_environment_in_use(
     applied(asking("libnumbers >=2", "large"), hosts=name)
     assert numbers(target) == "2.0"
     assert target.must("ls /opt/conda/envs/data/share/large | wc -l") == "30000\n"
-    left = target.must("cd /opt/conda/generations/data; ls -d [0-9]*/").split()
-    assert left == [f"{old}/", f"{linked(target)}/"]
+    leftovers = target.must("cd /opt/conda/generations/data; ls -d [0-9]*/").split()
+    assert leftovers == [f"{old}/", f"{linked(target)}/"]
 
 
 def test_bad_input_changes_nothing(all_refused: Callable[..., None]) -> None:
@@ -313,20 +307,20 @@ def test_bad_input_changes_nothing(all_refused: Callable[..., None]) -> None:
             (asking("python", pip=["nosuchproject"]), "nosuchproject"),
             (asking("python", pip=[f"einops==0.8.2 --hash=sha256:{'0' * 64}"]), "ash mismatch"),
             (asking(generation=7), "has no generation 7: choose among"),
-            ({"conda_prefix": "/opt"}, "conda_prefix: is no directory of its own"),
-            ({"conda_prefix": "/srv/my conda"}, "conda_prefix: is no directory of its own"),
+            ({"conda_prefix": "/opt"}, "conda_prefix: is not a usable directory"),
+            ({"conda_prefix": "/srv/my conda"}, "conda_prefix: is not a usable directory"),
             ({"conda_channels": []}, "conda_channels: is empty"),
-            ({"conda_keep": -1}, "conda_keep: is no number of generations"),
+            ({"conda_keep": -1}, "conda_keep: is not a number of generations"),
             ({"conda_channels": ["defaults"]}, "names defaults, Anaconda's own channels"),
             (
                 {"conda_environments": [{"name": "base", "packages": ["python"]}]},
-                "by the name of base, which the tools have",
+                "named base, which is the name of",
             ),
             (
                 {"conda_environments": [{"name": "x", "pakages": ["python"]}]},
                 "conda_environments.pakages. Supported parameters",
             ),
-            ({"conda_environments": [{"name": "../x", "packages": ["python"]}]}, "is no name of an environment"),
+            ({"conda_environments": [{"name": "../x", "packages": ["python"]}]}, "is not a name for an environment"),
         ],
         but="/opt/conda/cache",
     )
@@ -334,31 +328,28 @@ def test_bad_input_changes_nothing(all_refused: Callable[..., None]) -> None:
 
 @pytest.fixture
 def theirs(targets: list[Machine]) -> Iterator[None]:
-    """What another installer made: a conda of its own, and an environment where the role's would lie."""
+    """Create what another installer would: a conda, and an environment in the place of the role's."""
     targets[0].must("mkdir -p /srv/miniforge/conda-meta /opt/conda/envs/mine/conda-meta")
     yield
     targets[0].must("rm -r /srv/miniforge /opt/conda/envs/mine")
 
 
-def test_what_another_installer_made_is_left_alone(
-    theirs: None, refused: Callable[[dict[str, Any], str], None]
-) -> None:
+def test_foreign_conda_is_left_alone(theirs: None, refused: Callable[[dict[str, Any], str], None]) -> None:
     refused({"conda_prefix": "/srv/miniforge"}, "/srv/miniforge is a conda of its own: it was not made by this module")
     mine = {"name": "mine", "packages": ["libnumbers"]}
     refused({"conda_environments": [RESEARCH, DATA, mine]}, "/opt/conda/envs/mine is in the way")
 
 
-def test_a_place_in_which_a_user_may_write_is_refused(
-    targets: list[Machine], refused: Callable[[dict[str, Any], str], None]
-) -> None:
+def test_writable_prefix_is_refused(targets: list[Machine], refused: Callable[[dict[str, Any], str], None]) -> None:
     target = targets[0]
     target.must("mkdir ~/c && chmod 777 ~/c && ln -s ~/c ~/link", user="owner")
     try:
         refused(
-            {"conda_prefix": "/home/owner/c"}, "Others than root may write in /home/owner, /home/owner/c, and could"
+            {"conda_prefix": "/home/owner/c"},
+            "Users other than root may write in /home/owner, /home/owner/c, and could",
         )
         refused({"conda_prefix": "/home/owner/link/conda"}, "write in /home/owner, /home/owner/link, and")
-        refused({"conda_prefix": "/tmp/new/conda"}, "Others than root may write in /tmp, and could")
+        refused({"conda_prefix": "/tmp/new/conda"}, "Users other than root may write in /tmp, and could")
     finally:
         target.must("rm -r ~owner/c ~owner/link")
 
@@ -366,26 +357,26 @@ def test_a_place_in_which_a_user_may_write_is_refused(
 def test_a_full_disk_leaves_the_old_environment_in_use(
     apply: Apply, applied: Apply, as_before: None, targets: list[Machine], channel: Callable[..., None]
 ) -> None:
-    """The disk has room for the environment and not for the next one."""
+    """Use a disk that has space for the environment and not for the next one."""
     channel(Package("huge", "1.0", noarch="generic", files={"share/huge": "x" * (20 << 20)}))
     target = targets[0]
-    there = {"conda_prefix": "/small/conda", "conda_base_packages": [], "conda_environments": [DATA]}
-    applied(there, hosts=target.host.name)
+    existing = {"conda_prefix": "/small/conda", "conda_base_packages": [], "conda_environments": [DATA]}
+    applied(existing, hosts=target.host.name)
     result = apply(
         hosts=target.host.name,
-        variables={**there, "conda_environments": [{**DATA, "packages": ["libnumbers >=2", "huge"]}]},
+        variables={**existing, "conda_environments": [{**DATA, "packages": ["libnumbers >=2", "huge"]}]},
     )
     assert result.rc != 0
     assert "Free space on the disk" in result.text or "No space left on device" in result.text
     assert target.must("cat /small/conda/envs/data/share/numbers/version; ls /small/conda/generations/data") == (
         "1.1\n1\n1.files.json\n1.json\n1.lock\n"
     )
-    assert set(applied(there, hosts=target.host.name).changed().values()) == {0}
+    assert set(applied(existing, hosts=target.host.name).changed().values()) == {0}
     target.must("rm -r /small/conda")
 
 
-def test_other_roles_files_are_as_they_were(targets: list[Machine]) -> None:
-    """What the tests above did has left nothing behind that the role would not take away itself."""
+def test_tests_leave_no_changes_behind(targets: list[Machine]) -> None:
+    """Check that the tests above have left nothing that the role would not remove itself."""
     for target in targets:
         names = [name for name in fingerprint.of(target) if "rigwright-conda" in name or "/small" in name]
         assert names == ["file /etc/profile.d/rigwright-conda.sh"]

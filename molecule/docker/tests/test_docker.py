@@ -85,7 +85,7 @@ def test_a_container_runs_with_the_defaults(target: Machine, containers: Callabl
     assert found["HostConfig"]["LogConfig"]["Config"] == {"max-file": "5", "max-size": "50m"}
 
 
-def test_data_lies_on_the_disk(target: Machine, containers: Callable[..., None]) -> None:
+def test_data_is_on_the_disk(target: Machine, containers: Callable[..., None]) -> None:
     before = int(target.must("df --output=used --block-size=1M /data | tail -1"))
     containers(target, "writer", "", "dd if=/dev/zero of=/filled bs=1M count=100")
     target.must("docker wait writer; sync")
@@ -122,7 +122,7 @@ def test_addresses_come_from_the_pool(target: Machine) -> None:
     assert found["IPAM"]["Config"][0]["Subnet"].startswith("10.250.")
 
 
-def test_logs_end(target: Machine, applied: Apply, containers: Callable[..., None]) -> None:
+def test_container_logs_are_limited(target: Machine, applied: Apply, containers: Callable[..., None]) -> None:
     applied({"docker_log_max_size": "20k", "docker_log_max_files": 2})
     flood = "python3 -c 'import os; [print(os.urandom(600).hex()) for _ in range(400)]'"
     containers(target, "flood", "", flood)
@@ -136,7 +136,7 @@ def test_logs_end(target: Machine, applied: Apply, containers: Callable[..., Non
     assert size < 100_000
 
 
-def test_members_use_it_and_strangers_do_not(target: Machine) -> None:
+def test_only_group_members_use_docker(target: Machine) -> None:
     assert target.run("su - owner -c 'docker ps'").rc == 0
     refused = target.run("su - stranger -c 'docker ps'")
     assert refused.rc != 0
@@ -146,7 +146,7 @@ def test_members_use_it_and_strangers_do_not(target: Machine) -> None:
 # --- Reload and restart ---
 
 
-def test_a_change_that_needs_a_reload_restarts_nothing(
+def test_reloaded_option_restarts_nothing(
     applied: Apply, targets: list[Machine], containers: Callable[..., None]
 ) -> None:
     for target in targets:
@@ -181,10 +181,10 @@ def test_containers_survive_a_restart(applied: Apply, targets: list[Machine], co
     applied()
 
 
-def test_a_container_with_a_gpu_is_left_alone(
+def test_gpu_container_postpones_a_restart(
     apply: Apply, applied: Apply, targets: list[Machine], containers: Callable[..., None]
 ) -> None:
-    """A device node of that name is what makes it a GPU container; nothing of NVIDIA is needed."""
+    """Use a device node of that name, which makes it a GPU container without anything of NVIDIA."""
     for target in targets:
         target.must("test -e /dev/nvidia0 || mknod /dev/nvidia0 c 1 3")
         containers(target, "train", "--device /dev/nvidia0")
@@ -205,7 +205,7 @@ def test_a_container_with_a_gpu_is_left_alone(
 # --- One owner of daemon.json ---
 
 
-def test_what_is_added_by_hand_stays_and_goes_with_the_hand(applied: Apply, targets: list[Machine]) -> None:
+def test_manual_options_stay_until_removed_by_hand(applied: Apply, targets: list[Machine]) -> None:
     target = targets[0]
     before = options(target)
     for by_hand in ({"dns-search": ["lab.example"]}, {"dns-search": []}, {}):
@@ -215,7 +215,7 @@ def test_what_is_added_by_hand_stays_and_goes_with_the_hand(applied: Apply, targ
             assert options(target) == {**before, **by_hand}
 
 
-def test_what_root_alone_may_read_is_for_root_alone(applied: Apply, targets: list[Machine]) -> None:
+def test_private_daemon_json_stays_private(applied: Apply, targets: list[Machine]) -> None:
     target = targets[0]
     target.must(f"chmod 0600 {DAEMON_JSON}")
     applied(hosts=target.host.name)
@@ -225,7 +225,7 @@ def test_what_root_alone_may_read_is_for_root_alone(applied: Apply, targets: lis
     target.must(f"chmod 0644 {DAEMON_JSON}")
 
 
-def test_a_part_of_another_role_is_merged_and_taken_back(applied: Apply, targets: list[Machine]) -> None:
+def test_part_of_another_role_is_merged_and_removed(applied: Apply, targets: list[Machine]) -> None:
     target = targets[0]
     part = "/var/lib/rigwright_docker/parts/another.json"
     target.must(f"""echo '{{"runtimes": {{"slow": {{"path": "runc"}}}}}}' > {part}""")
@@ -243,7 +243,7 @@ def test_a_part_of_another_role_is_merged_and_taken_back(applied: Apply, targets
 # --- Bad input ---
 
 
-def test_what_cannot_be_is_refused(all_refused: Callable[..., None]) -> None:
+def test_impossible_requests_are_refused(all_refused: Callable[..., None]) -> None:
     all_refused(
         [
             (
@@ -253,7 +253,7 @@ def test_what_cannot_be_is_refused(all_refused: Callable[..., None]) -> None:
             ({"docker_daemon_options": {"hosts": ["tcp://0.0.0.0:2375"]}}, "docker_daemon_options"),
             ({"docker_data_root": "/sealed/docker"}, "read-only"),
             ({"docker_data_root": "/small/docker"}, "docker_free_bytes"),
-            ({"docker_data_root": "/var/lib/elsewhere"}, "which it would no longer see"),
+            ({"docker_data_root": "/var/lib/elsewhere"}, "which it would no longer find"),
             ({"docker_bind_ip": "localhost"}, "docker_bind_ip"),
             ({"docker_users": ["nobody-of-that-name"]}, "docker_users"),
             ({"docker_edition": "docker-ce"}, "docker_edition"),
@@ -261,18 +261,16 @@ def test_what_cannot_be_is_refused(all_refused: Callable[..., None]) -> None:
     )
 
 
-def test_data_of_a_docker_that_does_not_run_is_not_left_behind(
-    refused: Callable[..., None], targets: list[Machine]
-) -> None:
+def test_data_of_a_stopped_docker_is_not_left_behind(refused: Callable[..., None], targets: list[Machine]) -> None:
     target = targets[0]
     target.must("systemctl stop docker.socket docker.service")
     try:
-        refused({"docker_data_root": "/var/lib/elsewhere"}, "which it would no longer see")
+        refused({"docker_data_root": "/var/lib/elsewhere"}, "which it would no longer find")
     finally:
         target.must("systemctl start docker.service")
 
 
-def test_a_run_killed_half_way_is_completed_by_the_next(
+def test_killed_run_is_completed_by_the_next(
     apply: Apply, applied: Apply, targets: list[Machine], containers: Callable[..., None]
 ) -> None:
     variables = {"docker_shm_size": "3g"}
@@ -293,7 +291,7 @@ def test_a_run_killed_half_way_is_completed_by_the_next(
     applied()
 
 
-def test_bad_json_of_somebody_else_is_refused_and_kept(apply: Apply, targets: list[Machine]) -> None:
+def test_invalid_json_of_the_host_is_refused_and_kept(apply: Apply, targets: list[Machine]) -> None:
     target = targets[0]
     kept = target.must(f"cat {DAEMON_JSON}")
     target.must(f"echo '{{' >> {DAEMON_JSON}")
@@ -310,7 +308,7 @@ def test_bad_json_of_somebody_else_is_refused_and_kept(apply: Apply, targets: li
 
 
 @pytest.mark.both_releases
-def test_a_named_user_has_a_docker_of_her_own(applied: Apply, targets: list[Machine]) -> None:
+def test_rootless_user_has_a_docker(applied: Apply, targets: list[Machine]) -> None:
     variables = {"docker_rootless_users": ["carol"]}
     applied(variables)
 
@@ -341,11 +339,11 @@ def test_a_named_user_has_a_docker_of_her_own(applied: Apply, targets: list[Mach
         )
 
 
-def test_who_cannot_have_a_docker_of_their_own_is_refused(all_refused: Callable[..., None]) -> None:
+def test_impossible_rootless_users_are_refused(all_refused: Callable[..., None]) -> None:
     all_refused(
         [
             ({"docker_rootless_users": ["nobody-of-that-name"]}, "names no user of this host: nobody-of-that-name"),
-            ({"docker_rootless_users": ["owner"]}, "names who is in docker_users as well"),
+            ({"docker_rootless_users": ["owner"]}, "names users who are in docker_users as well"),
         ]
     )
 
@@ -355,7 +353,7 @@ def test_who_cannot_have_a_docker_of_their_own_is_refused(all_refused: Callable[
 
 @pytest.fixture
 def bare(targets: list[Machine]) -> None:
-    """Hosts without a docker. What it has stored on the disk stays."""
+    """Remove docker from the hosts. Its data on the disk stays."""
     for target in targets:
         target.must(
             "systemctl stop docker.socket docker.service containerd.service || true;"

@@ -1,6 +1,6 @@
 """Containers with GPUs, on hosts with two of them (molecule/nvidia_container_toolkit/prepare.yml).
 
-nvidia-ctk, the runtime, the hooks, docker and runc are the real programs; driver, NVML and device nodes are imitated, and no driver
+nvidia-ctk, the runtime, the hooks, docker and runc are the real programs; driver, NVML and device nodes are fakes, and no driver
 answers when a node is opened. So ENXIO says that the kernel let a container through to the device, EPERM that its control group did not.
 """
 
@@ -50,7 +50,7 @@ def knows_cdi(target: Machine) -> bool:
 
 
 def with_gpu(target: Machine, which: str) -> str:
-    """How a user of this docker asks for GPUs: by index, by UUID, or all."""
+    """Return the options by which a user of this docker requests GPUs: by index, by UUID, or all."""
     if knows_cdi(target):
         return f"--device nvidia.com/gpu={which}"
     return f"--runtime nvidia --env NVIDIA_VISIBLE_DEVICES={which}"
@@ -79,14 +79,14 @@ def image(all_targets: list[Machine]) -> None:
 @pytest.fixture
 def containers() -> Iterator[Callable[..., None]]:
     """Start containers, which are gone after the test: `containers(target, "train", "--device nvidia.com/gpu=0")`."""
-    made = []
+    started = []
 
     def start(target: Machine, name: str, how: str = "") -> None:
-        made.append((target, name))
+        started.append((target, name))
         target.must(f"docker run --detach --name {name} --network none {how} local sleep 3600")
 
     yield start
-    for target, name in made:
+    for target, name in started:
         target.run(f"docker rm --force {name}")
 
 
@@ -106,27 +106,27 @@ def applied(applied: Apply) -> Apply:
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_a_container_gets_the_gpu_that_it_asks_for_and_no_other(target: Machine, index: int) -> None:
+def test_container_gets_only_the_requested_gpu(target: Machine, index: int) -> None:
     on_host = uuids(target.must("nvidia-smi -L"))
     for which in (str(index), on_host[index]):
-        seen = target.must(f"docker run --rm {with_gpu(target, which)} local sh -c 'ls /dev; nvidia-smi -L'")
-        assert re.findall(r"^nvidia\d+$", seen, re.MULTILINE) == [f"nvidia{index}"]
-        assert uuids(seen) == [on_host[index]]
+        output = target.must(f"docker run --rm {with_gpu(target, which)} local sh -c 'ls /dev; nvidia-smi -L'")
+        assert re.findall(r"^nvidia\d+$", output, re.MULTILINE) == [f"nvidia{index}"]
+        assert uuids(output) == [on_host[index]]
 
 
-def test_a_container_that_asks_for_all_gets_all(target: Machine) -> None:
-    seen = target.must(f"docker run --rm {with_gpu(target, 'all')} local sh -c 'ls /dev; nvidia-smi -L'")
-    assert uuids(seen) == uuids(target.must("nvidia-smi -L"))
-    assert {"nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"} <= set(seen.split())
+def test_container_gets_all_gpus_on_request(target: Machine) -> None:
+    output = target.must(f"docker run --rm {with_gpu(target, 'all')} local sh -c 'ls /dev; nvidia-smi -L'")
+    assert uuids(output) == uuids(target.must("nvidia-smi -L"))
+    assert {"nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"} <= set(output.split())
 
 
-def test_a_container_that_asks_for_none_gets_none(target: Machine) -> None:
+def test_container_without_a_request_gets_no_gpu(target: Machine) -> None:
     assert "nvidia" not in target.must("docker run --rm local ls /dev")
     refused = target.run("docker run --rm local nvidia-smi -L")
     assert "executable file not found" in refused.stderr
 
 
-def test_a_gpu_that_is_not_there_is_an_error(target: Machine) -> None:
+def test_missing_gpu_is_an_error(target: Machine) -> None:
     assert target.run(f"docker run --rm {with_gpu(target, '7')} local ls /dev").rc != 0
 
 
@@ -147,10 +147,10 @@ def test_gpus_stay_when_systemd_reloads(target: Machine, containers: Callable[..
     assert len(uuids(target.must("docker exec train nvidia-smi -L"))) == 1
 
 
-def test_without_the_links_a_container_loses_them(
+def test_container_loses_gpus_without_device_links(
     machine: Callable[[str], Machine], containers: Callable[..., None], applied: Apply
 ) -> None:
-    """What the role prevents, seen with the runc of Debian 12; newer ones tell systemd of devices that have no link as well."""
+    """Show what the role prevents, with the runc of Debian 12; newer ones also list devices without a link in the unit."""
     target = machine("debian12")
     target.must("mv /dev/char /dev/char.away")
     try:
@@ -169,13 +169,13 @@ def test_without_the_links_a_container_loses_them(
 # --- The CDI spec is as the driver says ---
 
 
-def test_another_set_of_gpus_is_seen_without_a_new_driver(applied: Apply, targets: list[Machine]) -> None:
-    """Nothing of what NVIDIA's path unit watches has changed; as with MIG."""
-    one = fake_gpu_host.gpus(["2684"])
-    paths = list(fake_gpu_host.table(one))
+def test_changed_gpus_are_found_without_a_new_driver(applied: Apply, targets: list[Machine]) -> None:
+    """Change no file that NVIDIA's path unit watches, as with MIG."""
+    gpu = fake_gpu_host.gpus(["2684"])
+    paths = list(fake_gpu_host.table(gpu))
     with kept(targets, *paths):
         for target in targets:
-            target.put(fake_gpu_host.table(one))
+            target.put(fake_gpu_host.table(gpu))
         applied()
         for target in targets:
             assert "/dev/nvidia1" not in target.must(f"cat {SPEC}")
@@ -185,7 +185,7 @@ def test_another_set_of_gpus_is_seen_without_a_new_driver(applied: Apply, target
         assert "/dev/nvidia1" in target.must(f"cat {SPEC}")
 
 
-def test_a_spec_that_is_gone_comes_back(applied: Apply, targets: list[Machine]) -> None:
+def test_removed_spec_is_written_again(applied: Apply, targets: list[Machine]) -> None:
     target = targets[0]
     target.must(f"rm {SPEC}")
     applied(hosts=target.host.name)
@@ -196,7 +196,7 @@ def test_a_spec_that_is_gone_comes_back(applied: Apply, targets: list[Machine]) 
 
 
 @pytest.mark.both_releases
-def test_docker_before_and_after_changes_nothing(applied: Apply, targets: list[Machine]) -> None:
+def test_docker_role_next_to_the_toolkit_changes_nothing(applied: Apply, targets: list[Machine]) -> None:
     before = [(target.must(f"cat {DAEMON_JSON}"), started(target)) for target in targets]
     runs = [applied(role) for role in ("docker", "nvidia_container_toolkit", "docker")]
     assert [set(run.changed().values()) for run in runs] == [{0}, {0}, {0}]
@@ -209,7 +209,7 @@ def test_docker_before_and_after_changes_nothing(applied: Apply, targets: list[M
         assert sum(taken) <= 6
 
 
-def test_docker_is_told_what_its_version_needs(target: Machine) -> None:
+def test_docker_gets_the_part_for_its_version(target: Machine) -> None:
     options = json.loads(target.must(f"cat {DAEMON_JSON}"))
     info = json.loads(target.must("docker info --format '{{json .}}'"))
     if knows_cdi(target):
@@ -221,13 +221,13 @@ def test_docker_is_told_what_its_version_needs(target: Machine) -> None:
     assert info["DefaultRuntime"] == "runc"
 
 
-def test_the_runtime_on_request_and_back_again(machine: Callable[[str], Machine], applied: Apply) -> None:
+def test_legacy_mode_and_back(machine: Callable[[str], Machine], applied: Apply) -> None:
     target = machine("debian13")
     applied(hosts="debian13", mode="legacy")
-    seen = target.must(
+    output = target.must(
         "docker run --rm --runtime nvidia --env NVIDIA_VISIBLE_DEVICES=1 local sh -c 'ls /dev; nvidia-smi -L'"
     )
-    assert uuids(seen) == uuids(target.must("nvidia-smi -L"))[1:]
+    assert uuids(output) == uuids(target.must("nvidia-smi -L"))[1:]
     applied(hosts="debian13")
     assert "nvidia" not in json.loads(target.must("docker info --format '{{json .Runtimes}}'"))
 
@@ -235,7 +235,7 @@ def test_the_runtime_on_request_and_back_again(machine: Callable[[str], Machine]
 def test_docker_is_not_restarted_under_a_container_with_a_gpu(
     machine: Callable[[str], Machine], applied: Apply, containers: Callable[..., None]
 ) -> None:
-    """Leaving CDI is an option that docker reads only when it starts."""
+    """Leave CDI, an option that docker reads only when it starts."""
     target = machine("debian13")
     containers(target, "train", "--device nvidia.com/gpu=0")
     before = started(target)
@@ -259,7 +259,7 @@ def test_four_packages_in_another_version_and_back(applied: Apply, targets: list
     for target in targets:
         assert versions(target) == {f"{OLD}-1"}
         assert f"Candidate: {OLD}-1" in target.must("apt-cache policy libnvidia-container1")
-        test_a_container_gets_the_gpu_that_it_asks_for_and_no_other(target, 1)
+        test_container_gets_only_the_requested_gpu(target, 1)
     assert set(applied(version=OLD).changed().values()) == {0}
     applied()
     for target in targets:
@@ -283,8 +283,8 @@ def test_a_hold_holds_and_ends(applied: Apply, targets: list[Machine]) -> None:
     assert not set(PACKAGES) & set(target.must("apt-mark showhold").split())
 
 
-def test_a_source_of_an_older_guide_gives_way(target: Machine) -> None:
-    """prepare.yml has left one, with another key: with two keys for one repository apt does nothing at all any more."""
+def test_older_source_of_the_toolkit_is_replaced(target: Machine) -> None:
+    """Replace the source of prepare.yml, which has another key: apt fails with two keys for one repository."""
     away = f"{SOURCES}/nvidia-docker.list"
     assert target.run(f"test -e {away}").rc != 0
     target.must("apt-get indextargets")
@@ -298,7 +298,7 @@ def test_a_source_of_an_older_guide_gives_way(target: Machine) -> None:
 # --- A user's own docker ---
 
 
-def test_no_cgroups_is_for_a_docker_of_ones_own_alone(machine: Callable[[str], Machine], applied: Apply) -> None:
+def test_no_cgroups_is_only_for_rootless_docker(machine: Callable[[str], Machine], applied: Apply) -> None:
     target, drop_in = machine("debian13"), "/etc/systemd/user/docker.service.d/rigwright-nvidia.conf"
     applied(hosts="debian13", mode="legacy")
     own = target.must(f"env $(sed -n s/^Environment=//p {drop_in}) nvidia-ctk config")
@@ -312,15 +312,15 @@ def test_no_cgroups_is_for_a_docker_of_ones_own_alone(machine: Callable[[str], M
 
 
 @pytest.mark.parametrize(
-    ("variables", "words"),
+    ("variables", "message"),
     [
         ({"nvidia_container_toolkit_version": "9.9.9"}, "does not have for all four packages"),
         ({"nvidia_container_toolkit_version": "newest"}, "nvidia_container_toolkit_version: is no version"),
         ({"nvidia_container_toolkit_mode": "cdi"}, "docker 20.10.24 knows no CDI"),
     ],
 )
-def test_what_cannot_be_is_refused(refused: Callable[..., None], variables: dict[str, Any], words: str) -> None:
-    refused(variables, words)
+def test_impossible_requests_are_refused(refused: Callable[..., None], variables: dict[str, Any], message: str) -> None:
+    refused(variables, message)
 
 
 def test_another_key_is_refused(apply: Apply, targets: list[Machine], unchanged: Callable[[], None]) -> None:
@@ -337,38 +337,38 @@ def test_another_key_is_refused(apply: Apply, targets: list[Machine], unchanged:
     unchanged()
 
 
-def test_a_source_among_others_is_refused_by_its_file(targets: list[Machine], apply: Apply) -> None:
+def test_mixed_source_file_is_refused(targets: list[Machine], apply: Apply) -> None:
     target = targets[0]
     with kept([target], f"{SOURCES}/mixed.list"):
         text = "deb http://archive.example/debian bookworm contrib\ndeb https://nvidia.github.io/libnvidia-container/stable/deb/amd64 /\n"
         target.put({f"{SOURCES}/mixed.list": Entry(text.encode())})
         result = apply(hosts=target.host.name)
     assert result.rc != 0
-    assert f"{SOURCES}/mixed.list: gives apt the toolkit's repository beside other things" in result.text
+    assert f"{SOURCES}/mixed.list: has the toolkit's repository among other sources" in result.text
 
 
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 
 
 @pytest.mark.parametrize(
-    ("hide", "show", "words"),
+    ("hide", "show", "message"),
     [
         (
             "mount --bind /dev/null /var/lib/dpkg/status",
             "umount /var/lib/dpkg/status",
-            "there is no docker on this host",
+            "docker is not installed on this host",
         ),
         (
             "for path in /proc/driver /sys/module/nvidia; do mount -t tmpfs none $path; done; mkdir /root/away;"
             f" mv {LIBRARIES}/lib{{nvidia-ml,cuda}}.so* /root/away",
             f"umount /proc/driver /sys/module/nvidia; mv /root/away/* {LIBRARIES}; rmdir /root/away; ldconfig",
-            "there is no NVIDIA driver on this host",
+            "no NVIDIA driver is installed on this host",
         ),
     ],
     ids=["docker", "driver"],
 )
-def test_without_docker_or_driver_it_is_refused(
-    targets: list[Machine], apply: Apply, hide: str, show: str, words: str
+def test_missing_docker_or_driver_is_refused(
+    targets: list[Machine], apply: Apply, hide: str, show: str, message: str
 ) -> None:
     target = targets[0]
     target.must(hide)
@@ -377,7 +377,7 @@ def test_without_docker_or_driver_it_is_refused(
     finally:
         target.must(show)
     assert result.rc != 0
-    assert words in result.text
+    assert message in result.text
 
 
 def test_absent_waits_for_containers_with_a_gpu(
@@ -401,7 +401,7 @@ def test_verify_passes(apply: Apply, targets: list[Machine]) -> None:
         assert set(result.findings(target.host.name).values()) == {"pass"}
 
 
-def test_verify_names_what_is_wrong(apply: Apply, applied: Apply, targets: list[Machine]) -> None:
+def test_verify_names_the_problem(apply: Apply, applied: Apply, targets: list[Machine]) -> None:
     target = targets[0]
     target.must(f"sed -i 's/GPU-00000041/GPU-99999999/' {SPEC}")
     result = apply(hosts=target.host.name, variables={"apply_tasks_from": "verify"})

@@ -2,14 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Choose the generation of a conda environment, and list what that adds, removes and replaces. Pure: facts and requests in, decisions out.
 
-"""Which generation of a conda environment is to be used, and what that adds, removes and changes.
-
-Pure: what is asked for and what lies on the host go in, a decision comes out.
-
-An environment is a link to one of its generations. A generation is a prefix, never changed once it is linked, with two files beside
-it: the lock, and a receipt that says what it was made from and what was in it then. What is in it now may differ: that is drift.
+An environment is a link to one of its generations. A generation is a prefix that is never changed once it is linked. Next to it are
+its lock, and a receipt of its request and its content. What differs from the receipt now is drift.
 """
 
 from __future__ import annotations
@@ -20,23 +16,23 @@ import re
 import typing as t
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-# Ends the name of a package that did not come from a channel.
+# The end of the name of a package that is not from a channel.
 PIP = " (pip)"
 
 VERSION = re.compile(r"[0-9]+(\.[0-9]+)*")
 # For `cuda`: what the host's driver supports.
 AUTO = "auto"
 
-# What makes a generation: the packages asked for, channels, CUDA version, lock. Text and lists of text only, as JSON keeps it.
+# The request that a generation is made from: packages, channels, CUDA version, lock. Text and lists of text only, for JSON.
 Spec = dict[str, t.Any]
 
 
 class CondaError(Exception):
-    """Why an environment cannot be had, in words for the user."""
+    """The reason why an environment cannot be installed, as a message for the user."""
 
 
 class Package(t.NamedTuple):
-    """One build of a package; *sha256* of its archive. A package of pip's has neither build nor archive."""
+    """One build of a package; *sha256* is that of its archive. A package of pip has neither build nor archive."""
 
     version: str
     build: str = ""
@@ -50,12 +46,12 @@ Packages = t.Mapping[str, Package]
 
 
 def archive(name: str, package: Package) -> str:
-    """The name of a package's archive, less its ending."""
+    """Return the name of a package's archive, without its ending."""
     return f"{name}-{package.version}-{package.build}"
 
 
 class Difference(t.NamedTuple):
-    """From one set of packages to another, a line for each."""
+    """The changes from one set of packages to another, a line for each."""
 
     added: list[str]
     removed: list[str]
@@ -83,10 +79,12 @@ def _hint(before: Package, after: Package) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Receipt:
-    """What was installed. *records* are the files in conda-meta with their SHA-256, *distributions* what Python finds in site-packages.
-    *cuda* is the version that it was solved for, *beside* are the files beside the prefix by their endings, with their SHA-256.
+    """The record of what was installed.
 
-    Before a prefix is linked it has a receipt that is not *complete*: whatever lies there then is ours, and of no use.
+    *records* are the files in conda-meta with their SHA-256, *distributions* are those of Python in site-packages. *cuda* is the version
+    that it was solved for. *beside* are the files next to the prefix by their endings, with their SHA-256.
+
+    Until the installation is finished the receipt is not *complete*: such a prefix is a leftover of this module.
     """
 
     spec: Spec
@@ -107,7 +105,7 @@ class Receipt:
 
 
 class Found(t.NamedTuple):
-    """What is in a prefix now, in the words of its receipt. *strange* are the packages of records that the receipt does not know."""
+    """The present content of a prefix, in the terms of its receipt. *strange* are the packages of records that the receipt lacks."""
 
     records: t.Mapping[str, str]
     distributions: t.Sequence[str]
@@ -115,12 +113,12 @@ class Found(t.NamedTuple):
 
 
 def unknown_records(receipt: Receipt, records: t.Mapping[str, str]) -> list[str]:
-    """The records that have to be read, since they are not those that were installed."""
+    """Return the records that have to be read, since they are not those that were installed."""
     return sorted(name for name, digest in records.items() if receipt.records.get(name) != digest)
 
 
 def present_packages(receipt: Receipt, found: Found) -> dict[str, Package]:
-    """What is in the prefix now: what was installed and is still there, and what came by other hands."""
+    """Return the packages that are in the prefix now: installed ones that are left, and those that somebody else added."""
     named = {f"{archive(name, package)}.json": name for name, package in receipt.packages.items()}
     packages = {
         named[record]: receipt.packages[named[record]]
@@ -135,14 +133,14 @@ def present_packages(receipt: Receipt, found: Found) -> dict[str, Package]:
 
 
 def distribution(directory: str) -> tuple[str, Package]:
-    """Name and version of what lies in site-packages as `requests-2.32.5.dist-info`."""
+    """Return name and version of a directory in site-packages such as `requests-2.32.5.dist-info`."""
     stem = os.path.splitext(directory)[0]
     name, _dash, version = stem.partition("-")
     return normalized(name), Package(version)
 
 
 def normalized(project: str) -> str:
-    """A project's name as indexes compare it (PEP 503)."""
+    """Return the name of a project as indexes compare it (PEP 503)."""
     return re.sub(r"[-_.]+", "-", project).lower()
 
 
@@ -152,9 +150,10 @@ def from_channels(packages: Packages) -> Packages:
 
 @dataclasses.dataclass(frozen=True)
 class Generation:
-    """One that was completed. *present* is what is in it now, *lost* what Python no longer finds, *changed* the files in words.
+    """A generation that was completed.
 
-    *spoiled* are the archives whose files those are: unpacked in the cache they are the same files.
+    *present* are its packages now. *lost* are distributions that Python no longer finds. *changed* describes changed files. *spoiled* are
+    the archives of these files: their unpacked copies in the cache are the same files.
     """
 
     number: int
@@ -167,12 +166,12 @@ class Generation:
 
     @property
     def drift(self) -> list[str]:
-        """What others did to it, in words."""
-        seen = difference(self.receipt.packages, self.present)
+        """Describe what others have changed in it, a line for each change."""
+        changes = difference(self.receipt.packages, self.present)
         return [
-            *(f"{row} was added" for row in seen.added),
-            *(f"{row} was removed" for row in seen.removed),
-            *(f"{row} was changed" for row in seen.replaced),
+            *(f"{row} was added" for row in changes.added),
+            *(f"{row} was removed" for row in changes.removed),
+            *(f"{row} was changed" for row in changes.replaced),
             *(f"{name} was removed" for name in self.lost),
             *self.changed,
         ]
@@ -184,12 +183,12 @@ class Generation:
 
 @dataclasses.dataclass(frozen=True)
 class Environment:
-    """What there is of one environment. *in_use* is the generation that its link leads to, None without one.
+    """The facts of one environment. *in_use* is the generation that its link leads to, None without one.
 
-    One that is none of *generations* has lost its receipt: it is ours, and nobody goes back to it.
+    If *in_use* is not one of *generations*, it has lost its receipt: it belongs to this module, and nobody can go back to it.
 
-    *foreign* is what has the place of the link and is not ours, *leftovers* are prefixes of a run that was cut short.
-    *highest* is the highest number that anything has.
+    *foreign* is the path of something else in the place of the link. *leftovers* are prefixes of an interrupted run.
+    *highest* is the highest number in use.
     """
 
     name: str
@@ -209,7 +208,7 @@ class Environment:
 
     @property
     def drift(self) -> list[str]:
-        """What others did to what is in use, in words."""
+        """Describe what others have changed in the generation in use."""
         if self.lost is not None:
             return [f"the receipt of generation {self.lost} was removed"]
         return self.current.drift if self.current else []
@@ -223,14 +222,14 @@ class Environment:
         return self.current.present if self.current else {}
 
 
-# What is asked for
+# Requests
 
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """One environment as asked for. *generation* 0 stands for what *spec* leads to, *keep* counts those kept for going back.
+    """The request for one environment. *generation* 0 means the one that *spec* leads to. *keep* generations are kept for going back.
 
-    *cuda* is the version that solving is to see, where the spec says "auto" that of the host's driver; empty is none.
+    *cuda* is the version for solving: that of the host's driver where the spec says "auto"; empty for none.
     """
 
     name: str
@@ -243,16 +242,16 @@ class Wanted:
 
 
 def check_place(open_to_others: t.Sequence[str]) -> None:
-    """Refuse a place in which others may exchange the programs that root runs."""
+    """Refuse a directory in which users other than root may exchange programs that root runs."""
     if open_to_others:
         raise CondaError(
-            f"others than root may write in {', '.join(open_to_others)}, and could exchange what everybody runs."
+            f"users other than root may write in {', '.join(open_to_others)}, and could exchange what everybody runs."
             " Have root own that, and take the right from others (`chmod go-w`), or set `root` to another directory"
         )
 
 
 def check(root: str, wanted: t.Sequence[Wanted], environments: t.Mapping[str, Environment]) -> None:
-    """Refuse what cannot be meant. *root* is a conda of somebody else that lies where the environments would, or empty."""
+    """Refuse invalid requests. *root* is the directory of another installation of conda in the place of the environments, or empty."""
     if root and any(row.present for row in wanted):
         raise CondaError(
             f"{root} is a conda of its own: it was not made by this module and is left alone. Move it away, or set `root`"
@@ -261,10 +260,10 @@ def check(root: str, wanted: t.Sequence[Wanted], environments: t.Mapping[str, En
     for name in names:
         if not NAME.fullmatch(name):
             raise CondaError(
-                f"{name!r} is no name of an environment: use letters, digits, dots, dashes and underscores"
+                f"{name!r} is not a name for an environment: use letters, digits, dots, dashes and underscores"
             )
         if names.count(name) > 1:
-            raise CondaError(f"the environment {name} is there twice: name each once")
+            raise CondaError(f"the environment {name} is named twice: name each once")
     for row in wanted:
         environment = environments[row.name]
         if environment.foreign and row.present:
@@ -273,9 +272,9 @@ def check(root: str, wanted: t.Sequence[Wanted], environments: t.Mapping[str, En
                 f" Move it away, or give the environment {row.name} another name"
             )
         if row.generation and row.present and row.generation not in environment.generations:
-            there = ", ".join(map(str, sorted(environment.generations))) or "none"
+            existing = ", ".join(map(str, sorted(environment.generations))) or "none"
             raise CondaError(
-                f"the environment {row.name} has no generation {row.generation}: choose among {there}, or leave `generation` out"
+                f"the environment {row.name} has no generation {row.generation}: choose among {existing}, or leave `generation` out"
             )
         if row.spec["cuda"] not in ("", AUTO) and not VERSION.fullmatch(row.spec["cuda"]):
             raise CondaError(
@@ -292,13 +291,11 @@ def check(root: str, wanted: t.Sequence[Wanted], environments: t.Mapping[str, En
 
 def check_solved(wanted: Wanted, solved: Packages) -> None:
     if wanted.spec["pip"] and "python" not in solved:
-        raise CondaError(
-            f"the environment {wanted.name} asks for `pip` and has no Python: add python to its `packages`"
-        )
+        raise CondaError(f"the environment {wanted.name} has `pip` and no Python: add python to its `packages`")
 
 
 class Decision(t.NamedTuple):
-    """Use the generation *use*, or make one: from the lock of the generation *again*, or with neither from what solving brings."""
+    """Use the generation *use*, or install a new one: from the lock of the generation *again*, or with neither by solving."""
 
     use: int | None = None
     again: int | None = None
@@ -309,7 +306,7 @@ class Decision(t.NamedTuple):
 
 
 def decide(wanted: Wanted, environment: Environment) -> Decision:
-    """A spec that was solved once is not solved again: the machine stays as it is until the spec changes or `update` asks for it."""
+    """Choose a generation. A spec is solved once: the packages stay as they are until the spec changes or `update` is set."""
     if wanted.generation:
         return Decision(use=wanted.generation)
     if wanted.update:
@@ -323,13 +320,13 @@ def decide(wanted: Wanted, environment: Environment) -> Decision:
 
 
 def leads_to(wanted: Wanted, receipt: Receipt) -> bool:
-    """Whether a request leads to what was made from this. Another mirror of the same channels makes no difference."""
+    """Return whether a request leads to the generation of a receipt. Another mirror of the same channels makes no difference."""
     mirrored = {**receipt.spec, "channel_alias": wanted.spec["channel_alias"]}
     return mirrored == wanted.spec and serves(receipt.cuda, wanted.cuda)
 
 
 def serves(solved: str, offered: str) -> bool:
-    """Whether what was solved for one CUDA is good with a driver for another: with a newer one. And GPUs are not left unused."""
+    """Return whether packages for one CUDA serve a driver for another: only a newer one, and builds for CPUs no GPU."""
     if not solved or not offered:
         return solved == offered
     return _numbers(solved) <= _numbers(offered)
@@ -340,15 +337,15 @@ def _numbers(version: str) -> list[int]:
 
 
 def by_preference(environment: Environment) -> list[Generation]:
-    """The one in use, then the newest."""
+    """Return the generations: the one in use first, then the newest."""
     order = sorted(environment.generations, key=lambda number: (number == environment.in_use, number), reverse=True)
     return [environment.generations[number] for number in order]
 
 
 def stays(wanted: Wanted, environment: Environment) -> int | None:
-    """The generation whose packages are left at their versions as far as the request lets them: the one in use.
+    """Return the generation whose packages keep their versions as far as the request allows: the one in use, or None.
 
-    With other channels or another CUDA, packages are chosen afresh: what was the best build then would stay for good.
+    With other channels or another CUDA, packages are chosen again: otherwise the best build of that time would stay for ever.
     """
     current = environment.current
     if current is None or wanted.update or not current.has_lock:
@@ -358,7 +355,7 @@ def stays(wanted: Wanted, environment: Environment) -> int | None:
 
 
 def settle(wanted: Wanted, solved: Packages, environment: Environment) -> Decision:
-    """After solving: a generation that already has just these packages is used, and nothing is installed."""
+    """Choose a generation after solving: one that already has exactly these packages is used, and nothing is installed."""
     for row in by_preference(environment):
         same = from_channels(row.receipt.packages) == solved and row.receipt.spec["pip"] == wanted.spec["pip"]
         if row.intact and same:
@@ -367,10 +364,10 @@ def settle(wanted: Wanted, solved: Packages, environment: Environment) -> Decisi
 
 
 def surplus(environment: Environment, use: int | None, keep: int) -> list[int]:
-    """The generations that nobody goes back to. *use* None: the environment goes as a whole."""
+    """Return the generations to remove. *use* None removes the whole environment."""
     lost = [environment.lost] if environment.lost is not None else []
     if use is None:
         return sorted([*environment.generations, *lost])
-    # The one that was in use up to now is what somebody would go back to first.
+    # The first candidate for going back is the generation that was in use until now.
     others = [row.number for row in by_preference(environment) if row.number != use]
     return sorted([*others[keep:], *lost])

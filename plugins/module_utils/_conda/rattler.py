@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""The use of py-rattler: solve, read and write locks, install into a prefix.
 
-"""What py-rattler does for us: solve, read and write locks, install into a prefix.
-
-Traps of py-rattler 0.28 that are met here: archives of `file://` channels are not compared with their SHA-256; a package that lies
-unpacked in the cache is not compared either unless asked for, and since the files of environments are hard links to the cache, who edits
-the one edits the other; `conda_repodata_records_for_platform` panics for a platform that is not the lock's own object.
+Traps of py-rattler 0.28 that are avoided here:
+it does not compare archives of `file://` channels with their SHA-256;
+it does not compare unpacked packages in the cache by default, whose files are hard links to those of environments: an edit of one is
+an edit of the other;
+`conda_repodata_records_for_platform` panics for a platform that is not the lock's own object.
 """
 
 from __future__ import annotations
@@ -38,12 +38,15 @@ ENVIRONMENT = "default"
 Records = list[t.Any]
 
 
-def is_there() -> bool:
+def is_available() -> bool:
     return rattler is not None
 
 
 def packages_of(records: Records) -> dict[str, Package]:
-    """Raises CondaError for a package without a SHA-256: nothing would tell whether its archive is the one that was meant."""
+    """Return the packages of records.
+
+    :raises CondaError: a package has no SHA-256, so its archive could not be checked.
+    """
     for record in records:
         if record.sha256 is None:
             raise CondaError(f"the channel states no SHA-256 for {record.file_name}: use another channel")
@@ -57,7 +60,7 @@ def packages_of(records: Records) -> dict[str, Package]:
 
 
 def channels(spec: Spec) -> Records:
-    """A channel is an address, or a name below the alias."""
+    """Return the channels of a spec. A channel is an address, or a name below the alias."""
     # Without the slash the last part would be replaced, as in a relative link.
     alias = {"channel_alias": spec["channel_alias"].rstrip("/") + "/"} if spec["channel_alias"] else {}
     configuration = rattler.ChannelConfig(**alias)
@@ -75,7 +78,7 @@ def match_specs(name: str, texts: t.Iterable[str]) -> Records:
 
 
 def virtual_packages(cuda: str) -> Records:
-    """What the system offers. Of CUDA it offers what the spec says, and nothing else, so that a spec is solved alike every time."""
+    """Return the virtual packages of the system, with CUDA only as the spec says, so that solving gives the same result every time."""
     detected = [row.into_generic() for row in rattler.VirtualPackage.detect()]
     found = [row for row in detected if row.name.normalized != "__cuda"]
     if cuda:
@@ -88,26 +91,26 @@ def virtual_packages(cuda: str) -> Records:
 
 
 def solve(name: str, spec: Spec, cuda: str, locked: Records, cache: str, timeout: int) -> Records:
-    """The packages that a spec leads to. Those *locked* stay as they are as far as the spec lets them.
+    """Solve a spec and return the records of its packages. Those *locked* stay as they are as far as the spec allows.
 
     *cuda* is the version that the driver supports, *cache* keeps the channels' indexes, *timeout* is in seconds.
     """
-    asked = match_specs(name, spec["packages"])
+    specs = match_specs(name, spec["packages"])
     gateway = rattler.Gateway(cache_dir=pathlib.Path(cache))
     task = rattler.solve(
-        channels(spec), asked, gateway=gateway, locked_packages=locked, virtual_packages=virtual_packages(cuda)
+        channels(spec), specs, gateway=gateway, locked_packages=locked, virtual_packages=virtual_packages(cuda)
     )
     try:
         return asyncio.run(_within(timeout, task))
     except exceptions.SolverError as error:
         wanted = ", ".join(spec["packages"])
         raise CondaError(
-            f"the environment {name} ({wanted}) cannot be solved: {_words(error)}"
+            f"the environment {name} ({wanted}) cannot be solved: {_message(error)}"
             f" Loosen one of these constraints, or take another channel than {', '.join(spec['channels'])}"
         ) from error
     except (exceptions.GatewayError, exceptions.InvalidChannelError) as error:
         raise CondaError(
-            f"the channels of the environment {name} ({', '.join(spec['channels'])}) cannot be read: {_words(error)}"
+            f"the channels of the environment {name} ({', '.join(spec['channels'])}) cannot be read: {_message(error)}"
             " Name channels that this host reaches"
         ) from error
     except asyncio.TimeoutError as error:
@@ -117,11 +120,11 @@ def solve(name: str, spec: Spec, cuda: str, locked: Records, cache: str, timeout
 
 
 def check_satisfied(name: str, spec: Spec, records: Records) -> None:
-    """A lock has to have what is asked for beside it."""
+    """Refuse a lock without a package that the spec requests as well."""
     missing = [
         text
-        for text, asked in zip(spec["packages"], match_specs(name, spec["packages"]))
-        if not any(asked.matches(record) for record in records)
+        for text, spec_ in zip(spec["packages"], match_specs(name, spec["packages"]))
+        if not any(spec_.matches(record) for record in records)
     ]
     if missing:
         raise CondaError(
@@ -134,8 +137,8 @@ async def _within(timeout: int, task: t.Awaitable[Records]) -> Records:
     return await asyncio.wait_for(task, timeout)
 
 
-def _words(error: Exception) -> str:
-    """What rattler says, without the line that each of its errors begins with."""
+def _message(error: Exception) -> str:
+    """Return the message of an error of rattler, without its constant beginning."""
     return str(error).strip().replace("Cannot solve the request because of: ", "").rstrip(".") + "."
 
 
@@ -151,31 +154,35 @@ def write_lock(path: str, spec: Spec, records: Records) -> None:
     lock.to_path(pathlib.Path(path))
 
 
-def read_lock(path: str, words: str) -> Records:
-    """Raises CondaError, with *words* for the lock's name, when it is none or has nothing for this kind of machine."""
+def read_lock(path: str, subject: str) -> Records:
+    """Return the records of a lock.
+
+    :param subject: names the lock in messages.
+    :raises CondaError: the lock is not valid, or has nothing for this kind of machine.
+    """
     platform = str(rattler.Subdir.current())
     try:
         environment = rattler.LockFile.from_path(pathlib.Path(path)).environment(ENVIRONMENT)
     except exceptions.ParseCondaLockError as error:
-        raise CondaError(f"{words} cannot be read: {_words(error)} Make a new one") from error
+        raise CondaError(f"{subject} cannot be read: {_message(error)} Make a new one") from error
     records = environment.conda_repodata_records().get(platform) if environment else None
     if not records:
-        raise CondaError(f"{words} has no packages for {platform}: make one that has")
+        raise CondaError(f"{subject} has no packages for {platform}: make one that has")
     return t.cast(Records, records)
 
 
-def read_lock_text(text: str, words: str) -> Records:
+def read_lock_text(text: str, subject: str) -> Records:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "lock")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-        return read_lock(path, words)
+        return read_lock(path, subject)
 
 
 # Installing
 
 
-# After an error rattler's threads go on linking until their process ends: this one ends then, and with the module.
+# After an error rattler's threads go on linking until their process ends. So a process of its own installs, and ends with the module.
 LINK = """\
 import ctypes, os, signal, sys
 parent, lock, environment, prefix, cache = sys.argv[1:]
@@ -202,7 +209,7 @@ os._exit(status)
 def install(name: str, lock: str, records: Records, prefix: str, cache: str, run_command: RunCommand) -> None:
     """Link the packages of a lock, which are `records`, into a new prefix.
 
-    Whatever went wrong, nothing but the prefix and the cache has changed, and nothing changes any more.
+    After an error only the prefix and the cache have changed, and nothing changes any more.
     """
     check_local_archives(name, records)
     command = [sys.executable, "-I", "-c", LINK, str(os.getpid()), lock, ENVIRONMENT, prefix, cache]
@@ -214,7 +221,9 @@ def install(name: str, lock: str, records: Records, prefix: str, cache: str, run
 
 def _remedy(message: str) -> str:
     if "hash mismatch" in message:
-        return "What the channel hands out is not what it states: use another channel, or tell its owner"
+        return (
+            "The channel delivers another archive than its index states: use another channel, or report it to the owner"
+        )
     if "os error 28" in message:
         return "Free space on the disk of `root`"
     return "Correct that and run again"
@@ -235,12 +244,12 @@ def check_local_archives(name: str, records: Records) -> None:
                 raise CondaError(
                     f"the environment {name} cannot be installed: hash mismatch of {path},"
                     f" which has the SHA-256 {found} and not {record.sha256.hex()}."
-                    " What the channel hands out is not what it states: use another channel, or tell its owner"
+                    " The channel delivers another archive than its index states: use another channel, or report it to the owner"
                 )
 
 
 def file_digest(path: str) -> str:
-    """SHA-256 of a file, in pieces: archives may be gigabytes."""
+    """Return the SHA-256 of a file, read in pieces: archives may have gigabytes."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         for piece in iter(lambda: file.read(1 << 20), b""):

@@ -2,29 +2,30 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""From a request to environments: what becomes of each is planned for all, then done."""
+"""Plan the steps for all requested environments, then carry them out."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
+import tempfile
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import plan as conda
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import rattler
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import uv as conda_uv
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import CondaError
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda.store import LOCK, Store, processes_in
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.prefix import processes_in
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.request import any_present
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.store import LOCK, Store
 
 
 class Step(t.NamedTuple):
-    """What becomes of one environment: *use* is the generation to be in use, *make* the packages of a new one to be made as that.
+    """The plan for one environment: *use* is the generation to be in use, *make* the records of a new one to install as that.
 
-    *pip_lock* has what comes from an index with it, where that is known before.
-
-    *adopt*: the packages stay, and are on record as what another request leads to. *held* are generations that would go, and the
-    processes that run from them.
+    *pip_lock* locks its packages from an index, where these are known before.
+    *adopt*: the packages stay, and their receipt gets the new request. *held* are generations that would be removed, with the processes
+    that run from them.
     """
 
     wanted: conda.Wanted
@@ -59,7 +60,7 @@ class Step(t.NamedTuple):
 
 
 class Planner:
-    """Decides what becomes of each environment. It solves where it has to, and changes nothing."""
+    """The planner of steps. It solves where that is necessary, and changes nothing."""
 
     def __init__(self, store: Store, index: str, timeout: int, uv: conda_uv.Uv) -> None:
         self.store, self.index, self.timeout, self.uv = store, index, timeout, uv
@@ -92,7 +93,7 @@ class Planner:
         return Step(wanted, environment, fresh, records, pip_lock)
 
     def newer_pip_lock(self, wanted: conda.Wanted, generation: conda.Generation) -> str:
-        """What the index has now for a generation of which nothing else changes; empty where that is what it has."""
+        """Return a new lock from the index for a generation that is otherwise unchanged; empty where it is the same."""
         if not wanted.spec["pip"] or not wanted.update:
             return ""
         prefix = self.store.place(wanted.name, generation.number)
@@ -115,13 +116,13 @@ class Planner:
 
 
 def apply(store: Store, steps: t.Sequence[Step], uv: conda_uv.Uv) -> dict[str, conda.Packages]:
-    """First every new generation, then the links, then what nobody goes back to. Tells the packages of what was made."""
-    made = {}
+    """Install new generations, then switch the links, then remove old ones. Return the packages of the installed ones."""
+    installed = {}
     for step in steps:
         for number in step.leftovers:
             store.discard(step.wanted.name, number)
         if step.environment.lost is not None:
-            # From here on it is a leftover, which a later run finds, however this one ends.
+            # From now on it is a leftover, which a later run finds, however this one ends.
             store.write_receipt(step.wanted.name, step.environment.lost, conda.Receipt({}))
     if any(step.make is not None for step in steps):
         for archive in {archive for step in steps for archive in step.environment.spoiled}:
@@ -130,7 +131,7 @@ def apply(store: Store, steps: t.Sequence[Step], uv: conda_uv.Uv) -> dict[str, c
         name, spec = step.wanted.name, step.wanted.spec
         if step.make is not None and step.use is not None:
             try:
-                made[name] = store.install(step.wanted, step.use, step.make, step.pip_lock, uv)
+                installed[name] = store.install(step.wanted, step.use, step.make, step.pip_lock, uv)
             except (CondaError, OSError):
                 store.discard(name, step.use)
                 store.tidy(name)
@@ -148,11 +149,11 @@ def apply(store: Store, steps: t.Sequence[Step], uv: conda_uv.Uv) -> dict[str, c
             store.discard(step.wanted.name, number)
         store.tidy(step.wanted.name)
     store.prune_cache()
-    return made
+    return installed
 
 
 def describe(step: Step, store: Store, packages: conda.Packages) -> dict[str, t.Any]:
-    """The outcome for one environment."""
+    """Return the outcome for one environment."""
     environment = step.environment
     surplus = set(step.surplus)
     return {
@@ -165,7 +166,63 @@ def describe(step: Step, store: Store, packages: conda.Packages) -> dict[str, t.
 
 
 def lines(generation: int | None, packages: conda.Packages) -> dict[str, t.Any]:
-    """An environment as a diff shows it."""
+    """Return an environment as a diff shows it."""
     if generation is None:
         return {}
     return {"generation": generation, "packages": [f"{name} {packages[name]}" for name in sorted(packages)]}
+
+
+def check_place(params: t.Mapping[str, t.Any], store: Store) -> None:
+    """Refuse a root in which users other than root may write, before anything is created.
+
+    :raises CondaError: there is such a directory.
+    """
+    if any_present(params):
+        conda.check_place(store.open_to_others())
+
+
+def unsolved(request: t.Iterable[conda.Wanted], store: Store) -> list[str]:
+    """Return the environments that cannot be completed without py-rattler.
+
+    :raises CondaError: the request is refused.
+    """
+    rows = list(request)
+    environments = {row.name: store.read(row) for row in rows}
+    conda.check(store.foreign, rows, environments)
+    return [row.name for row in rows if row.present and conda.decide(row, environments[row.name]).use is None]
+
+
+def run(
+    request: t.Sequence[conda.Wanted], store: Store, params: t.Mapping[str, t.Any], check_mode: bool
+) -> tuple[dict[str, t.Any], list[str]]:
+    """Plan every environment and apply the steps, and return the result of the module with its warnings.
+
+    :param params: the options of the module.
+    :raises CondaError: the request is refused, or an environment cannot be solved or installed.
+    """
+    if any_present(params) and not check_mode:
+        store.create()
+    environments = {row.name: store.read(row) for row in request}
+    conda.check(store.foreign, request, environments)
+    # Not even a cache is written in check mode.
+    with tempfile.TemporaryDirectory() as scratch:
+        cache = (lambda name: os.path.join(scratch, name)) if check_mode else store.cache
+        program = os.path.join(os.path.dirname(params["python"]), "uv")
+        uv = conda_uv.Uv(program, cache("uv"), params["index_url"], params["torch_index"], store.run_command)
+        planner = Planner(store, cache("index"), params["timeout"], uv)
+        steps = [planner.plan(row, environments[row.name]) for row in request]
+        changed = any(step.changes for step in steps)
+        installed = apply(store, steps, uv) if changed and not check_mode else {}
+    packages = {step.wanted.name: installed.get(step.wanted.name, step.packages) for step in steps}
+    outcome = {step.wanted.name: describe(step, store, packages[step.wanted.name]) for step in steps}
+    before = {step.wanted.name: lines(step.environment.in_use, step.environment.packages) for step in steps}
+    after = {step.wanted.name: lines(step.use, packages[step.wanted.name]) for step in steps}
+    drift = [f"{name}: {line}" for name, row in outcome.items() for line in row["drift"]]
+    warnings = [
+        f"{store.place(step.wanted.name, number)} stays for now: processes {', '.join(map(str, processes))} run from it."
+        " A later run removes it."
+        for step in steps
+        for number, processes in step.held.items()
+    ]
+    diff = {"before": before, "after": after}
+    return {"changed": changed, "environments": outcome, "drift": drift, "diff": diff}, warnings

@@ -2,64 +2,49 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Generations of conda environments on a disk: where they lie, how they are read, made and taken away."""
+"""Generations of conda environments on a disk: where they are, and how they are read, installed and removed."""
 
 from __future__ import annotations
 
-import contextlib
-import glob
-import hashlib
 import json
 import os
 import shutil
-import stat
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import plan as conda
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import rattler
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import uv as conda_uv
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import CondaError
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.prefix import (
+    CHANGED,
+    REMOVED,
+    Changed,
+    describe_changes,
+    list_names,
+    open_to_users,
+    read_changed,
+    read_distributions,
+    read_files,
+    read_record,
+    read_records,
+    site_packages,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import writable
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import (
     clear_unfinished,
     replace_file,
     replace_link,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import open_file, read_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import read_file
 
 RECEIPT = ".json"
-# A list of every file of an environment is larger than what people write.
+# A list of every file of an environment is larger than files that people write.
 RECEIPT_LIMIT = 1 << 28
 LOCK = ".lock"
 PIP_LOCK = ".pip.txt"
 FILES = ".files.json"
-# What lies beside a prefix, but for its receipt, which has their SHA-256.
+# The files next to a prefix, except its receipt, which has their SHA-256.
 BESIDE = (FILES, PIP_LOCK, LOCK)
-
-# As many files are told by name.
-MANY = 20
-
-# Ends the names of directories whose files are looked at otherwise: by digest, by name, or never, since Python writes them again.
-ELSEWHERE = ("__pycache__", "conda-meta", ".dist-info")
-CHANGED = "was changed"
-REMOVED = "was removed"
-
-# CEP 22: conda and mamba change no environment that has this file, and show its message.
-KEPT = "conda-meta/frozen"
-FROZEN = {
-    "message": "Ansible keeps this environment and undoes changes by hand. Ask for packages in conda_environments,"
-    " or make an environment of your own: conda create --name NAME --clone THIS"
-}
-
-
-class Changed(t.NamedTuple):
-    """A file or directory by its path below the prefix, the package that brought it if one did, and what became of it in words."""
-
-    path: str
-    package: str
-    fate: str
 
 
 class Store:
@@ -81,37 +66,37 @@ class Store:
     def place(self, name: str, number: int | str = "") -> str:
         return os.path.join(self.root, "generations", name, str(number)).rstrip("/")
 
-    def cache(self, what: str) -> str:
-        return os.path.join(self.root, "cache", what)
+    def cache(self, name: str) -> str:
+        return os.path.join(self.root, "cache", name)
 
     # Reading
 
     @property
     def foreign(self) -> str:
-        """The root, where it is what an installer of conda has made."""
+        """Return the root, if an installer of conda has made it."""
         return self.root if os.path.exists(os.path.join(self.root, "conda-meta")) else ""
 
     def names(self) -> list[str]:
-        """The environments of which there is anything."""
-        linked = {name for name in _names(os.path.dirname(self.link(""))) if self._read_link(name)[0] is not None}
-        return sorted({*_names(self.place("")), *linked})
+        """Return the environments of which anything exists."""
+        linked = {name for name in list_names(os.path.dirname(self.link(""))) if self._read_link(name)[0] is not None}
+        return sorted({*list_names(self.place("")), *linked})
 
     def open_to_others(self) -> list[str]:
-        """The directories down to the links and generations in which others than root may write."""
+        """Return the directories down to links and generations in which users other than root may write."""
         places = (os.path.dirname(self.link("")), *map(self.place, ("", *self.names())))
         return sorted({directory for place in places for directory in writable.open_to_others(place)})
 
     def read(self, wanted: conda.Wanted) -> conda.Environment:
         name = wanted.name
-        stems = {entry.partition(".")[0] for entry in _names(self.place(name))}
+        stems = {entry.partition(".")[0] for entry in list_names(self.place(name))}
         in_use, foreign = self._read_link(name)
-        # What is linked is ours, also when its receipt is gone: nobody else makes such a link.
+        # A linked generation belongs to this module, also without a receipt: nobody else makes such a link.
         linked = {in_use} if in_use is not None else set()
-        receipts = set(_numbers(_names(self.place(name)), RECEIPT))
+        receipts = set(_numbers(list_names(self.place(name)), RECEIPT))
         generations, leftovers = {}, []
         for number in sorted(receipts | linked):
             receipt = self._read_receipt(name, number)
-            # What the link leads to is used, whatever has become of it, as long as it is known what it was.
+            # The linked generation counts, even if it is damaged, as long as its receipt says what it was.
             if receipt.complete and (number == in_use or os.path.isdir(self.place(name, number))):
                 may_be_used = number in (in_use, wanted.generation) or conda.leads_to(wanted, receipt)
                 generations[number] = self._read_generation(name, number, receipt, may_be_used)
@@ -127,7 +112,7 @@ class Store:
         )
 
     def _read_link(self, name: str) -> tuple[int | None, str]:
-        """The generation that is linked, or what is in the way of the link."""
+        """Return the linked generation, or the path of what is in the way of the link."""
         path = self.link(name)
         if not os.path.lexists(path):
             return None, ""
@@ -140,7 +125,7 @@ class Store:
     def _read_receipt(self, name: str, number: int | str) -> conda.Receipt:
         path = self.place(name, f"{number}{RECEIPT}")
         try:
-            # `absent` also reads a place in which others may write.
+            # `absent` also reads a directory in which others may write.
             return conda.Receipt.from_json(json.loads(read_file(path, {0, os.geteuid()}, RECEIPT_LIMIT)))
         except FileNotFoundError:
             return conda.Receipt({})
@@ -148,13 +133,13 @@ class Store:
             raise CondaError(f"{path} cannot be read: {error}. Move it and {self.place(name, number)} away") from error
 
     def _read_generation(self, name: str, number: int, receipt: conda.Receipt, files: bool) -> conda.Generation:
-        """*files*: whether to look at every file, which takes most of the time."""
+        """Read a generation; *files* says whether to check every file, which takes most of the time."""
         prefix = self.place(name, number)
         records = read_records(prefix)
         strange = {record: read_record(prefix, record) for record in conda.unknown_records(receipt, records)}
         distributions = read_distributions(prefix)
         damaged = self._read_damaged(name, number, receipt)
-        # Without the record of its files nobody knows what became of them.
+        # Without the record of its files it is unknown which have changed.
         changed = self._read_changed(name, number) if files and FILES not in damaged else []
         shared = {row.package for row in changed} & set(receipt.packages)
         return conda.Generation(
@@ -162,13 +147,16 @@ class Store:
             receipt=receipt,
             present=conda.present_packages(receipt, conda.Found(records, distributions, strange)),
             lost=sorted(set(receipt.distributions) - set(distributions)),
-            changed=[*(f"{number}{ending} {fate}" for ending, fate in damaged.items()), *words(prefix, changed)],
+            changed=[
+                *(f"{number}{ending} {fate}" for ending, fate in damaged.items()),
+                *describe_changes(prefix, changed),
+            ],
             spoiled=[conda.archive(package, receipt.packages[package]) for package in sorted(shared)],
             has_lock=not {LOCK, PIP_LOCK} & set(damaged),
         )
 
     def _read_damaged(self, name: str, number: int, receipt: conda.Receipt) -> dict[str, str]:
-        """The endings of the files beside a prefix that are not as they were written, with what became of them."""
+        """Return what has happened to files next to a prefix, by their endings; unchanged files are left out."""
         found = self.read_beside(name, number)
         return {
             ending: CHANGED if ending in found else REMOVED
@@ -177,20 +165,16 @@ class Store:
         }
 
     def _read_changed(self, name: str, number: int) -> list[Changed]:
-        """What is not as it was installed."""
+        """Return the files that are not as they were installed."""
         with open(self.place(name, f"{number}{FILES}"), encoding="utf-8") as file:
             installed = json.load(file)
-        prefix = self.place(name, number)
-        fates = {path: _fate(f"{prefix}/{path}", row) for path, row in installed.items()}
-        found = {path: fate for path, fate in fates.items() if fate}
-        packaged = read_packaged(prefix) if found else {}
-        return [
-            Changed(path, packaged.get(path, NOBODYS).package, found[path])
-            for path in sorted(found)
-            if found[path] != CHANGED or not _is_whole(f"{prefix}/{path}", installed[path], packaged.get(path, NOBODYS))
-        ]
+        return read_changed(self.place(name, number), installed)
 
     # Writing
+
+    def create(self) -> None:
+        """Create the root."""
+        os.makedirs(self.root, exist_ok=True)
 
     def write_receipt(self, name: str, number: int, receipt: conda.Receipt) -> None:
         path = self.place(name, f"{number}{RECEIPT}")
@@ -198,7 +182,7 @@ class Store:
         replace_file(path, json.dumps(receipt.to_json(), indent=1, sort_keys=True))
 
     def read_beside(self, name: str, number: int) -> dict[str, str]:
-        """The files beside a prefix by their endings, with their SHA-256."""
+        """Return the SHA-256 of the files next to a prefix, by their endings."""
         digests = {ending: _digest(self.place(name, f"{number}{ending}")) for ending in BESIDE}
         return {ending: digest for ending, digest in digests.items() if digest}
 
@@ -212,7 +196,7 @@ class Store:
     def install(
         self, wanted: conda.Wanted, number: int, records: t.Any, pip_lock: str, uv: conda_uv.Uv
     ) -> conda.Packages:
-        """Make a generation, and tell its packages. Until its receipt is complete, it is none."""
+        """Install a generation and return its packages. It counts once its receipt is complete."""
         name, spec = wanted.name, wanted.spec
         prefix = self.place(name, number)
         self.write_receipt(name, number, conda.Receipt(spec))
@@ -249,16 +233,16 @@ class Store:
         return packages
 
     def _compile(self, prefix: str) -> None:
-        """Compile what no package brought compiled: users may not write there, and would wait for it at every start."""
+        """Compile modules without compiled files: users may not write there, and would wait for it at every start."""
         for place in site_packages(prefix):
             python = os.path.join(prefix, "bin", os.path.basename(os.path.dirname(place)))
             if os.path.exists(python):
                 # Without site: lines of a .pth file are code of a package, and this is root.
-                # Some packages carry templates that are no Python: what cannot be compiled stays as it is.
+                # Some packages have templates that are not Python: files that cannot be compiled stay as they are.
                 self.run_command([python, "-I", "-S", "-m", "compileall", "-qq", "-j", "0", place])
 
     def switch(self, name: str, number: int) -> None:
-        """Point the link elsewhere in one step."""
+        """Point the link to another generation in one step."""
         path = self.link(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         replace_link(path, os.path.join("..", "generations", name, str(number)))
@@ -267,10 +251,10 @@ class Store:
         os.unlink(self.link(name))
 
     def discard(self, name: str, number: int) -> None:
-        """The receipt goes last: a run that is killed in between leaves a leftover, and nothing without an owner."""
+        """Remove a generation, the receipt last: a run that is killed in between leaves a known leftover."""
         path = self.place(name, number)
         receipt = self._read_receipt(name, number)
-        # What is incomplete is marked already, and a full disk would not take the mark.
+        # An incomplete generation is marked already, and a full disk would refuse the mark.
         if receipt.complete:
             self.write_receipt(name, number, conda.Receipt(receipt.spec))
         if os.path.lexists(path):
@@ -280,14 +264,14 @@ class Store:
                 os.unlink(path + ending)
 
     def tidy(self, name: str) -> None:
-        """Leave no empty directories behind."""
+        """Remove unfinished files and empty directories."""
         clear_unfinished(self.place(name))
         for path in (self.place(name), os.path.dirname(self.place(name)), os.path.dirname(self.link(name))):
             if os.path.isdir(path) and not os.listdir(path):
                 os.rmdir(path)
 
     def forget(self, archive: str) -> None:
-        """Have a package fetched again when it is installed the next time."""
+        """Remove a package from the cache, so that its next installation downloads it again."""
         path = os.path.join(self.cache("packages"), archive)
         if os.path.isdir(path):
             shutil.rmtree(path)
@@ -295,23 +279,21 @@ class Store:
                 os.unlink(f"{path}.lock")
 
     def prune_cache(self) -> None:
-        """Keep what a generation has: that takes no room, since its files are the same ones. Without generations, keep nothing."""
-        receipts = [(name, number) for name in self.names() for number in _numbers(_names(self.place(name)), RECEIPT)]
+        """Remove packages that no generation has. The others take no space, since the files of generations are the same ones."""
+        receipts = [
+            (name, number) for name in self.names() for number in _numbers(list_names(self.place(name)), RECEIPT)
+        ]
         kept: set[str] = set()
         for name, number in receipts:
             packages = self._read_receipt(name, number).packages
             kept.update(conda.archive(package, build) for package, build in packages.items())
-        for entry in _names(self.cache("packages")):
+        for entry in list_names(self.cache("packages")):
             if entry not in kept:
                 self.forget(entry)
         if not receipts:
             shutil.rmtree(self.cache(""), ignore_errors=True)
             if not os.listdir(self.root):
                 os.rmdir(self.root)
-
-
-def _names(directory: str) -> list[str]:
-    return sorted(os.listdir(directory)) if os.path.isdir(directory) else []
 
 
 def _digest(path: str) -> str:
@@ -322,158 +304,3 @@ def _digest(path: str) -> str:
 def _numbers(names: t.Iterable[str], ending: str) -> list[int]:
     stems = (name[: -len(ending)] for name in names if name.endswith(ending))
     return [int(stem) for stem in stems if stem.isdigit()]
-
-
-# What is in a prefix
-
-
-def read_records(prefix: str) -> dict[str, str]:
-    """What conda says is in a prefix: its records with their SHA-256. Digests take a tenth of the time of parsing."""
-    folder = os.path.join(prefix, "conda-meta")
-    records = {}
-    for name in _names(folder):
-        if name.endswith(".json"):
-            with open(open_file(os.path.join(folder, name)), "rb") as file:
-                records[name] = hashlib.sha256(file.read()).hexdigest()
-    return records
-
-
-def read_record(prefix: str, record: str) -> tuple[str, conda.Package]:
-    path = os.path.join(prefix, "conda-meta", record)
-    try:
-        with open(path, encoding="utf-8") as file:
-            data = json.load(file)
-        return data["name"], conda.Package(data["version"], data["build"], data.get("sha256") or "")
-    except (ValueError, KeyError, TypeError):
-        # Whatever it is, it does not belong there.
-        return record, conda.Package("unreadable")
-
-
-class Packaged(t.NamedTuple):
-    """Of which package a file is, and its SHA-256 as installed; empty for a link."""
-
-    package: str
-    sha256: str
-
-
-NOBODYS = Packaged("", "")
-
-
-def read_packaged(prefix: str) -> dict[str, Packaged]:
-    """The files that conda brought."""
-    files = {}
-    for record in read_records(prefix):
-        with (
-            contextlib.suppress(ValueError, KeyError, TypeError),
-            open(open_file(os.path.join(prefix, "conda-meta", record)), encoding="utf-8") as file,
-        ):
-            data = json.load(file)
-            for row in data["paths_data"]["paths"]:
-                digest = row.get("sha256_in_prefix") or row.get("sha256") or ""
-                files[row["_path"]] = Packaged(data["name"], "" if row["path_type"] == "softlink" else digest)
-    return files
-
-
-def words(prefix: str, changed: t.Sequence[Changed]) -> list[str]:
-    """What became of files, a line for each of the first."""
-    told = [f"{path or prefix}{f' of {package}' if package else ''} {fate}" for path, package, fate in changed]
-    rest = [f"{len(told) - MANY} more files are not as they were installed"] if len(told) > MANY else []
-    return [*told[:MANY], *rest]
-
-
-def site_packages(prefix: str) -> list[str]:
-    return glob.glob(os.path.join(glob.escape(prefix), "lib", "python3*", "site-packages"))
-
-
-def read_distributions(prefix: str) -> list[str]:
-    """What Python's own tools know of, whoever put it there."""
-    names = {
-        name for place in site_packages(prefix) for name in _names(place) if name.endswith((".dist-info", ".egg-info"))
-    }
-    return sorted(names)
-
-
-def scan(prefix: str) -> t.Iterator[tuple[str, os.stat_result]]:
-    """Everything in a prefix by its path below it, the prefix itself as an empty one."""
-    yield "", os.lstat(prefix)
-    for folder, folders, names in os.walk(prefix):
-        for path in (os.path.join(folder, name) for name in (*folders, *names)):
-            yield os.path.relpath(path, prefix), os.lstat(path)
-
-
-def read_files(prefix: str) -> dict[str, list[int]]:
-    """Mode, owner, size and time of change of every file and link, but for what is looked at otherwise.
-
-    Of a directory mode and owner, of what marks the prefix as kept no time, since no package has its SHA-256.
-    """
-    files = {}
-    for path, found in scan(prefix):
-        if stat.S_ISDIR(found.st_mode):
-            files[path] = _state(found)[:2]
-        elif path == KEPT:
-            files[path] = _state(found)[:3]
-        elif not any(folder.endswith(ELSEWHERE) for folder in path.split("/")[:-1]):
-            files[path] = _state(found)
-    return files
-
-
-def _state(found: os.stat_result) -> list[int]:
-    return [found.st_mode, found.st_uid, found.st_size, found.st_mtime_ns]
-
-
-def _fate(path: str, row: list[int]) -> str:
-    """What has happened to a file or a directory since it was recorded: nothing is empty."""
-    try:
-        found = os.lstat(path)
-    except OSError:
-        # A directory is no more than the files in it.
-        return "" if stat.S_ISDIR(row[0]) else REMOVED
-    state = _state(found)[: len(row)]
-    if state == row:
-        return ""
-    if not (writable.is_roots(found) or stat.S_ISLNK(found.st_mode)):
-        return "may be written by others"
-    is_same = state[2:] == row[2:] and stat.S_IFMT(state[0]) == stat.S_IFMT(row[0])
-    return "has another mode or owner" if is_same else CHANGED
-
-
-def _is_whole(path: str, row: list[int], packaged: Packaged) -> bool:
-    """Whether a file was only touched, or came back from a backup."""
-    found = os.lstat(path)
-    is_same = stat.S_ISREG(found.st_mode) and _state(found)[:3] == row[:3] and packaged.sha256
-    return bool(is_same) and rattler.file_digest(path) == packaged.sha256
-
-
-def open_to_users(prefix: str) -> None:
-    """Have everybody read conda's records, which py-rattler keeps to itself, and nobody write anything. Mark the prefix as kept."""
-    lock = os.path.join(prefix, ".lock")
-    if os.path.lexists(lock):
-        os.unlink(lock)
-    folder = os.path.join(prefix, "conda-meta")
-    for name in _names(folder):
-        os.chmod(os.path.join(folder, name), 0o644)
-    with open(os.path.join(prefix, KEPT), "w", encoding="utf-8") as file:
-        json.dump(FROZEN, file)
-    # An archive may have files that a group may write, and the cache one that somebody gave away: both are the same file.
-    for name, found in scan(prefix):
-        if not (writable.is_roots(found) or stat.S_ISLNK(found.st_mode)):
-            path = os.path.join(prefix, name)
-            os.chown(path, os.geteuid(), os.getegid())
-            os.chmod(path, stat.S_IMODE(found.st_mode) & ~0o022)
-
-
-def processes_in(prefix: str) -> list[int]:
-    """The processes that run from a prefix, or have its libraries loaded."""
-    found = []
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{entry}/maps", encoding="utf-8", errors="replace") as file:
-                loaded = f"{prefix}/" in file.read()
-            with open(f"/proc/{entry}/cmdline", "rb") as file:
-                called = f"{prefix}/".encode() in file.read()
-        except OSError:
-            # It has ended.
-            continue
-        if (loaded or called) and int(entry) != os.getpid():
-            found.append(int(entry))
-    return sorted(found)

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What a running docker says of itself, over the socket that its own client uses."""
+"""Ask a running docker about itself, over the socket that its own client uses."""
 
 from __future__ import annotations
 
@@ -15,12 +13,12 @@ import socket
 import typing as t
 
 SOCKET = "/run/docker.sock"
-# How long docker may take for an answer, in seconds.
+# Seconds to wait for an answer of docker.
 PATIENCE = 10
 
 
 class Connection(http.client.HTTPConnection):
-    """HTTP over a socket of the host."""
+    """An HTTP connection over a socket of the host."""
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -29,7 +27,10 @@ class Connection(http.client.HTTPConnection):
 
 
 def ask(path: str) -> t.Any:
-    """:raises OSError: docker does not answer, or with an error."""
+    """Return the answer of docker's API for a path.
+
+    :raises OSError: docker does not answer, or answers with an error.
+    """
     connection = Connection("docker")
     try:
         connection.request("GET", path)
@@ -45,13 +46,13 @@ def ask(path: str) -> t.Any:
 
 
 def running_containers() -> list[t.Mapping[str, t.Any]]:
-    """What docker says of each container that runs.
+    """Return what docker's API says of each running container.
 
     :raises OSError: docker does not answer.
     """
     found = []
     for container in ask("/containers/json"):
-        # One may have ended in between.
+        # A container may have ended in between.
         with contextlib.suppress(OSError):
             found.append(ask(f"/containers/{container['Id']}/json"))
     return found

@@ -2,11 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Plan how containers get the GPUs of a host: NVIDIA's Container Toolkit and docker's options for it. Pure: facts in, a plan out.
 
-"""How containers get the GPUs of a host: NVIDIA's Container Toolkit, and what docker is told of it. Pure: facts in, a plan out.
-
-daemon.json belongs to the role docker. What this role has to say there is a part (PART), which that role merges.
+daemon.json belongs to the role docker. The options of this role are a part (PART), which that role merges.
 """
 
 from __future__ import annotations
@@ -18,9 +16,16 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import Package
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.sources import parse
-from ansible_collections.rigwright.workstation.plugins.module_utils._docker.plan import ARCHIVE, DOCKER_CE, numbers
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import (
+    Finding,
+    Problem,
+    finding,
+    problem,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.apt_source import source_text
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import ARCHIVE, DOCKER_CE, numbers
 
-# They are one release: of different versions the runtime and the library behind it do not go together.
+# One release: the runtime does not work with the library of another version.
 PACKAGES = (
     "nvidia-container-toolkit",
     "nvidia-container-toolkit-base",
@@ -31,10 +36,10 @@ PREFERENCES = "/etc/apt/preferences.d/rigwright-nvidia-container-toolkit"
 SOURCE = "/etc/apt/sources.list.d/rigwright-nvidia-container-toolkit.sources"
 KEY = "/etc/apt/keyrings/rigwright-nvidia-container-toolkit.asc"
 FOLDER = "/var/lib/rigwright_nvidia_container_toolkit"
-# The packages that came with the role, and whether the runtime's settings did; written before the packages, which change the answer.
-BROUGHT = f"{FOLDER}/brought.json"
+# The packages that the role installed, and whether the runtime's settings came with them. Written before the packages.
+RECORD = f"{FOLDER}/brought.json"
 PART = "/var/lib/rigwright_docker/parts/nvidia_container_toolkit.json"
-# Written by the package's script, and by no package owned.
+# A script of the package writes it; no package owns it.
 RUNTIME_FOLDER = "/etc/nvidia-container-runtime"
 
 SERVICE, PATH_UNIT = "nvidia-cdi-refresh.service", "nvidia-cdi-refresh.path"
@@ -43,21 +48,20 @@ UDEV_RULE = "/etc/udev/rules.d/71-rigwright-nvidia.rules"
 SPEC = "/var/run/cdi/nvidia.yaml"
 
 AUTO, CDI, LEGACY = "auto", "cdi", "legacy"
-# Docker's documentation on CDI: there since 25.0, where `features.cdi` is on; on by itself since 28.3.
+# Docker's documentation on CDI: since 25.0 with `features.cdi`; enabled by default since 28.3.
 CDI_SINCE, CDI_BY_ITSELF_SINCE = (25,), (28, 3)
 RUNTIME = {"runtimes": {"nvidia": {"path": "nvidia-container-runtime", "args": []}}}
 
-# The places that NVIDIA has had the toolkit in; all have the same packages, and older guides give each of them a key of its own.
+# NVIDIA's present and former addresses of the toolkit. All have the same packages, and older guides use another key for each.
 _UPSTREAM = re.compile(r"https?://nvidia\.github\.io/(libnvidia-container|nvidia-container-runtime|nvidia-docker)(/|$)")
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(~rc\.[0-9]+)?(-[0-9]+)?")
 
 Params = t.Mapping[str, t.Any]
-Fault = dict[str, t.Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Docker:
-    """The running docker: what it can do for GPUs, and the containers that have one."""
+    """A running docker: what it can do for GPUs, and the containers that have one."""
 
     runtimes: t.Collection[str] = ()
     cdi: bool = False
@@ -66,9 +70,9 @@ class Docker:
 
 @dataclasses.dataclass(frozen=True)
 class Refresh:
-    """The CDI spec beside what the driver says now.
+    """The state of the CDI spec, compared with the driver.
 
-    ``stale`` says why it has to be written again, ``problem`` why that cannot be known: the words of nvidia-ctk.
+    ``stale`` says why it has to be written again, ``problem`` why that is unknown: the error of nvidia-ctk.
     """
 
     stale: str = ""
@@ -78,10 +82,10 @@ class Refresh:
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """What was read.
+    """The facts of a host.
 
-    ``docker`` is None where none answers; ``available`` are the versions that the repository has, empty if unknown; ``put_away`` are the
-    sources that an earlier run has taken away, and that come back with `absent`.
+    ``docker`` is None where none answers. ``available`` are the versions in the repository, empty if unknown. ``put_away`` are the
+    sources that an earlier run has removed, and that `absent` restores.
     """
 
     packages: t.Mapping[str, Package] = dataclasses.field(default_factory=dict)
@@ -96,20 +100,20 @@ class Host:
     refresh: Refresh = Refresh()
     service_enabled: bool = False
     settings_there: bool = False
-    brought: t.Mapping[str, t.Any] | None = None
-    # In check mode: what an earlier task would bring.
+    record: t.Mapping[str, t.Any] | None = None
+    # In check mode: what an earlier task would install.
     docker_comes: bool = False
     driver_comes: bool = False
 
 
 @dataclasses.dataclass
 class Plan:
-    """What the role does, as its tasks take it."""
+    """The plan, as the tasks of the role take it."""
 
     mode: str = CDI
     reason: str = ""
-    requirements: list[Fault] = dataclasses.field(default_factory=list)
-    findings: list[dict[str, str]] = dataclasses.field(default_factory=list)
+    requirements: list[Problem] = dataclasses.field(default_factory=list)
+    findings: list[Finding] = dataclasses.field(default_factory=list)
     install: list[str] = dataclasses.field(default_factory=list)
     hold: list[str] = dataclasses.field(default_factory=list)
     unhold: list[str] = dataclasses.field(default_factory=list)
@@ -124,50 +128,42 @@ class Plan:
     stale: str = ""
 
 
-def fault(variable: str, problem: str, remedy: str) -> Fault:
-    return {"ok": False, "variable": variable, "problem": problem, "remedy": remedy}
-
-
-def finding(what: str, status: str, evidence: str, remedy: str) -> dict[str, str]:
-    return {"id": f"nvidia_container_toolkit.{what}", "status": status, "evidence": evidence, "remedy": remedy}
-
-
-# --- How docker gives GPUs to containers ---
+# --- Docker's options for GPUs ---
 
 
 def docker_version(host: Host) -> tuple[int, ...]:
-    """The version of docker that is installed, empty when there is none."""
+    """Return the installed version of docker; empty without one."""
     return next((numbers(host.packages[name].version) for name in (DOCKER_CE, ARCHIVE) if name in host.packages), ())
 
 
 def choose_mode(wanted: str, version: tuple[int, ...]) -> tuple[str, str]:
-    """The mode, and why it is this one."""
+    """Return the mode and its reason."""
     text = ".".join(map(str, version))
     if wanted != AUTO:
-        return wanted, f"asked for ({text or 'docker is not there yet'})"
+        return wanted, f"requested ({text or 'docker is not installed yet'})"
     if version and version < CDI_SINCE:
-        return LEGACY, f"docker {text} knows no CDI, which is there since {CDI_SINCE[0]}"
-    return CDI, f"docker {text} knows CDI" if version else "docker is not there yet"
+        return LEGACY, f"docker {text} does not support CDI, which needs docker {CDI_SINCE[0]}"
+    return CDI, f"docker {text} supports CDI" if version else "docker is not installed yet"
 
 
 def part_of(mode: str, version: tuple[int, ...]) -> dict[str, t.Any]:
-    """What daemon.json has to say. Where CDI is on by itself nothing is written, since a restart of docker would be due for it."""
+    """Return the part for daemon.json. Where CDI is on by default it is empty, since writing it would need a restart of docker."""
     if mode == LEGACY:
         return RUNTIME
     return {} if version >= CDI_BY_ITSELF_SINCE else {"features": {"cdi": True}}
 
 
-def contains(whole: t.Any, part: t.Any) -> bool:
-    """Whether a deep merge of the part would leave the whole as it is."""
+def includes(whole: t.Any, part: t.Any) -> bool:
+    """Return whether a deep merge of the part would leave the whole as it is."""
     if isinstance(part, dict):
-        return isinstance(whole, dict) and all(key in whole and contains(whole[key], part[key]) for key in part)
+        return isinstance(whole, dict) and all(key in whole and includes(whole[key], part[key]) for key in part)
     return bool(whole == part)
 
 
 def is_in_force(host: Host, mode: str, part: t.Mapping[str, t.Any]) -> bool:
-    """Whether daemon.json and the docker that runs have what the part says; a run may have been cut short in between.
+    """Return whether daemon.json and the running docker have the part; a run may have been interrupted in between.
 
-    CDI is an option that docker reads when it starts: also one that is to end is in force until then.
+    CDI is an option that docker reads when it starts: it stays in effect until then, also when it is removed.
     """
     try:
         options = json.loads(host.daemon_json or "{}")
@@ -175,7 +171,7 @@ def is_in_force(host: Host, mode: str, part: t.Mapping[str, t.Any]) -> bool:
     except (ValueError, AttributeError):
         return False
     loaded = host.docker is not None and host.docker.cdi == cdi and (mode == CDI or "nvidia" in host.docker.runtimes)
-    return loaded and contains(options, part)
+    return loaded and includes(options, part)
 
 
 # --- Packages ---
@@ -186,13 +182,13 @@ def full_version(version: str) -> str:
 
 
 def is_toolkit(uri: str, wanted: str) -> bool:
-    """Whether an address is a repository of the toolkit: the one that is wanted, or one of NVIDIA's."""
+    """Return whether an address is a repository of the toolkit: the requested one, or one of NVIDIA's."""
     normal = uri.replace("$(ARCH)", "amd64").rstrip("/")
     return bool(_UPSTREAM.match(uri)) or normal == wanted.replace("$(ARCH)", "amd64").rstrip("/")
 
 
 def other_sources(host: Host, url: str) -> tuple[list[str], list[str]]:
-    """The host's own files that give apt the toolkit: those that say nothing else, and those that do."""
+    """Return the host's own source files of the toolkit: those with nothing else in them, and mixed ones."""
     alone: list[str] = []
     mixed: list[str] = []
     for path, text in host.sources.items():
@@ -203,98 +199,96 @@ def other_sources(host: Host, url: str) -> tuple[list[str], list[str]]:
     return alone, mixed
 
 
-def source_text(repository: Params) -> str:
-    fields = {"Types": "deb", "URIs": repository["url"], "Suites": "/", "Signed-By": KEY}
-    return "".join(f"{name}: {value}\n" for name, value in fields.items())
-
-
 def plan_packages(plan: Plan, host: Host, params: Params) -> None:
     version = full_version(params["version"])
     wrong = [name for name in PACKAGES if name not in host.packages or not host.packages[name].whole]
     wrong += [name for name in PACKAGES if name not in wrong and host.packages[name].version != version]
     plan.install = [f"{name}={version}" for name in PACKAGES] if wrong else []
-    there = [name for name in PACKAGES if name in host.packages]
-    held = [name for name in there if host.packages[name].hold]
-    brought = host.brought or {}
-    plan.hold = [name for name in there if params["hold"] and name not in held]
-    plan.unhold = [name for name in held if not params["hold"] and name in brought.get("held", ())]
+    installed = [name for name in PACKAGES if name in host.packages]
+    held = [name for name in installed if host.packages[name].hold]
+    record = host.record or {}
+    plan.hold = [name for name in installed if params["hold"] and name not in held]
+    plan.unhold = [name for name in held if not params["hold"] and name in record.get("held", ())]
     memory = {
-        "packages": brought.get("packages", [name for name in PACKAGES if name not in host.packages]),
-        "settings": brought.get("settings", not host.settings_there),
-        "held": [name for name in PACKAGES if params["hold"] and (name not in held or name in brought.get("held", ()))],
+        "packages": record.get("packages", [name for name in PACKAGES if name not in host.packages]),
+        "settings": record.get("settings", not host.settings_there),
+        "held": [name for name in PACKAGES if params["hold"] and (name not in held or name in record.get("held", ()))],
     }
     alone, _mixed = other_sources(host, params["repository"]["url"])
     pin = f"Package: {' '.join(PACKAGES)}\nPin: version {version}\nPin-Priority: 1001\n"
     plan.package_files = [
-        {"path": BROUGHT, "content": json.dumps(memory, sort_keys=True) + "\n"},
+        {"path": RECORD, "content": json.dumps(memory, sort_keys=True) + "\n"},
         {"path": PREFERENCES, "content": pin},
-        {"path": SOURCE, "content": source_text(params["repository"])},
+        {
+            "path": SOURCE,
+            "content": source_text({"URIs": params["repository"]["url"], "Suites": "/", "Signed-By": KEY}),
+        },
         *({"path": path, "state": "absent"} for path in sorted({*alone, *host.put_away})),
     ]
 
 
-# --- Why it may have to be refused ---
+# --- Checks ---
 
 
-def input_faults(params: Params) -> t.Iterator[Fault]:
-    """What is wrong with the request by itself."""
+def input_problems(params: Params) -> t.Iterator[Problem]:
+    """Check the request by itself, whatever the host is."""
     if not _VERSION.fullmatch(params["version"]):
-        yield fault(
-            "nvidia_container_toolkit_version", f"is no version: {params['version']!r}", "write 1.20.1, for example"
+        yield problem(
+            "nvidia_container_toolkit_version", f"is not a version: {params['version']!r}", "write 1.20.1, for example"
         )
     for print_ in params["repository"]["fingerprints"]:
         if not re.fullmatch(r"[0-9A-Fa-f]{40}|[0-9A-Fa-f]{64}", print_.replace(" ", "")):
-            yield fault(
+            yield problem(
                 "nvidia_container_toolkit_repository",
-                f"has what is no full fingerprint: {print_!r}",
+                f"has an invalid fingerprint: {print_!r}",
                 "write all 40 hexadecimal digits",
             )
 
 
-def host_faults(host: Host, params: Params, plan: Plan) -> t.Iterator[Fault]:
-    """What speaks against the request on this host. In check mode docker and driver may be what earlier roles would have brought."""
+def host_problems(host: Host, params: Params, plan: Plan) -> t.Iterator[Problem]:
+    """Check the request against this host. In check mode, earlier roles may be about to install docker and the driver."""
     version = docker_version(host)
     if not version and not host.docker_comes:
-        yield fault(
+        yield problem(
             "nvidia_container_toolkit_state",
-            "is present, and there is no docker on this host",
+            "is present, and docker is not installed on this host",
             "apply the role docker first",
         )
     if not host.driver_library and not host.driver_loaded and not host.driver_comes:
-        yield fault(
+        yield problem(
             "nvidia_container_toolkit_state",
-            "is present, and there is no NVIDIA driver on this host",
+            "is present, and no NVIDIA driver is installed on this host",
             "apply the role nvidia_driver first; a host without a GPU needs no toolkit",
         )
     if params["mode"] == CDI and version and version < CDI_SINCE:
-        yield fault(
+        yield problem(
             "nvidia_container_toolkit_mode",
-            f"is cdi, and docker {'.'.join(map(str, version))} knows no CDI, which is there since {CDI_SINCE[0]}",
-            "set it to auto, which takes the runtime here, or docker_edition to docker-ce",
+            f"is cdi, and docker {'.'.join(map(str, version))} does not support CDI, which needs docker {CDI_SINCE[0]}",
+            "set it to auto, which uses the runtime here, or docker_edition to docker-ce",
         )
     wanted = full_version(params["version"])
     if plan.install and host.available and wanted not in host.available:
-        newest = sorted(host.available, key=lambda one: (numbers(one), one), reverse=True)[:5]
-        yield fault(
+        newest = sorted(host.available, key=lambda version_: (numbers(version_), version_), reverse=True)[:5]
+        yield problem(
             "nvidia_container_toolkit_version",
             f"is {params['version']}, which {params['repository']['url']} does not have for all four packages",
             f"choose one of {', '.join(newest)}",
         )
     changing = [name for name in PACKAGES if name in host.packages and host.packages[name].version != wanted]
     foreign = [
-        name for name in changing if host.packages[name].hold and name not in (host.brought or {}).get("held", ())
+        name for name in changing if host.packages[name].hold and name not in (host.record or {}).get("held", ())
     ]
     if foreign:
-        yield fault(
+        yield problem(
             "nvidia_container_toolkit_version",
             f"asks for another version of {', '.join(foreign)}, on hold",
             "`apt-mark unhold` first",
         )
     for path in other_sources(host, params["repository"]["url"])[1]:
-        yield fault(
+        yield problem(
             path,
-            "gives apt the toolkit's repository beside other things: with two keys for one repository apt ends",
-            "take the lines of nvidia.github.io out of it; the role brings them with the right key",
+            "has the toolkit's repository among other sources: apt fails with two keys for one repository",
+            "remove the lines of nvidia.github.io from it; the role adds them with the right key",
         )
 
 
@@ -303,9 +297,9 @@ def host_faults(host: Host, params: Params, plan: Plan) -> t.Iterator[Fault]:
 _LINKS = "/usr/bin/nvidia-ctk system create-dev-char-symlinks"
 
 DROP_IN_TEXT = f"""\
-# {SERVICE} runs at boot and when the driver or the toolkit changes. Beside the CDI spec it makes what keeps
-# `systemctl daemon-reload` from taking the GPUs away from running containers: runc leaves a device out of what it tells systemd
-# when /dev/char has no link to it, and NVIDIA's driver makes none (NVIDIA/nvidia-container-toolkit#48).
+# {SERVICE} runs at boot and when the driver or the toolkit changes. Besides the CDI spec it creates links in /dev/char.
+# Without them `systemctl daemon-reload` takes the GPUs away from running containers: runc does not list a device without a link
+# in the unit, and NVIDIA's driver creates none (NVIDIA/nvidia-container-toolkit#48).
 [Unit]
 Before=docker.service
 
@@ -315,12 +309,12 @@ TimeoutStartSec=90s
 """
 
 UDEV_TEXT = f"""\
-# When the driver is loaded later than {SERVICE} has run at boot. From 1.20 on the package has this rule, too.
+# For a driver that is loaded after {SERVICE} has run at boot. Since 1.20 the package has this rule, too.
 ACTION=="add", SUBSYSTEM=="module", KERNEL=="nvidia|nvidia_current", TAG+="systemd", ENV{{SYSTEMD_WANTS}}+="{SERVICE}"
 """
 
-# A user's own docker may not write to control groups. In the settings of the host it would end the limits of root's containers, too
-# (nvidia-container-toolkit#85): each user's service manager names another file (api/config/v1/config.go of the toolkit).
+# Rootless docker may not write to control groups. In the settings of the host, no-cgroups would also end the limits of root's
+# containers (nvidia-container-toolkit#85). So each user's service manager names another file (api/config/v1/config.go of the toolkit).
 ROOTLESS_CONFIG = f"{RUNTIME_FOLDER}/rigwright-rootless.toml"
 ROOTLESS_DROP_IN = "/etc/systemd/user/docker.service.d/rigwright-nvidia.conf"
 ROOTLESS = [
@@ -338,7 +332,7 @@ def plan_files(plan: Plan, host: Host) -> None:
         plan.directories += [{"path": PART.rsplit("/", 2)[0]}, {"path": PART.rpartition("/")[0]}]
         plan.files.append({"path": PART, "content": text})
     if plan.mode == LEGACY:
-        # The package brings the folder of the runtime's settings; it may have been removed since.
+        # The package installs the directory of the runtime's settings; it may have been removed since.
         folders = [RUNTIME_FOLDER] if PACKAGES[1] in host.packages else []
         plan.directories += [{"path": path} for path in (*folders, ROOTLESS_DROP_IN.rpartition("/")[0])]
         plan.files += ROOTLESS
@@ -346,8 +340,8 @@ def plan_files(plan: Plan, host: Host) -> None:
 
 
 def plan_units(plan: Plan, host: Host) -> None:
-    """The path unit sees a new driver or toolkit, but neither another set of GPUs nor MIG: what the spec says is compared at each run."""
-    # Of a package that is not there yet, check mode does not know that it enables its units itself.
+    """Plan the units. The path unit notices a new driver or toolkit, but no other GPUs and no MIG: so each run compares the spec."""
+    # Check mode does not know that a package which is not installed yet enables its units itself.
     enabled = {"enabled": True} if PACKAGES[1] in host.packages else {}
     plan.units = [{"name": PATH_UNIT, **enabled}]
     if (host.refresh.stale or not host.service_enabled) and not host.refresh.problem:
@@ -355,33 +349,27 @@ def plan_units(plan: Plan, host: Host) -> None:
 
 
 def plan_findings(plan: Plan, host: Host) -> None:
-    waits = (
-        ""
-        if host.driver_loaded == host.driver_library
-        else "reboot: the driver that is installed is not the one that runs"
-    )
-    problem = host.refresh.problem if host.driver_loaded else "the driver is not loaded"
+    waits = "" if host.driver_loaded == host.driver_library else "reboot: the installed driver is not the loaded one"
+    failure = host.refresh.problem if host.driver_loaded else "the driver is not loaded"
     plan.findings = [
         finding(
-            "spec",
-            "warn" if problem else "pass",
-            f"no CDI spec can be written: {problem}"
-            if problem
-            else host.refresh.stale or f"{SPEC} is as the driver says",
-            waits or f"look at `nvidia-smi` and `journalctl -u {SERVICE}`",
+            "nvidia_container_toolkit.spec",
+            "warn" if failure else "pass",
+            f"no CDI spec can be written: {failure}" if failure else host.refresh.stale or f"{SPEC} matches the driver",
+            waits or f"check `nvidia-smi` and `journalctl -u {SERVICE}`",
         ),
-        finding("mode", "pass", f"{plan.mode}: {plan.reason}", ""),
+        finding("nvidia_container_toolkit.mode", "pass", f"{plan.mode}: {plan.reason}"),
     ]
 
 
 def plan_present(host: Host, params: Params) -> Plan:
-    plan = Plan(requirements=list(input_faults(params)))
+    plan = Plan(requirements=list(input_problems(params)))
     plan.mode, plan.reason = choose_mode(params["mode"], docker_version(host))
     plan.stale = host.refresh.problem or host.refresh.stale
     if plan.requirements:
         return plan
     plan_packages(plan, host, params)
-    plan.requirements = list(host_faults(host, params, plan))
+    plan.requirements = list(host_problems(host, params, plan))
     if not plan.requirements:
         plan_files(plan, host)
         plan_units(plan, host)
@@ -390,27 +378,27 @@ def plan_present(host: Host, params: Params) -> Plan:
 
 
 def plan_absent(host: Host, params: Params) -> Plan:
-    """Give back what was there, and remove what the role brought; not under containers that have a GPU."""
+    """Plan to restore the configuration and to remove the role's packages, but not under containers that have a GPU."""
     plan = Plan()
-    brought = host.brought
-    if brought is None:
+    record = host.record
+    if record is None:
         return plan
     containers = host.docker.gpu_containers if host.docker else ()
     if containers and not params["allow_disruption"]:
         plan.requirements = [
-            fault(
+            problem(
                 "nvidia_container_toolkit_state",
                 f"is absent, and these containers use a GPU: {', '.join(containers)}",
                 "stop them first, or set docker_allow_disruption",
             )
         ]
-    plan.remove = [name for name in brought["packages"] if name in host.packages]
-    plan.unhold = [name for name in brought["held"] if name in host.packages and host.packages[name].hold]
-    if PACKAGES[1] in brought["packages"]:
+    plan.remove = [name for name in record["packages"] if name in host.packages]
+    plan.unhold = [name for name in record["held"] if name in host.packages and host.packages[name].hold]
+    if PACKAGES[1] in record["packages"]:
         plan.units = [
             {"name": PATH_UNIT, "state": "stopped", "enabled": False},
             {"name": SERVICE, "state": "stopped", "enabled": False},
         ]
-        plan.remove_paths = [SPEC, *([RUNTIME_FOLDER] if brought["settings"] else [])]
+        plan.remove_paths = [SPEC, *([RUNTIME_FOLDER] if record["settings"] else [])]
     plan.apply = bool(host.part) and bool(docker_version(host))
     return plan

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""The options of dockerd: how daemon.json is merged from layers, which part of it needs a restart, and what the role's variables say."""
+"""The options of dockerd: how daemon.json is merged from layers, which of them need a restart, and the role's defaults."""
 
 from __future__ import annotations
 
@@ -13,8 +11,8 @@ import json
 import re
 import typing as t
 
-# "Configuration reload behavior" of the reference page of dockerd: what is read again on SIGHUP. Of `features` dockerd
-# takes all, but acts on those for the image store and CDI only when it starts, so they are not here (features: RELOADED_FEATURES).
+# Options that dockerd reads again on SIGHUP ("Configuration reload behavior" in the reference page of dockerd). It also reads all
+# `features` again, but those for the image store and CDI only take effect when it starts. So RELOADED_FEATURES lists the others.
 RELOADED = frozenset(
     {
         "allow-nondistributable-artifacts",
@@ -33,7 +31,7 @@ RELOADED = frozenset(
     }
 )
 RELOADED_FEATURES = frozenset({"buildkit"})
-# An option that is gone from the file keeps its value when dockerd reloads, so what the role takes away it sets to this first.
+# An option that is removed from the file keeps its value when dockerd reloads. So the role sets it to this value first.
 NEUTRAL: dict[str, t.Any] = {
     "allow-nondistributable-artifacts": [],
     "authorization-plugins": [],
@@ -46,7 +44,7 @@ NEUTRAL: dict[str, t.Any] = {
     "runtimes": {},
     "shutdown-timeout": 15,
 }
-# What containers do not survive also with live-restore: "Restrictions" of its page, and storage, which they would be parted from.
+# Options whose change ends containers in spite of live-restore: "Restrictions" of its page, and options that move the storage.
 ENDS_CONTAINERS = frozenset(
     {
         "bip",
@@ -62,7 +60,7 @@ ENDS_CONTAINERS = frozenset(
         "userns-remap",
     }
 )
-# `default-network-opts`, without which `ip` means the default bridge alone and no network of `docker compose`.
+# `default-network-opts`. Without it `ip` applies to the default bridge alone, and to no network of `docker compose`.
 NETWORK_OPTIONS_SINCE = (24,)
 LIMITED_LOGS = ("local", "json-file")
 
@@ -71,11 +69,14 @@ Options = dict[str, t.Any]
 
 
 class Unreadable(ValueError):
-    """A file that holds no options; the text says why."""
+    """A file without valid options; the text says why."""
 
 
 def parse_options(text: str | None) -> Options:
-    """:raises Unreadable: the text is no JSON object. A file that is empty has no options, as for dockerd."""
+    """Return the options of a text; an empty one has none, as for dockerd.
+
+    :raises Unreadable: the text is not a JSON object.
+    """
     text = (text or "").lstrip("\ufeff")
     if not text.strip():
         return {}
@@ -89,11 +90,11 @@ def parse_options(text: str | None) -> Options:
 
 
 def merge(*layers: t.Mapping[str, t.Any]) -> Options:
-    """Deep merge, in which the later layer counts. Lists are replaced as a whole, and so are the log's options with its driver."""
+    """Merge layers deeply; a later one wins. A list replaces a list, and another log driver drops the log options."""
     merged: Options = {}
     for layer in layers:
         if layer.get("log-driver", merged.get("log-driver")) != merged.get("log-driver"):
-            # Options of one driver are errors for another.
+            # A driver rejects options of another one.
             merged.pop("log-opts", None)
         for key, value in layer.items():
             before = merged.get(key)
@@ -106,14 +107,14 @@ _CREDENTIALS = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 
 
 def own_part(own: t.Mapping[str, t.Any], written: t.Mapping[str, t.Any], now: t.Mapping[str, t.Any]) -> Options:
-    """What the host has of its own: what it had before, and what others have changed in the file since the role wrote it."""
+    """Return the host's own options: those that it had before, and changes of the file since the role wrote it."""
     found: Options = {}
     for key in {**own, **now, **written}:
         had, ours, is_now = (layer.get(key, _MISSING) for layer in (own, written, now))
         if is_now == ours:
             value = had
         elif isinstance(is_now, dict) and isinstance(ours, dict):
-            # Nothing left in it: whoever changed the file has taken away what the host had there.
+            # Empty: the user has also removed the host's own suboptions.
             value = own_part(had if isinstance(had, dict) else {}, ours, is_now) or _MISSING
         else:
             value = is_now
@@ -123,7 +124,7 @@ def own_part(own: t.Mapping[str, t.Any], written: t.Mapping[str, t.Any], now: t.
 
 
 def restart_part(options: t.Mapping[str, t.Any]) -> Options:
-    """The options that dockerd reads only when it starts."""
+    """Return the options that dockerd reads only when it starts."""
     part = {key: value for key, value in options.items() if key not in RELOADED}
     features = part.pop("features", {})
     if isinstance(features, dict):
@@ -132,7 +133,7 @@ def restart_part(options: t.Mapping[str, t.Any]) -> Options:
 
 
 def has_credentials(options: t.Any) -> bool:
-    """Whether an address in there has a password, as that of a proxy or a mirror may."""
+    """Return whether an address in the options has a password, such as that of a proxy or a mirror."""
     if isinstance(options, dict):
         return any(has_credentials(value) for value in options.values())
     if isinstance(options, list):
@@ -145,11 +146,11 @@ def changed_options(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any])
 
 
 def default_options(params: Params, version: tuple[int, ...]) -> Options:
-    """What the role's variables say. What is empty says nothing, so that the host's own option stays.
+    """Return the options of the role's variables. An empty variable has none, so that the host's own option stays.
 
-    :param version: of the docker that will read them; empty where it is not known yet.
+    :param version: of the docker that will read the options; empty where it is not known yet.
     """
-    # Asked for by name or among the options, it counts for every network.
+    # The address applies to every network, whether it comes from bind_ip or from the options.
     address = params["daemon_options"].get("ip", params["bind_ip"])
     options: Options = {
         "data-root": params["data_root"],

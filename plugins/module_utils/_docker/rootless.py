@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Plan rootless docker for users. Pure: users and a record in, commands out.
 
-"""What a user needs for a docker of their own, and what has to be done for it. Pure: users as they are in, commands out.
-
-The unit itself is a file of the role, the same for all users; here is what is theirs: a range of subordinate ids, a user manager that
-runs without a login, and the docker that this runs.
+The unit itself is a file of the role, the same for all users. Each user needs a range of subordinate ids, a user manager that runs
+without a login, and the docker that this manager runs.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-# The files, and what one range in them has: ids enough for all users of an image (subuid(5); the default of useradd).
+# The files by the option of usermod. COUNT is the size of a range, enough ids for all users of an image (the default of useradd).
 SUBORDINATE = {"--add-subuids": "/etc/subuid", "--add-subgids": "/etc/subgid"}
 REMOVE = {"--add-subuids": "--del-subuids", "--add-subgids": "--del-subgids"}
 COUNT = 65536
@@ -34,8 +32,8 @@ class User:
     containers: tuple[str, ...] = ()
 
 
-# What the role has done for a user, so that it takes no more back: the ranges as ``first-last`` by the option that adds them, and
-# whether the user lingers because of it.
+# What the role has added for a user, and will remove again: the ranges as ``first-last`` by the option that adds them, and whether
+# the user lingers because of the role.
 Given = dict[str, t.Any]
 Record = dict[str, Given]
 
@@ -47,13 +45,13 @@ class Plan:
     waiting: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     changes: list[str] = dataclasses.field(default_factory=list)
 
-    def do(self, what: str, *commands: list[str]) -> None:
-        self.changes.append(what)
+    def do(self, change: str, *commands: list[str]) -> None:
+        self.changes.append(change)
         self.commands += commands
 
 
 def parse_ranges(text: str) -> list[tuple[str, int, int]]:
-    """Owner, first and count of the lines of /etc/subuid; a line that is none is passed over, as newuidmap(1) does."""
+    """Return owner, first id and count of each line of /etc/subuid; invalid lines are skipped, as newuidmap(1) does."""
     found = []
     for line in text.splitlines():
         fields = line.strip().split(":")
@@ -63,7 +61,7 @@ def parse_ranges(text: str) -> list[tuple[str, int, int]]:
 
 
 def as_user(user: str, uid: int, *command: str) -> list[str]:
-    """A command of the user's own manager, which root may start before the user has ever logged in."""
+    """Return a command that runs as a user who may never have logged in."""
     return ["runuser", "-u", user, "--", "env", f"XDG_RUNTIME_DIR=/run/user/{uid}", *command]
 
 
@@ -78,52 +76,52 @@ def plan(
     ranges: t.Mapping[str, str],
     allow_disruption: bool,
 ) -> Plan:
-    """What has to be done so that exactly these users have a docker of their own.
+    """Plan the steps so that exactly these users have rootless docker.
 
-    :param users: those who are wanted or in the record, as far as the host knows them.
+    :param users: facts of the users who are wanted or in the record, if they exist.
     :param ranges: the content of the two files of :data:`SUBORDINATE`, by the option that adds to them.
     """
-    made = Plan(record={name: dict(given) for name, given in record.items() if name in users})
+    steps = Plan(record={name: dict(given) for name, given in record.items() if name in users})
     free = {
         option: max([FIRST, *(first + count for _owner, first, count in parse_ranges(text))])
         for option, text in ranges.items()
     }
     for name in wanted:
-        user, given = users[name], made.record.setdefault(name, {})
+        user, given = users[name], steps.record.setdefault(name, {})
         for option, text in ranges.items():
             if not any(
                 owner in (name, str(user.uid)) and count >= COUNT for owner, _start, count in parse_ranges(text)
             ):
                 given[option] = f"{free[option]}-{free[option] + COUNT - 1}"
                 free[option] += COUNT
-                made.do(f"{name}: {SUBORDINATE[option]} {given[option]}", ["usermod", option, given[option], name])
+                steps.do(f"{name}: {SUBORDINATE[option]} {given[option]}", ["usermod", option, given[option], name])
         if not user.lingers:
             given["linger"] = True
-            # logind starts the manager and does not wait for it.
+            # logind starts the manager without waiting for it.
             manager = ["systemctl", "start", f"user@{user.uid}.service"]
-            made.do(f"{name}: user manager from boot on", ["loginctl", "enable-linger", name], manager)
-        # A manager that was just started is starting docker itself: `start` waits for that, `restart` would end it half-way.
+            steps.do(f"{name}: user manager from boot on", ["loginctl", "enable-linger", name], manager)
+        # A manager that was just started is starting docker itself: `start` waits for it, `restart` would interrupt it.
         reload = systemctl(name, user.uid, "daemon-reload")
         if not user.active:
-            made.do(f"{name}: docker started", reload, systemctl(name, user.uid, "start", UNIT))
+            steps.do(f"{name}: docker started", reload, systemctl(name, user.uid, "start", UNIT))
         elif user.older and user.containers and not allow_disruption:
-            made.waiting[name] = user.containers
+            steps.waiting[name] = user.containers
         elif user.older:
-            made.do(f"{name}: docker restarted", reload, systemctl(name, user.uid, "restart", UNIT))
-    for name in sorted(made.record.keys() - set(wanted)):
-        user, given = users[name], made.record[name]
+            steps.do(f"{name}: docker restarted", reload, systemctl(name, user.uid, "restart", UNIT))
+    for name in sorted(steps.record.keys() - set(wanted)):
+        user, given = users[name], steps.record[name]
         if user.containers and not allow_disruption:
-            made.waiting[name] = user.containers
+            steps.waiting[name] = user.containers
             continue
         if user.active:
-            made.do(f"{name}: docker stopped", systemctl(name, user.uid, "stop", UNIT))
+            steps.do(f"{name}: docker stopped", systemctl(name, user.uid, "stop", UNIT))
         if given.get("linger"):
-            made.do(f"{name}: user manager from login on", ["loginctl", "disable-linger", name])
+            steps.do(f"{name}: user manager from login on", ["loginctl", "disable-linger", name])
         for option in ranges:
             if option in given:
-                made.do(
+                steps.do(
                     f"{name}: {SUBORDINATE[option]} without {given[option]}",
                     ["usermod", REMOVE[option], given[option], name],
                 )
-        del made.record[name]
-    return made
+        del steps.record[name]
+    return steps

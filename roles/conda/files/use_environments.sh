@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# bash --login -s DIRECTORY NAME... : use each environment as a user does, by name where there is conda. Told is a line for each.
+# bash --login -s DIRECTORY NAME... : use each environment as a user does, by name if conda is installed. Prints a line for each.
 envs=$1
 shift
 HOME=$(mktemp -d)
 export HOME
-# Whoever called may be where nobody may look, and find would have to go back there.
+# The caller's working directory may be unreadable, and find would have to return to it.
 cd / || exit
 trap 'rm -rf "$HOME"' EXIT
 
@@ -19,17 +19,17 @@ use() {
     fi
     open=$(find -H "$envs/$1" ! -type l \( ! -user 0 -o -perm /022 \) -print -quit)
     if [ -n "$open" ]; then
-        echo "others than root may write $open"
+        echo "users other than root may write $open"
         return 1
     fi
 }
 
 failed=0
 for name; do
-    if told=$(use "$name" 2>&1); then
-        echo "$name: ${told:-used}"
+    if output=$(use "$name" 2>&1); then
+        echo "$name: ${output:-used}"
     else
-        echo "$name fails: $told"
+        echo "$name fails: $output"
         failed=1
     fi
 done

@@ -13,7 +13,7 @@ POSTINST = "#!/bin/sh\nset -e\n#DEBHELPER#\nexit 0\n"
 
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
-    """A piece of the module's sources, with units where 1.20 has them."""
+    """Return a part of the module's sources, with units where 1.20 has them."""
     files = {
         "packaging/debian/nvidia-container-toolkit-base.install": (
             "nvidia-ctk /usr/bin\nnvidia-cdi-refresh.path /lib/systemd/system/\n"
@@ -31,7 +31,7 @@ def sources(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_files_lie_where_the_packaging_has_them(sources: Path) -> None:
+def test_files_are_where_the_packaging_has_them(sources: Path) -> None:
     files = container_toolkit.installed(sources, "nvidia-container-toolkit-base", "1.20.1-1")
     assert files["usr/lib/systemd/system/nvidia-cdi-refresh.path"] == b"[Path]\n"
     assert files["DEBIAN/conffiles"] == b"/etc/nvidia-container-toolkit/nvidia-cdi-refresh.env\n"

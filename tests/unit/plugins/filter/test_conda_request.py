@@ -34,7 +34,7 @@ def test_the_base_comes_first_and_needs_no_gpu():
     assert research["update"]
 
 
-def test_a_file_adds_to_what_the_row_says():
+def test_file_adds_to_the_row():
     text = "name: x\nchannels: [conda-forge, nodefaults]\ndependencies: [numpy, pip, {pip: [einops]}]\n"
     row = {"name": "e", "file": "e.yml", "packages": ["scipy"], "pip": ["layers"]}
     (wanted,) = conda_request([row], {"e.yml": text})["environments"]
@@ -55,18 +55,18 @@ def test_a_lock_and_a_version_of_cuda_without_quotes():
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
-        ("[", "is no environment.yml with dependencies"),
-        ("name: x\n", "is no environment.yml with dependencies"),
-        ("dependencies: [{conda: [x]}]\n", "is no environment.yml with dependencies"),
-        ("dependencies: []\nvariables: {A: b}\n", "has variables, which is not known here"),
+        ("[", "is not an environment.yml with dependencies"),
+        ("name: x\n", "is not an environment.yml with dependencies"),
+        ("dependencies: [{conda: [x]}]\n", "is not an environment.yml with dependencies"),
+        ("dependencies: []\nvariables: {A: b}\n", "has variables, which the role does not support"),
         ("channels: [defaults]\ndependencies: []\n", "names defaults, Anaconda's own channels"),
     ],
 )
-def test_a_file_that_cannot_be_followed_is_refused(text, words):
+def test_unsupported_environment_file_is_refused(text, message):
     (problem,) = problems(conda_request([{"name": "e", "file": "e.yml"}], {"e.yml": text}))
-    assert words in problem
+    assert message in problem
 
 
 @pytest.mark.parametrize("channel", ["defaults", "main", "https://repo" + ".anaconda.com/pkgs/main"])
@@ -77,13 +77,13 @@ def test_channels_that_organizations_pay_for_are_refused(channel):
     assert channel in problem
 
 
-def test_the_name_of_the_base_is_taken_where_there_is_one():
+def test_name_base_is_refused_while_there_is_a_base():
     assert problems(conda_request([{"name": "base"}], {}, ["conda"])) != []
     assert problems(conda_request([{"name": "base"}], {})) == []
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "spec"),
     [
         ("numpy", "numpy"),
         ("numpy=2.1", "numpy 2.1.*"),
@@ -97,5 +97,5 @@ def test_the_name_of_the_base_is_taken_where_there_is_one():
         ("numpy !=2.1", "numpy !=2.1"),
     ],
 )
-def test_older_words_become_those_that_every_tool_reads_alike(text, words):
-    assert plain(text) == words
+def test_old_match_specs_become_unambiguous(text, spec):
+    assert plain(text) == spec

@@ -65,7 +65,7 @@ def process(params: dict[str, Any], step: int = 0) -> subprocess.Popen[str]:
 
 
 class Host:
-    """A root of environments and a channel, which requests name where they name none."""
+    """A root of environments, and a channel that is the default of requests."""
 
     def __init__(self, folder: Path, run: Callable[..., dict[str, Any]]) -> None:
         self.root, self.channel, self._run = folder / "conda", folder / "channel", run
@@ -84,7 +84,7 @@ class Host:
         return self._run(conda_environment, check=check, **self.params(*environments, **params))
 
     def ask(self, *packages: str, check: bool = False, **rest: Any) -> dict[str, Any]:
-        """One environment, `research`; gives what became of it, or why nothing did."""
+        """Request one environment, `research`, and return its outcome or the error."""
         options = {name: rest.pop(name) for name in ("keep", "channels", "channel_alias", "timeout") if name in rest}
         result = self.run({"name": "research", "packages": list(packages), **rest}, check=check, **options)
         return {**result, **result.get("environments", {}).get("research", {})}
@@ -116,7 +116,7 @@ def refused(result: dict[str, Any]) -> str:
 # ---- A new environment ---------------------------------------------------------------------------------------------------
 
 
-def test_a_new_environment_has_what_was_asked_for_and_what_that_depends_on(host):
+def test_new_environment_has_packages_and_dependencies(host):
     result = host.ask("plotter", PYTHON)
     assert result["changed"]
     assert result["generation"] == 1 and result["previous"] == []
@@ -148,7 +148,7 @@ def test_nothing_to_do_needs_neither_the_channel_nor_py_rattler(host, monkeypatc
     assert not host.ask("plotter", PYTHON)["changed"]
 
 
-def test_ten_unchanged_environments_take_less_than_a_second_of_processor(host):
+def test_ten_unchanged_environments_take_less_than_a_second(host):
     many = [Package(f"part{number}", "1.0", noarch="generic", files={f"share/{number}": ""}) for number in range(100)]
     host.add(*many)
     environments = [{"name": f"e{n}", "packages": [package.name for package in many]} for n in range(10)]
@@ -158,7 +158,7 @@ def test_ten_unchanged_environments_take_less_than_a_second_of_processor(host):
     assert time.process_time() - begin < 1
 
 
-def test_check_mode_tells_the_packages_and_writes_nothing(host):
+def test_check_mode_reports_packages_and_writes_nothing(host):
     result = host.ask("plotter", PYTHON, check=True)
     assert result["changed"]
     assert "plotter 1.0 0" in result["added"]
@@ -167,19 +167,19 @@ def test_check_mode_tells_the_packages_and_writes_nothing(host):
     assert not host.root.exists()
 
 
-def test_check_mode_on_a_host_without_py_rattler_says_that_packages_are_not_known_yet(host, monkeypatch):
+def test_check_mode_without_py_rattler_warns(host, monkeypatch):
     monkeypatch.setattr(rattler, "rattler", None)
     result = host.run({"name": "research", "packages": ["mathkit"]}, check=True, python="/nowhere/python3")
     assert result["changed"] and "/nowhere/python3 has no py-rattler yet" in result["warnings"][0]
 
 
-def test_a_host_without_py_rattler_is_told_where_it_comes_from(host, monkeypatch):
+def test_missing_py_rattler_names_the_role_conda(host, monkeypatch):
     monkeypatch.setattr(rattler, "rattler", None)
     assert "the role conda installs it" in refused(host.ask("mathkit"))
     assert not host.root.exists()
 
 
-def test_without_cuda_the_build_for_cpus_is_taken_and_with_it_the_other(host):
+def test_build_follows_the_cuda_version(host):
     assert host.ask("trainer")["added"] == ["trainer 1.0 cpu_0"]
     assert host.ask("trainer", cuda="12.8")["changed"]
     assert host.read("share/trainer") == "cuda\n"
@@ -190,7 +190,7 @@ def test_without_cuda_the_build_for_cpus_is_taken_and_with_it_the_other(host):
 # ---- Another request -----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_no_longer_asked_for_goes_with_what_it_alone_needed(host):
+def test_dropped_package_goes_with_its_dependencies(host):
     host.ask("plotter", "handwritten", PYTHON)
     result = host.ask("handwritten")
     assert result["removed"] == ["libnumbers 1.1 0", "mathkit 1.0 0", "plotter 1.0 0", f"python {SYSTEM}.2 0"]
@@ -199,7 +199,7 @@ def test_what_is_no_longer_asked_for_goes_with_what_it_alone_needed(host):
     assert host.read("share/handwritten") == "1.0\n"
 
 
-def test_another_package_leaves_those_that_are_there_at_their_versions(host):
+def test_added_package_keeps_existing_versions(host):
     host.ask("libnumbers")
     host.add(Package("libnumbers", "2.1"))
     result = host.ask("libnumbers", "handwritten")
@@ -207,7 +207,7 @@ def test_another_package_leaves_those_that_are_there_at_their_versions(host):
     assert host.read("share/numbers/version") == "2.0\n"
 
 
-def test_update_takes_what_is_new_and_only_then(host):
+def test_newer_packages_need_update(host):
     host.ask("libnumbers")
     host.add(Package("libnumbers", "2.1", files={"share/numbers/version": "2.1\n"}))
     assert not host.ask("libnumbers")["changed"]
@@ -216,7 +216,7 @@ def test_update_takes_what_is_new_and_only_then(host):
     assert not host.ask("libnumbers", update=True)["changed"]
 
 
-def test_other_words_for_the_same_packages_install_nothing(host):
+def test_equivalent_specs_install_nothing(host):
     host.ask("libnumbers")
     result = host.ask("libnumbers >=2")
     assert result["changed"] and result["generation"] == 1
@@ -225,16 +225,16 @@ def test_other_words_for_the_same_packages_install_nothing(host):
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Give the host a driver: its version."""
+    """Set the version of the host's driver."""
 
     def install(version: str) -> None:
         found = {"libraries": {"cuda": version}}
-        monkeypatch.setattr(conda_environment.gpu, "read_driver", lambda _tree: found)
+        monkeypatch.setattr(conda_environment, "read_driver", lambda _tree: found)
 
     return install
 
 
-def test_builds_follow_the_first_driver_and_an_older_one_but_no_newer_one(host, driver):
+def test_new_solve_for_a_first_or_older_driver_only(host, driver):
     for version, build, generation in (
         ("", "cpu", 1),
         ("570.86.10", "cuda", 2),  # CUDA 12.8
@@ -266,7 +266,7 @@ def test_environments_that_are_not_named_go_only_when_asked(host):
     assert not host.run(exclusive=True)["changed"]
 
 
-def test_users_can_read_the_records_and_conda_leaves_the_environment_alone(host):
+def test_records_are_readable_and_the_prefix_is_frozen(host):
     host.ask("plotter", PYTHON)
     modes = {path.stat().st_mode & 0o777 for path in (host.prefix() / "conda-meta").iterdir()}
     assert modes == {0o644}
@@ -286,7 +286,7 @@ def test_libraries_are_compiled_since_users_cannot(host):
     assert list((host.prefix() / SITE_PACKAGES / "mathkit/__pycache__").glob("*.pyc"))
 
 
-def test_a_conda_that_somebody_installed_is_left_alone(host):
+def test_foreign_conda_is_left_alone(host):
     (host.root / "conda-meta").mkdir(parents=True)
     assert "is a conda of its own: it was not made by this module" in refused(host.ask("libnumbers"))
     assert os.listdir(host.root) == ["conda-meta"]
@@ -296,14 +296,14 @@ def test_a_conda_that_somebody_installed_is_left_alone(host):
 @pytest.mark.parametrize("directory", ["", "conda", "conda/envs", "conda/generations/research"])
 @pytest.mark.parametrize("check", [False, True], ids=["applied", "check mode"])
 @pytest.mark.unsafe_paths(reason="`absent` leaves a place that the administrator has opened to others")
-def test_a_place_in_which_others_may_write_is_refused_and_may_be_left(host, snapshot, directory, check):
+def test_writable_root_is_refused_except_for_absent(host, snapshot, directory, check):
     if directory:
         host.ask("libnumbers ==1.0")
     place = host.root.parent / directory
     place.chmod(0o777)
     before = snapshot(host.root.parent)
     message = refused(host.ask("libnumbers", check=check))
-    assert message.startswith(f"Others than root may write in {place}, and could exchange what everybody runs.")
+    assert message.startswith(f"Users other than root may write in {place}, and could exchange what everybody runs.")
     assert snapshot(host.root.parent) == before
     assert not host.ask(state="absent").get("failed")
     assert not host.root.exists()
@@ -330,14 +330,14 @@ def test_a_lock_is_installed_as_it_is(host):
     assert not host.run({"name": "copy", "lock": lock})["changed"]
 
 
-def test_a_lock_without_what_is_asked_for_is_refused(host):
+def test_lock_without_a_requested_package_is_refused(host):
     host.ask("libnumbers <2")
     lock = Path(f"{host.generation(1)}.lock").read_text()
     assert "has no libnumbers >=2, which `packages` asks for" in refused(host.ask("libnumbers >=2", lock=lock))
 
 
 @pytest.mark.parametrize("text", ["no lock", "version: 99\n", "version: 6\nenvironments: {}\npackages: []\n"])
-def test_what_is_no_lock_is_refused(host, text):
+def test_invalid_lock_is_refused(host, text):
     assert "The lock of the environment research" in refused(host.ask(lock=text))
     assert not host.prefix().exists()
 
@@ -345,7 +345,7 @@ def test_what_is_no_lock_is_refused(host, text):
 # ---- Going back ----------------------------------------------------------------------------------------------------------
 
 
-def test_asking_for_what_was_before_goes_back_without_a_channel(host):
+def test_earlier_request_goes_back_without_a_channel(host):
     host.ask("libnumbers <2")
     host.ask("libnumbers >=2")
     host.channel.rename(host.channel.with_name("gone"))
@@ -355,7 +355,7 @@ def test_asking_for_what_was_before_goes_back_without_a_channel(host):
     assert result["previous"] == [2]
 
 
-def test_a_generation_is_held_whatever_else_is_asked_for(host):
+def test_named_generation_overrides_the_request(host):
     host.ask("libnumbers <2")
     host.ask("libnumbers >=2")
     assert host.ask("libnumbers >=2", generation=1)["changed"]
@@ -368,7 +368,7 @@ def test_a_generation_that_is_not_there_is_refused(host):
     assert "has no generation 7: choose among 1" in refused(host.ask("libnumbers", generation=7))
 
 
-def test_older_generations_go_and_so_does_what_the_cache_had_of_them(host):
+def test_old_generations_and_their_cache_are_removed(host):
     for version in ("1.0", "1.1", "2.0"):
         host.ask(f"libnumbers =={version}")
     assert not host.generation(1).exists() and not Path(f"{host.generation(1)}.json").exists()
@@ -408,7 +408,7 @@ def test_absent_takes_everything_away(host):
 
 
 def add_by_hand(host: Host, name: str) -> None:
-    """As conda and mamba do: files, and a record."""
+    """Add files and a record, as conda and mamba do."""
     host.run({"name": "other", "packages": [name]})
     record = next((host.prefix("other") / "conda-meta").glob("*.json"))
     (host.prefix() / "conda-meta" / record.name).write_bytes(record.read_bytes())
@@ -457,7 +457,7 @@ def test_a_record_that_says_the_same_in_other_words_is_no_drift(host):
 @pytest.mark.parametrize(
     ("change", "fate"), [(lambda path: path.write_text("edited\n"), "changed"), (lambda path: path.unlink(), "removed")]
 )
-def test_a_file_that_was_edited_or_removed_is_found_by_its_name_and_package(host, change, fate):
+def test_edited_and_removed_files_are_reported(host, change, fate):
     host.ask("plotter", PYTHON)
     change(host.prefix() / "share/numbers/version")
     for check in (True, False):
@@ -467,7 +467,7 @@ def test_a_file_that_was_edited_or_removed_is_found_by_its_name_and_package(host
     assert not host.ask("plotter", PYTHON)["changed"]
 
 
-def test_what_others_may_write_is_found_and_no_generation_to_come_inherits_it(host):
+def test_writable_files_are_fixed_in_the_next_generation(host):
     host.ask("plotter", PYTHON)
     (host.prefix() / "share/numbers/version").chmod(0o777)
     (host.prefix() / "bin").chmod(0o777)
@@ -487,7 +487,7 @@ def test_what_others_may_write_is_found_and_no_generation_to_come_inherits_it(ho
     assert (host.prefix("other") / "share/numbers/version").stat().st_mode & 0o777 == 0o755
 
 
-def test_a_mark_of_being_kept_that_was_removed_comes_back(host):
+def test_removed_frozen_mark_is_restored(host):
     host.ask("libnumbers")
     (host.prefix() / "conda-meta/frozen").unlink()
     assert host.ask("libnumbers")["drift"] == ["conda-meta/frozen was removed"]
@@ -518,13 +518,13 @@ def test_a_generation_whose_records_are_damaged_is_made_again(host, ending, is_g
     assert not host.ask("plotter", PYTHON)["changed"]
 
 
-def test_a_lock_that_is_damaged_is_solved_anew_also_for_another_request(host):
+def test_damaged_lock_is_solved_again(host):
     host.ask("libnumbers <2")
     os.truncate(f"{host.generation(1)}.lock", 20)
     assert host.ask("libnumbers <2", "handwritten")["added"] == ["handwritten 1.0 0"]
 
 
-def test_going_back_to_a_generation_that_was_edited_mends_it(host):
+def test_going_back_to_an_edited_generation_fixes_it(host):
     host.ask("libnumbers <2")
     host.ask("libnumbers >=2")
     (host.generation(1) / "share/numbers/version").unlink()
@@ -539,8 +539,8 @@ def test_a_prefix_that_was_removed_by_hand_comes_back(host):
     assert host.read("share/numbers/version") == "2.0\n"
 
 
-def test_a_file_that_was_edited_does_not_come_into_a_new_environment(host):
-    """The files of an environment are those of the cache."""
+def test_edited_file_does_not_spread_by_the_cache(host):
+    """Edit a file of an environment, which is the same file as in the cache."""
     host.ask("libnumbers")
     with (host.prefix() / "share/numbers/version").open("w") as file:
         file.write("edited\n")
@@ -553,7 +553,7 @@ def lose(host: Host, pattern: str) -> None:
 
 
 @pytest.mark.parametrize("lost", ["1.json", "1", "1*"])
-def test_what_is_linked_is_ours_whatever_of_it_is_gone(host, lost):
+def test_linked_generation_is_ours_when_parts_are_missing(host, lost):
     host.ask("libnumbers")
     lose(host, lost)
     rehearsal = host.ask("libnumbers", check=True)
@@ -572,7 +572,7 @@ def test_what_is_linked_is_ours_whatever_of_it_is_gone(host, lost):
 
 @pytest.mark.parametrize("lost", ["1.json", "1", "1*"])
 @pytest.mark.parametrize("exclusive", [False, True])
-def test_absent_takes_away_what_is_linked_whatever_of_it_is_gone(host, lost, exclusive):
+def test_absent_removes_incomplete_linked_generation(host, lost, exclusive):
     host.ask("libnumbers")
     lose(host, lost)
     named = [] if exclusive else [{"name": "research", "state": "absent"}]
@@ -580,7 +580,7 @@ def test_absent_takes_away_what_is_linked_whatever_of_it_is_gone(host, lost, exc
     assert not host.root.exists()
 
 
-def test_what_lost_its_receipt_is_in_use_until_another_one_is_and_then_goes(host):
+def test_generation_without_receipt_is_replaced(host):
     host.ask("libnumbers ==1.0")
     Path(f"{host.generation(1)}.json").unlink()
     refused(host.ask("nosuch"))
@@ -590,7 +590,7 @@ def test_what_lost_its_receipt_is_in_use_until_another_one_is_and_then_goes(host
     assert not host.generation(1).exists() and not Path(f"{host.generation(1)}.json").exists()
 
 
-def test_what_lost_its_receipt_and_has_a_process_stays_until_that_ends(host):
+def test_generation_without_receipt_waits_for_its_process(host):
     host.ask("libnumbers ==1.0")
     program = host.generation(1) / "program"
     program.symlink_to("/bin/sleep")
@@ -605,7 +605,7 @@ def test_what_lost_its_receipt_and_has_a_process_stays_until_that_ends(host):
 
 
 @pytest.mark.parametrize("kind", ["directory", "link", "file"])
-def test_what_is_not_ours_is_left_alone(host, kind, snapshot, tmp_path):
+def test_foreign_path_is_refused_and_kept(host, kind, snapshot, tmp_path):
     path = host.prefix()
     path.parent.mkdir(parents=True)
     if kind == "directory":
@@ -620,7 +620,7 @@ def test_what_is_not_ours_is_left_alone(host, kind, snapshot, tmp_path):
     assert snapshot(host.root) == before
 
 
-def test_a_directory_among_the_generations_that_is_not_ours_is_left_alone(host):
+def test_foreign_directory_among_generations_is_kept(host):
     host.generation(1).mkdir(parents=True)
     (host.generation(1) / "theirs").touch()
     assert host.ask("libnumbers")["generation"] == 2
@@ -631,7 +631,7 @@ def test_a_directory_among_the_generations_that_is_not_ours_is_left_alone(host):
 # ---- What cannot be had --------------------------------------------------------------------------------------------------
 
 
-def test_an_unsolvable_environment_names_the_constraints_and_stops_the_others_too(host):
+def test_unsolvable_environment_stops_the_whole_run(host):
     message = refused(
         host.run(
             {"name": "fine", "packages": ["handwritten"]}, {"name": "clash", "packages": ["mathkit 2.*", "plotter"]}
@@ -648,26 +648,26 @@ def test_a_constraint_that_no_dependency_states_is_named(host):
 
 
 @pytest.mark.parametrize(
-    ("request_", "words"),
+    ("request_", "message"),
     [
         ({"packages": ["python >=3.9,<"]}, "asks for the package 'python >=3.9,<'"),
         ({"packages": ["no such package !"]}, "asks for the package"),
         ({"packages": ["libnumbers 1.0"]}, "Did you mean '==1.0' or '1.0.*'?"),
         ({"packages": []}, "neither `packages` nor a `lock`"),
-        ({"name": "../evil", "packages": ["libnumbers"]}, "is no name of an environment"),
-        ({"name": "", "packages": ["libnumbers"]}, "is no name of an environment"),
+        ({"name": "../evil", "packages": ["libnumbers"]}, "is not a name for an environment"),
+        ({"name": "", "packages": ["libnumbers"]}, "is not a name for an environment"),
         ({"packages": ["nosuch"]}, "No candidates were found for nosuch"),
         ({"packages": ["libnumbers"], "cuda": "twelve!"}, "cuda"),
     ],
 )
-def test_bad_requests_are_refused_before_anything_changes(host, request_, words):
-    assert words in refused(host.run({"name": "research", **request_}))
+def test_bad_requests_are_refused_before_anything_changes(host, request_, message):
+    assert message in refused(host.run({"name": "research", **request_}))
     assert not (host.root / "envs").exists()
 
 
 def test_a_name_that_is_there_twice_is_refused(host):
     twice = {"name": "research", "packages": ["libnumbers"]}
-    assert "research is there twice" in refused(host.run(twice, twice))
+    assert "research is named twice" in refused(host.run(twice, twice))
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:9/channel", "file:///nowhere/channel"])
@@ -685,7 +685,7 @@ class Silent(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def web(host) -> Iterator[str]:
-    """The channel's address behind a web server."""
+    """Return the address of the channel behind a web server."""
     with http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), lambda *arguments: Silent(*arguments, directory=str(host.channel))
     ) as server:
@@ -728,7 +728,7 @@ def test_an_archive_that_is_missing_is_named(host, web, behind_a_server):
     assert not host.prefix().exists()
 
 
-def test_when_one_environment_cannot_be_installed_none_is_switched(host):
+def test_failed_environment_leaves_all_links(host):
     host.run({"name": "research", "packages": ["libnumbers ==1.0"]})
     refused(host.run({"name": "research", "packages": ["libnumbers 2.*"]}, {"name": "bad", "packages": ["tampered"]}))
     assert host.read("share/numbers/version") == "1.0\n"
@@ -777,7 +777,7 @@ def ask_index(
     return {**result, **result.get("environments", {}).get("research", {})}
 
 
-def test_what_no_channel_has_comes_from_an_index_with_hashes(host, index):
+def test_pip_packages_are_locked_with_hashes(host, index):
     result = ask_index(host, index, "layers >=1")
     assert result["added"] == ["einops (pip) 0.8", "layers (pip) 1.0", f"python {SYSTEM}.2 0"]
     python = host.prefix() / "bin/python"
@@ -789,7 +789,7 @@ def test_what_no_channel_has_comes_from_an_index_with_hashes(host, index):
     assert not ask_index(host, index, "layers >=1")["changed"]
 
 
-def test_check_mode_tells_what_is_asked_for_from_an_index(host, index):
+def test_check_mode_reports_pip_requirements(host, index):
     assert "layers (pip) >=1" in ask_index(host, index, "layers >=1", check=True)["added"]
     assert not host.root.exists()
 
@@ -803,7 +803,7 @@ def test_packages_of_an_index_stay_until_an_update(host, index):
     assert not ask_index(host, index, "layers", update=True)["changed"]
 
 
-def test_what_was_taken_away_with_pip_comes_back_as_it_was(host, index):
+def test_package_removed_with_pip_is_restored(host, index):
     ask_index(host, index, "layers")
     index.add("einops", "0.9")
     subprocess.run(("rm", "-r", host.prefix() / SITE_PACKAGES / "einops-0.8.dist-info"), check=True)
@@ -811,7 +811,7 @@ def test_what_was_taken_away_with_pip_comes_back_as_it_was(host, index):
     assert result["drift"] == ["einops (pip) 0.8 was removed"] and result["added"] == ["einops (pip) 0.8"]
 
 
-def test_what_was_edited_in_a_package_of_pips_comes_back_as_it_was(host, index):
+def test_edited_pip_package_is_restored(host, index):
     ask_index(host, index, "layers")
     with (host.prefix() / SITE_PACKAGES / "einops.py").open("a") as file:
         file.write("edited = True\n")
@@ -820,7 +820,7 @@ def test_what_was_edited_in_a_package_of_pips_comes_back_as_it_was(host, index):
     assert not ask_index(host, index, "layers")["changed"]
 
 
-def test_what_conda_brought_is_not_replaced(host, index):
+def test_pip_does_not_replace_conda_packages(host, index):
     info = "site-packages/einops-0.7.dist-info/METADATA"
     meta = {info: "Metadata-Version: 2.1\nName: einops\nVersion: 0.7\n", "site-packages/einops.py": "version = '0.7'\n"}
     host.add(Package("einops", "0.7", noarch="python", depends=("python",), files=meta))
@@ -832,7 +832,7 @@ def test_what_conda_brought_is_not_replaced(host, index):
 
 def test_a_wheel_with_another_hash_is_refused(host, index):
     message = refused(ask_index(host, index, f"einops==0.8 --hash=sha256:{'0' * 64}"))
-    assert "ash mismatch" in message and "The environment research" in message
+    assert "ash mismatch" in message and "of the environment research" in message
     assert not host.prefix().exists() and not host.generation(1).exists()
 
 
@@ -843,24 +843,24 @@ def test_requirements_with_hashes_are_taken_as_they_are(host, index):
 
 
 @pytest.mark.parametrize(
-    ("lines", "packages", "words"),
+    ("lines", "packages", "message"),
     [
         (["einops >=9"], (PYTHON,), "einops"),
         (["nosuch"], (PYTHON,), "nosuch"),
-        (["einops"], ("handwritten",), "has no Python: add python to its `packages`"),
+        (["einops"], ("handwritten",), "has `pip` and no Python: add python to its `packages`"),
         (["--index-url http://evil"], (PYTHON,), "where only requirements belong"),
-        (["not a requirement !"], (PYTHON,), "cannot have what its `pip` asks for"),
+        (["not a requirement !"], (PYTHON,), "requirements in `pip` of the environment"),
     ],
 )
-def test_what_an_index_does_not_have_is_refused_with_the_name(host, index, lines, packages, words):
-    assert words in refused(ask_index(host, index, *lines, packages=packages))
+def test_package_missing_in_the_index_is_refused(host, index, lines, packages, message):
+    assert message in refused(ask_index(host, index, *lines, packages=packages))
     assert not host.prefix().exists()
 
 
 # ---- Cut short -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_killed_while_it_links_leaves_the_old_environment_in_use(host):
+def test_run_killed_while_linking_keeps_the_old_environment(host):
     host.ask("libnumbers ==1.0")
     host.add(Package("large", "1.0", noarch="generic", files={f"share/large/{number}": "" for number in range(20000)}))
     run = process(host.params({"name": "research", "packages": ["large", "libnumbers 2.*"]}))
@@ -879,7 +879,7 @@ def test_a_run_killed_while_it_links_leaves_the_old_environment_in_use(host):
     assert len(list((host.prefix() / "share/large").iterdir())) == 20000
 
 
-def test_killed_at_any_step_an_environment_is_in_use_and_the_next_run_ends_alike(host):
+def test_killed_run_keeps_an_environment_at_every_step(host):
     for step in range(1, 100):
         subprocess.run(("rm", "-rf", host.root), check=True)
         host.ask("libnumbers ==1.0", keep=0)
@@ -891,10 +891,15 @@ def test_killed_at_any_step_an_environment_is_in_use_and_the_next_run_ends_alike
         assert run.returncode == 9, errors
         host.ask("libnumbers ==1.1", keep=0)
         assert host.read("share/numbers/version") == "1.1\n"
-        (left,) = (path for path in (host.root / "generations/research").iterdir() if path.is_dir())
-        assert host.prefix().resolve() == left
-        names = {path.name for path in left.parent.iterdir()}
-        assert names == {left.name, f"{left.name}.json", f"{left.name}.lock", f"{left.name}.files.json"}
+        (leftovers,) = (path for path in (host.root / "generations/research").iterdir() if path.is_dir())
+        assert host.prefix().resolve() == leftovers
+        names = {path.name for path in leftovers.parent.iterdir()}
+        assert names == {
+            leftovers.name,
+            f"{leftovers.name}.json",
+            f"{leftovers.name}.lock",
+            f"{leftovers.name}.files.json",
+        }
         assert not host.ask("libnumbers ==1.1", keep=0)["changed"]
     assert step > 5
 
@@ -909,15 +914,15 @@ def test_two_runs_at_once_wait_for_each_other(host):
 # ---- Another Python ------------------------------------------------------------------------------------------------------
 
 
-def test_a_python_without_py_rattler_hands_over_to_one_that_has_it_and_only_then(host, run_tasks):
-    """As on a target: the system's own Python, and the environment that the role keeps for modules."""
+def test_module_respawns_only_where_py_rattler_is_needed(host, run_tasks):
+    """Run as on a target: with the system's own Python, and the environment of the role for modules."""
     bare = "/usr/bin/python3"
     if subprocess.run((bare, "-c", "import rattler"), capture_output=True, check=False).returncode == 0:
         pytest.skip(f"{bare} has py-rattler itself")
-    there = {**host.params({"name": "research", "packages": ["libnumbers"]}), "python": sys.executable}
+    python = {**host.params({"name": "research", "packages": ["libnumbers"]}), "python": sys.executable}
     tasks = [
-        {"rigwright.workstation.conda_environment": there, "register": "made"},
-        {"rigwright.workstation.conda_environment": {**there, "python": "/nowhere"}, "register": "again"},
+        {"rigwright.workstation.conda_environment": python, "register": "made"},
+        {"rigwright.workstation.conda_environment": {**python, "python": "/nowhere"}, "register": "again"},
         {"ansible.builtin.assert": {"that": ["made is changed", "again is not changed"]}},
     ]
     run = run_tasks([{"block": tasks, "vars": {"ansible_python_interpreter": bare}}])

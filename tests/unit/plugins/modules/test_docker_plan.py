@@ -1,323 +1,47 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the plan is made from: files below a root, systemd, docker's API on a socket, and dockerd's own word on its options."""
+"""The options of the module docker_plan, on a host without docker."""
 
 from __future__ import annotations
 
-import http.server
-import json
-import os
-import shlex
-import socketserver
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import (
-    STORE,
-    Record,
-    State,
-    Store,
-)
-from ansible_collections.rigwright.workstation.plugins.module_utils._docker import api as docker_api
-from ansible_collections.rigwright.workstation.plugins.module_utils._docker import plan as docker
-from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.table import RULES
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker import facts
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import PROGRAMS, UNITS
 from ansible_collections.rigwright.workstation.plugins.modules import docker_plan
-
-from tests.unit.plugins.module_utils._core.test_openpgp import FINGERPRINT, KEY, SMUGGLED
 
 Run = Callable[..., dict[str, Any]]
 
 PACKAGES = {"docker.io": ["docker.io"], "docker-ce": ["docker-ce"]}
-UNKNOWN = "unable to configure the Docker daemon with file {}: the following directives don't match any configuration option: bogus\n"
+INACTIVE = "\n".join(f"Id={name}\nNames={name}\nActiveState=inactive\n" for name in UNITS)
 
 
-class Api(http.server.BaseHTTPRequestHandler):
-    """Docker's API, as much of it as the plan asks."""
-
-    answers: ClassVar[dict[str, Any]] = {}
-
-    def do_GET(self) -> None:
-        found = self.answers.get(self.path)
-        content = json.dumps(found).encode()
-        self.send_response(200 if found is not None else 404)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_words: Any) -> None:
-        """Say nothing."""
-
-    def address_string(self) -> str:
-        return "a socket"
+@pytest.fixture(autouse=True)
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts, "ROOT", str(tmp_path))
+    for edition in PACKAGES:
+        monkeypatch.setitem(PROGRAMS, edition, str(tmp_path / "dockerd"))
+    monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, _command, **_options: (0, INACTIVE, ""))
 
 
-class Host:
-    """A root directory; systemctl and dockerd are imitated, docker's API is real HTTP on a socket."""
-
-    def __init__(self, folder: Path) -> None:
-        self.root = folder / "root"
-        self.program = folder / "dockerd"
-        self.socket = folder / "docker.sock"
-        self.active = False
-        self.started = time.time() - 3600
-        self.commands: list[list[str]] = []
-        (self.root / "var/lib/dpkg").mkdir(parents=True)
-        self.install("")
-
-    def install(self, version: str) -> None:
-        text = f"Package: docker.io\nStatus: install ok installed\nVersion: {version}\n" if version else ""
-        (self.root / "var/lib/dpkg/status").write_text(text)
-        if version:
-            self.program.write_text("")
-
-    def write(self, path: str, text: str) -> None:
-        place = self.root / path.lstrip("/")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
-
-    def run_command(self, command: list[str]) -> tuple[int, str, str]:
-        self.commands.append(command)
-        if command[0] == "systemctl":
-            stamp = time.strftime("%a %Y-%m-%d %H:%M:%S UTC", time.gmtime(self.started))
-            flags = "{ path=/usr/sbin/dockerd ; argv[]=/usr/sbin/dockerd -H fd:// $DOCKER_OPTS ; ignore_errors=no }"
-            active = "active" if self.active else "inactive"
-            enabled = "enabled" if self.active else "disabled"
-            shown = f"ActiveState={active}\nUnitFileState={enabled}\nActiveEnterTimestamp={stamp}\nExecStart={flags}\n"
-            return 0, "\n".join(f"Id={name}\nNames={name}\n{shown}" for name in docker.UNITS), ""
-        path = next(word for word in command if word.startswith("--config-file=")).partition("=")[2]
-        with open(path) as file:
-            bogus = "bogus" in json.load(file)
-        if bogus:
-            return 1, "", UNKNOWN.format(path)
-        if command[0] == "setpriv":
-            return 1, "", "dockerd needs to be started with root privileges. To run dockerd in rootless mode ...\n"
-        return 0, "configuration OK\n", ""
+def test_defaults_install_docker(run_module: Run) -> None:
+    result = run_module(docker_plan, packages=PACKAGES)
+    assert (result["changed"], result["requirements"], result["install"]) == (False, [], ["docker.io"])
+    assert result["options"]["live-restore"] is True
 
 
-@pytest.fixture
-def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
-    found = Host(tmp_path)
-    monkeypatch.setattr(docker_plan, "ROOT", str(found.root))
-    monkeypatch.setattr(docker_api, "SOCKET", str(found.socket))
-    monkeypatch.setattr(docker, "PROGRAMS", {"docker.io": str(found.program), "docker-ce": str(found.program)})
-    monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, command, **_options: found.run_command(command))
-    return found
-
-
-@pytest.fixture
-def api(host: Host) -> Iterator[dict[str, Any]]:
-    """A docker that runs; its answers by their paths."""
-    answers: dict[str, Any] = {
-        "/info": {"DockerRootDir": "/var/lib/docker", "LiveRestoreEnabled": True, "Containers": 0, "Images": 0},
-        "/containers/json": [],
-    }
-    handler = type("Answers", (Api,), {"answers": answers})
-    with socketserver.UnixStreamServer(str(host.socket), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        host.active = True
-        yield answers
-        server.shutdown()
-
-
-@pytest.fixture
-def planned(run_module: Run, host: Host) -> Run:
-    def run(**params: Any) -> dict[str, Any]:
-        return run_module(docker_plan, packages=PACKAGES, **params)
-
-    return run
-
-
-def variables(result: dict[str, Any]) -> list[str]:
-    return [fault["variable"] for fault in result["requirements"]]
-
-
-def direct(result: dict[str, Any]) -> str:
-    (found,) = [finding for finding in result["findings"] if finding["id"] == "docker.direct"]
-    return str(found["status"])
-
-
-def test_the_role_firewall_is_seen_by_what_it_has_put_in_place(planned: Run, host: Host) -> None:
-    host.install("26.1.5+dfsg1")
-    assert direct(planned()) == "warn"
-    store = Store("firewall", f"{host.root}{STORE}")
-    store.keep_original(RULES, State("missing"))
-    store.save({RULES: Record(State("missing"), written="1")}, "first")
-    assert direct(planned()) == "pass"
-
-
-def unit(result: dict[str, Any]) -> dict[str, Any]:
-    return next(unit for unit in result["units"] if unit["name"] == "docker.service")
-
-
-def test_a_fresh_host_is_planned_without_docker(planned: Run, host: Host) -> None:
-    result = planned()
-    assert (result["install"], result["installed"], result["requirements"]) == (["docker.io"], False, [])
-    assert result["package_files_due"]
-    assert [command[0] for command in host.commands] == ["systemctl"]
-    assert "enabled" not in unit(result)
-
-
-@pytest.mark.parametrize(("version", "first"), [("20.10.24+dfsg1", "setpriv"), ("26.1.5+dfsg1", "dockerd")])
-def test_dockerd_is_asked_with_the_arguments_of_its_unit(planned: Run, host: Host, version: str, first: str) -> None:
-    host.install(version)
-
-    taken = planned(daemon_options={"mtu": 1400})
-    refused = planned(daemon_options={"bogus": 1})
-
-    assert taken["requirements"] == []
-    assert variables(refused) == ["docker_daemon_options"]
-    assert "does not know: bogus" in refused["requirements"][0]["problem"]
-    asked = host.commands[1]
-    assert os.path.basename(asked[0]) == first
-    assert "-H fd:// --config-file=" in shlex.join(asked)
-    assert "$DOCKER_OPTS" not in asked
-
-
-def test_bad_json_is_refused_by_its_file(planned: Run, host: Host) -> None:
-    host.install("26.1.5")
-    host.write(docker.DAEMON_JSON, '{"debug": true,}')
-    assert variables(planned()) == ["/etc/docker/daemon.json"]
-
-
-def test_a_part_of_another_role_comes_on_top(planned: Run, host: Host) -> None:
-    host.write(f"{docker.PARTS}/nvidia_container_toolkit.json", '{"runtimes": {"nvidia": {"path": "x"}}}')
-    host.write(f"{docker.PARTS}/.staged", "no part")
-    assert planned()["options"]["runtimes"] == {"nvidia": {"path": "x"}}
-
-
-def test_a_part_that_check_mode_has_not_put_in_place_counts(planned: Run, host: Host) -> None:
-    host.write(f"{docker.PARTS}/another.json", '{"debug": true}')
-    coming = {"another": {}, "nvidia_container_toolkit": {"features": {"cdi": True}}}
-    options = planned(coming_parts=coming)["options"]
-    assert "debug" not in options
-    assert options["features"] == {"cdi": True}
-
-
-def test_a_docker_that_runs_tells_its_containers(planned: Run, host: Host, api: dict[str, Any]) -> None:
-    host.install("26.1.5")
-    api["/info"].update(Containers=2, Images=1)
-    api["/containers/json"] = [{"Id": "a1"}, {"Id": "gone"}]
-    api["/containers/a1/json"] = {"Name": "/train", "HostConfig": {"Runtime": "nvidia"}}
-
-    result = planned()
-
-    assert unit(result)["may_restart"] is False
-    assert result["restart_waits"] == "containers use a GPU: train"
-
-
-def test_an_idle_docker_may_be_restarted(planned: Run, host: Host, api: dict[str, Any]) -> None:
-    host.install("26.1.5")
-    assert unit(planned())["may_restart"] is True
-
-
-def test_a_docker_that_does_not_answer_is_not_restarted(planned: Run, host: Host) -> None:
-    host.install("26.1.5")
-    host.active = True
-    assert unit(planned())["may_restart"] is False
-
-
-def test_options_that_docker_has_loaded_need_no_restart(planned: Run, host: Host, api: dict[str, Any]) -> None:
-    host.install("26.1.5")
-    host.write(docker.DAEMON_JSON, json.dumps(planned()["options"]))
-    assert "loaded" not in unit(planned())
-
-    host.started = time.time() + 60  # since the file was written
-    assert unit(planned())["loaded"] == [docker.RESTART]
-
-
-def test_a_source_of_the_host_stays_in_use(planned: Run, host: Host) -> None:
-    url = "https://repo.example/debian"
-    repository = {"url": url, "key_url": "x", "fingerprints": ["A" * 40], "suite": "trixie", "architecture": "amd64"}
-    assert planned(edition="docker-ce", repository=repository)["repository"]["suite"] == "trixie"
-    host.write(
-        "/etc/apt/sources.list.d/docker.list", f"deb [signed-by=/etc/apt/keyrings/docker.asc] {url}/ trixie stable\n"
+@pytest.mark.parametrize(("check", "problems"), [(True, []), (False, ["docker_data_root", "docker_containerd_root"])])
+def test_planned_mounts_count_in_check_mode_alone(run_module: Run, check: bool, problems: list[str]) -> None:
+    mount = {"target": "/data", "source": "/dev/sdb1", "fstype": "ext4", "bytes": 1 << 62}
+    result = run_module(
+        docker_plan,
+        check=check,
+        packages=PACKAGES,
+        data_root="/data/docker",
+        free_bytes=1 << 61,
+        planned={"mounts": [mount]},
     )
-    assert planned(edition="docker-ce", repository=repository)["repository"] == {}
-
-
-@pytest.mark.parametrize(
-    ("content", "key"),
-    [
-        (KEY, KEY),
-        (KEY.replace(b"\n\n", b"\nComment: theirs\n\n"), KEY),
-        (SMUGGLED["a message before"], b""),
-        (b"", b""),
-    ],
-    ids=["as the role writes it", "as it was downloaded", "another key beside it", "none"],
-)
-def test_the_key_file_holds_the_key_and_nothing_else(planned: Run, host: Host, content: bytes, key: bytes) -> None:
-    repository = {"url": "https://repo.example/debian", "key_url": "x", "suite": "trixie", "architecture": "amd64"}
-    host.write(docker.KEY, content.decode())
-    result = planned(edition="docker-ce", repository={**repository, "fingerprints": [FINGERPRINT]})
-    assert result["key"] == key.decode()
-
-
-def test_a_directory_that_is_not_there_yet_is_judged_by_what_it_will_lie_on(
-    planned: Run, host: Host, tmp_path: Path
-) -> None:
-    (tmp_path / "file").write_text("")
-    result = planned(data_root=f"{tmp_path}/new/docker", free_bytes=1 << 60)
-    assert variables(result) == ["docker_data_root", "docker_containerd_root"]
-    assert "MiB left" in result["requirements"][0]["problem"]
-    assert "lies a file" in planned(data_root=f"{tmp_path}/file", free_bytes=0)["requirements"][0]["problem"]
-
-
-def test_a_read_only_disk_is_refused(planned: Run, host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.statvfs(tmp_path)
-    sealed = os.statvfs_result((*real[:8], os.ST_RDONLY, real[9]))
-    monkeypatch.setattr(os, "statvfs", lambda _path: sealed)
-    assert "read-only" in planned(data_root=f"{tmp_path}/docker")["requirements"][0]["problem"]
-
-
-@pytest.mark.parametrize("path", [docker.MEMORY, docker.BROUGHT])
-def test_a_damaged_record_is_named(planned: Run, host: Host, path: str) -> None:
-    host.write(path, "{")
-    (refused,) = planned()["requirements"]
-    assert path in refused["remedy"]
-
-
-def test_what_a_docker_that_does_not_run_has_stored_is_counted(planned: Run, host: Host, tmp_path: Path) -> None:
-    host.install("26.1.5")
-    host.write("/var/lib/docker/containers/c0ffee/config.v2.json", "{}")
-    host.write("/var/lib/docker/image/overlay2/imagedb/content/sha256/c0ffee", "{}")
-    refused = planned(data_root=f"{tmp_path}/docker", free_bytes=0)["requirements"][0]
-    assert refused["variable"] == "docker_data_root"
-    assert "2 containers and images in /var/lib/docker" in refused["problem"]
-
-
-def test_a_link_in_the_place_of_daemon_json_is_refused(planned: Run, host: Host) -> None:
-    host.write("/etc/docker/mine.json", "{}")
-    (host.root / "etc/docker/daemon.json").symlink_to("mine.json")
-    assert variables(planned()) == ["/etc/docker/daemon.json"]
-
-
-def test_users_that_are_not_there_are_named(planned: Run, host: Host) -> None:
-    assert variables(planned(users=["root", "nobody-of-that-name"])) == ["docker_users"]
-
-
-def test_absent_on_a_host_that_was_never_managed_does_nothing(planned: Run, host: Host) -> None:
-    result = planned(state="absent")
-    assert (result["units"], result["files"], result["groups"], result["requirements"]) == ([], [], [], [])
-
-
-@pytest.mark.parametrize("active", [False, True])
-def test_units_that_nobody_uses_came_with_the_role_also_if_their_package_is_there(
-    planned: Run, host: Host, active: bool
-) -> None:
-    host.install("26.1.5")
-    status = host.root / "var/lib/dpkg/status"
-    status.write_text(status.read_text() + "\nPackage: containerd\nStatus: install ok installed\nVersion: 1.7\n")
-    host.active = active
-    content = next(entry["content"] for entry in planned()["package_files"] if entry["path"] == docker.BROUGHT)
-    assert json.loads(content) == ([] if active else list(docker.UNITS))
-
-
-def test_a_place_on_a_disk_that_an_earlier_task_mounts() -> None:
-    coming = [{"target": "/data", "source": "/dev/sdb1", "fstype": "xfs", "bytes": 10**12}]
-    place = docker_plan.read_place("/data/docker", "", coming)
-    assert (place.mount, place.kind, place.free_bytes) == ("/data", "xfs", 10**12)
-    assert docker_plan.read_place("/", "", coming).mount == "/"
+    assert [problem["variable"] for problem in result["requirements"]] == problems

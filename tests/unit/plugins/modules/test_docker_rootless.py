@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Users as files below a root and their managers tell of them, and what is on record when a command of the module fails."""
+"""Users by files below a root and by their managers, and the record after a failed command."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker import rootless_facts
 from ansible_collections.rigwright.workstation.plugins.modules import docker_rootless
 
 Run = Callable[..., dict[str, Any]]
@@ -22,11 +23,11 @@ UNIT = "/etc/systemd/user/docker.service"
 
 
 class Host:
-    """A root directory with users; their managers and dockers are imitated."""
+    """A root directory with users, and fakes of their managers and dockers."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.record = root / docker_rootless.RECORD.lstrip("/")
+        self.record = root / rootless_facts.RECORD.lstrip("/")
         self.started = time.time() - 3600
         self.containers: list[str] = []
         self.changes: list[list[str]] = []
@@ -63,7 +64,7 @@ class Host:
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     found = Host(tmp_path)
     by_name = {name: SimpleNamespace(pw_uid=uid) for name, uid in UIDS.items()}
-    monkeypatch.setattr(docker_rootless, "ROOT", str(tmp_path))
+    monkeypatch.setattr(rootless_facts, "ROOT", str(tmp_path))
     monkeypatch.setattr(pwd, "getpwnam", by_name.__getitem__)
     monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, command, **_options: found.run_command(command))
     return found
@@ -77,7 +78,7 @@ def rootless(run_module: Run, host: Host) -> Run:
     return run
 
 
-def test_a_user_without_a_docker_gets_one_and_the_next_run_has_nothing_to_do(rootless: Run, host: Host) -> None:
+def test_new_user_gets_a_docker_and_the_next_run_changes_nothing(rootless: Run, host: Host) -> None:
     first = rootless("bob")
     assert [change.partition(": ")[2] for change in first["changes"]] == [
         "/etc/subuid 165536-231071",
@@ -95,11 +96,11 @@ def test_a_user_without_a_docker_gets_one_and_the_next_run_has_nothing_to_do(roo
     assert host.changes == []
 
 
-def test_check_mode_tells_and_does_nothing(rootless: Run, host: Host) -> None:
-    told = rootless("bob", check=True)
-    assert told["changed"]
+def test_check_mode_reports_changes_and_makes_none(rootless: Run, host: Host) -> None:
+    planned = rootless("bob", check=True)
+    assert planned["changed"]
     assert (host.changes, host.recorded()) == ([], None)
-    assert rootless("bob")["changes"] == told["changes"]
+    assert rootless("bob")["changes"] == planned["changes"]
 
 
 @pytest.mark.parametrize(("seconds", "verbs"), [(-10, []), (10, ["daemon-reload", "restart"])])
@@ -111,7 +112,7 @@ def test_a_docker_older_than_its_files_is_restarted(rootless: Run, host: Host, s
     assert [word for command in host.changes for word in command if word in ("daemon-reload", "restart")] == verbs
 
 
-def test_containers_hold_off_a_restart_and_are_named(rootless: Run, host: Host) -> None:
+def test_restart_waits_for_containers_by_name(rootless: Run, host: Host) -> None:
     host.have_docker("alice")
     host.write(UNIT)
     host.containers = ["train"]
@@ -119,7 +120,7 @@ def test_containers_hold_off_a_restart_and_are_named(rootless: Run, host: Host) 
     assert host.changes == []
 
 
-def test_a_run_that_is_cut_short_leaves_on_record_what_it_began(rootless: Run, host: Host) -> None:
+def test_interrupted_run_leaves_its_changes_on_record(rootless: Run, host: Host) -> None:
     host.failing = "loginctl"
     with pytest.raises(OSError, match="cut short"):
         rootless("bob")
@@ -132,19 +133,18 @@ def test_a_run_that_is_cut_short_leaves_on_record_what_it_began(rootless: Run, h
     assert host.recorded() is None
 
 
-@pytest.mark.parametrize("record", ["{", "[1"])
-def test_a_damaged_record_is_refused(rootless: Run, host: Host, record: str) -> None:
-    host.write(docker_rootless.RECORD, record)
-    assert "is damaged" in rootless("alice")["msg"]
-    assert host.changes == []
-
-
 def test_a_user_who_is_not_there_is_refused(rootless: Run, host: Host) -> None:
     assert "names no user of this host: nobody-of-that-name" in rootless("alice", "nobody-of-that-name")["msg"]
     assert host.changes == []
 
 
-def test_who_left_the_host_leaves_the_record(rootless: Run, host: Host) -> None:
-    host.write(docker_rootless.RECORD, json.dumps({"gone": {"linger": True}}))
+def test_deleted_user_leaves_the_record(rootless: Run, host: Host) -> None:
+    host.write(rootless_facts.RECORD, json.dumps({"gone": {"linger": True}}))
     rootless()
     assert host.recorded() is None
+
+
+def test_damaged_record_is_refused(rootless: Run, host: Host) -> None:
+    host.write(rootless_facts.RECORD, "{")
+    assert "is damaged" in rootless("alice")["msg"]
+    assert host.changes == []

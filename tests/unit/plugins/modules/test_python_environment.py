@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import http.server
 import subprocess
+import sys
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -26,7 +27,7 @@ class Host:
         self.path, self.folder, self.address, self._run = folder / "opt/python", folder, address, run
 
     def add(self, version: str) -> str:
-        """Put a library into the index, and give the requirement for it."""
+        """Put a library into the index, and return the requirement for it."""
         place = self.folder / "simple/library"
         place.mkdir(parents=True, exist_ok=True)
         wheel = place / f"library-{version}-py3-none-any.whl"
@@ -62,7 +63,7 @@ def host(tmp_path: Path, run_module: Callable[..., dict[str, Any]]) -> Iterator[
         server.shutdown()
 
 
-def test_from_nothing_to_another_version_and_back_to_nothing(host, snapshot):
+def test_environment_is_created_replaced_and_removed(host, snapshot):
     old, new = host.add("1.0"), host.add("2.0")
     assert host.run(old, check=True)["changed"] and not host.path.parent.exists()
     assert host.run(old)["changed"] and host.version() == "1.0"
@@ -73,7 +74,7 @@ def test_from_nothing_to_another_version_and_back_to_nothing(host, snapshot):
     assert len(list(host.path.parent.iterdir())) == 3, "the link, one environment, and who needs it"
 
     result = host.run(new.replace("sha256:", "sha256:0"))
-    assert "pip did not deliver" in result["msg"] and host.version() == "2.0"
+    assert "pip did not install" in result["msg"] and host.version() == "2.0"
 
     (host.path / ".rigwright").unlink()  # as a killed run leaves it
     assert host.run(new)["changed"] and host.version() == "2.0"
@@ -82,7 +83,7 @@ def test_from_nothing_to_another_version_and_back_to_nothing(host, snapshot):
     assert not host.run(None, state="absent")["changed"]
 
 
-def test_it_stays_while_somebody_needs_it(host):
+def test_environment_stays_while_a_role_needs_it(host):
     requirements = host.add("1.0")
     assert host.run(requirements)["changed"]
     assert host.run(requirements, user="gpu")["changed"]
@@ -96,12 +97,12 @@ def test_it_stays_while_somebody_needs_it(host):
 
 
 def test_without_venv_the_package_is_named(host, monkeypatch):
-    monkeypatch.setattr(python_environment.sys, "executable", "/bin/false")
+    monkeypatch.setattr(sys, "executable", "/bin/false")
     assert "Install the package python3-venv" in host.run(host.add("1.0"))["msg"]
 
 
 @pytest.mark.parametrize("kind", ["directory", "link"])
-def test_what_is_not_ours_is_left_alone(host, kind):
+def test_foreign_path_is_refused_and_kept(host, kind):
     host.path.parent.mkdir()
     if kind == "link":
         host.path.symlink_to("/usr")

@@ -46,9 +46,9 @@ def spec(*packages: str, **rest: Any) -> dict[str, Any]:
     }
 
 
-def generation(number: int, *asked: str, present: dict[str, Package] | None = None, **rest: Any) -> Generation:
-    """One with numpy in it, unless *present* says what is there now."""
-    receipt = Receipt(spec(*asked), complete=True, packages={"numpy": NUMPY})
+def generation(number: int, *packages: str, present: dict[str, Package] | None = None, **rest: Any) -> Generation:
+    """Return a generation with numpy, unless *present* names its present packages."""
+    receipt = Receipt(spec(*packages), complete=True, packages={"numpy": NUMPY})
     return Generation(number, receipt, receipt.packages if present is None else present, **rest)
 
 
@@ -57,8 +57,8 @@ def environment(in_use: int | None, *generations: Generation, **rest: Any) -> En
     return Environment("e", in_use, numbered, highest=max(numbered, default=0), **rest)
 
 
-def wanted(*asked: str, **rest: Any) -> Wanted:
-    return Wanted("e", spec(*asked), **rest)
+def wanted(*packages: str, **rest: Any) -> Wanted:
+    return Wanted("e", spec(*packages), **rest)
 
 
 # ---- Differences ---------------------------------------------------------------------------------------------------------
@@ -103,17 +103,17 @@ def test_only_records_that_are_new_or_other_have_to_be_read():
     assert unknown_records(INSTALLED, now) == ["new-1.0-0.json", "torch-2.8-cpu_0.json"]
 
 
-def test_what_came_by_other_hands_is_there_and_what_went_is_not():
+def test_foreign_packages_count_and_removed_ones_do_not():
     now = Found({"numpy-1.26-py_0.json": "d1", "x": "d3"}, INSTALLED.distributions, {"x": ("extra", ADDED)})
     assert present_packages(INSTALLED, now) == {"numpy": NUMPY, "extra": ADDED}
 
 
-def test_a_package_in_another_build_takes_the_place_of_what_was_there():
+def test_another_build_replaces_a_package():
     now = Found({"torch-2.8-cpu_0.json": "d2", "n": "d3"}, INSTALLED.distributions, {"n": ("numpy", NEWER)})
     assert present_packages(INSTALLED, now) == {"numpy": NEWER, "torch": TORCH}
 
 
-def test_a_record_in_other_words_that_says_the_same_is_the_same_package():
+def test_rewritten_record_is_the_same_package():
     now = Found({**INSTALLED.records, "numpy-1.26-py_0.json": "d9"}, (), {"numpy-1.26-py_0.json": ("numpy", NUMPY)})
     assert present_packages(INSTALLED, now) == INSTALLED.packages
 
@@ -126,7 +126,7 @@ def test_a_record_in_other_words_that_says_the_same_is_the_same_package():
         ("a-1-py3.9.egg-info", "a", "1-py3.9"),
     ],
 )
-def test_what_pip_brought_is_there_by_its_name(directory, name, version):
+def test_pip_package_is_listed_by_its_name(directory, name, version):
     now = Found(INSTALLED.records, (*INSTALLED.distributions, directory), {})
     assert present_packages(INSTALLED, now)[f"{name} (pip)"] == Package(version)
 
@@ -140,19 +140,19 @@ def test_a_receipt_comes_back_from_json_as_it_was():
 # ---- Which generation ----------------------------------------------------------------------------------------------------
 
 
-def test_nothing_there_is_solved():
+def test_new_environment_is_solved():
     assert decide(wanted("numpy"), environment(None)).solve
 
 
-def test_what_was_solved_once_is_used():
+def test_solved_request_is_not_solved_again():
     assert decide(wanted("numpy"), environment(2, generation(1, "numpy"), generation(2, "numpy"))) == Decision(use=2)
 
 
-def test_the_one_in_use_comes_before_newer_ones():
+def test_generation_in_use_comes_before_newer_ones():
     assert decide(wanted("numpy"), environment(1, generation(1, "numpy"), generation(2, "numpy"))) == Decision(use=1)
 
 
-def test_one_that_was_complete_but_not_linked_is_linked():
+def test_complete_generation_is_linked():
     assert decide(wanted("torch"), environment(1, generation(1, "numpy"), generation(2, "torch"))) == Decision(use=2)
 
 
@@ -164,16 +164,16 @@ def test_another_request_is_solved():
     assert decide(wanted("numpy", "torch"), environment(1, generation(1, "numpy"))).solve
 
 
-def test_drift_is_mended_from_the_lock():
+def test_drift_is_fixed_from_the_lock():
     drifted = generation(1, "numpy", present={"numpy": NUMPY, "extra": ADDED})
     assert decide(wanted("numpy"), environment(1, drifted)) == Decision(again=1)
 
 
-def test_what_python_lost_is_drift():
+def test_lost_distribution_is_drift():
     assert decide(wanted("numpy"), environment(1, generation(1, "numpy", lost=["x.dist-info"]))) == Decision(again=1)
 
 
-def test_without_its_lock_it_is_solved_again():
+def test_generation_without_lock_is_solved_again():
     assert decide(wanted("numpy"), environment(1, generation(1, "numpy", present={}, has_lock=False))).solve
 
 
@@ -181,27 +181,27 @@ def test_update_solves_whatever_is_there():
     assert decide(wanted("numpy", update=True), environment(1, generation(1, "numpy"))).solve
 
 
-def test_a_generation_that_is_named_is_used_whatever_else_is_asked_for():
-    there = environment(2, generation(1, "numpy", present={}), generation(2, "numpy"))
-    assert decide(wanted("torch", generation=1, update=True), there) == Decision(use=1)
+def test_named_generation_overrides_the_request():
+    existing = environment(2, generation(1, "numpy", present={}), generation(2, "numpy"))
+    assert decide(wanted("torch", generation=1, update=True), existing) == Decision(use=1)
 
 
-def test_an_outcome_that_is_there_already_is_used():
-    there = environment(1, generation(1, "numpy"))
-    assert settle(wanted("numpy >1"), {"numpy": NUMPY}, there) == Decision(use=1)
-    assert settle(wanted("numpy"), {"numpy": NEWER}, there).solve
+def test_generation_with_the_solved_packages_is_used():
+    existing = environment(1, generation(1, "numpy"))
+    assert settle(wanted("numpy >1"), {"numpy": NUMPY}, existing) == Decision(use=1)
+    assert settle(wanted("numpy"), {"numpy": NEWER}, existing).solve
 
 
-def test_an_outcome_that_has_drifted_is_made_anew():
+def test_drifted_generation_is_made_again():
     assert settle(wanted("numpy"), {"numpy": NUMPY}, environment(1, generation(1, "numpy", present={}))).solve
 
 
 def test_versions_stay_while_only_the_packages_change():
-    there = environment(1, generation(1, "numpy"))
-    assert stays(wanted("numpy", "torch"), there) == 1
-    assert stays(wanted("numpy", update=True), there) is None
+    existing = environment(1, generation(1, "numpy"))
+    assert stays(wanted("numpy", "torch"), existing) == 1
+    assert stays(wanted("numpy", update=True), existing) is None
     for name, value in {"cuda": "12.8", "channels": ["d"], "channel_alias": "b"}.items():
-        assert stays(Wanted("e", spec("numpy", **{name: value})), there) is None
+        assert stays(Wanted("e", spec("numpy", **{name: value})), existing) is None
     assert stays(wanted("torch"), environment(None)) is None
 
 
@@ -222,7 +222,7 @@ THREE = environment(2, generation(1), generation(2), generation(3))
         (None, 1, [1, 2, 3]),
     ],
 )
-def test_generations_that_nobody_goes_back_to_go(use, keep, goes):
+def test_surplus_generations(use, keep, goes):
     assert surplus(THREE, use, keep) == goes
 
 
@@ -231,7 +231,7 @@ def test_generations_that_nobody_goes_back_to_go(use, keep, goes):
 
 @pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "-x", "a/b", "a b", "a\n", "ü"])
 def test_strange_names_are_refused(name):
-    with pytest.raises(CondaError, match="is no name of an environment"):
+    with pytest.raises(CondaError, match="is not a name for an environment"):
         check("", [Wanted(name, spec("numpy"))], {})
 
 
@@ -241,14 +241,14 @@ def test_a_strange_version_of_cuda_is_refused(cuda):
         check("", [Wanted("e", spec("numpy", cuda=cuda))], {"e": environment(None)})
 
 
-def test_what_is_not_ours_is_refused_only_where_something_is_wanted():
-    there = {"e": environment(None, foreign="/opt/conda/envs/e")}
+def test_foreign_conda_is_refused_only_with_environments():
+    existing = {"e": environment(None, foreign="/opt/conda/envs/e")}
     with pytest.raises(CondaError, match="/opt/conda/envs/e is in the way"):
-        check("", [wanted("numpy")], there)
-    check("", [wanted("numpy", present=False)], there)
+        check("", [wanted("numpy")], existing)
+    check("", [wanted("numpy", present=False)], existing)
 
 
-def test_a_generation_that_went_is_refused_with_those_that_are_there():
+def test_missing_generation_is_refused_with_existing_ones():
     with pytest.raises(CondaError, match="choose among 1, 2, 3"):
         check("", [wanted(generation=9)], {"e": THREE})
 
@@ -268,7 +268,7 @@ def test_a_generation_that_went_is_refused_with_those_that_are_there():
         ("12.8", "", False),
     ],
 )
-def test_builds_are_good_with_a_newer_driver_and_a_gpu_is_not_left_unused(solved, offered, good):
+def test_builds_serve_newer_drivers_but_not_hosts_without_gpu(solved, offered, good):
     assert serves(solved, offered) == good
 
 

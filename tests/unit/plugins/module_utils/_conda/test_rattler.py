@@ -36,7 +36,7 @@ def solve(wanted: dict[str, Any], tmp_path: Path, locked: Any = ()) -> Any:
     return rattler.solve("e", wanted, wanted["cuda"], list(locked), str(tmp_path / "index"), 60)
 
 
-def test_packages_have_version_build_and_the_sha256_of_their_archive(channel, tmp_path):
+def test_packages_have_version_build_and_sha256(channel, tmp_path):
     packages = rattler.packages_of(solve(spec(channel, "handwritten"), tmp_path))
     archive = (tmp_path / "channel/noarch/handwritten-1.0-0.conda").read_bytes()
     assert packages == {"handwritten": Package("1.0", "0", hashlib.sha256(archive).hexdigest())}
@@ -47,13 +47,13 @@ def test_a_package_without_a_sha256_is_refused():
         rattler.packages_of([SimpleNamespace(sha256=None, file_name="old-1-0.tar.bz2")])
 
 
-def test_what_is_locked_stays_while_it_fits(channel, tmp_path):
+def test_locked_packages_stay_while_they_fit(channel, tmp_path):
     old = solve(spec(channel, "libnumbers <2"), tmp_path)
     assert rattler.packages_of(solve(spec(channel, "libnumbers"), tmp_path, old))["libnumbers"].version == "1.1"
     assert rattler.packages_of(solve(spec(channel, "libnumbers >=2"), tmp_path, old))["libnumbers"].version == "2.0"
 
 
-def test_a_lock_gives_back_what_was_written(channel, tmp_path):
+def test_lock_round_trip_keeps_packages(channel, tmp_path):
     records = solve(spec(channel, "plotter", "python 3.11.*"), tmp_path)
     path = str(tmp_path / "lock")
     rattler.write_lock(path, spec(channel), records)
@@ -79,7 +79,7 @@ def test_cuda_is_what_the_spec_says_and_not_what_the_machine_has(monkeypatch):
 
 
 @pytest.mark.parametrize("alias", ["https://a.example/cloud", "https://a.example/cloud/"])
-def test_a_channel_by_name_lies_below_the_alias_and_one_by_address_does_not(alias):
+def test_only_channels_by_name_are_below_the_alias(alias):
     named, addressed = rattler.channels({"channels": ["conda-forge", "https://b.example/c"], "channel_alias": alias})
     assert named.base_url.rstrip("/") == "https://a.example/cloud/conda-forge"
     assert addressed.base_url.rstrip("/") == "https://b.example/c"
@@ -89,8 +89,8 @@ def no_command(_command: list[str]) -> tuple[int, str, str]:
     raise AssertionError("nothing may be linked")
 
 
-def test_py_rattler_itself_does_not_compare_archives_of_a_directory(channel, tmp_path):
-    """The trap that check_local_archives is for: should this fail, py-rattler has learnt it."""
+def test_py_rattler_does_not_check_archives_of_file_channels(channel, tmp_path):
+    """Show why check_local_archives exists: if this fails, py-rattler has fixed it."""
     import asyncio
 
     records = solve(spec(channel, "tampered"), tmp_path)
@@ -102,7 +102,7 @@ def test_py_rattler_itself_does_not_compare_archives_of_a_directory(channel, tmp
         rattler.install("e", "unread", records, str(tmp_path / "other"), str(tmp_path / "cache"), no_command)
 
 
-def test_a_silent_channel_is_given_up(tmp_path):
+def test_silent_channel_times_out(tmp_path):
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as silent:

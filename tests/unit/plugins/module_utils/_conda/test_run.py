@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""In which order environments are brought about. What they become: test__conda_plan.py and ../modules/test_conda_environment.py."""
+"""The order in which environments are installed. Their content: test_plan.py and ../../modules/test_conda_environment.py."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ def environment(name: str, *numbers: int, leftovers: tuple[int, ...] = ()) -> En
 
 
 def store() -> Any:
-    made = Mock()
-    made.link.side_effect = lambda name: f"/envs/{name}"
-    made.install.return_value = {"a": Package("2", "0")}
-    return made
+    fake = Mock()
+    fake.link.side_effect = lambda name: f"/envs/{name}"
+    fake.install.return_value = {"a": Package("2", "0")}
+    return fake
 
 
 def done(store: Any) -> list[str]:
     return [call[0] for call in store.method_calls if call[0] not in ("link", "tidy")]
 
 
-def test_every_generation_is_made_before_any_link_is_switched_and_old_ones_go_last():
+def test_apply_installs_then_switches_then_discards():
     disk = store()
     steps = [Step(Wanted(name, {}, keep=0), environment(name, 1, leftovers=(2,)), 3, make=["new"]) for name in "ab"]
-    made = apply(disk, steps, Mock())
+    installed = apply(disk, steps, Mock())
     assert done(disk) == [*["discard"] * 2, *["install"] * 2, *["switch"] * 2, *["discard"] * 2, "prune_cache"]
-    assert made == {"a": {"a": Package("2", "0")}, "b": {"a": Package("2", "0")}}
+    assert installed == {"a": {"a": Package("2", "0")}, "b": {"a": Package("2", "0")}}
 
 
 @pytest.mark.parametrize("error", [CondaError("a hash mismatch"), OSError(28, "No space left on device")])
-def test_when_one_cannot_be_made_no_link_is_switched(error):
+def test_failed_install_switches_no_link(error):
     disk = store()
     disk.install.side_effect = [{}, error]
     with pytest.raises(type(error)):
@@ -53,16 +53,16 @@ def test_when_one_cannot_be_made_no_link_is_switched(error):
     assert done(disk) == ["install", "install", "discard"]
 
 
-def test_what_others_run_from_stays():
+def test_generation_with_processes_stays():
     step = Step(Wanted("a", {}, keep=0), environment("a", 1, 2), 2, held={1: [4711]})
     assert step.surplus == [] and not step.changes
     assert step._replace(held={}).surplus == [1]
 
 
-def test_an_environment_that_goes_takes_all_its_generations():
+def test_removed_environment_takes_all_its_generations():
     disk = store()
     step = Step(Wanted("a", {}, present=False), environment("a", 1, 2), None)
     apply(disk, [step], Mock())
     assert done(disk) == ["unlink", "discard", "discard", "prune_cache"]
-    told = describe(step, disk, {})
-    assert (told["prefix"], told["generation"], told["previous"], told["removed"]) == ("", 0, [], ["a 1 0"])
+    outcome = describe(step, disk, {})
+    assert (outcome["prefix"], outcome["generation"], outcome["previous"], outcome["removed"]) == ("", 0, [], ["a 1 0"])

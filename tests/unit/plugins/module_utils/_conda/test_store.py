@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What lies on the disk and is told of it. Generations that are really made: ../modules/test_conda_environment.py."""
+"""Facts of generations on a disk. Generations that are really installed: ../../modules/test_conda_environment.py."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda import store as conda_store
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import (
     CondaError,
     Package,
     Receipt,
     Wanted,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda.store import Store, processes_in, read_files
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.prefix import MANY, read_files, read_records
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.store import Store
 
 NOBODY = 65534
 SPEC: dict[str, Any] = {"packages": ["a"], "channels": ["c"], "channel_alias": "", "cuda": "", "lock": "", "pip": []}
@@ -28,7 +28,7 @@ WANTED = Wanted("e", SPEC)
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """A store with one complete generation, linked."""
+    """Return a store with one complete generation, which is linked."""
     store = Store(str(tmp_path / "conda"), lambda _command: (0, "", ""))
     prefix = Path(store.place("e", 1))
     (prefix / "share").mkdir(parents=True)
@@ -44,20 +44,20 @@ def store(tmp_path: Path) -> Store:
 
 
 def write_receipt(store: Store) -> None:
-    """The receipt of what lies there now."""
-    records = conda_store.read_records(store.place("e", 1))
+    """Write a receipt of the present content."""
+    records = read_records(store.place("e", 1))
     packages = {"a": Package("1", "0")}
     store.write_receipt("e", 1, Receipt(SPEC, True, packages, records, beside=store.read_beside("e", 1)))
 
 
-def test_what_is_there_is_read(store):
+def test_complete_generation_is_read(store):
     environment = store.read(WANTED)
     assert environment.in_use == 1 and environment.current.intact
     assert store.names() == ["e"]
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "drift"),
     [
         (lambda path: path.write_text("longer\n"), ["share/a of a was changed"]),
         (lambda path: path.write_text("b\n"), ["share/a of a was changed"]),
@@ -72,13 +72,13 @@ def test_what_is_there_is_read(store):
         (lambda path: path.parent.chmod(0o700), ["share has another mode or owner"]),
     ],
 )
-def test_what_became_of_files_is_told(store, change, words):
+def test_changed_files_are_reported(store, change, drift):
     change(Path(store.place("e", 1), "share/a"))
-    assert store.read(WANTED).current.drift == words
+    assert store.read(WANTED).current.drift == drift
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives files away")
-def test_what_was_given_away_may_be_written_by_others_and_a_link_may_not(store):
+def test_files_of_another_owner_are_reported_as_writable(store):
     prefix = Path(store.place("e", 1))
     (prefix / "link").symlink_to("share/a")
     Path(f"{prefix}.files.json").write_text(json.dumps(read_files(str(prefix))))
@@ -92,40 +92,28 @@ def test_what_was_given_away_may_be_written_by_others_and_a_link_may_not(store):
     ]
 
 
-def test_the_archives_of_files_that_are_not_as_they_were_are_told(store):
+def test_archives_of_changed_files_are_spoiled(store):
     assert store.read(WANTED).spoiled == set()
     Path(store.place("e", 1), "share/a").chmod(0o666)
     assert store.read(WANTED).spoiled == {"a-1-0"}
 
 
-def test_what_an_archive_lets_others_write_is_closed_to_them(tmp_path):
-    (tmp_path / "conda-meta").mkdir()
-    (tmp_path / "open").mkdir()
-    (tmp_path / "open/program").touch()
-    (tmp_path / "link").symlink_to("/etc/passwd")
-    for path, mode in (("open", 0o2775), ("open/program", 0o777)):
-        (tmp_path / path).chmod(mode)
-    conda_store.open_to_users(str(tmp_path))
-    assert (tmp_path / "open").stat().st_mode & 0o7777 == 0o2755
-    assert (tmp_path / "open/program").stat().st_mode & 0o7777 == 0o755
-
-
 @pytest.mark.parametrize(
-    ("ending", "has_lock", "words"),
+    ("ending", "has_lock", "subject"),
     [(".files.json", True, "1.files.json was"), (".lock", False, "1.lock was"), (".pip.txt", False, "1.pip.txt was")],
 )
-def test_a_generation_is_not_intact_when_what_lies_beside_it_is_not(store, ending, has_lock, words):
+def test_changed_lock_or_file_list_breaks_a_generation(store, ending, has_lock, subject):
     path = Path(store.place("e", 1) + ending)
     path.write_text("[")
     write_receipt(store)
     path.write_text("{")
-    seen = store.read(WANTED).current
-    assert (seen.intact, seen.has_lock, seen.drift) == (False, has_lock, [f"{words} changed"])
+    generation = store.read(WANTED).current
+    assert (generation.intact, generation.has_lock, generation.drift) == (False, has_lock, [f"{subject} changed"])
     path.unlink()
-    assert store.read(WANTED).current.drift == [f"{words} removed"]
+    assert store.read(WANTED).current.drift == [f"{subject} removed"]
 
 
-def test_of_many_files_some_are_named(store):
+def test_long_list_of_changed_files_is_cut(store):
     prefix = Path(store.place("e", 1))
     for number in range(50):
         (prefix / f"share/{number}").touch()
@@ -133,10 +121,10 @@ def test_of_many_files_some_are_named(store):
     write_receipt(store)
     subprocess.run(("rm", "-r", prefix / "share"), check=True)
     drift = store.read(WANTED).current.drift
-    assert len(drift) == conda_store.MANY + 1 and drift[-1] == "31 more files are not as they were installed"
+    assert len(drift) == MANY + 1 and drift[-1] == "31 more files are not as they were installed"
 
 
-def test_files_of_a_generation_that_cannot_come_into_use_are_not_looked_at(store):
+def test_files_of_unusable_generations_are_not_read(store):
     Path(store.place("e", 1), "share/a").unlink()
     store.write_receipt("e", 2, Receipt({**SPEC, "packages": ["b"]}, complete=True))
     os.makedirs(store.place("e", 2))
@@ -145,18 +133,6 @@ def test_files_of_a_generation_that_cannot_come_into_use_are_not_looked_at(store
     assert store.read(Wanted("e", {**SPEC, "packages": ["b"]})).generations[1].changed == []
     assert store.read(WANTED).generations[1].changed == ["share/a of a was removed"]
     assert store.read(Wanted("e", {**SPEC, "packages": ["b"]}, generation=1)).generations[1].changed != []
-
-
-def test_compiled_files_records_and_distributions_are_looked_at_otherwise(tmp_path):
-    for path in ("lib/__pycache__/a.pyc", "conda-meta/a.json", "a-1.dist-info/RECORD", "lib/a.py"):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).touch()
-    (tmp_path / "lib64").symlink_to("lib")
-    (tmp_path / "broken").symlink_to("nowhere")
-    (tmp_path / "conda-meta/frozen").touch()
-    files = {path: len(row) for path, row in read_files(str(tmp_path)).items()}
-    directories = dict.fromkeys(("", "lib", "lib/__pycache__", "conda-meta", "a-1.dist-info"), 2)
-    assert files == {"broken": 4, "lib/a.py": 4, "lib64": 4, "conda-meta/frozen": 3, **directories}
 
 
 def test_a_receipt_that_cannot_be_read_is_named(store):
@@ -174,15 +150,7 @@ def test_discarding_leaves_nothing(store):
     assert not os.path.exists(store.root)
 
 
-def test_who_runs_from_a_prefix_is_found(tmp_path):
-    (tmp_path / "sleep").symlink_to("/bin/sleep")
-    with subprocess.Popen((tmp_path / "sleep", "60")) as running:
-        assert processes_in(str(tmp_path)) == [running.pid]
-        running.kill()
-    assert processes_in(str(tmp_path)) == []
-
-
-def test_no_code_of_a_package_runs_while_another_is_compiled(tmp_path: Path) -> None:
+def test_compiling_runs_no_code_of_packages(tmp_path: Path) -> None:
     prefix, mark = tmp_path / "prefix", tmp_path / "ran"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", prefix], check=True)
     (place,) = (prefix / "lib").glob("python*/site-packages")

@@ -29,7 +29,7 @@ def test_a_lock_has_an_entry_with_its_hashes_for_each_project():
     assert [block.count("--hash") for block in blocks(LOCK)] == [2, 1]
 
 
-def test_what_a_lock_brings_is_known_before_it_is_installed():
+def test_packages_of_a_lock_are_known_before_installation():
     assert requested(blocks(LOCK)) == {"einops (pip)": Package("0.8.1"), "typing-extensions (pip)": Package("4.15")}
 
 
@@ -42,17 +42,17 @@ def test_what_a_lock_brings_is_known_before_it_is_installed():
         ("x@file:///x", "x", "@file:///x"),
     ],
 )
-def test_what_is_asked_for_is_told_in_its_own_words(line, name, version):
+def test_requested_packages_keep_their_constraints(line, name, version):
     assert requested([line]) == {f"{name} (pip)": Package(version)}
 
 
-def test_what_conda_brought_is_taken_out_of_a_lock_with_its_hashes():
+def test_conda_packages_are_dropped_from_a_lock():
     assert without(LOCK, {"typing-extensions"}) == LOCK[: LOCK.index("Typing")]
     assert without(LOCK, {"einops"}) == LOCK[LOCK.index("Typing") :]
 
 
 class Program:
-    """Stands in for uv, and keeps what it was asked for."""
+    """A fake of uv, which keeps its command lines."""
 
     def __init__(self, folder: Path, rc: int = 0, out: str = "", err: str = "") -> None:
         self.path = folder / "uv"
@@ -75,7 +75,7 @@ def wanted(*lines: str, cuda: str = "") -> Wanted:
     return Wanted("e", {"pip": list(lines)}, cuda=cuda)
 
 
-def test_what_conda_brought_binds_the_rest(tmp_path):
+def test_conda_packages_are_constraints_of_pip(tmp_path):
     program = Program(tmp_path, out=LOCK)
     lock = program.uv().lock(wanted("layers"), "/prefix", ["einops-0.8.1.dist-info", "odd.egg-info"])
     assert program.constraints == "einops==0.8.1\n"
@@ -103,7 +103,7 @@ def test_an_index_is_named_only_where_one_is_set(tmp_path):
         ("13.4", "cu132"),
     ],
 )
-def test_torch_comes_in_the_newest_variant_that_the_driver_supports(tmp_path, cuda, backend):
+def test_torch_variant_is_the_newest_for_the_driver(tmp_path, cuda, backend):
     assert torch_backend(cuda) == backend
     program = Program(tmp_path, out=LOCK)
     program.uv().lock(wanted("torch", cuda=cuda), "/prefix", [])
@@ -111,15 +111,16 @@ def test_torch_comes_in_the_newest_variant_that_the_driver_supports(tmp_path, cu
     assert [command[command.index("--torch-backend") + 1] for command in program.asked] == [backend, backend]
 
 
-def test_the_words_of_uv_are_told_in_one_line(tmp_path):
+def test_error_of_uv_is_one_line(tmp_path):
     program = Program(tmp_path, rc=1, err="  \u00d7 No solution found:\n  ╰─▶ Because b\n      and c.\n")
     with pytest.raises(
-        CondaError, match="the environment e cannot have .*: No solution found: Because b and c. Loosen"
+        CondaError,
+        match="the requirements .* of the environment e cannot be installed: No solution found: Because b and c. Loosen",
     ):
         program.uv().install(wanted(), LOCK, "/prefix")
 
 
-def test_without_uv_it_is_told_where_it_comes_from(tmp_path):
+def test_missing_uv_names_the_role_conda(tmp_path):
     with pytest.raises(CondaError, match="uv is missing: the role conda installs it"):
         Uv(str(tmp_path / "uv"), "/cache", "", True, lambda *_rest, **_options: (0, "", "")).install(
             wanted(), LOCK, "/prefix"

@@ -49,12 +49,12 @@ def test_a_container_that_has_ended_in_between_is_left_out(docker):
     assert docker_api.running_containers() == [{"Name": "/train"}]
 
 
-def test_an_error_is_one(docker):
+def test_error_status_raises(docker):
     with pytest.raises(OSError, match="docker answers /nothing with 404"):
         docker_api.ask("/nothing")
 
 
-def test_no_docker_is_an_error(tmp_path, monkeypatch):
+def test_missing_docker_raises(tmp_path, monkeypatch):
     monkeypatch.setattr(docker_api, "SOCKET", str(tmp_path / "socket"))
     with pytest.raises(FileNotFoundError):
         docker_api.ask("/info")

@@ -20,7 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker.gpu_
     Host,
     Refresh,
     choose_mode,
-    contains,
+    includes,
     part_of,
     plan_absent,
     plan_present,
@@ -47,7 +47,7 @@ DONE = dataclasses.replace(
     part=CDI_PART,
     daemon_json=CDI_PART,
     service_enabled=True,
-    brought={"packages": list(PACKAGES), "settings": True, "held": []},
+    record={"packages": list(PACKAGES), "settings": True, "held": []},
 )
 
 
@@ -60,7 +60,7 @@ def params(**changes: Any) -> dict[str, Any]:
 
 
 def problems(plan: toolkit.Plan) -> list[str]:
-    return [f"{one['variable']} {one['problem']}" for one in plan.requirements]
+    return [f"{problem['variable']} {problem['problem']}" for problem in plan.requirements]
 
 
 def paths(plan: toolkit.Plan) -> list[str]:
@@ -82,14 +82,14 @@ def paths(plan: toolkit.Plan) -> list[str]:
         ((29, 1), CDI, {}),
     ],
 )
-def test_the_mode_and_what_docker_is_told_follow_its_version(version, mode, part):
+def test_mode_and_part_follow_the_docker_version(version, mode, part):
     chosen, reason = choose_mode("auto", version)
     assert chosen == mode
     assert ".".join(map(str, version)) in reason
     assert part_of(chosen, version) == part
 
 
-def test_the_runtime_is_for_those_who_ask():
+def test_legacy_runtime_is_not_the_default():
     assert choose_mode("legacy", (28, 3))[0] == LEGACY
     assert PART in paths(plan_present(host(), params(mode="legacy")))
 
@@ -97,21 +97,21 @@ def test_the_runtime_is_for_those_who_ask():
 def test_cdi_of_a_docker_without_it_is_refused():
     (problem,) = problems(plan_present(host(packages=DEBIAN12), params(mode="cdi")))
     assert problem == (
-        "nvidia_container_toolkit_mode is cdi, and docker 20.10.24 knows no CDI, which is there since 25"
+        "nvidia_container_toolkit_mode is cdi, and docker 20.10.24 does not support CDI, which needs docker 25"
     )
 
 
-def test_a_part_is_there_when_a_merge_would_change_nothing():
-    assert contains({"features": {"cdi": True, "buildkit": True}, "ip": "127.0.0.1"}, {"features": {"cdi": True}})
-    assert not contains({"features": {"cdi": False}}, {"features": {"cdi": True}})
-    assert not contains({"features": True}, {"features": {"cdi": True}})
-    assert contains({}, {})
+def test_contained_part_is_in_force():
+    assert includes({"features": {"cdi": True, "buildkit": True}, "ip": "127.0.0.1"}, {"features": {"cdi": True}})
+    assert not includes({"features": {"cdi": False}}, {"features": {"cdi": True}})
+    assert not includes({"features": True}, {"features": {"cdi": True}})
+    assert includes({}, {})
 
 
 # --- A host that is as it should be ---
 
 
-def test_nothing_is_left_to_do():
+def test_second_plan_changes_nothing():
     plan = plan_present(DONE, PARAMS)
     assert (plan.requirements, plan.install, plan.hold, plan.unhold, plan.apply) == ([], [], [], [], False)
     assert [unit["name"] for unit in plan.units] == [toolkit.PATH_UNIT]
@@ -128,22 +128,20 @@ def test_nothing_is_left_to_do():
     ],
 )
 def test_docker_is_configured_until_the_part_is_in_force(changes):
-    """A run that was cut short in between is completed by the next one."""
+    """Complete an interrupted run by the next one."""
     assert plan_present(host(DONE, **changes), PARAMS).apply is True
 
 
-def test_the_spec_is_written_again_when_it_is_not_true():
-    plan = plan_present(
-        host(DONE, refresh=Refresh(stale="/var/run/cdi/nvidia.yaml was not as the driver says")), PARAMS
-    )
+def test_stale_spec_is_written_again():
+    plan = plan_present(host(DONE, refresh=Refresh(stale="/var/run/cdi/nvidia.yaml did not match the driver")), PARAMS)
     assert {"name": SERVICE, "enabled": True} in plan.units
 
 
-def test_a_driver_that_waits_for_a_reboot_does_not_fail_the_service():
+def test_unloaded_driver_does_not_fail_the_service():
     waiting = host(DONE, driver_loaded="", refresh=Refresh(problem="the driver is not loaded"))
     plan = plan_present(waiting, PARAMS)
     assert [unit["name"] for unit in plan.units] == [toolkit.PATH_UNIT]
-    spec = next(one for one in plan.findings if one["id"].endswith(".spec"))
+    spec = next(found for found in plan.findings if found["id"].endswith(".spec"))
     assert spec["status"] == "warn"
     assert spec["remedy"].startswith("reboot")
 
@@ -163,7 +161,7 @@ def test_one_package_of_another_version_takes_all_four_along():
     assert len(plan_present(host(DONE, packages=mixed), PARAMS).install) == 4
 
 
-def test_a_version_that_the_repository_does_not_have_is_refused_with_those_that_it_has():
+def test_unknown_toolkit_version_is_refused_with_available_ones():
     plan = plan_present(host(available=["1.9.0-1", "1.19.1-1"]), PARAMS)
     (problem,) = problems(plan)
     assert problem.startswith("nvidia_container_toolkit_version is 1.20.1, which https://nvidia.github.io/")
@@ -171,17 +169,17 @@ def test_a_version_that_the_repository_does_not_have_is_refused_with_those_that_
 
 
 @pytest.mark.parametrize("version", ["newest", "1.20", "1.20.1; reboot", ""])
-def test_what_is_no_version_is_refused(version):
+def test_invalid_version_is_refused(version):
     assert problems(plan_present(host(), params(version=version)))[0].startswith(
         "nvidia_container_toolkit_version is no"
     )
 
 
-def test_a_hold_of_somebody_else_is_respected():
+def test_hold_of_the_user_is_respected():
     held = {**DEBIAN13, **{name: Package("1.19.1-1", hold=True) for name in PACKAGES}}
     (problem,) = problems(plan_present(host(packages=held), PARAMS))
     assert "on hold" in problem
-    ours = host(packages=held, brought={"packages": [], "settings": True, "held": list(PACKAGES)})
+    ours = host(packages=held, record={"packages": [], "settings": True, "held": list(PACKAGES)})
     plan = plan_present(ours, params(hold=False))
     assert (problems(plan), plan.unhold) == ([], list(PACKAGES))
 
@@ -204,7 +202,7 @@ def test_a_hold_is_set_and_remembered():
         ("libnvidia-container.list", "deb https://nvidia.github.io/libnvidia-container/stable/deb/amd64 /"),
     ],
 )
-def test_a_source_of_an_older_guide_gives_way(name, line):
+def test_older_source_of_the_toolkit_is_replaced(name, line):
     path = f"/etc/apt/sources.list.d/{name}"
     plan = plan_present(host(sources={path: f"# from a guide\n{line}\n"}), PARAMS)
     assert {"path": path, "state": "absent"} in plan.package_files
@@ -212,10 +210,10 @@ def test_a_source_of_an_older_guide_gives_way(name, line):
 
 
 @pytest.mark.parametrize("path", ["/etc/apt/sources.list", "/etc/apt/sources.list.d/mixed.list"])
-def test_a_source_among_others_is_refused_by_its_file(path):
+def test_mixed_source_file_is_refused(path):
     text = f"deb http://archive.example/debian trixie main\ndeb [signed-by=/other.gpg] {URL} /\n"
     plan = plan_present(host(sources={path: text}), PARAMS)
-    assert problems(plan)[0].startswith(f"{path} gives apt the toolkit's repository beside other things")
+    assert problems(plan)[0].startswith(f"{path} has the toolkit's repository among other sources")
 
 
 def test_other_sources_are_left_alone():
@@ -234,12 +232,12 @@ def test_other_sources_are_left_alone():
 def test_no_docker_and_no_driver_are_refused():
     found = problems(plan_present(host(packages={}, driver_loaded="", driver_library=""), PARAMS))
     assert [problem.partition(" is present, ")[2] for problem in found] == [
-        "and there is no docker on this host",
-        "and there is no NVIDIA driver on this host",
+        "and docker is not installed on this host",
+        "and no NVIDIA driver is installed on this host",
     ]
 
 
-def test_in_check_mode_earlier_roles_may_bring_them():
+def test_planned_docker_and_driver_count_in_check_mode():
     fresh: dict[str, Any] = {"packages": {}, "driver_loaded": "", "driver_library": "", "docker": None}
     plan = plan_present(host(**fresh, docker_comes=True, driver_comes=True), PARAMS)
     assert problems(plan) == []
@@ -251,7 +249,7 @@ def test_in_check_mode_earlier_roles_may_bring_them():
 # --- A user's own docker ---
 
 
-def test_no_cgroups_is_for_a_docker_of_ones_own_alone():
+def test_no_cgroups_is_only_for_rootless_docker():
     plan = plan_present(host(), params(mode="legacy"))
     (config,) = [entry["path"] for entry in plan.files if "no-cgroups = true" in entry["content"]]
     assert config != f"{toolkit.RUNTIME_FOLDER}/config.toml"
@@ -260,7 +258,7 @@ def test_no_cgroups_is_for_a_docker_of_ones_own_alone():
     assert "no-cgroups" not in json.dumps(plan_present(host(), params()).files), "with CDI nothing is needed"
 
 
-def test_cdi_is_left_when_docker_has_started_anew():
+def test_cdi_is_in_force_until_docker_restarts():
     waiting = host(
         DONE, daemon_json=json.dumps(toolkit.RUNTIME), part=json.dumps(toolkit.RUNTIME, indent=1, sort_keys=True) + "\n"
     )
@@ -269,7 +267,7 @@ def test_cdi_is_left_when_docker_has_started_anew():
         assert plan_present(dataclasses.replace(waiting, docker=docker), params(mode="legacy")).apply is cdi
 
 
-def test_what_was_put_away_stays_so():
+def test_replaced_source_stays_removed():
     plan = plan_present(host(DONE, put_away=["/etc/apt/sources.list.d/old.list"]), params(version="1.19.1"))
     assert {"path": "/etc/apt/sources.list.d/old.list", "state": "absent"} in plan.package_files
 
@@ -277,9 +275,9 @@ def test_what_was_put_away_stays_so():
 # --- Away again ---
 
 
-def test_absent_removes_what_the_role_brought_and_no_more():
-    brought = {"packages": ["nvidia-container-toolkit"], "settings": False, "held": []}
-    plan = plan_absent(host(DONE, brought=brought), PARAMS)
+def test_absent_removes_only_packages_installed_by_the_role():
+    record = {"packages": ["nvidia-container-toolkit"], "settings": False, "held": []}
+    plan = plan_absent(host(DONE, record=record), PARAMS)
     assert (plan.remove, plan.units, plan.remove_paths) == (["nvidia-container-toolkit"], [], [])
     everything = plan_absent(DONE, PARAMS)
     assert everything.remove == list(PACKAGES)
@@ -287,7 +285,7 @@ def test_absent_removes_what_the_role_brought_and_no_more():
     assert everything.apply is True
 
 
-def test_absent_of_what_was_never_there_does_nothing():
+def test_absent_without_a_record_does_nothing():
     assert plan_absent(FRESH, PARAMS) == toolkit.Plan()
 
 

@@ -38,7 +38,7 @@ def test_options_of_another_log_driver_are_not_mixed_in() -> None:
     ],
     ids=["untouched", "added", "changed", "removed", "added inside", "file gone"],
 )
-def test_what_others_change_later_is_the_hosts_own(now: dict[str, Any], own: dict[str, Any]) -> None:
+def test_later_changes_are_the_hosts_own(now: dict[str, Any], own: dict[str, Any]) -> None:
     assert own_part({"a": 1}, {"a": 1, "x": {"role": 1}}, now) == own
 
 
@@ -52,13 +52,11 @@ def test_what_others_change_later_is_the_hosts_own(now: dict[str, Any], own: dic
     ],
     ids=["untouched", "all of the host's taken away", "some taken away", "changed"],
 )
-def test_what_is_taken_away_inside_an_option_does_not_come_back(
-    had: dict[str, int], now: dict[str, int], own: dict[str, Any]
-) -> None:
+def test_removed_suboption_does_not_come_back(had: dict[str, int], now: dict[str, int], own: dict[str, Any]) -> None:
     assert own_part({"ulimits": had}, {"ulimits": {**had, "nofile": 2}}, {"ulimits": now}) == own
 
 
-def test_of_every_option_that_is_reloaded_it_is_known_how_it_goes() -> None:
+def test_every_reloaded_option_has_a_neutral_value() -> None:
     # dockerd sets these to its defaults when it reads a file without them.
     by_itself = {"max-concurrent-downloads", "max-concurrent-uploads", "max-download-attempts"}
     assert RELOADED - by_itself == NEUTRAL.keys()

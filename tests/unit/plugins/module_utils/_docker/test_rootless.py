@@ -22,34 +22,34 @@ def plan(
     )
 
 
-def test_a_user_who_has_it_all_needs_nothing():
-    made = plan({"alice": READY}, ["alice"], {"alice": {}})
-    assert (made.commands, made.changes, made.waiting) == ([], [], {})
+def test_complete_user_needs_no_change():
+    steps = plan({"alice": READY}, ["alice"], {"alice": {}})
+    assert (steps.commands, steps.changes, steps.waiting) == ([], [], {})
 
 
-def test_a_new_user_gets_a_manager_and_a_docker_that_starts_with_it():
-    made = plan({"alice": User(1001)}, ["alice"])
-    assert made.commands == [
+def test_new_user_gets_ranges_manager_and_docker():
+    steps = plan({"alice": User(1001)}, ["alice"])
+    assert steps.commands == [
         ["loginctl", "enable-linger", "alice"],
         ["systemctl", "start", "user@1001.service"],
         *(
-            ["runuser", "-u", "alice", "--", "env", "XDG_RUNTIME_DIR=/run/user/1001", "systemctl", "--user", *words]
-            for words in (["daemon-reload"], ["start", "docker.service"])
+            ["runuser", "-u", "alice", "--", "env", "XDG_RUNTIME_DIR=/run/user/1001", "systemctl", "--user", *command]
+            for command in (["daemon-reload"], ["start", "docker.service"])
         ),
     ]
-    assert made.record == {"alice": {"linger": True}}
+    assert steps.record == {"alice": {"linger": True}}
 
 
 @pytest.mark.parametrize("owner", ["bob", "1002"])
-def test_a_range_of_the_users_own_is_enough(owner: str):
+def test_existing_range_is_enough(owner: str):
     ranges = dict.fromkeys(RANGES, f"{owner}:165536:65536\n")
     assert plan({"bob": User(1002, lingers=True, active=True)}, ["bob"], ranges=ranges).commands == []
 
 
-def test_ranges_follow_those_that_are_there_and_overlap_nobody():
+def test_new_ranges_do_not_overlap_existing_ones():
     users = {name: User(uid, lingers=True, active=True) for name, uid in (("bob", 1002), ("carol", 1003))}
-    made = plan(users, ["bob", "carol"], ranges={"--add-subuids": "alice:100000:65536\n", "--add-subgids": "# none\n"})
-    assert made.commands == [
+    steps = plan(users, ["bob", "carol"], ranges={"--add-subuids": "alice:100000:65536\n", "--add-subgids": "# none\n"})
+    assert steps.commands == [
         ["usermod", "--add-subuids", "165536-231071", "bob"],
         ["usermod", "--add-subgids", "100000-165535", "bob"],
         ["usermod", "--add-subuids", "231072-296607", "carol"],
@@ -58,13 +58,13 @@ def test_ranges_follow_those_that_are_there_and_overlap_nobody():
 
 
 def test_a_range_that_is_too_small_for_an_image_does_not_count():
-    made = plan({"alice": READY}, ["alice"], ranges=dict.fromkeys(RANGES, "alice:100000:1000\n"))
-    assert made.record["alice"] == {"--add-subuids": "101000-166535", "--add-subgids": "101000-166535"}
+    steps = plan({"alice": READY}, ["alice"], ranges=dict.fromkeys(RANGES, "alice:100000:1000\n"))
+    assert steps.record["alice"] == {"--add-subuids": "101000-166535", "--add-subgids": "101000-166535"}
 
 
 def test_new_options_restart_a_docker_without_containers():
-    made = plan({"alice": User(1001, lingers=True, active=True, older=True)}, ["alice"])
-    assert made.changes == ["alice: docker restarted"]
+    steps = plan({"alice": User(1001, lingers=True, active=True, older=True)}, ["alice"])
+    assert steps.changes == ["alice: docker restarted"]
 
 
 def test_containers_keep_an_older_docker_unless_they_may_end():
@@ -74,23 +74,23 @@ def test_containers_keep_an_older_docker_unless_they_may_end():
     assert plan(users, ["alice"], allow_disruption=True).changes == ["alice: docker restarted"]
 
 
-def test_who_comes_off_the_list_gives_back_what_was_given_and_no_more():
+def test_removed_user_loses_only_what_the_role_added():
     record = {"alice": {"--add-subuids": "165536-231071"}, "bob": {"linger": True}}
-    made = plan({"alice": READY, "bob": User(1002, lingers=True)}, [], record)
-    assert [command[-3:] for command in made.commands] == [
+    steps = plan({"alice": READY, "bob": User(1002, lingers=True)}, [], record)
+    assert [command[-3:] for command in steps.commands] == [
         ["--user", "stop", "docker.service"],
         ["--del-subuids", "165536-231071", "alice"],
         ["loginctl", "disable-linger", "bob"],
     ]
-    assert made.record == {}
+    assert steps.record == {}
 
 
-def test_who_comes_off_the_list_keeps_running_containers():
+def test_removed_user_keeps_running_containers():
     users = {"alice": User(1001, lingers=True, active=True, containers=("train",))}
-    made = plan(users, [], {"alice": {"linger": True}})
-    assert made.waiting == {"alice": ("train",)}
-    assert (made.commands, made.record) == ([], {"alice": {"linger": True}})
+    steps = plan(users, [], {"alice": {"linger": True}})
+    assert steps.waiting == {"alice": ("train",)}
+    assert (steps.commands, steps.record) == ([], {"alice": {"linger": True}})
 
 
-def test_a_user_who_is_gone_is_forgotten():
+def test_deleted_user_is_forgotten():
     assert plan({}, [], {"alice": {"linger": True}}).record == {}

@@ -3,8 +3,8 @@
 export CONDA_EXE='@prefix@/bin/conda'
 conda() {
     if [ "$1" = activate ]; then
-        __conda_told="$("$CONDA_EXE" shell.posix "$@")" || return
-        eval "$__conda_told"
+        __conda_commands="$("$CONDA_EXE" shell.posix "$@")" || return
+        eval "$__conda_commands"
     else
         "$CONDA_EXE" "$@"
     fi

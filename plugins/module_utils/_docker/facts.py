@@ -1,0 +1,301 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Read docker on a host: its files, its units, its disks, and the running daemon. Nothing is decided or changed here."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import json
+import os
+import re
+import tempfile
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import STATUS, parse_status
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.sources import (
+    SOURCES_LIST,
+    SOURCES_PARTS,
+    parse,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import (
+    STORE,
+    Record,
+    Store,
+    read_state,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker import model as docker
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.api import ask, running_containers
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.options import (
+    Unreadable,
+    parse_options,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import (
+    Mount,
+    is_within,
+    parse_mountinfo,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import parse_time, show
+
+RunCommand = t.Callable[..., t.Any]
+
+ROOT = "/"
+UNIT = "docker.service"
+NOBODY = "65534"
+
+
+def place_of(path: str, mounts: t.Iterable[Mount], **found: t.Any) -> docker.Place:
+    """Return the file system that a path is on; *found* are the other fields of the place."""
+    on = max(
+        (mount for mount in mounts if is_within(path, mount.target)),
+        key=lambda mount: len(mount.target),
+        default=Mount("/"),
+    )
+    return docker.Place(mount=on.target, kind=on.fstype, **found)
+
+
+def parse_routes(text: str) -> dict[str, str]:
+    """Return the networks of /proc/net/route with their interfaces, without the default route and docker's own bridges."""
+    found = {}
+    for line in text.splitlines()[1:]:
+        interface, destination, *_rest = fields = line.split()
+        own = re.fullmatch(r"docker0|docker_gwbridge|br-[0-9a-f]{12}", interface)
+        mask = int.from_bytes(bytes.fromhex(fields[7]), "little")
+        if mask and not own:
+            address = ipaddress.IPv4Address(int.from_bytes(bytes.fromhex(destination), "little"))
+            found[f"{address}/{bin(mask).count('1')}"] = interface
+    return found
+
+
+def describe_containers(inspected: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of running containers, and of those with a GPU, from what docker's API says of each."""
+    running, gpu = [], []
+    for container in inspected:
+        name = str(container.get("Name", container.get("Id", ""))).lstrip("/")
+        settings = container.get("HostConfig") or {}
+        requests = settings.get("DeviceRequests") or []
+        devices = [str(device.get("PathOnHost", "")) for device in settings.get("Devices") or []]
+        running.append(name)
+        if requests or "nvidia" in str(settings.get("Runtime")) or any("/nvidia" in path for path in devices):
+            gpu.append(name)
+    return tuple(sorted(running)), tuple(sorted(gpu))
+
+
+def read_daemon(started: float, names: t.Iterable[str]) -> docker.Daemon:
+    """Read a running docker over its API.
+
+    :param names: possible paths of its data root; docker itself reports the target of links.
+    """
+    try:
+        info = ask("/info")
+        inspected = running_containers()
+    except (OSError, ValueError):
+        return docker.Daemon(answers=False, started=started)
+    running, gpu = describe_containers(inspected)
+    root = info["DockerRootDir"]
+    return docker.Daemon(
+        root=next((name for name in names if os.path.realpath(name) == os.path.realpath(root)), root),
+        live_restore=bool(info.get("LiveRestoreEnabled")),
+        swarm=(info.get("Swarm") or {}).get("LocalNodeState") == "active",
+        stored=info["Containers"] + info["Images"],
+        running=running,
+        gpu=gpu,
+        started=started,
+    )
+
+
+def read_stopped_daemon(tree: Tree, packages: t.Iterable[str], config: str | None) -> docker.StoppedDaemon | None:
+    """Read what a docker that is installed and does not run has stored; None without a docker."""
+    if not {docker.ARCHIVE, docker.DOCKER_CE} & set(packages):
+        return None
+    try:
+        root = parse_options(config).get("data-root", docker.DATA_ROOT)
+    except Unreadable:  # the checks refuse it
+        root = docker.DATA_ROOT
+    images = (f"{root}/image/{driver}/imagedb/content/sha256" for driver in tree.names(f"{root}/image"))
+    stored = sum(len(tree.names(folder)) for folder in (f"{root}/containers", *images))
+    return docker.StoppedDaemon(root, stored, count_shims())
+
+
+def count_shims() -> int:
+    """Count the running containers of root's docker by their shims, which are processes of containerd."""
+    found = 0
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        # A process may have ended in between.
+        with contextlib.suppress(OSError):
+            arguments = Tree("/").text(f"/proc/{pid}/cmdline").split("\0")
+            shim = "containerd-shim" in arguments[0] and "moby" in arguments
+            found += shim and os.stat(f"/proc/{pid}").st_uid == 0
+    return found
+
+
+def read_available(run: RunCommand, package: str) -> list[str]:
+    """Return the versions of a package that apt knows."""
+    _rc, out, _err = run(["apt-cache", "madison", package])
+    return [line.split("|")[1].strip() for line in out.splitlines() if line.count("|") == 2]
+
+
+def read_units(run: RunCommand) -> dict[str, dict[str, str]]:
+    """Read docker's units from systemd; a unit that does not exist is inactive."""
+    shown = show(run, docker.UNITS, ("ActiveState", "ActiveEnterTimestamp", "ExecStart", "UnitFileState"))
+    return {name: {key: values[0] for key, values in properties.items()} for name, properties in shown.items()}
+
+
+def read_service(shown: t.Mapping[str, str]) -> tuple[bool, float, list[str]]:
+    """Return whether docker runs, since when, and the arguments that its unit passes to dockerd."""
+    found = re.search(r"argv\[\]=\S+ (.*?) ;", shown.get("ExecStart", ""))
+    # The values of variables are not known here.
+    arguments = [word for word in found[1].split() if not word.startswith("$")] if found else []
+    return shown.get("ActiveState") == "active", parse_time(shown.get("ActiveEnterTimestamp", "")), arguments
+
+
+def validate_options(run: RunCommand, program: str, version: tuple[int, ...], arguments: list[str], text: str) -> str:
+    """Have dockerd validate a daemon.json and return its error; empty for none."""
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o711)  # noqa: S103 - a user without rights reads the file in it
+        path = os.path.join(directory, "daemon.json")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(path, 0o644)
+        command = [program, *arguments, f"--config-file={path}"]
+        if version >= docker.VALIDATE_SINCE:
+            rc, out, err = run([*command, "--validate"])
+            valid = rc == 0
+        else:
+            # dockerd reads its options first, and only then fails since it is not root.
+            drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+            rc, out, err = run([*drop, *command])
+            valid = "needs to be started with root" in err
+        message = (err.strip() or out.strip()).replace(path, docker.DAEMON_JSON)
+    return "" if valid else message.splitlines()[-1] if message else f"it ends with {rc}"
+
+
+def read_place(path: str, mounts: t.Iterable[Mount], coming: t.Sequence[t.Mapping[str, t.Any]]) -> docker.Place:
+    """Read the file system that a directory is, or will be, on.
+
+    :param coming: mounts that earlier tasks would make in check mode.
+    """
+    planned = [row for row in coming if is_within(path, row["target"])]
+    if planned:
+        last = max(planned, key=lambda row: len(row["target"]))
+        return docker.Place(mount=last["target"], kind=last["fstype"], free_bytes=last["bytes"])
+    existing = path
+    while not os.path.lexists(existing):
+        existing = os.path.dirname(existing)
+    system = os.statvfs(os.path.realpath(existing))
+    return place_of(
+        os.path.realpath(existing),
+        mounts,
+        read_only=bool(system.f_flag & os.ST_RDONLY),
+        no_exec=bool(system.f_flag & os.ST_NOEXEC),
+        free_bytes=system.f_bavail * system.f_frsize,
+        file=not os.path.isdir(existing),
+    )
+
+
+def read_json(tree: Tree, path: str) -> t.Any:
+    """Read a record of the role; None where there is none.
+
+    :raises ValueError: the record is damaged.
+    """
+    if not tree.exists(path):
+        return None
+    try:
+        return json.loads(tree.text(path))
+    except ValueError as error:
+        raise ValueError(
+            f"{path}, which the role docker wrote itself, is damaged ({error}): restore it, or remove it,"
+            f" and what {docker.DAEMON_JSON} says now counts as the host's own"
+        ) from error
+
+
+def read_memory(tree: Tree) -> docker.Memory | None:
+    found = read_json(tree, docker.MEMORY)
+    if found is None:
+        return None
+    return docker.Memory(found["host"], found["written"], tuple(found["users"]), tuple(found["held"]))
+
+
+def read_sources(tree: Tree, url: str) -> list[str]:
+    """Return the host's own files that give apt a repository."""
+    paths = [SOURCES_LIST, *(f"{SOURCES_PARTS}/{name}" for name in tree.names(SOURCES_PARTS))]
+    return [
+        path
+        for path in paths
+        if path != docker.SOURCE and path.endswith((".list", ".sources"))
+        for block in parse(path, tree.text(path))
+        if block.entry and url and url.rstrip("/") in [uri.rstrip("/") for uri in block.entry.uris]
+    ]
+
+
+def read_group() -> tuple[str, ...] | None:
+    group = accounts.group("docker")
+    return tuple(sorted(group.gr_mem)) if group else None
+
+
+def original_text(records: t.Mapping[str, Record], path: str) -> str | None:
+    """Return the content of a file before config_files replaced it."""
+    content = records[path].original.content if path in records else None
+    return None if content is None else content.decode("utf-8", errors="replace")
+
+
+def read_parts(tree: Tree) -> dict[str, str]:
+    paths = sorted(f"{docker.PARTS}/{name}" for name in tree.names(docker.PARTS))
+    return {path: tree.text(path) for path in paths if path.endswith(".json")}
+
+
+def read_host(
+    params: t.Mapping[str, t.Any],
+    daemon: docker.Daemon | None,
+    units: t.Mapping[str, t.Mapping[str, str]],
+    firewall_rules: str,
+) -> docker.Host:
+    """Read the host.
+
+    :param firewall_rules: the file that the role firewall puts in place.
+    :raises ValueError: a record of the role is damaged.
+    """
+    tree = Tree(ROOT)
+    records = Store("docker", tree.at(STORE)).load()
+    state = read_state(tree.at(docker.DAEMON_JSON))
+    is_file = state.kind == "file"
+    config = tree.text(docker.DAEMON_JSON) if is_file else None
+    packages = parse_status(tree.text(STATUS))
+    mounts = parse_mountinfo(Tree("/").text("/proc/self/mountinfo"))
+    coming = params.get("planned", {}).get("mounts") or []
+    role_units = read_json(tree, docker.ROLE_UNITS)
+    # An invalid path is refused by the checks.
+    paths = [path for path in docker.roots(params).values() if path.startswith("/")]
+    containerd_config = tree.text(docker.CONTAINERD_CONFIG) if tree.exists(docker.CONTAINERD_CONFIG) else None
+    return docker.Host(
+        packages=packages,
+        config=config,
+        config_mode=state.mode if is_file else None,
+        config_kind="" if state.kind in ("file", "missing") else state.kind,
+        original=original_text(records, docker.DAEMON_JSON),
+        settled=not (is_file and daemon and os.lstat(tree.at(docker.DAEMON_JSON)).st_ctime >= daemon.started),
+        memory=read_memory(tree),
+        parts={**read_parts(tree), **docker.coming_parts(params["coming_parts"])},
+        containerd_config=containerd_config,
+        containerd_stored=len(tree.names(docker.layers_of(containerd_config))),
+        containerd_original=original_text(records, docker.CONTAINERD_CONFIG),
+        containerd_managed=docker.CONTAINERD_CONFIG in records,
+        places={path: read_place(path, mounts, coming) for path in paths},
+        networks=parse_routes(Tree("/").text("/proc/net/route")),
+        unknown_users=[user for user in params["users"] if accounts.uid_of(user) is None],
+        group=read_group(),
+        daemon=daemon,
+        stopped=None if daemon else read_stopped_daemon(tree, packages, config),
+        sources=read_sources(tree, params["repository"].get("url") or ""),
+        firewalled=firewall_rules in Store("firewall", tree.at(STORE)).load(),
+        role_units=None if role_units is None else tuple(role_units),
+        idle=[
+            name
+            for name, shown in units.items()
+            if shown.get("ActiveState") != "active" and shown.get("UnitFileState") != "enabled"
+        ],
+    )

@@ -1,0 +1,56 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Read the users of a host, what their dockers run, and the role's record of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker import rootless
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.facts import RunCommand
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import parse_show, parse_time
+
+ROOT = "/"
+RECORD = "/var/lib/rigwright_docker/rootless_users.json"
+
+
+def read_record(tree: Tree) -> rootless.Record:
+    """Read what the role has added for users.
+
+    :raises ValueError: the record is damaged.
+    """
+    found: rootless.Record = json.loads(tree.text(RECORD)) if tree.exists(RECORD) else {}
+    return found
+
+
+def read_user(run: RunCommand, name: str, files: t.Iterable[str]) -> rootless.User | None:
+    """Read a user and the state of their docker; None for an unknown user."""
+    uid = accounts.uid_of(name)
+    if uid is None:
+        return None
+    tree = Tree(ROOT)
+    lingers = tree.exists(f"/var/lib/systemd/linger/{name}")
+    if not tree.exists(f"/run/user/{uid}/systemd/private"):
+        return rootless.User(uid, lingers)
+    show = ["show", "--property=Id,Names,ActiveState,ActiveEnterTimestamp", rootless.UNIT]
+    _rc, out, _err = run(rootless.systemctl(name, uid, *show), environ_update={"LC_ALL": "C.UTF-8", "TZ": "UTC"})
+    shown = {key: values[0] for key, values in parse_show(out, [rootless.UNIT])[rootless.UNIT].items()}
+    started = parse_time(shown.get("ActiveEnterTimestamp", ""))
+    _rc, listed, _err = run(
+        rootless.as_user(
+            name, uid, "env", f"DOCKER_HOST=unix:///run/user/{uid}/docker.sock", "docker", "ps", "--format={{.Names}}"
+        )
+    )
+    return rootless.User(
+        uid,
+        lingers,
+        active=shown.get("ActiveState") == "active",
+        older=any(tree.exists(path) and os.lstat(tree.at(path)).st_ctime > started for path in files),
+        containers=tuple(sorted(listed.split())),
+    )

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Facts of users: their dockers, and the record of what the role did for them."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker import rootless_facts
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.rootless import User
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.rootless_facts import (
+    RECORD,
+    read_record,
+    read_user,
+)
+
+NAME = pwd.getpwuid(os.geteuid()).pw_name
+UNIT = "/etc/systemd/user/docker.service"
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(rootless_facts, "ROOT", str(tmp_path))
+    return tmp_path
+
+
+def write(root: Path, path: str, text: str = "") -> None:
+    (root / path.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
+    (root / path.lstrip("/")).write_text(text)
+
+
+@pytest.mark.parametrize("text", ["{", "[1"])
+def test_damaged_record_raises(root: Path, text: str) -> None:
+    write(root, RECORD, text)
+    with pytest.raises(ValueError, match="."):
+        read_record(Tree(str(root)))
+
+
+def test_missing_record_is_empty(root: Path) -> None:
+    assert read_record(Tree(str(root))) == {}
+
+
+def test_unknown_user_has_no_facts(root: Path) -> None:
+    assert read_user(lambda *_arguments, **_options: (0, "", ""), "nobody-of-that-name", [UNIT]) is None
+
+
+def test_user_without_a_manager_has_no_docker(root: Path) -> None:
+    write(root, f"/var/lib/systemd/linger/{NAME}")
+    assert read_user(lambda *_arguments, **_options: (0, "", ""), NAME, [UNIT]) == User(os.geteuid(), lingers=True)
+
+
+@pytest.mark.parametrize(("seconds", "older"), [(-10, False), (10, True)])
+def test_docker_is_older_than_its_files(root: Path, seconds: int, older: bool) -> None:
+    stamp = time.strftime("%a %Y-%m-%d %H:%M:%S UTC", time.gmtime(time.time() - seconds))
+
+    def run(command: list[str], **_options: Any) -> tuple[int, str, str]:
+        if "show" in command:
+            return 0, f"Id=docker.service\nNames=docker.service\nActiveState=active\nActiveEnterTimestamp={stamp}\n", ""
+        return 0, "web\ntrain\n", ""
+
+    write(root, f"/run/user/{os.geteuid()}/systemd/private")
+    write(root, UNIT)
+    expected = User(os.geteuid(), active=True, older=older, containers=("train", "web"))
+    assert read_user(run, NAME, [UNIT]) == expected
