@@ -35,8 +35,8 @@ def state(**changes: str | None) -> dict[str, Entry]:
     ((path, entry),) = table(GPUS).items()
     facts = dict(line.split("=", 1) for line in (entry.content or b"").decode().splitlines())
     others = {**facts, **{key.replace("__", "."): value for key, value in changes.items()}}
-    told = {key: value for key, value in others.items() if value is not None}
-    return {path: Entry(fake_nvml.as_text(told, 1 + len(changes)).encode())}
+    answers = {key: value for key, value in others.items() if value is not None}
+    return {path: Entry(fake_nvml.as_text(answers, 1 + len(changes)).encode())}
 
 
 def prepare(machine: Machine) -> None:

@@ -42,10 +42,10 @@ SMS, MEMORY_MIB, NAME = 132, 143771, "NVIDIA H200"
 def library() -> bytes:
     """The imitated CUDA driver, compiled."""
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder, LIBRARY)
+        target = Path(folder, LIBRARY)
         options = ("-shared", "-fPIC", "-O2", "-Wall", "-Werror", f"-Wl,-soname,{LIBRARY}")
-        subprocess.run(["gcc", *options, "-o", made, DRIVER], check=True)
-        return made.read_bytes()
+        subprocess.run(["gcc", *options, "-o", target, DRIVER], check=True)
+        return target.read_bytes()
 
 
 def table(uuids: Sequence[str], sms: int = SMS, memory_mib: int = MEMORY_MIB, name: str = NAME) -> str:
@@ -118,8 +118,8 @@ class Mps:
         done.check_returncode()
         return done.stdout.strip()
 
-    def command(self, pipe: Path, *words: str) -> tuple[int, str]:
-        done = self.run(pipe, *words)
+    def command(self, pipe: Path, *arguments: str) -> tuple[int, str]:
+        done = self.run(pipe, *arguments)
         return done.returncode, done.stdout.strip()
 
     def client(self, pipe: Path, uid: int, pid: int) -> int:
@@ -138,8 +138,8 @@ class Mps:
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
                 if entry.name.isdecimal() and f"={self.table}\0".encode() in (entry / "environ").read_bytes() + b"\0":
-                    words = (entry / "cmdline").read_bytes()
-                    found += [int(entry.name)] if b"nvidia-cuda-mps" in words else []
+                    command = (entry / "cmdline").read_bytes()
+                    found += [int(entry.name)] if b"nvidia-cuda-mps" in command else []
         return found
 
 

@@ -80,14 +80,14 @@ def nvidia_smi() -> Path:
 
 def compiled(name: str, files: Sequence[str], options: Sequence[str]) -> Path:
     content = b"".join((SOURCES / file).read_bytes() for file in (*files, *HEADERS)) + repr((FLAGS, options)).encode()
-    made = BUILDS / hashlib.sha256(content).hexdigest()[:16] / name
-    if not made.exists():
-        made.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=made.parent) as folder:
+    target = BUILDS / hashlib.sha256(content).hexdigest()[:16] / name
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
             half = Path(folder, name)
             run("gcc", *FLAGS, *options, "-o", str(half), *(str(SOURCES / file) for file in files))
-            half.rename(made)
-    return made
+            half.rename(target)
+    return target
 
 
 def merge(base: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 def written(value: Any) -> str:
     """A value as it stands in the state. `!GPU_IS_LOST` is that error in place of a value, `1980 to 345 by 15` are clocks."""
     if isinstance(value, (list, tuple)):
-        return " ".join(written(one) for one in value)
+        return " ".join(written(item) for item in value)
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, str) and (steps := STEPS.fullmatch(value)):
@@ -359,7 +359,7 @@ class Machine:
 
 def before(variable: str, folder: Path) -> str:
     """A variable of folders with this one first."""
-    others = [one for one in os.environ.get(variable, "").split(os.pathsep) if one not in ("", str(folder))]
+    others = [path for path in os.environ.get(variable, "").split(os.pathsep) if path not in ("", str(folder))]
     return os.pathsep.join([str(folder), *others])
 
 

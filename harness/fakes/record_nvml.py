@@ -210,7 +210,7 @@ def simple(value: Any) -> Any:
         kept = [name for name, *_type in value._fields_ if name != "version"]
         return {name: "replaced" if name in NAMES_ONE_FIELDS else simple(getattr(value, name)) for name in kept}
     if isinstance(value, ctypes.Array):
-        return [simple(one) for one in value]
+        return [simple(item) for item in value]
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     return value.value if hasattr(value, "value") else value
@@ -218,8 +218,8 @@ def simple(value: Any) -> Any:
 
 def answer(function: str, before: Sequence[Any], *out: Any, after: Sequence[Any] = ()) -> Any:
     """Call a function some parameters of which are pointers to what it answers."""
-    call(function, *before, *(ctypes.byref(one) for one in out), *after)
-    values = [simple(one) for one in out]
+    call(function, *before, *(ctypes.byref(item) for item in out), *after)
+    values = [simple(item) for item in out]
     return values[0] if len(values) == 1 else values
 
 
@@ -242,7 +242,7 @@ def counted(function: str, *before: Any, kind: Any = c_uint) -> list[Any]:
 def number_queries(gpu: Any, function: str, *counts: int, kind: Any = c_uint) -> Iterator[Query]:
     """A function that answers with a number for each of so many things, and for one more than there are."""
     for which in itertools.product(*(range(count + 1) for count in counts)):
-        before = (gpu, *(c_uint(one) for one in which))
+        before = (gpu, *(c_uint(index) for index in which))
         yield f"{function}({', '.join(map(str, which))})", partial(answer, function, before, kind())
 
 
@@ -260,9 +260,9 @@ def device_queries(gpu: Any) -> Iterator[Query]:
     for name, make in STRUCTURES.items():
         yield f"nvmlDeviceGet{name}", partial(answer, f"nvmlDeviceGet{name}", (gpu,), make())
     for name in WRONG_VERSIONS:
-        made = STRUCTURES[name]()
-        made.version = 0
-        yield f"nvmlDeviceGet{name}(version 0)", partial(answer, f"nvmlDeviceGet{name}", (gpu,), made)
+        structure = STRUCTURES[name]()
+        structure.version = 0
+        yield f"nvmlDeviceGet{name}(version 0)", partial(answer, f"nvmlDeviceGet{name}", (gpu,), structure)
     yield "nvmlDeviceGetGspFirmwareVersion", partial(gsp_version, gpu)
     yield "nvmlDeviceIsMigDeviceHandle", partial(answer, "nvmlDeviceIsMigDeviceHandle", (gpu,), c_uint())
     for which in range(4):
@@ -294,9 +294,9 @@ def affinity_queries(gpu: Any) -> Iterator[Query]:
 
 
 def affinity(gpu: Any, function: str, *scope: c_uint) -> list[int]:
-    words = (c_ulong * 16)()
-    call(function, gpu, c_uint(16), words, *scope)
-    return list(words)
+    masks = (c_ulong * 16)()
+    call(function, gpu, c_uint(16), masks, *scope)
+    return list(masks)
 
 
 def clock_queries(gpu: Any) -> Iterator[Query]:
@@ -312,7 +312,7 @@ def clock_queries(gpu: Any) -> Iterator[Query]:
 
 def graphics_clocks(gpu: Any) -> dict[str, list[int]]:
     memory = counted("nvmlDeviceGetSupportedMemoryClocks", gpu)
-    return {str(one): counted("nvmlDeviceGetSupportedGraphicsClocks", gpu, c_uint(one)) for one in memory}
+    return {str(clock): counted("nvmlDeviceGetSupportedGraphicsClocks", gpu, c_uint(clock)) for clock in memory}
 
 
 def health_queries(gpu: Any) -> Iterator[Query]:
@@ -418,11 +418,11 @@ QUERIES_BY_ID: dict[str, Callable[[Any, c_uint], Any]] = {
 
 
 def field(gpu: Any, number: int) -> dict[str, Any]:
-    one = FIELD(id=number)
-    call("nvmlDeviceGetFieldValues", gpu, c_int(1), ctypes.byref(one))
-    if one.result != nvml.NVML_SUCCESS:
-        raise Refused(result_name(one.result))
-    return {"type": one.type, "value": one.value}
+    value_ = FIELD(id=number)
+    call("nvmlDeviceGetFieldValues", gpu, c_int(1), ctypes.byref(value_))
+    if value_.result != nvml.NVML_SUCCESS:
+        raise Refused(result_name(value_.result))
+    return {"type": value_.type, "value": value_.value}
 
 
 def system_queries() -> Iterator[Query]:

@@ -249,8 +249,8 @@ def main() -> None:
         remedy = "see to it that the path can be written, or set `persist: none`"
         module.fail_json(msg=f"{error}: {remedy}.", changed=True)
     except Failed as error:
-        left = f" This stayed changed: {'; '.join(error.left)}." if error.left else " Every card is as it was."
-        module.fail_json(msg=f"{error}.{left}", put_back=error.put_back, left=error.left, **error.cause)
+        rest = f" This stayed changed: {'; '.join(error.left)}." if error.left else " Every card is as it was."
+        module.fail_json(msg=f"{error}.{rest}", put_back=error.put_back, left=error.left, **error.cause)
 
 
 def run(module: AnsibleModule, nvml: t.Any) -> None:

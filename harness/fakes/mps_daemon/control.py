@@ -23,7 +23,7 @@ def pipe_directory() -> str:
     return os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")  # noqa: S108
 
 
-def ask(kind: str, words: list[str]) -> tuple[int, str]:
+def ask(kind: str, arguments: list[str]) -> tuple[int, str]:
     """Lines for the shell of protocol 2, words of a command for protocol 3.
 
     :raises OSError: no daemon.
@@ -32,7 +32,7 @@ def ask(kind: str, words: list[str]) -> tuple[int, str]:
 
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     connection.connect(f"{pipe_directory()}/control")
-    connection.sendall("\t".join([kind, *words]).encode() + b"\n")
+    connection.sendall("\t".join([kind, *arguments]).encode() + b"\n")
     got = b""
     while part := connection.recv(65536):
         got += part
@@ -71,8 +71,8 @@ def main() -> int:
     try:
         if arguments in (["-q"], ["--quit"]):
             return ask("quit", [])[0]
-        kind, words = ("words", arguments) if arguments else ("lines", sys.stdin.read().splitlines())
-        status, text = ask(kind, words)
+        kind, request = ("words", arguments) if arguments else ("lines", sys.stdin.read().splitlines())
+        status, text = ask(kind, request)
     except OSError:
         print(NO_DAEMON, file=sys.stderr)
         return 1

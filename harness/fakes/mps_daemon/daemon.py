@@ -83,11 +83,11 @@ class Daemon:
         while not self.done:
             held = [client.connection for client in self.clients if client.connection]
             ready, _writable, _failed = select.select([*self.listeners, *held], [], [], 0.2)
-            for one in ready:
-                if one in self.listeners:
-                    self.accept(one)
+            for ready_socket in ready:
+                if ready_socket in self.listeners:
+                    self.accept(ready_socket)
                 else:
-                    self.hear(one)
+                    self.hear(ready_socket)
         for server in self.servers.values():
             os.kill(server.pid, signal.SIGTERM)
         for listener in self.listeners:
@@ -124,9 +124,9 @@ class Daemon:
             line += got
         kind, *rest = line.decode().removesuffix("\n").split("\t")
         if kind == "client":
-            pid, percentage, memory, partition, seen, command = rest
+            pid, percentage, memory, partition, visible_devices, command = rest
             wanted = {"pid": int(pid), "percentage": percentage, "memory": memory, "partition": partition}
-            wanted |= {"visible": seen, "command": command, "address": self.listeners[listener]}
+            wanted |= {"visible": visible_devices, "command": command, "address": self.listeners[listener]}
             self.attach(connection, uid, wanted)
             return
         status, text = self.answer(kind, rest, uid)
@@ -144,7 +144,7 @@ class Daemon:
             self.clients.remove(client)
             self.log(f"Client {client.pid} disconnected")
         for server in self.servers.values():
-            if server.status == "FAULT" and not [one for one in self.of(server) if one.faulted]:
+            if server.status == "FAULT" and not [client_ for client_ in self.of(server) if client_.faulted]:
                 server.status = "ACTIVE"
         waiting, self.waiting = self.waiting, []
         for connection, uid, wanted in waiting:
@@ -178,9 +178,9 @@ class Daemon:
         name = address[0]
         if self.options.protocol == 3:
             name = name or f"uid_{uid}"
-            known = self.configured.setdefault(name, new_server(uid))
-            running = next((one for one in self.servers.values() if one.name == name), None)
-            return running or self.start_server(known["uid"], name, known["limits"])
+            server_state = self.configured.setdefault(name, new_server(uid))
+            running = next((other for other in self.servers.values() if other.name == name), None)
+            return running or self.start_server(server_state["uid"], name, server_state["limits"])
         uid = 0 if self.options.multiuser else uid
         for server in list(self.servers.values()):
             if server.uid == uid:
@@ -222,7 +222,7 @@ class Daemon:
 
     def partition(self, id_: str) -> Partition | None:
         _device, _slash, rest = id_.rpartition("/")
-        return next((one for one in self.partitions if rest and one.id == rest), None)
+        return next((partition for partition in self.partitions if rest and partition.id == rest), None)
 
     def view(self, server: Server, limits: Limits, wanted: dict[str, Any]) -> list[str]:
         """What a client sees of its GPUs: a line for each, as in the table, with the limit of its memory."""
@@ -247,32 +247,32 @@ class Daemon:
 
     # --- Commands ---
 
-    def answer(self, kind: str, words: list[str], uid: int) -> tuple[int, str]:
+    def answer(self, kind: str, arguments: list[str], uid: int) -> tuple[int, str]:
         self.log("NEW UI")
-        told: list[str] = []
+        lines: list[str] = []
         status = 0
         try:
             if kind == "quit":
                 self.done = True
             elif self.options.protocol == 3:
-                self.log(f"Cmd:{' '.join(words)}")
-                told += self.command(words, uid)
+                self.log(f"Cmd:{' '.join(arguments)}")
+                lines += self.command(arguments, uid)
             elif kind == "lines":
-                for line in words:
+                for line in arguments:
                     self.log(f"Cmd:{line}")
-                    told += self.verb2(line.split())
+                    lines += self.verb2(line.split())
         except Refused as error:
             # The shell of protocol 2 goes on and its exit status says nothing; a command of protocol 3 fails.
-            told.append(str(error))
+            lines.append(str(error))
             status = 1 if self.options.protocol == 3 else 0
-        return status, "".join(f"{line}\n" for line in told)
+        return status, "".join(f"{line}\n" for line in lines)
 
     def apply(self, path: str) -> None:
         """Read a configuration; protocol 2 has none."""
 
-    def command(self, words: list[str], uid: int) -> list[str]:
+    def command(self, arguments: list[str], uid: int) -> list[str]:
         """A command of protocol 3."""
-        raise Refused(f"Unknown command of user {uid}: {' '.join(words)}")
+        raise Refused(f"Unknown command of user {uid}: {' '.join(arguments)}")
 
     def server(self, word: str) -> Server:
         found = self.servers.get(int(word)) if word.isdecimal() else None
@@ -280,15 +280,15 @@ class Daemon:
             raise Refused(f"Server {word} not found")
         return found
 
-    def verb2(self, words: list[str]) -> list[str]:
-        if not words:
+    def verb2(self, command: list[str]) -> list[str]:
+        if not command:
             return []
-        verb, arguments = words[0], words[1:]
-        known = getattr(self, f"do_{verb}", None)
-        if known is None:
+        verb, arguments = command[0], command[1:]
+        handler = getattr(self, f"do_{verb}", None)
+        if handler is None:
             raise Refused(f'Unknown command "{verb}"')
         try:
-            return known(*arguments) or []
+            return handler(*arguments) or []
         except TypeError as error:
             raise Refused(f"Invalid arguments: {verb}") from error
 
@@ -384,13 +384,13 @@ class Daemon:
         if gpu is None:
             raise Refused(f"Invalid device {device}")
         if action == "rm":
-            kept = [one for one in self.partitions if one.id != value]
+            kept = [other for other in self.partitions if other.id != value]
             if len(kept) == len(self.partitions):
                 raise Refused(f"Invalid partition {value}")
             self.partitions = kept
             return []
-        made = self.carve(gpu, "", int(value))
-        return [f"{gpu.uuid}/{made.id}"]
+        partition = self.carve(gpu, "", int(value))
+        return [f"{gpu.uuid}/{partition.id}"]
 
     def carve(self, gpu: Gpu, name: str, chunks: int, server: str = "") -> Partition:
         if not 0 < chunks <= self.free_chunks(gpu):
@@ -403,19 +403,22 @@ class Daemon:
         return self.partitions[-1]
 
     def free_chunks(self, gpu: Gpu) -> int:
-        return gpu.sms // CHUNK_SMS - sum(one.chunks for one in self.partitions if one.device is gpu)
+        return gpu.sms // CHUNK_SMS - sum(partition.chunks for partition in self.partitions if partition.device is gpu)
 
     def do_lspart(self) -> list[str]:
         if not self.options.static:
             raise Refused('Unknown command "lspart"')
         rows = ["GPU           Partition   free   used   free  used  clients", "chunk  chunk  SM    SM"]
         for gpu in self.devices:
-            free, used = self.free_chunks(gpu), sum(one.chunks for one in self.partitions if one.device is gpu)
+            free, used = (
+                self.free_chunks(gpu),
+                sum(partition.chunks for partition in self.partitions if partition.device is gpu),
+            )
             rows.append(f"{gpu.uuid[:12]} - {free} {used} {free * CHUNK_SMS} {used * CHUNK_SMS} -")
             rows += [
-                f"{gpu.uuid[:12]} {one.id} - {one.chunks} - {one.chunks * CHUNK_SMS} -"
-                for one in self.partitions
-                if one.device is gpu
+                f"{gpu.uuid[:12]} {partition.id} - {partition.chunks} - {partition.chunks * CHUNK_SMS} -"
+                for partition in self.partitions
+                if partition.device is gpu
             ]
         return rows
 

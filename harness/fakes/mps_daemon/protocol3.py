@@ -32,8 +32,8 @@ class Daemon3(Daemon):
         extra = set(table) - allowed - {"locality_domains", "namespaces", "devices"}
         if extra or not re.fullmatch(r"[a-z0-9_]{1,64}", name):
             raise Refused(f"{name}: {sorted(extra)}")
-        made = self.create(name, int(table.get("uid", os.getuid())), table.get("allowed_devices"))
-        made["limits"]["default"] = limits_of(table)
+        server = self.create(name, int(table.get("uid", os.getuid())), table.get("allowed_devices"))
+        server["limits"]["default"] = limits_of(table)
         for space, values in table.get("namespaces", {}).items():
             # What a namespace does not say it does not have: the server's limits are those of `default`.
             self.namespace(name, space, limits_of(values))
@@ -41,20 +41,20 @@ class Daemon3(Daemon):
             gpu = find(self.devices, device["uuid"])
             if gpu is None:
                 raise Refused(f"Invalid device {device['uuid']}")
-            for one in device.get("sm_partitions", []):
-                self.carve(gpu, one["name"], one["chunks"], name)
+            for partition in device.get("sm_partitions", []):
+                self.carve(gpu, partition["name"], partition["chunks"], name)
 
     def create(self, name: str, uid: int, devices: str | None) -> dict[str, Any]:
-        made = new_server(uid)
+        server = new_server(uid)
         if devices is not None:
             found = [find(self.devices, word.strip()) for word in devices.split(",")]
-            made["devices"] = [gpu for gpu in found if gpu]
+            server["devices"] = [gpu for gpu in found if gpu]
             # A bad UUID is taken, and the server then ends.
-            made["bad"] = None in found
-        self.configured[name] = made
+            server["bad"] = None in found
+        self.configured[name] = server
         self.listen(f"{self.pipe}/{name}", (name, "default"))
-        self.namespace(name, "default", made["limits"]["default"])
-        return made
+        self.namespace(name, "default", server["limits"]["default"])
+        return server
 
     def namespace(self, server: str, name: str, limits: Limits) -> None:
         self.configured[server]["limits"][name] = limits
@@ -62,15 +62,15 @@ class Daemon3(Daemon):
         if not Path(folder, "control").exists():
             self.listen(folder, (server, name))
 
-    def command(self, words: list[str], uid: int) -> list[str]:
-        positional = [word for word in words if not word.startswith("--")]
-        flags = dict(word[2:].partition("=")[::2] for word in words if word.startswith("--"))
+    def command(self, arguments: list[str], uid: int) -> list[str]:
+        positional = [word for word in arguments if not word.startswith("--")]
+        flags = dict(word[2:].partition("=")[::2] for word in arguments if word.startswith("--"))
         module, verb, *rest = [*positional, "", ""]
         rest = [word for word in rest if word]
-        known = getattr(self, f"on_{module.replace('-', '_')}_{verb}", None)
-        if known is None:
-            raise Refused(f"Unknown command: {' '.join(words)}")
-        rows = known(rest, flags, uid) or []
+        handler = getattr(self, f"on_{module.replace('-', '_')}_{verb}", None)
+        if handler is None:
+            raise Refused(f"Unknown command: {' '.join(arguments)}")
+        rows = handler(rest, flags, uid) or []
         if verb != "list":
             return [str(row) for row in rows]
         header, *lines = rows
@@ -85,7 +85,7 @@ class Daemon3(Daemon):
         return self.configured[name]
 
     def process(self, name: str) -> Server | None:
-        return next((one for one in self.servers.values() if one.name == name), None)
+        return next((server for server in self.servers.values() if server.name == name), None)
 
     def on_server_create(self, rest: list[str], flags: dict[str, str], uid: int) -> list[str]:
         owner = int(flags.get("uid", uid))
@@ -112,10 +112,10 @@ class Daemon3(Daemon):
         return [str(row[rest[1]])]
 
     def server_row(self, name: str) -> dict[str, object]:
-        known, process = self.known(name), self.process(name)
-        devices = "all" if known["devices"] is None else ";".join(gpu.uuid for gpu in known["devices"])
-        status = "Exited" if known["bad"] else "Ready"
-        row = {"name": name, "uid": known["uid"], "pid": process.pid if process else "-", "status": status}
+        server, process = self.known(name), self.process(name)
+        devices = "all" if server["devices"] is None else ";".join(gpu.uuid for gpu in server["devices"])
+        status = "Exited" if server["bad"] else "Ready"
+        row = {"name": name, "uid": server["uid"], "pid": process.pid if process else "-", "status": status}
         return {**row, "pipe-directory": f"{self.pipe}/{name}", "allowed-devices": devices, "context-ids": "-"}
 
     def on_server_list(self, rest: list[str], _flags: dict[str, str], _uid: int) -> list[list[Any]]:
@@ -180,15 +180,24 @@ class Daemon3(Daemon):
         gpu = find(self.devices, flags["device"])
         if gpu is None:
             raise Refused(f"Invalid device {flags['device']}")
-        made = self.carve(gpu, rest[0], int(flags["chunks"]), flags["server"])
-        words = f"SM partition '{made.name}' created on device {gpu.uuid} (sm-count={made.chunks * CHUNK_SMS})"
-        return [words, f"CUDA_MPS_SM_PARTITION={gpu.uuid}/{made.id}"]
+        partition = self.carve(gpu, rest[0], int(flags["chunks"]), flags["server"])
+        line = f"SM partition '{partition.name}' created on device {gpu.uuid} (sm-count={partition.chunks * CHUNK_SMS})"
+        return [line, f"CUDA_MPS_SM_PARTITION={gpu.uuid}/{partition.id}"]
 
     def on_sm_partition_list(self, _rest: list[str], flags: dict[str, str], _uid: int) -> list[list[Any]]:
         header = ["server", "device", "name", "chunks", "sm-count", "include-remainder", "status", "visible-uuid"]
         rows = [
-            [one.server, one.device.uuid, one.name, one.chunks, one.chunks * CHUNK_SMS, "false", "created", one.id]
-            for one in self.partitions
-            if flags.get("server", one.server) == one.server
+            [
+                partition.server,
+                partition.device.uuid,
+                partition.name,
+                partition.chunks,
+                partition.chunks * CHUNK_SMS,
+                "false",
+                "created",
+                partition.id,
+            ]
+            for partition in self.partitions
+            if flags.get("server", partition.server) == partition.server
         ]
         return [header, *rows]

@@ -40,13 +40,13 @@ def visible(gpus: list[Gpu], wanted: str | None) -> list[Gpu]:
     """As CUDA_VISIBLE_DEVICES has it: what comes after a name of no GPU is not seen."""
     if wanted is None:
         return gpus
-    seen = []
+    devices = []
     for word in (word.strip() for word in wanted.split(",")):
         found = find(gpus, word)
         if found is None:
             break
-        seen.append(found)
-    return seen
+        devices.append(found)
+    return devices
 
 
 def find(gpus: list[Gpu], word: str) -> Gpu | None:

@@ -169,7 +169,7 @@ class NotAsPlanned(Exception):
     """Every call succeeded, and the GPU is not what was asked."""
 
 
-def apply(device: Device, made: Plan, reset: t.Callable[[], None] | None = None) -> State:
+def apply(device: Device, plan_: Plan, reset: t.Callable[[], None] | None = None) -> State:
     """Carry a plan out as a transaction.
 
     :param reset: resets the GPU, once the driver has taken a new mode and wants one; only where the user allows it.
@@ -177,29 +177,29 @@ def apply(device: Device, made: Plan, reset: t.Callable[[], None] | None = None)
     """
     done: list[str] = []
     try:
-        return _carry_out(device, made, reset, done)
+        return _carry_out(device, plan_, reset, done)
     except (NvmlError, NotAsPlanned, Refusal, Busy) as cause:
-        now, problem = _restore(device, made.state, reset)
-        raise Failed(made.state, now, cause, done, problem) from cause
+        now, problem = _restore(device, plan_.state, reset)
+        raise Failed(plan_.state, now, cause, done, problem) from cause
     except BaseException:
-        _restore(device, made.state, reset)
+        _restore(device, plan_.state, reset)
         raise
 
 
-def _carry_out(device: Device, made: Plan, reset: t.Callable[[], None] | None, done: list[str]) -> State:
-    steps: t.Sequence[Step] = made.steps
-    if made.mode == ENABLED:
+def _carry_out(device: Device, plan_: Plan, reset: t.Callable[[], None] | None, done: list[str]) -> State:
+    steps: t.Sequence[Step] = plan_.steps
+    if plan_.mode == ENABLED:
         set_mode(device, ENABLED, reset)
         done.append(f"MIG {ENABLED}")
-    if made.open_:
+    if plan_.open_:
         state = device.read()
-        steps = plan_layout(state.profiles, state.layout, expand(made.request.layout or (), state.profiles))
+        steps = plan_layout(state.profiles, state.layout, expand(plan_.request.layout or (), state.profiles))
     run_steps(device, steps, done)
-    if made.mode == DISABLED:
+    if plan_.mode == DISABLED:
         set_mode(device, DISABLED, reset)
         done.append(f"MIG {DISABLED}")
     after = device.read()
-    _verify(after, made)
+    _verify(after, plan_)
     return after
 
 
@@ -214,9 +214,9 @@ def run_steps(device: Device, steps: t.Sequence[Step], done: list[str]) -> None:
         done.append(step.told())
         if step.action == CREATE:
             inner = [
-                one.compute
-                for one in steps[number + 1 :]
-                if one.action == CREATE_COMPUTE and (one.profile, one.start) == place and one.compute
+                later.compute
+                for later in steps[number + 1 :]
+                if later.action == CREATE_COMPUTE and (later.profile, later.start) == place and later.compute
             ]
             if len(inner) > 1 and any(compute.start is None for compute in inner):
                 settled[place] = device.settle(*place, [compute.slices for compute in inner])
@@ -235,12 +235,12 @@ def set_mode(device: Device, mode: str, reset: t.Callable[[], None] | None) -> N
         reset()
 
 
-def _verify(after: State, made: Plan) -> None:
-    if made.mode and (after.mode, after.pending) != (made.mode, made.mode):
-        raise NotAsPlanned(f"MIG is {after.mode} (pending: {after.pending}) and should be {made.mode}")
-    if after.mode != ENABLED or made.request.layout is None:
+def _verify(after: State, plan_: Plan) -> None:
+    if plan_.mode and (after.mode, after.pending) != (plan_.mode, plan_.mode):
+        raise NotAsPlanned(f"MIG is {after.mode} (pending: {after.pending}) and should be {plan_.mode}")
+    if after.mode != ENABLED or plan_.request.layout is None:
         return
-    wanted: t.Sequence[Wanted] = expand(made.request.layout, after.profiles)
+    wanted: t.Sequence[Wanted] = expand(plan_.request.layout, after.profiles)
     if not meets(after.layout, wanted):
         raise NotAsPlanned(
             f"the instances are not those asked for: {'; '.join(slot_map(after.profiles, after.layout))}"
@@ -291,14 +291,14 @@ def described(state: State) -> dict[str, t.Any]:
 def instances(layout: Layout) -> list[dict[str, t.Any]]:
     return [
         {
-            "profile": one.profile,
-            "start": one.start,
-            "id": one.id,
-            "pids": list(one.pids),
+            "profile": instance.profile,
+            "start": instance.start,
+            "id": instance.id,
+            "pids": list(instance.pids),
             "compute_instances": [
                 {"slices": inner.slices, "start": inner.start, "id": inner.id, "uuid": inner.uuid}
-                for inner in one.compute
+                for inner in instance.compute
             ],
         }
-        for one in layout
+        for instance in layout
     ]

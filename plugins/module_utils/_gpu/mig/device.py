@@ -185,9 +185,9 @@ class Device:
     def _instances(self, handle: t.Any, profiles: Profiles) -> list[tuple[Profile, t.Any, t.Any]]:
         """Profile, handle and info of each GPU instance."""
         return [
-            (profile, one, self.nvml.call("nvmlGpuInstanceGetInfo", one))
+            (profile, instance, self.nvml.call("nvmlGpuInstanceGetInfo", instance))
             for profile in profiles.values()
-            for one in self._handles(
+            for instance in self._handles(
                 "nvmlDeviceGetGpuInstances", pynvml.c_nvmlGpuInstance_t, handle, profile.id, profile.maximum
             )
         ]
@@ -205,9 +205,9 @@ class Device:
     def _compute(self, gpu_instance: t.Any, infos: t.Iterable[t.Any]) -> list[tuple[t.Any, t.Any]]:
         """Handle and info of each compute instance."""
         handles = [
-            one
+            compute
             for info in infos
-            for one in self._handles(
+            for compute in self._handles(
                 "nvmlGpuInstanceGetComputeInstances",
                 pynvml.c_nvmlComputeInstance_t,
                 gpu_instance,
@@ -215,7 +215,7 @@ class Device:
                 info.instanceCount,
             )
         ]
-        return [(one, self.nvml.call("nvmlComputeInstanceGetInfo_v2", one)) for one in handles]
+        return [(compute, self.nvml.call("nvmlComputeInstanceGetInfo_v2", compute)) for compute in handles]
 
     def _compute_starts(self, gpu_instance: t.Any, infos: t.Mapping[int, t.Any]) -> ComputeStarts | None:
         """None where the driver is too old to tell."""
@@ -255,13 +255,13 @@ class Device:
                 Instance(
                     profile=profile.name,
                     start=info.placement.start,
-                    compute=tuple(sorted(compute, key=lambda one: one.id)),
+                    compute=tuple(sorted(compute, key=lambda instance: instance.id)),
                     id=info.id,
                     pids=tuple(sorted({pid for pid, gi, _ci in processes if gi == info.id})),
                     compute_starts=starts,
                 )
             )
-        return tuple(sorted(layout, key=lambda one: one.start))
+        return tuple(sorted(layout, key=lambda instance: instance.start))
 
     def _uuids(self, handle: t.Any) -> dict[tuple[int, int], str]:
         """By the ids of GPU instance and compute instance. They are read, never derived."""
@@ -300,8 +300,8 @@ class Device:
             return
         found = next(
             (
-                one
-                for profile, one, info in self._instances(handle, profiles)
+                instance
+                for profile, instance, info in self._instances(handle, profiles)
                 if (profile.name, info.placement.start) == (step.profile, step.start)
             ),
             None,
@@ -318,9 +318,9 @@ class Device:
 
     def _destroy_compute(self, gpu_instance: t.Any, compute: Compute) -> None:
         infos = self._compute_profiles(gpu_instance)
-        for one, info in self._compute(gpu_instance, infos.values()):
+        for instance, info in self._compute(gpu_instance, infos.values()):
             if (info.placement.size, info.placement.start) == compute.place:
-                self.nvml.call("nvmlComputeInstanceDestroy", one)
+                self.nvml.call("nvmlComputeInstanceDestroy", instance)
                 return
         raise NvmlError(CODES["NOT_FOUND"], "nvmlGpuInstanceGetComputeInstances")
 
@@ -339,8 +339,8 @@ class Device:
     def settle(self, profile: str, start: int, wanted: t.Sequence[int]) -> list[Compute]:
         """Place the compute instances of a new GPU instance together: the driver, one by one, may block the last."""
         handle = self.card.handle
-        for one, gpu_instance, info in self._instances(handle, self._known_profiles()):
-            if (one.name, info.placement.start) == (profile, start):
+        for instance, gpu_instance, info in self._instances(handle, self._known_profiles()):
+            if (instance.name, info.placement.start) == (profile, start):
                 infos = self._compute_profiles(gpu_instance)
                 placed = place_compute((), wanted, self._compute_starts(gpu_instance, infos))
                 if placed is None:

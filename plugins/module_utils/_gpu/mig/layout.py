@@ -79,7 +79,7 @@ class Instance:
     @property
     def shape(self) -> tuple[str, int, tuple[int, ...]]:
         """Return what a request can ask of an instance."""
-        return self.profile, self.start, tuple(sorted((one.slices for one in self.compute), reverse=True))
+        return self.profile, self.start, tuple(sorted((compute.slices for compute in self.compute), reverse=True))
 
 
 Layout = tuple[Instance, ...]
@@ -100,21 +100,22 @@ class Profiles(dict[str, Profile]):
     @property
     def slices(self) -> int:
         """Return the slices of the whole card: those that the most instances of any one profile take."""
-        return max((one.slices * one.maximum for one in self.values()), default=0)
+        return max((profile.slices * profile.maximum for profile in self.values()), default=0)
 
     @property
     def slots(self) -> int:
-        return max((start + one.size for one in self.values() for start in one.starts), default=0)
+        return max((start + profile.size for profile in self.values() for start in profile.starts), default=0)
 
     @property
     def engines(self) -> tuple[int, ...]:
         """Return the engines of the whole card, counted in the same way as slices."""
-        rows = [[kind * one.maximum for kind in one.engines] for one in self.values() if one.engines]
+        rows = [[kind * profile.maximum for kind in profile.engines] for profile in self.values() if profile.engines]
         return tuple(max(kind) for kind in zip(*rows))
 
     def told(self) -> str:
         return ", ".join(
-            f"{one.name} (at most {one.maximum}, starts {', '.join(map(str, one.starts))})" for one in self.values()
+            f"{profile.name} (at most {profile.maximum}, starts {', '.join(map(str, profile.starts))})"
+            for profile in self.values()
         )
 
 
@@ -172,11 +173,11 @@ def expand(layout: t.Sequence[t.Mapping[str, t.Any]], profiles: Profiles) -> tup
     return tuple(
         sorted(
             wanted,
-            key=lambda one: (
-                -profiles[one.profile].size,
-                -profiles[one.profile].slices,
-                one.profile,
-                one.start is None,
+            key=lambda instance: (
+                -profiles[instance.profile].size,
+                -profiles[instance.profile].slices,
+                instance.profile,
+                instance.start is None,
             ),
         )
     )
@@ -186,17 +187,17 @@ def _sizes(sizes: t.Sequence[int], profile: Profile, where: str) -> list[int]:
     possible = COMPUTE_SIZES.get(profile.slices, _EVERY_SIZE)
     for size in sizes:
         if size not in possible or size > profile.slices:
-            names = ", ".join(f"{one}c" for one in possible if one <= profile.slices)
+            names = ", ".join(f"{slices}c" for slices in possible if slices <= profile.slices)
             raise Refusal(f"{where}: {profile.name} has no compute instance of {size}c; possible are {names}")
     return list(sizes)
 
 
-def _compute_of(asked: t.Sequence[t.Any] | None, profile: Profile, where: str) -> tuple[int, ...]:
+def _compute_of(counts: t.Sequence[t.Any] | None, profile: Profile, where: str) -> tuple[int, ...]:
     """Nothing said means one compute instance with all of it, which is what most programs want."""
-    if asked is None:
+    if counts is None:
         return (profile.slices,)
     sizes = []
-    for text in asked:
+    for text in counts:
         match = _COMPUTE.fullmatch(str(text).lower())
         size, name = (int(match.group(1)), profile.name) if match else parse_name(str(text))
         if size is None or name != profile.name:
@@ -204,8 +205,8 @@ def _compute_of(asked: t.Sequence[t.Any] | None, profile: Profile, where: str) -
         sizes.append(size)
     sizes = _sizes(sizes, profile, f"{where}.compute_instances")
     if sum(sizes) > profile.slices:
-        asked = " + ".join(f"{size}c" for size in sizes)
-        raise Refusal(f"{where}.compute_instances: {asked} is more than the {profile.slices} slices of {profile.name}")
+        counts = " + ".join(f"{size}c" for size in sizes)
+        raise Refusal(f"{where}.compute_instances: {counts} is more than the {profile.slices} slices of {profile.name}")
     return tuple(sorted(sizes, reverse=True))
 
 
@@ -213,13 +214,13 @@ def _pack(sizes: t.Sequence[int], room: int) -> list[tuple[int, ...]]:
     """Compute instances in as few GPU instances as first fit, largest first, needs."""
     packed: list[list[int]] = []
     for size in sorted(sizes, reverse=True):
-        for one in packed:
-            if sum(one) + size <= room:
-                one.append(size)
+        for item in packed:
+            if sum(item) + size <= room:
+                item.append(size)
                 break
         else:
             packed.append([size])
-    return [tuple(one) for one in packed]
+    return [tuple(item) for item in packed]
 
 
 def summary(names: t.Iterable[str]) -> str:
@@ -230,43 +231,45 @@ def summary(names: t.Iterable[str]) -> str:
 
 def slot_map(profiles: Profiles, layout: t.Sequence[Instance]) -> list[str]:
     """Line by line what each memory slot of the card is, for a diff that shows what moves and what stays."""
-    taken = {one.start: one for one in layout}
+    taken = {holder.start: holder for holder in layout}
     lines, slot = [], 0
     while slot < profiles.slots:
-        one = taken.get(slot)
-        if one is None:
+        holder = taken.get(slot)
+        if holder is None:
             lines.append(f"slot {slot}: free")
             slot += 1
             continue
-        size = profiles[one.profile].size if one.profile in profiles else 1
+        size = profiles[holder.profile].size if holder.profile in profiles else 1
         span = f"slot {slot}" if size == 1 else f"slots {slot}-{slot + size - 1}"
-        shares = [compute.slices for compute in one.compute]
-        whole = one.profile in profiles and shares == [profiles[one.profile].slices]
+        shares = [compute.slices for compute in holder.compute]
+        whole = holder.profile in profiles and shares == [profiles[holder.profile].slices]
         shown = "" if whole else f" ({' + '.join(f'{share}c' for share in shares) or 'no compute instance'})"
-        lines.append(f"{span}: {one.profile}{shown}")
+        lines.append(f"{span}: {holder.profile}{shown}")
         slot += size
     return lines
 
 
 def uuid_changes(before: t.Sequence[Instance], after: t.Sequence[Instance]) -> dict[str, str | None]:
     """Map UUIDs that are gone to those that serve instead; None where none of that size does. UUIDs that stayed are left out."""
-    kept = {compute.uuid for one in after for compute in one.compute}
+    kept = {compute.uuid for instance in after for compute in instance.compute}
 
     def unmatched(layout: t.Sequence[Instance], others: set[str]) -> list[tuple[Instance, Compute]]:
-        return [(one, compute) for one in layout for compute in one.compute if compute.uuid not in others]
+        return [
+            (instance, compute) for instance in layout for compute in instance.compute if compute.uuid not in others
+        ]
 
     gone = unmatched(before, kept)
-    new = unmatched(after, {compute.uuid for one in before for compute in one.compute})
+    new = unmatched(after, {compute.uuid for instance in before for compute in instance.compute})
     changes: dict[str, str | None] = {}
     # First what stands in the very place, then what is alike elsewhere.
     for alike in (
-        lambda one, compute: (one.place, compute.place),
-        lambda one, compute: (one.profile, compute.slices),
+        lambda instance, compute: (instance.place, compute.place),
+        lambda instance, compute: (instance.profile, compute.slices),
     ):
-        for one, compute in gone:
+        for instance, compute in gone:
             if changes.get(compute.uuid):
                 continue
-            found = next((pair for pair in new if alike(*pair) == alike(one, compute)), None)
+            found = next((pair for pair in new if alike(*pair) == alike(instance, compute)), None)
             changes[compute.uuid] = found[1].uuid if found else None
             if found:
                 new.remove(found)

@@ -109,12 +109,12 @@ def _indices(spec: t.Mapping[str, t.Any], devices: t.Mapping[int, tuple[int, int
     filters = spec.get("device-filter")
     # Without a filter, all; 0 and false are one, and no ids.
     filters = [] if filters in (None, "") else filters
-    wanted = [_filter(one, where) for one in (filters if isinstance(filters, list) else [filters])]
+    wanted = [_filter(text, where) for text in (filters if isinstance(filters, list) else [filters])]
     return [
         index
         for index, (device, subsystem) in devices.items()
         if (named == "all" or index in named)
-        and (not wanted or any(one == device and other in (None, subsystem) for one, other in wanted))
+        and (not wanted or any(text == device and other in (None, subsystem) for text, other in wanted))
     ]
 
 
@@ -142,9 +142,11 @@ def write(
     alike: dict[tuple[str, tuple[tuple[str, int], ...]], list[int]] = {}
     for index, (mode, layout, slices) in sorted(gpus.items()):
         counts = collections.Counter(
-            one.profile if compute.slices == slices.get(one.profile) else f"{compute.slices}c.{one.profile}"
-            for one in layout
-            for compute in one.compute
+            instance.profile
+            if compute.slices == slices.get(instance.profile)
+            else f"{compute.slices}c.{instance.profile}"
+            for instance in layout
+            for compute in instance.compute
         )
         alike.setdefault((mode, tuple(sorted(counts.items()))), []).append(index)
     entries = []

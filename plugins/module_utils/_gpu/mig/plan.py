@@ -42,8 +42,8 @@ class Busy(Exception):
 
     def __init__(self, instances: t.Sequence[Instance]) -> None:
         self.instances = tuple(instances)
-        self.pids = tuple(sorted({pid for one in instances for pid in one.pids}))
-        where = ", ".join(f"{one.profile} at slot {one.start}" for one in instances)
+        self.pids = tuple(sorted({pid for instance in instances for pid in instance.pids}))
+        where = ", ".join(f"{instance.profile} at slot {instance.start}" for instance in instances)
         super().__init__(f"processes run in {where}")
 
 
@@ -73,14 +73,14 @@ def plan_layout(profiles: Profiles, current: Layout, wanted: t.Sequence[Wanted],
     refuse_impossible(profiles, wanted)
     choices = choose(profiles, wanted, current, keep)
     if choices is None:
-        if choose(profiles, wanted, [_idle(one) for one in current]) is None:
+        if choose(profiles, wanted, [_idle(instance) for instance in current]) is None:
             raise Refusal(_no_room_inside(current, wanted))
         raise Busy(_in_the_way(profiles, current, wanted))
     standing = {choice.standing.place for choice in choices if choice.standing}
     destroyed, created = [], []
-    for one in current:
-        if one.place not in standing:
-            destroyed += _destroy(one)
+    for instance in current:
+        if instance.place not in standing:
+            destroyed += _destroy(instance)
     for choice in choices:
         profile, start = choice.wanted.profile, choice.start
         if choice.standing is None:
@@ -90,9 +90,11 @@ def plan_layout(profiles: Profiles, current: Layout, wanted: t.Sequence[Wanted],
             placed = place_compute(choice.standing.compute, choice.wanted.compute, choice.standing.compute_starts)
             kept, new = t.cast("tuple[list[Compute], list[Compute]]", placed)
             destroyed += [
-                Step(DESTROY_COMPUTE, profile, start, one) for one in choice.standing.compute if one not in kept
+                Step(DESTROY_COMPUTE, profile, start, instance)
+                for instance in choice.standing.compute
+                if instance not in kept
             ]
-        created += [Step(CREATE_COMPUTE, profile, start, one) for one in new]
+        created += [Step(CREATE_COMPUTE, profile, start, instance) for instance in new]
     return destroyed + created
 
 
@@ -103,46 +105,55 @@ def refuse_impossible(profiles: Profiles, wanted: t.Sequence[Wanted]) -> None:
     """
     if fits(profiles, wanted):
         return
-    asked = summary(one.profile for one in wanted)
-    if fits(profiles, [dataclasses.replace(one, start=None) for one in wanted]):
-        starts = ", ".join(f"{one.profile} at {one.start}" for one in wanted if one.start is not None)
-        raise Refusal(f"layout: {asked} fits the card, but not with {starts}: leave `start` out, or choose others")
+    layout_text = summary(instance.profile for instance in wanted)
+    if fits(profiles, [dataclasses.replace(instance, start=None) for instance in wanted]):
+        starts = ", ".join(
+            f"{instance.profile} at {instance.start}" for instance in wanted if instance.start is not None
+        )
+        raise Refusal(
+            f"layout: {layout_text} fits the card, but not with {starts}: leave `start` out, or choose others"
+        )
     near = nearest(profiles, wanted)
     hint = f"; the nearest that fit: {', or '.join(near)}" if near else ""
-    raise Refusal(f"layout: {asked} does not fit this card ({profiles.told()}){hint}")
+    raise Refusal(f"layout: {layout_text} does not fit this card ({profiles.told()}){hint}")
 
 
 def _in_the_way(profiles: Profiles, current: Layout, wanted: t.Sequence[Wanted]) -> list[Instance]:
     """Return the fewest busy instances that would have to end."""
-    busy = [one for one in current if one.pids]
+    busy = [instance for instance in current if instance.pids]
     for count in range(1, len(busy) + 1):
         for ended in itertools.combinations(busy, count):
-            if choose(profiles, wanted, [_idle(one) if one in ended else one for one in current]) is not None:
+            if (
+                choose(profiles, wanted, [_idle(instance) if instance in ended else instance for instance in current])
+                is not None
+            ):
                 return list(ended)
     return busy
 
 
 def _no_room_inside(current: Layout, wanted: t.Sequence[Wanted]) -> str:
     """Return whether instances have places, but compute instances in them have none, as the driver reports those that exist."""
-    tables = {one.profile: one.compute_starts for one in current}
-    lacking = [one for one in wanted if place_compute((), one.compute, tables.get(one.profile)) is None]
-    told = "; ".join(
-        f"{' + '.join(f'{size}c' for size in one.compute)} of {one.profile}, where there are "
-        + ", ".join(f"{size}c at {', '.join(map(str, at))}" for size, at in (tables[one.profile] or {}).items())
-        for one in lacking
+    tables = {instance.profile: instance.compute_starts for instance in current}
+    lacking = [
+        instance for instance in wanted if place_compute((), instance.compute, tables.get(instance.profile)) is None
+    ]
+    text = "; ".join(
+        f"{' + '.join(f'{size}c' for size in instance.compute)} of {instance.profile}, where there are "
+        + ", ".join(f"{size}c at {', '.join(map(str, at))}" for size, at in (tables[instance.profile] or {}).items())
+        for instance in lacking
     )
-    return f"layout: compute_instances do not fit: {told}"
+    return f"layout: compute_instances do not fit: {text}"
 
 
-def _idle(one: Instance) -> Instance:
+def _idle(instance: Instance) -> Instance:
     return dataclasses.replace(
-        one, pids=(), compute=tuple(dataclasses.replace(compute, pids=()) for compute in one.compute)
+        instance, pids=(), compute=tuple(dataclasses.replace(compute, pids=()) for compute in instance.compute)
     )
 
 
-def _destroy(one: Instance) -> list[Step]:
-    inner = [Step(DESTROY_COMPUTE, one.profile, one.start, compute) for compute in one.compute]
-    return [*inner, Step(DESTROY, one.profile, one.start)]
+def _destroy(instance: Instance) -> list[Step]:
+    inner = [Step(DESTROY_COMPUTE, instance.profile, instance.start, compute) for compute in instance.compute]
+    return [*inner, Step(DESTROY, instance.profile, instance.start)]
 
 
 def plan_disabled(current: Layout) -> list[Step]:
@@ -150,10 +161,10 @@ def plan_disabled(current: Layout) -> list[Step]:
 
     :raises Busy: processes run in an instance.
     """
-    busy = [one for one in current if one.pids]
+    busy = [instance for instance in current if instance.pids]
     if busy:
         raise Busy(busy)
-    return [step for one in current for step in _destroy(one)]
+    return [step for instance in current for step in _destroy(instance)]
 
 
 def rollback(now: Layout, before: Layout) -> list[Step]:
@@ -161,29 +172,29 @@ def rollback(now: Layout, before: Layout) -> list[Step]:
 
     It starts from what is there and not from what was done: a call that failed may have had its effect.
     """
-    wanted = {one.place: one for one in before}
-    there = {one.place: one for one in now}
+    wanted = {instance.place: instance for instance in before}
+    present = {instance.place: instance for instance in now}
     destroyed, created = [], []
-    for one in now:
-        if one.place not in wanted:
-            destroyed += _destroy(one)
+    for instance in now:
+        if instance.place not in wanted:
+            destroyed += _destroy(instance)
             continue
-        places = {compute.place for compute in wanted[one.place].compute}
+        places = {compute.place for compute in wanted[instance.place].compute}
         destroyed += [
-            Step(DESTROY_COMPUTE, one.profile, one.start, compute)
-            for compute in one.compute
+            Step(DESTROY_COMPUTE, instance.profile, instance.start, compute)
+            for compute in instance.compute
             if compute.place not in places
         ]
-    for one in before:
+    for instance in before:
         places = set()
-        if one.place in there:
-            places = {compute.place for compute in there[one.place].compute}
+        if instance.place in present:
+            places = {compute.place for compute in present[instance.place].compute}
         else:
-            created.append(Step(CREATE, one.profile, one.start))
+            created.append(Step(CREATE, instance.profile, instance.start))
         created += [
-            Step(CREATE_COMPUTE, one.profile, one.start, Compute(compute.slices, compute.start))
+            Step(CREATE_COMPUTE, instance.profile, instance.start, Compute(compute.slices, compute.start))
             # In the order of their ids, so that they come out in the same order again.
-            for compute in sorted(one.compute, key=lambda compute: compute.id)
+            for compute in sorted(instance.compute, key=lambda compute: compute.id)
             if compute.place not in places
         ]
     return destroyed + created
@@ -191,48 +202,48 @@ def rollback(now: Layout, before: Layout) -> list[Step]:
 
 def predict(layout: Layout, steps: t.Sequence[Step]) -> Layout:
     """Predict the instances, for check mode; new ones have no ids."""
-    there = {one.place: one for one in layout}
+    present = {instance.place: instance for instance in layout}
     for step in steps:
         place = (step.profile, step.start)
         if step.action == CREATE:
-            there[place] = Instance(*place)
+            present[place] = Instance(*place)
         elif step.action == DESTROY:
-            del there[place]
+            del present[place]
         elif step.compute:
-            held = there[place].compute
-            left = tuple(one for one in held if one.place != step.compute.place)
-            there[place] = dataclasses.replace(
-                there[place], compute=left if step.action == DESTROY_COMPUTE else (*held, step.compute)
+            held = present[place].compute
+            rest = tuple(instance for instance in held if instance.place != step.compute.place)
+            present[place] = dataclasses.replace(
+                present[place], compute=rest if step.action == DESTROY_COMPUTE else (*held, step.compute)
             )
-    return tuple(sorted(there.values(), key=lambda one: one.start))
+    return tuple(sorted(present.values(), key=lambda instance: instance.start))
 
 
-def same_places(one: Layout, other: Layout) -> bool:
+def same_places(first: Layout, other: Layout) -> bool:
     """Return whether the same instances are in the same places, whatever their ids."""
 
     def places(layout: Layout) -> set[tuple[t.Any, ...]]:
         return {(*gpu.place, frozenset(compute.place for compute in gpu.compute)) for gpu in layout}
 
-    return places(one) == places(other)
+    return places(first) == places(other)
 
 
 def meets(layout: Layout, wanted: t.Sequence[Wanted]) -> bool:
     """Return whether a card has what is wanted and nothing else."""
-    left = sorted(one.shape for one in layout)
+    shapes = sorted(instance.shape for instance in layout)
     # Those that have to stand somewhere take theirs first.
-    for one in sorted(wanted, key=lambda one: one.start is None):
+    for instance in sorted(wanted, key=lambda instance: instance.start is None):
         found = next(
             (
                 shape
-                for shape in left
-                if (shape[0], shape[2]) == (one.profile, one.compute) and one.start in (None, shape[1])
+                for shape in shapes
+                if (shape[0], shape[2]) == (instance.profile, instance.compute) and instance.start in (None, shape[1])
             ),
             None,
         )
         if found is None:
             return False
-        left.remove(found)
-    return not left
+        shapes.remove(found)
+    return not shapes
 
 
 class ModePlan(t.NamedTuple):

@@ -41,20 +41,22 @@ def resolve(cards: t.Sequence[Card], params: t.Mapping[str, t.Any]) -> Requests:
     devices = [ALL] if params["devices"] is None else params["devices"]
     forgotten = _gone(cards, devices) if _only_forgets(params) else []
     warnings += [f"devices: {device} is not there; at boot nothing is brought back for it" for device in forgotten]
-    left = [device for device in devices if device not in forgotten]
-    chosen = _chosen(cards, left, warnings) if left or not forgotten else []
+    devices_left = [device for device in devices if device not in forgotten]
+    chosen = _chosen(cards, devices_left, warnings) if devices_left or not forgotten else []
     every = devices == [ALL]
     common = {"keep": params["keep_instances"], "allow_reset": params["allow_reset"] == "gpu"}
     found: list[tuple[Card, Request]] = []
     if params["mig_parted"]:
         if params["mode"] != UNCHANGED or params["layout"] is not None:
             raise Refusal("mig_parted: its configuration says mode and layout; leave `mode` and `layout` out")
-        asked = parted.read(params["mig_parted"]["config"], params["mig_parted"]["selected"], _ids(cards))
+        configurations = parted.read(params["mig_parted"]["config"], params["mig_parted"]["selected"], _ids(cards))
         for card in chosen:
-            if card.index in asked:
-                one = asked[card.index]
-                wanted = one.layout if one.mode == "enabled" else None
-                found.append((card, Request(one.mode, wanted, optional=every and one.optional, **common)))
+            if card.index in configurations:
+                configuration = configurations[card.index]
+                wanted = configuration.layout if configuration.mode == "enabled" else None
+                found.append(
+                    (card, Request(configuration.mode, wanted, optional=every and configuration.optional, **common))
+                )
     else:
         layout = None if params["layout"] is None else tuple(params["layout"])
         found = [(card, Request(params["mode"], layout, optional=every, **common)) for card in chosen]
@@ -72,8 +74,8 @@ def _only_forgets(params: t.Mapping[str, t.Any]) -> bool:
 
 def _gone(cards: t.Sequence[Card], devices: t.Sequence[str]) -> list[str]:
     """Return replaced cards: they answer no more, and their declaration for boots has to go all the same."""
-    there = {card.uuid for card in cards}
-    return [device for device in devices if _UUID.fullmatch(device) and device not in there]
+    present = {card.uuid for card in cards}
+    return [device for device in devices if _UUID.fullmatch(device) and device not in present]
 
 
 def _ids(cards: t.Sequence[Card]) -> dict[int, tuple[int, int]]:

@@ -106,19 +106,19 @@ def bring_about(
     tree = Tree(root)
     judged = _judge(nvml, requests, params, tree, wait=not module.check_mode)
     declaration = _declaration(judged, requests.forgotten, params, program, tree)
-    rows = [_row(one, None) for one in judged]
+    rows = [_row(entry, None) for entry in judged]
     afters: dict[str, State] = {}
-    for number, one in enumerate(judged):
-        if module.check_mode or one.busy or not one.plan.changed:
+    for number, entry in enumerate(judged):
+        if module.check_mode or entry.busy or not entry.plan.changed:
             continue
         try:
-            one.plan, after = _carry_out(module, nvml, one.plan, params["stop_services"])
+            entry.plan, after = _carry_out(module, nvml, entry.plan, params["stop_services"])
         except (Failed, CardBusy, NvmlError, Refusal) as error:
             # Containers have to find what the GPUs before this one have become.
             _refresh_cdi(module, tree, params, rows[:number])
-            raise _stopped_by(error, one, tree, gpus=rows[:number], changed=bool(afters)) from error
+            raise _stopped_by(error, entry, tree, gpus=rows[:number], changed=bool(afters)) from error
         afters[after.uuid] = after
-        rows[number] = _row(one, after)
+        rows[number] = _row(entry, after)
     result: Facts = {
         "changed": bool(declaration and declaration.changed) or any(row["changes"] for row in rows),
         "gpus": rows,
@@ -128,12 +128,12 @@ def bring_about(
         "diff": _diff(judged, afters, declaration),
     }
     due = [
-        f"{one.plan.state.label} ({one.plan.state.uuid}) was left as it is: MIG {one.plan.request.mode} needs a reset. "
+        f"{entry.plan.state.label} ({entry.plan.state.uuid}) was left as it is: MIG {entry.plan.request.mode} needs a reset. "
         "Set allow_reset: gpu, when nothing uses it"
-        for one in judged
-        if one.plan.needs != "none"
+        for entry in judged
+        if entry.plan.needs != "none"
     ]
-    for text in [*requests.warnings, *due, *(_told_busy(one, tree) for one in judged if one.busy)]:
+    for text in [*requests.warnings, *due, *(_told_busy(entry, tree) for entry in judged if entry.busy)]:
         module.warn(text)
     # First: a run that ends here is completed by the next one in what is declared, and not in what containers find.
     result["cdi_refreshed"] = _refresh_cdi(module, tree, params, rows)
@@ -141,9 +141,9 @@ def bring_about(
         try:
             declaration.write(module)
         except OSError as error:
-            told = f"the GPUs are as asked for, and the next boot does not bring it back ({error})"
+            message = f"the GPUs are as asked for, and the next boot does not bring it back ({error})"
             remedy = "see to it that the path can be written, or set persist to none"
-            raise Stopped(f"{told}: {remedy}", gpus=rows, changed=result["changed"]) from error
+            raise Stopped(f"{message}: {remedy}", gpus=rows, changed=result["changed"]) from error
     return result
 
 
@@ -166,68 +166,73 @@ def _judge(nvml: Nvml, requests: Requests, params: t.Mapping[str, t.Any], tree: 
                 refused.append(f"{card.index} ({state.label}): {refusal}")
         if refused:
             raise Refusal("; ".join(f"GPU {text}" for text in refused))
-        if judged and all(one.plan.request.wants_mig and one.plan.state.mode is None for one in judged):
+        if judged and all(entry.plan.request.wants_mig and entry.plan.state.mode is None for entry in judged):
             raise Refusal("devices: no GPU here has MIG; share it by MPS or time-slicing (gpu_mps, gpu_mode)")
-        blocked = [one for one in judged if one.busy]
+        blocked = [entry for entry in judged if entry.busy]
         if not blocked or params["when_busy"] == "skip":
             return judged
         if params["when_busy"] == "wait" and not wait:
             # Check mode waits for nobody: it tells what is done once they have ended.
-            return [dataclasses.replace(one, plan=_without_processes(one.plan)) if one.busy else one for one in judged]
+            return [
+                dataclasses.replace(entry, plan=_without_processes(entry.plan)) if entry.busy else entry
+                for entry in judged
+            ]
         if time.monotonic() >= deadline:
             remedy = "end them, or set when_busy to skip or wait"
             if params["when_busy"] == "wait":
                 remedy = f"they did not end within {patience} s"
-            told = "; ".join(_told_busy(one, tree) for one in blocked)
-            raise Stopped(f"{told}: {remedy}", busy=[row for one in blocked for row in _busy_rows(one, tree)])
+            message = "; ".join(_told_busy(entry, tree) for entry in blocked)
+            raise Stopped(f"{message}: {remedy}", busy=[row for entry in blocked for row in _busy_rows(entry, tree)])
         time.sleep(PAUSE)
 
 
-def _stopped_by(error: Exception, one: Judged, tree: Tree, **result: t.Any) -> Stopped:
+def _stopped_by(error: Exception, entry: Judged, tree: Tree, **result: t.Any) -> Stopped:
     """Return the result for a GPU that fails after others may have been changed."""
     if isinstance(error, Failed):
         return Stopped(str(error), **result, **error.told())
     if isinstance(error, CardBusy):
-        late = Judged(one.plan, error.pids, str(error))
+        late = Judged(entry.plan, error.pids, str(error))
         return Stopped(_told_busy(late, tree), **result, busy=_busy_rows(late, tree))
-    told = error.told() if isinstance(error, NvmlError) else {}
-    return Stopped(f"{one.plan.state.label}: {error}. This GPU was not changed.", **result, **told)
+    details = error.told() if isinstance(error, NvmlError) else {}
+    return Stopped(f"{entry.plan.state.label}: {error}. This GPU was not changed.", **result, **details)
 
 
-def _without_processes(made: Plan) -> Plan:
-    state = made.state
+def _without_processes(plan_: Plan) -> Plan:
+    state = plan_.state
     layout = tuple(
-        dataclasses.replace(one, pids=(), compute=tuple(dataclasses.replace(inner, pids=()) for inner in one.compute))
-        for one in state.layout
+        dataclasses.replace(
+            instance, pids=(), compute=tuple(dataclasses.replace(inner, pids=()) for inner in instance.compute)
+        )
+        for instance in state.layout
     )
-    ended = plan(dataclasses.replace(state, layout=layout, pids=()), made.request)
+    ended = plan(dataclasses.replace(state, layout=layout, pids=()), plan_.request)
     return dataclasses.replace(ended, state=state)
 
 
-def _busy_rows(one: Judged, tree: Tree) -> list[Facts]:
-    uuid = one.plan.state.uuid
-    return [{"gpu": uuid, "pid": pid, **describe(tree, pid)} for pid in one.busy]
+def _busy_rows(entry: Judged, tree: Tree) -> list[Facts]:
+    uuid = entry.plan.state.uuid
+    return [{"gpu": uuid, "pid": pid, **describe(tree, pid)} for pid in entry.busy]
 
 
-def _told_busy(one: Judged, tree: Tree) -> str:
-    rows = _busy_rows(one, tree)
+def _told_busy(entry: Judged, tree: Tree) -> str:
+    rows = _busy_rows(entry, tree)
     who = ", ".join(
         f"{row['pid']} ({row['user'] or 'user unknown'}: {row['command'] or 'command unknown'})" for row in rows
     )
-    return f"{one.plan.state.label} ({one.plan.state.uuid}) is busy: {one.why}: {who}"
+    return f"{entry.plan.state.label} ({entry.plan.state.uuid}) is busy: {entry.why}: {who}"
 
 
-def _carry_out(module: AnsibleModule, nvml: Nvml, made: Plan, services: t.Sequence[str]) -> tuple[Plan, State]:
-    device = Device(nvml, made.state.uuid)
+def _carry_out(module: AnsibleModule, nvml: Nvml, plan_: Plan, services: t.Sequence[str]) -> tuple[Plan, State]:
+    device = Device(nvml, plan_.state.uuid)
     # It was judged with the others, which may be minutes ago: what has started meanwhile counts as well.
-    made = plan(device.read(), made.request)
+    plan_ = plan(device.read(), plan_.request)
 
     def reset() -> None:
         # A program that has NVML open is one that uses the GPU.
         nvml.__exit__()
         try:
             rc, out, err = module.run_command(
-                ["nvidia-smi", "--gpu-reset", "-i", made.state.uuid], handle_exceptions=False
+                ["nvidia-smi", "--gpu-reset", "-i", plan_.state.uuid], handle_exceptions=False
             )
         except OSError as error:
             # Not there: what was done so far has to be taken back, and told.
@@ -237,20 +242,22 @@ def _carry_out(module: AnsibleModule, nvml: Nvml, made: Plan, services: t.Sequen
         if rc:
             raise NvmlError(CODES["RESET_REQUIRED"], f"nvidia-smi --gpu-reset ({(out + err).strip()})")
 
-    with _stopped(module, services if made.resets else []):
-        return made, apply(device, made, reset if made.request.allow_reset else None)
+    with _stopped(module, services if plan_.resets else []):
+        return plan_, apply(device, plan_, reset if plan_.request.allow_reset else None)
 
 
 @contextlib.contextmanager
 def _stopped(module: AnsibleModule, services: t.Sequence[str]) -> t.Iterator[None]:
     """Stop services for as long as a reset takes; only those that ran are started again, whatever happens meanwhile."""
-    running = [one for one in services if module.run_command(["systemctl", "is-active", "--quiet", one])[0] == 0]
+    running = [
+        service for service in services if module.run_command(["systemctl", "is-active", "--quiet", service])[0] == 0
+    ]
     try:
-        for one in running:
-            module.run_command(["systemctl", "stop", one], check_rc=True)
+        for service in running:
+            module.run_command(["systemctl", "stop", service], check_rc=True)
         yield
     finally:
-        failed = [one for one in running if module.run_command(["systemctl", "start", one])[0]]
+        failed = [service for service in running if module.run_command(["systemctl", "start", service])[0]]
         if failed:
             module.warn(f"stop_services: {', '.join(failed)} did not start again: look at `systemctl status`")
 
@@ -263,8 +270,8 @@ def _declaration(
     :raises Refusal: what was declared before cannot be read.
     """
     changes: dict[str, Facts | None] = dict.fromkeys(forgotten)
-    for one in [] if params["persist"] == "unchanged" else judged:
-        request, state = one.plan.request, one.plan.state
+    for entry in [] if params["persist"] == "unchanged" else judged:
+        request, state = entry.plan.request, entry.plan.state
         stays_off = request.mode == UNCHANGED and state.mode != ENABLED and request.layout is not None
         if params["persist"] == "none" or request.mode == DISABLED or stays_off:
             changes[state.uuid] = None
@@ -277,36 +284,36 @@ def _declaration(
     return boot.prepare(tree, NAME, program, boot.read_declared(tree, NAME), changes, after=["gpu_mode"])
 
 
-def _target(made: Plan) -> tuple[str | None, Layout]:
+def _target(plan_: Plan) -> tuple[str | None, Layout]:
     """Mode and instances as they will be."""
-    mode = made.mode or made.state.mode
-    return mode, predict(made.state.layout, made.steps) if mode == ENABLED else ()
+    mode = plan_.mode or plan_.state.mode
+    return mode, predict(plan_.state.layout, plan_.steps) if mode == ENABLED else ()
 
 
-def _row(one: Judged, after: State | None) -> Facts:
+def _row(entry: Judged, after: State | None) -> Facts:
     """Return the result row of a GPU. Without *after* it shows the state before, or the predicted one in check mode."""
-    made = one.plan
-    skipped = bool(one.busy) and not made.changed
-    mode, layout = _target(made)
-    told = described(after or made.state)
-    if after is None and made.changed:
-        told.update(
+    plan_ = entry.plan
+    skipped = bool(entry.busy) and not plan_.changed
+    mode, layout = _target(plan_)
+    gpu = described(after or plan_.state)
+    if after is None and plan_.changed:
+        gpu.update(
             mode=mode,
             pending=mode,
             instances=instances(layout),
-            slots=slot_map(made.state.profiles, layout) if mode == ENABLED else [],
+            slots=slot_map(plan_.state.profiles, layout) if mode == ENABLED else [],
         )
     return {
-        **told,
-        "changes": made.told(),
-        "needs": made.needs,
+        **gpu,
+        "changes": plan_.told(),
+        "needs": plan_.needs,
         "skipped": skipped,
-        "uuid_changes": uuid_changes(made.state.layout, after.layout) if after else {},
+        "uuid_changes": uuid_changes(plan_.state.layout, after.layout) if after else {},
     }
 
 
 def _exported(nvml: Nvml, judged: t.Sequence[Judged], afters: t.Mapping[str, State]) -> Facts:
-    states = [afters.get(one.plan.state.uuid, one.plan.state) for one in judged]
+    states = [afters.get(entry.plan.state.uuid, entry.plan.state) for entry in judged]
     return parted.write(
         {
             state.index: (
@@ -323,14 +330,14 @@ def _exported(nvml: Nvml, judged: t.Sequence[Judged], afters: t.Mapping[str, Sta
 
 def _diff(judged: t.Sequence[Judged], afters: t.Mapping[str, State], declaration: boot.Declaration | None) -> Facts:
     before, after = [], []
-    for one in judged:
-        state = one.plan.state
+    for gpu in judged:
+        state = gpu.plan.state
         done = afters.get(state.uuid)
-        mode, layout = (done.mode, done.layout) if done else _target(one.plan)
+        mode, layout = (done.mode, done.layout) if done else _target(gpu.plan)
         before += _lines(state, state.mode, state.layout, declaration.before if declaration else {})
         after += _lines(state, mode, layout, declaration.after if declaration else {})
-        if one.plan.open_ and not done:
-            after += [f"  {summary(str(entry['profile']) for entry in one.plan.request.layout or ())}"]
+        if gpu.plan.open_ and not done:
+            after += [f"  {summary(str(entry['profile']) for entry in gpu.plan.request.layout or ())}"]
     return {"before": "".join(f"{line}\n" for line in before), "after": "".join(f"{line}\n" for line in after)}
 
 
@@ -340,15 +347,17 @@ def _lines(state: State, mode: str | None, layout: Layout, declared: ByCard) -> 
         lines += [f"  {line}" for line in slot_map(state.profiles, layout)]
     entry = declared.get(state.uuid)
     if entry:
-        names = [str(one["profile"]) for one in entry["layout"] or () for _number in range(count_of(one))]
+        names = [str(row["profile"]) for row in entry["layout"] or () for _number in range(count_of(row))]
         lines.append(f"  at boot: MIG {entry['mode']}{', ' + summary(names) if entry['layout'] is not None else ''}")
     return lines
 
 
 def _refresh_cdi(module: AnsibleModule, tree: Tree, params: t.Mapping[str, t.Any], rows: t.Sequence[Facts]) -> bool:
     """Have containers find the instances: the toolkit's own service writes their specification again."""
-    there = any(tree.exists(f"{folder}/{CDI_REFRESH}") for folder in _UNIT_FILES) and tree.exists("/run/systemd/system")
-    if params["refresh_cdi"] != "auto" or not there or not any(row["changes"] for row in rows):
+    is_installed = any(tree.exists(f"{folder}/{CDI_REFRESH}") for folder in _UNIT_FILES) and tree.exists(
+        "/run/systemd/system"
+    )
+    if params["refresh_cdi"] != "auto" or not is_installed or not any(row["changes"] for row in rows):
         return False
     if not module.check_mode:
         rc, _out, err = module.run_command(["systemctl", "restart", CDI_REFRESH])

@@ -68,8 +68,8 @@ def _starts(kind: Kind, candidates: t.Sequence[int], taken: int) -> t.Iterator[t
         if len(candidates) - position < kind.count:
             return
         if not taken & bits(start, kind.size):
-            left = dataclasses.replace(kind, count=kind.count - 1, fixed=kind.fixed - {start})
-            for others in _starts(left, candidates[position + 1 :], taken | bits(start, kind.size)):
+            rest = dataclasses.replace(kind, count=kind.count - 1, fixed=kind.fixed - {start})
+            for others in _starts(rest, candidates[position + 1 :], taken | bits(start, kind.size)):
                 yield (start, *others)
         if start in kind.fixed:
             return
@@ -77,7 +77,7 @@ def _starts(kind: Kind, candidates: t.Sequence[int], taken: int) -> t.Iterator[t
 
 def within_limits(profiles: Profiles, wanted: t.Sequence[Wanted]) -> bool:
     """Return whether a layout keeps the limits of the whole card: instances of a profile, compute slices, engines."""
-    counts = collections.Counter(one.profile for one in wanted)
+    counts = collections.Counter(instance.profile for instance in wanted)
     if any(count > profiles[name].maximum for name, count in counts.items()):
         return False
     if sum(profiles[name].slices * count for name, count in counts.items()) > profiles.slices:
@@ -94,14 +94,14 @@ def fits(profiles: Profiles, wanted: t.Sequence[Wanted]) -> bool:
 
 
 def _kinds(profiles: Profiles, wanted: t.Sequence[Wanted], busy: t.Iterable[Instance] = ()) -> list[Kind]:
-    fixed: dict[str, set[int]] = {one.profile: set() for one in wanted}
-    counts = collections.Counter(one.profile for one in wanted)
-    for one in wanted:
-        if one.start is not None:
-            if one.start in fixed[one.profile]:
+    fixed: dict[str, set[int]] = {wish.profile: set() for wish in wanted}
+    counts = collections.Counter(wish.profile for wish in wanted)
+    for wish in wanted:
+        if wish.start is not None:
+            if wish.start in fixed[wish.profile]:
                 # Asked for twice at one place: more have to stand than there are.
                 return [Kind(1, (), 1)]
-            fixed[one.profile].add(one.start)
+            fixed[wish.profile].add(wish.start)
     for instance in busy:
         fixed.setdefault(instance.profile, set()).add(instance.start)
     return [
@@ -126,19 +126,19 @@ def choose(
     Of equal ones, that which leaves the most room for large instances. What is busy stays in every one of them. Without *keep*, the room
     alone decides, as on an empty card.
     """
-    standing = {one.place: one for one in current}
-    busy = [one for one in current if one.pids]
+    standing = {instance.place: instance for instance in current}
+    busy = [instance for instance in current if instance.pids]
     if not within_limits(profiles, wanted):
         return None
     kinds = _kinds(profiles, wanted, busy)
     # A busy one of a profile that is not wanted has no placement at all.
-    names = list(dict.fromkeys(one.profile for one in wanted))
+    names = list(dict.fromkeys(instance.profile for instance in wanted))
     best: tuple[tuple[t.Any, ...], list[Choice]] | None = None
     for chosen in placements(kinds):
         choices: list[Choice] = []
         kept_compute = 0
         for name, starts in zip(names, chosen):
-            found = _assign([one for one in wanted if one.profile == name], starts, name, standing)
+            found = _assign([instance for instance in wanted if instance.profile == name], starts, name, standing)
             if found is None:
                 break
             kept_compute += found[0]
@@ -160,8 +160,8 @@ def _room(profiles: Profiles, choices: t.Sequence[Choice]) -> tuple[list[int]]:
         taken |= bits(choice.start, profiles[choice.wanted.profile].size)
     return (
         [
-            sum(1 for start in one.starts if not taken & bits(start, one.size))
-            for one in sorted(profiles.values(), key=lambda one: (-one.size, one.id))
+            sum(1 for start in profile.starts if not taken & bits(start, profile.size))
+            for profile in sorted(profiles.values(), key=lambda profile: (-profile.size, profile.id))
         ],
     )
 
@@ -170,21 +170,21 @@ def _assign(
     wanted: t.Sequence[Wanted], starts: tuple[int, ...], name: str, standing: t.Mapping[tuple[str, int], Instance]
 ) -> tuple[int, list[Choice]] | None:
     """Assign wanted instances to starts, keeping the most compute instances; None if a busy one would be evicted."""
-    placed = {one.start: one for one in wanted if one.start is not None}
+    placed = {wish.start: wish for wish in wanted if wish.start is not None}
     free = [start for start in starts if start not in placed]
-    loose = [one for one in wanted if one.start is None]
+    loose = [wish for wish in wanted if wish.start is None]
     orders = {tuple(loose)} if len(set(loose)) <= 1 else set(itertools.permutations(loose))
     best: tuple[int, list[Choice]] | None = None
-    for order in sorted(orders, key=lambda order: [one.compute for one in order], reverse=True):
+    for order in sorted(orders, key=lambda order: [wish.compute for wish in order], reverse=True):
         kept, choices = 0, []
-        for start, one in sorted([*placed.items(), *zip(free, order)], key=lambda pair: pair[0]):
+        for start, wish in sorted([*placed.items(), *zip(free, order)], key=lambda pair: pair[0]):
             instance = standing.get((name, start))
             if instance:
-                found = place_compute(instance.compute, one.compute, instance.compute_starts)
+                found = place_compute(instance.compute, wish.compute, instance.compute_starts)
                 if found is None:
                     break
                 kept += len(found[0])
-            choices.append(Choice(one, start, instance))
+            choices.append(Choice(wish, start, instance))
         else:
             if best is None or kept > best[0]:
                 best = (kept, choices)
@@ -199,15 +199,15 @@ def place_compute(
     :param starts: where compute instances may start. Without it, what is to be made has no start.
     """
     counts = collections.Counter(wanted)
-    busy = [one for one in current if one.pids]
-    if collections.Counter(one.slices for one in busy) - counts:
+    busy = [instance for instance in current if instance.pids]
+    if collections.Counter(instance.slices for instance in busy) - counts:
         return None
     if starts is None:
         kept: list[Compute] = []
-        for one in sorted(current, key=lambda one: not one.pids):
-            if counts[one.slices]:
-                counts[one.slices] -= 1
-                kept.append(one)
+        for instance in sorted(current, key=lambda instance: not instance.pids):
+            if counts[instance.slices]:
+                counts[instance.slices] -= 1
+                kept.append(instance)
         return kept, [Compute(size) for size in sorted(counts.elements(), reverse=True)]
     sizes = sorted(counts, reverse=True)
     kinds = [
@@ -215,11 +215,11 @@ def place_compute(
             size,
             starts.get(size, ()),
             counts[size],
-            frozenset(t.cast("int", one.start) for one in busy if one.slices == size),
+            frozenset(t.cast("int", instance.start) for instance in busy if instance.slices == size),
         )
         for size in sizes
     ]
-    at = {one.place: one for one in current}
+    at = {instance.place: instance for instance in current}
     best: tuple[list[Compute], list[Compute]] | None = None
     for chosen in placements(kinds):
         places = [(size, start) for size, group in zip(sizes, chosen) for start in group]
@@ -231,14 +231,14 @@ def place_compute(
 
 def nearest(profiles: Profiles, wanted: t.Sequence[Wanted]) -> list[str]:
     """Return the layouts closest to one that does not fit: with fewer instances, or with smaller ones."""
-    names = sorted((one.profile for one in wanted), key=lambda name: _order(profiles[name]))
+    names = sorted((instance.profile for instance in wanted), key=lambda name: _order(profiles[name]))
     # More of a kind than the card can have are no help in the search.
     counts = collections.Counter(names)
     clipped = [name for name in counts for _number in range(min(counts[name], profiles[name].maximum))]
     found = [_first_fit(profiles, clipped, lambda _name: [None])]
     if len(names) <= profiles.slices:
         found.append(_first_fit(profiles, names, lambda name: _smaller(profiles, profiles[name])))
-    return list(dict.fromkeys(summary(one) for one in found if one))
+    return list(dict.fromkeys(summary(instance) for instance in found if instance))
 
 
 def _order(profile: Profile) -> tuple[int, int, str]:
@@ -248,7 +248,9 @@ def _order(profile: Profile) -> tuple[int, int, str]:
 def _smaller(profiles: Profiles, than: Profile) -> list[str | None]:
     """Return the profiles that take no more of the card: smaller ones, and those that need fewer engines."""
     return [
-        one.name for one in profiles.values() if one is not than and one.size <= than.size and one.slices <= than.slices
+        profile.name
+        for profile in profiles.values()
+        if profile is not than and profile.size <= than.size and profile.slices <= than.slices
     ]
 
 
@@ -267,7 +269,7 @@ def _first_fit(
         )
 
     start = tuple(names)
-    heap, seen = [(loss(start), start)], {start}
+    heap, visited = [(loss(start), start)], {start}
     while heap:
         _loss, layout = heapq.heappop(heap)
         if layout and fits(profiles, [Wanted(name) for name in layout]):
@@ -276,8 +278,8 @@ def _first_fit(
             for other in instead(name):
                 middle = () if other is None else (other,)
                 others = (*layout[:position], *middle, *layout[position + 1 :])
-                new = tuple(sorted(others, key=lambda one: _order(profiles[one])))
-                if new not in seen:
-                    seen.add(new)
+                new = tuple(sorted(others, key=lambda profile_name: _order(profiles[profile_name])))
+                if new not in visited:
+                    visited.add(new)
                     heapq.heappush(heap, (loss(new), new))
     return None

@@ -34,11 +34,11 @@ Run = t.Callable[[list[str]], tuple[int, str, str]]
 class Failed(Exception):
     """A write failed. Everything that this run had written was put back, but for ``left``."""
 
-    def __init__(self, what: str, cause: t.Mapping[str, t.Any], put_back: list[str], left: list[str]) -> None:
+    def __init__(self, action: str, cause: t.Mapping[str, t.Any], put_back: list[str], unrestored: list[str]) -> None:
         self.cause = dict(cause)
         self.put_back = put_back
-        self.left = left
-        super().__init__(what)
+        self.left = unrestored
+        super().__init__(action)
 
 
 class NotKept(Exception):
@@ -145,10 +145,12 @@ class Host:
         except (NvmlError, PolicyError, OSError, _Otherwise) as error:
             state, change = done[-1]
             cause = error.told() if isinstance(error, NvmlError) else {}
-            put_back, left = self._put_back(done, cards)
-            what = f"{change.setting} of {state.called} could not be set to {modes.shown(change.setting, change.after)}"
-            text = str(error) if isinstance(error, _Otherwise) else f"{what}: {error}"
-            raise Failed(text, cause, put_back, left) from error
+            put_back, unrestored = self._put_back(done, cards)
+            action = (
+                f"{change.setting} of {state.called} could not be set to {modes.shown(change.setting, change.after)}"
+            )
+            text = str(error) if isinstance(error, _Otherwise) else f"{action}: {error}"
+            raise Failed(text, cause, put_back, unrestored) from error
 
     def _write(self, card: Card, setting: str, value: t.Any) -> None:
         if setting in _LOCKED:
@@ -164,19 +166,19 @@ class Host:
             self.nvml.call(function, card.handle, to_number(value))
 
     def _lock(self, card: Card, setting: str, value: t.Any) -> None:
-        what = "Gpu" if setting == _LOCKED[0] else "Memory"
-        known = self.locked.get(card.uuid, {})
-        others = {name: clocks for name, clocks in known.items() if name != setting}
+        domain = "Gpu" if setting == _LOCKED[0] else "Memory"
+        locked = self.locked.get(card.uuid, {})
+        others = {name: clocks for name, clocks in locked.items() if name != setting}
         # Until it is done: a run that is cut short between the two is not believed.
         self._remember(card.uuid, {**others, setting: modes.UNKNOWN})
         try:
             if value == modes.UNLOCKED:
-                self.nvml.call(f"nvmlDeviceReset{what}LockedClocks", card.handle)
+                self.nvml.call(f"nvmlDeviceReset{domain}LockedClocks", card.handle)
             else:
-                self.nvml.call(f"nvmlDeviceSet{what}LockedClocks", card.handle, *value)
+                self.nvml.call(f"nvmlDeviceSet{domain}LockedClocks", card.handle, *value)
         except NvmlError as error:
             if error.absent:
-                self._remember(card.uuid, known)
+                self._remember(card.uuid, locked)
             raise
         self._remember(card.uuid, others if value == modes.UNLOCKED else {**others, setting: value})
 
@@ -201,12 +203,12 @@ class Host:
         self, done: t.Sequence[tuple[State, Change]], cards: t.Mapping[str, Card]
     ) -> tuple[list[str], list[str]]:
         put_back: list[str] = []
-        left: list[str] = []
+        unrestored: list[str] = []
         for state, change in reversed(done):
             card, asks_smi = cards[state.uuid], change.setting == "time_slice"
-            told = f"{state.called}: {change.setting} {modes.shown(change.setting, change.before)}"
+            label = f"{state.called}: {change.setting} {modes.shown(change.setting, change.before)}"
             if change.before == modes.UNKNOWN:
-                left.append(told)
+                unrestored.append(label)
                 continue
             try:
                 # Clocks are not to be seen, and so are always put back.
@@ -217,10 +219,10 @@ class Host:
             except (NvmlError, PolicyError, OSError) as error:
                 # A card whose clocks cannot be locked has none to put back.
                 if not (change.setting in _LOCKED and isinstance(error, NvmlError) and error.absent):
-                    left.append(f"{told} ({error})")
+                    unrestored.append(f"{label} ({error})")
             else:
-                (put_back if is_back else left).append(told)
-        return put_back, left
+                (put_back if is_back else unrestored).append(label)
+        return put_back, unrestored
 
     def _is_as_before(self, card: Card, change: Change, asks_smi: bool) -> bool:
         return bool(getattr(self.read(card, asks_smi), change.setting) == change.before)

@@ -58,9 +58,9 @@ def main(root: str = "/") -> int:
         declared = boot.read_declared(tree, NAME)
         wait_for_driver()
         with Nvml() as nvml:
-            told = list(bring_back(Host(nvml, tree, run), declared))
+            lines = list(bring_back(Host(nvml, tree, run), declared))
     except (NvmlError, Refusal) as error:
-        told = [(False, str(error))]
-    for _ok, line in told:
+        lines = [(False, str(error))]
+    for _ok, line in lines:
         os.write(1, f"{line}\n".encode())
-    return 0 if all(ok for ok, _line in told) else 1
+    return 0 if all(ok for ok, _line in lines) else 1

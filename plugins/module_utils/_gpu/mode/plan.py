@@ -155,15 +155,15 @@ def _clocks(value: t.Any, possible: tuple[int, int] | None) -> t.Any:
     if value == UNLOCKED:
         return UNLOCKED
     low, high = possible or (0, 0)
-    words = f"write `[lowest, highest]` in MHz, from {low} to {high}, or `{UNLOCKED}`"
+    remedy = f"write `[lowest, highest]` in MHz, from {low} to {high}, or `{UNLOCKED}`"
     pair = value if isinstance(value, (list, tuple)) else []
     numbers = [int(word) for word in pair if str(word).isdecimal()]
     if len(pair) != 2 or len(numbers) != 2:
-        raise ValueError(f"is {value!r}: {words}")
+        raise ValueError(f"is {value!r}: {remedy}")
     if numbers[0] > numbers[1]:
-        raise ValueError(f"is {value!r}, which begins above its end: {words}")
+        raise ValueError(f"is {value!r}, which begins above its end: {remedy}")
     if numbers[0] < low or numbers[1] > high:
-        raise ValueError(f"is {value!r}, beyond what the card does: {words}")
+        raise ValueError(f"is {value!r}, beyond what the card does: {remedy}")
     return numbers
 
 
@@ -181,47 +181,47 @@ def plan(state: State, wanted: Wanted, where: str) -> Plan:
     :param wanted: settings by name; one that is None is left alone.
     :param where: how the user calls this entry, such as ``gpus[0]``.
     """
-    made = Plan(state, {})
+    result = Plan(state, {})
     for setting in SETTINGS:
         value = wanted.get(setting)
         if value is None:
             continue
         if not supports(state, setting):
-            made.problems.append(
+            result.problems.append(
                 f"`{where}.{setting}`: {state.called} has no {_WORDS[setting]}: leave it out for this card"
             )
             continue
         try:
-            made.wanted[setting] = meant(value, setting, state)
+            result.wanted[setting] = meant(value, setting, state)
         except ValueError as error:
-            made.problems.append(f"`{where}.{setting}` {error}; the card is {state.called}")
-    _check_together(made, where)
-    if made.problems:
-        return made
-    made.changes = _changes(state, made.wanted)
-    if state.ecc_current is not None and made.wanted.get("ecc", state.ecc) != state.ecc_current:
+            result.problems.append(f"`{where}.{setting}` {error}; the card is {state.called}")
+    _check_together(result, where)
+    if result.problems:
+        return result
+    result.changes = _changes(state, result.wanted)
+    if state.ecc_current is not None and result.wanted.get("ecc", state.ecc) != state.ecc_current:
         # A card that drives a display cannot be reset.
-        made.needs = "reboot" if state.display else "gpu_reset"
-    volatile = [change.setting for change in made.changes if change.setting in AT_BOOT]
-    if volatile and made.wanted.get("persistence", state.persistence) is False:
-        made.warnings.append(
+        result.needs = "reboot" if state.display else "gpu_reset"
+    volatile = [change.setting for change in result.changes if change.setting in AT_BOOT]
+    if volatile and result.wanted.get("persistence", state.persistence) is False:
+        result.warnings.append(
             f"{state.called} has no persistence: the driver forgets {', '.join(volatile)} when the last program closes the GPU."
             " Set `persistence: true`."
         )
-    return made
+    return result
 
 
-def _check_together(made: Plan, where: str) -> None:
+def _check_together(result: Plan, where: str) -> None:
     """Check settings that are valid alone and not together."""
-    state, wanted = made.state, made.wanted
+    state, wanted = result.state, result.wanted
     mode = wanted.get("compute_mode", state.compute_mode)
     if state.mig and wanted.get("compute_mode") == "exclusive_process":
-        made.problems.append(
+        result.problems.append(
             f"`{where}.compute_mode` is exclusive_process, and {state.called} is in MIG mode (or will be after a reset), which does not"
             " go with it: use `default`, or turn MIG off first"
         )
     if wanted.get("time_slice", "default") != "default" and mode != "default":
-        made.problems.append(
+        result.problems.append(
             f"`{where}.time_slice` is for programs that share a GPU, and the compute mode of {state.called} is {mode}: set"
             " `compute_mode: default` as well"
         )

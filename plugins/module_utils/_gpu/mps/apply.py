@@ -92,9 +92,9 @@ def start(daemon: Daemon, host: Host) -> None:
     with contextlib.suppress(FileNotFoundError), directories.directory(folder_of(daemon.pipe)) as handle:
         os.unlink(PARTITIONS, dir_fd=handle)
     start_log = f"{daemon.log}/{START_LOG}"
-    words = [host.program, *files.arguments(daemon, False, host.configuration(daemon.name))]
+    command = [host.program, *files.arguments(daemon, False, host.configuration(daemon.name))]
     # Its words go to a file: a daemon that keeps a pipe of its starter open would hold that up for good.
-    line = ["/bin/sh", "-c", 'exec "$@" >"$0" 2>&1 </dev/null', start_log, *words]
+    line = ["/bin/sh", "-c", 'exec "$@" >"$0" 2>&1 </dev/null', start_log, *command]
     status, _out, _err = host.run_as(daemon.user)(line, files.environment(daemon, host.manager), "")
     if status != 0:
         raise MpsError(
@@ -120,9 +120,9 @@ def push(daemon: Daemon, host: Host) -> None:
 def say_to_server(daemon: Daemon, server: int, control: Control) -> None:
     for query in files.server_queries(daemon, server):
         control.ask(query.set)
-        told = control.ask(query.get)
-        if files.differs(query, told):
-            raise MpsError(REFUSED, f"after `{query.set}` server {server} tells {told!r}")
+        answer = control.ask(query.get)
+        if files.differs(query, answer):
+            raise MpsError(REFUSED, f"after `{query.set}` server {server} tells {answer!r}")
 
 
 def drain(control: Control, seconds: int) -> None:
@@ -209,15 +209,15 @@ def prove(daemon: Daemon, live: steps_.Live, host: Host) -> dict[str, t.Any]:
     client = files.client_environment(daemon)[files.PIPE]
     partitions = partitions_of(daemon)
     chosen = {"CUDA_MPS_SM_PARTITION": next(iter(partitions.values()))} if partitions else {}
-    seen = ask_probe(host, user, {files.PIPE: client, **chosen}, probe.request(daemon.memory_mib, contexts=True))
-    if seen["error"]:
-        name, next_step = cuda_error(seen["error"]["code"])
-        words = seen["error"]["words"] or name
-        return {**seen, "problems": [f"a client fails at {seen['error']['function']}: {words}: {next_step}"]}
+    probed = ask_probe(host, user, {files.PIPE: client, **chosen}, probe.request(daemon.memory_mib, contexts=True))
+    if probed["error"]:
+        name, next_step = cuda_error(probed["error"]["code"])
+        message = probed["error"]["words"] or name
+        return {**probed, "problems": [f"a client fails at {probed['error']['function']}: {message}: {next_step}"]}
     beside = {files.PIPE: f"{daemon.pipe}/no-daemon", files.VISIBLE: ",".join(daemon.devices)}
     outside = ask_probe(host, user, beside, probe.request({}, contexts=False)) if daemon.percentage else None
-    problems = probe.judge(seen, outside, daemon.percentage, daemon.memory_mib, daemon.devices)
-    return {"devices": seen["devices"], "outside": outside and outside["devices"], "problems": problems}
+    problems = probe.judge(probed, outside, daemon.percentage, daemon.memory_mib, daemon.devices)
+    return {"devices": probed["devices"], "outside": outside and outside["devices"], "problems": problems}
 
 
 def ask_probe(host: Host, user: str, environment: t.Mapping[str, str], request: str) -> dict[str, t.Any]:
@@ -228,5 +228,5 @@ def ask_probe(host: Host, user: str, environment: t.Mapping[str, str], request: 
         return probe.read(out)
     except ValueError:
         late = status in (124, 137, -9)
-        words = f"no answer in {probe.TIMEOUT_S} s" if late else err.strip() or f"exit status {status}"
-        return {"devices": [], "error": {"function": "the probe", "code": 807 if late else 999, "words": words}}
+        message = f"no answer in {probe.TIMEOUT_S} s" if late else err.strip() or f"exit status {status}"
+        return {"devices": [], "error": {"function": "the probe", "code": 807 if late else 999, "words": message}}

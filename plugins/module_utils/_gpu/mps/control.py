@@ -97,9 +97,9 @@ class Control:
 
         :raises MpsError: no daemon, no answer in time, or one that is a refusal.
         """
-        words = command.split() if self.protocol == 3 else []
-        limited = ["timeout", "--signal=KILL", str(ANSWER_S), self.program, *words]
-        status, out, err = self.run(limited, self.environment, "" if words else f"{command}\n")
+        arguments = command.split() if self.protocol == 3 else []
+        limited = ["timeout", "--signal=KILL", str(ANSWER_S), self.program, *arguments]
+        status, out, err = self.run(limited, self.environment, "" if arguments else f"{command}\n")
         text = (out.strip() or err.strip()).strip()
         if "Cannot find MPS control daemon" in f"{out}{err}":
             raise MpsError(NO_DAEMON, f"nothing answers at {self.pipe}")

@@ -49,11 +49,11 @@ def _of(nvml: Nvml, card: Card) -> list[Device]:
 
 
 def _instances(nvml: Nvml, card: Card, gpu: Device) -> list[Device]:
-    made = []
+    instances = []
     for index in range(nvml.ask("nvmlDeviceGetMaxMigDeviceCount", card.handle) or 0):
         handle = nvml.ask("nvmlDeviceGetMigDeviceHandleByIndex", card.handle, index)
         if handle is not None:
-            made.append(
+            instances.append(
                 Device(
                     uuid=nvml.call("nvmlDeviceGetUUID", handle),
                     name=gpu.name,
@@ -63,9 +63,9 @@ def _instances(nvml: Nvml, card: Card, gpu: Device) -> list[Device]:
                     memory_mib=_memory(nvml, handle),
                 )
             )
-    return made
+    return instances
 
 
 def _memory(nvml: Nvml, handle: t.Any) -> int | None:
-    told = nvml.ask("nvmlDeviceGetMemoryInfo", handle)
-    return None if told is None else told.total // MIB
+    info = nvml.ask("nvmlDeviceGetMemoryInfo", handle)
+    return None if info is None else info.total // MIB

@@ -80,14 +80,14 @@ class Host:
 
 def files_of(daemon: Daemon, host: Host) -> dict[str, str]:
     """Return the files of a daemon that is to run."""
-    made = {host.script(daemon.name): files.script(daemon, host.program, host.manager)}
+    texts = {host.script(daemon.name): files.script(daemon, host.program, host.manager)}
     if daemon.protocol == 3:
         uid = user_id(daemon.user) if daemon.user else None
-        made[host.configuration(daemon.name)] = files.configuration(daemon, uid)
+        texts[host.configuration(daemon.name)] = files.configuration(daemon, uid)
     if host.manager == files.SYSTEMD:
         script, configuration = host.script(daemon.name), host.configuration(daemon.name)
-        made[host.unit(daemon.name)] = files.unit(daemon, host.program, script, configuration)
-    return made
+        texts[host.unit(daemon.name)] = files.unit(daemon, host.program, script, configuration)
+    return texts
 
 
 def on_disk(daemon: Daemon, host: Host) -> dict[str, str | None]:
@@ -147,8 +147,8 @@ def look(daemon: Daemon, host: Host) -> steps_.Live:
     process = read_process(pid, host.proc) if pid else None
     if process is None:
         # One in another PID namespace, such as a container's, has no process here.
-        there = os.path.exists(f"{daemon.pipe}/control") and host.control(daemon).answers()
-        return steps_.Live(pid=0 if there else None, enabled=enabled)
+        answers = os.path.exists(f"{daemon.pipe}/control") and host.control(daemon).answers()
+        return steps_.Live(pid=0 if answers else None, enabled=enabled)
     arguments, environment, uid = process
     mark = environment.get(files.MARK, "")
     live = steps_.Live(
@@ -175,7 +175,9 @@ def look_at_servers(daemon: Daemon, host: Host) -> steps_.Live:
         find_pid(daemon.pipe, host.proc),
         f"{host.manager}:{daemon.name}",
         servers=tuple(
-            steps_.Server(pid, control.status(pid), tuple(one.pid for one in clients if one.server in (pid, 0)))
+            steps_.Server(
+                pid, control.status(pid), tuple(client.pid for client in clients if client.server in (pid, 0))
+            )
             for pid in pids
         ),
     )
@@ -190,7 +192,11 @@ def ask_limits(daemon: Daemon, control: Control, live: steps_.Live) -> steps_.Li
             pid,
             control.status(pid),
             tuple(client.pid for client in clients if client.server in (pid, 0)),
-            tuple(one.what for one in files.server_queries(daemon, pid) if files.differs(one, control.try_ask(one.get)))
+            tuple(
+                query.what
+                for query in files.server_queries(daemon, pid)
+                if files.differs(query, control.try_ask(query.get))
+            )
             if same
             else (),
         )
@@ -199,7 +205,7 @@ def ask_limits(daemon: Daemon, control: Control, live: steps_.Live) -> steps_.Li
     return dataclasses.replace(
         live,
         servers=tuple(servers),
-        stale=tuple(one.what for one in files.queries(daemon) if not files.holds(one, control.try_ask(one.get)))
+        stale=tuple(query.what for query in files.queries(daemon) if not files.holds(query, control.try_ask(query.get)))
         if same
         else (),
         extra=extra(daemon, control) if same and daemon.protocol == 2 else (),
@@ -208,20 +214,20 @@ def ask_limits(daemon: Daemon, control: Control, live: steps_.Live) -> steps_.Li
 
 def extra(daemon: Daemon, control: Control) -> tuple[str, ...]:
     """Return limits that are set and not wanted: no command removes them."""
-    made = []
+    limits = []
     for device in daemon.devices:
         if device not in daemon.memory_mib:
-            told = control.try_ask(f"get_default_device_pinned_mem_limit {device}") or ""
-            if is_limit(told):
-                made.append(f"the limit {told} of {device}")
+            answer = control.try_ask(f"get_default_device_pinned_mem_limit {device}") or ""
+            if is_limit(answer):
+                limits.append(f"the limit {answer} of {device}")
     if daemon.priority is None and (control.try_ask("get_default_client_priority") or "").startswith("1"):
-        made.append("its priority")
-    return tuple(made)
+        limits.append("its priority")
+    return tuple(limits)
 
 
-def is_limit(told: str) -> bool:
+def is_limit(answer: str) -> bool:
     """Return whether a size limits anything: 0, or more than any card has, does not."""
-    match = _SIZE.fullmatch(told)
+    match = _SIZE.fullmatch(answer)
     return match is not None and 0 < float(match.group(1)) < BEYOND
 
 
@@ -247,8 +253,8 @@ def read_process(pid: int, proc: str) -> tuple[tuple[str, ...], dict[str, str], 
     """Read options, environment and user of a control daemon; None for no process, or another program with its number."""
     try:
         with open(f"{proc}/{pid}/cmdline", "rb") as file:
-            words = file.read().decode(errors="replace").split("\0")[:-1]
-        program = next((place for place, word in enumerate(words) if "mps-control" in os.path.basename(word)), None)
+            arguments = file.read().decode(errors="replace").split("\0")[:-1]
+        program = next((place for place, word in enumerate(arguments) if "mps-control" in os.path.basename(word)), None)
         if program is None:
             return None
         uid, pairs = os.stat(f"{proc}/{pid}").st_uid, []
@@ -257,7 +263,7 @@ def read_process(pid: int, proc: str) -> tuple[tuple[str, ...], dict[str, str], 
             pairs = [row.partition("=") for row in file.read().decode(errors="replace").split("\0") if row]
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return tuple(words[program + 1 :]), {key: value for key, _equals, value in pairs}, uid
+    return tuple(arguments[program + 1 :]), {key: value for key, _equals, value in pairs}, uid
 
 
 def _is_enabled(daemon: Daemon, host: Host) -> bool:

@@ -52,14 +52,14 @@ class Query(t.NamedTuple):
     answers: tuple[str, ...]
 
 
-def holds(query: Query, told: str | None) -> bool:
+def holds(query: Query, answer: str | None) -> bool:
     """Return whether an answer means that the limit holds."""
-    return told in query.answers
+    return answer in query.answers
 
 
-def differs(query: Query, told: str | None) -> bool:
+def differs(query: Query, answer: str | None) -> bool:
     """Return whether an answer is another limit. A server without limits of its own has the defaults of its start."""
-    return bool(told) and not holds(query, told) and _A_LIMIT.match(told or "") is not None
+    return bool(answer) and not holds(query, answer) and _A_LIMIT.match(answer or "") is not None
 
 
 def unit_name(name: str) -> str:
@@ -68,14 +68,14 @@ def unit_name(name: str) -> str:
 
 def arguments(daemon: Daemon, foreground: bool, configuration: str) -> list[str]:
     """Return the options of the daemon."""
-    made = ["-f" if foreground else "-d"]
+    options = ["-f" if foreground else "-d"]
     if daemon.protocol == 3:
-        return [*made, "-p", "3", *(["-m"] if daemon.multiuser else []), "-a", configuration]
-    return [*made, *(["-S"] if daemon.partitions else []), *(["-multiuser-server"] if daemon.multiuser else [])]
+        return [*options, "-p", "3", *(["-m"] if daemon.multiuser else []), "-a", configuration]
+    return [*options, *(["-S"] if daemon.partitions else []), *(["-multiuser-server"] if daemon.multiuser else [])]
 
 
 def environment(daemon: Daemon, manager: str) -> dict[str, str]:
-    parts = ",".join(f"{one.name}:{one.device}:{one.chunks}" for one in daemon.partitions)
+    parts = ",".join(f"{partition.name}:{partition.device}:{partition.chunks}" for partition in daemon.partitions)
     return {
         PIPE: daemon.pipe,
         LOG: daemon.log,
@@ -89,12 +89,14 @@ def environment(daemon: Daemon, manager: str) -> dict[str, str]:
 def client_environment(daemon: Daemon, partitions: t.Mapping[str, str] | None = None) -> dict[str, t.Any]:
     """Return the variables with which a client runs under this daemon; CUDA_VISIBLE_DEVICES is not among them."""
     base = f"{daemon.pipe}/{daemon.server}/default" if daemon.protocol == 3 else daemon.pipe
-    made: dict[str, t.Any] = {PIPE: base}
+    variables: dict[str, t.Any] = {PIPE: base}
     if daemon.namespaces:
-        made["namespaces"] = {one.name: f"{daemon.pipe}/{daemon.server}/{one.name}" for one in daemon.namespaces}
+        variables["namespaces"] = {
+            namespace.name: f"{daemon.pipe}/{daemon.server}/{namespace.name}" for namespace in daemon.namespaces
+        }
     if partitions:
-        made["partitions"] = dict(partitions)
-    return made
+        variables["partitions"] = dict(partitions)
+    return variables
 
 
 # --- Limits ---
@@ -113,10 +115,10 @@ def queries(daemon: Daemon) -> list[Query]:
     """Return the queries of limits at the daemon itself: the defaults of its next servers."""
     if daemon.protocol == 3:
         return _namespace_queries(daemon)
-    made = []
+    found = []
     if not daemon.partitions:
         percentage = daemon.percentage or 100
-        made.append(
+        found.append(
             Query(
                 "active_thread_percentage",
                 f"set_default_active_thread_percentage {percentage}",
@@ -125,7 +127,7 @@ def queries(daemon: Daemon) -> list[Query]:
             )
         )
     for device, mib in sorted(daemon.memory_mib.items()):
-        made.append(
+        found.append(
             Query(
                 f"memory_limits[{device}]",
                 f"set_default_device_pinned_mem_limit {device} {mib}M",
@@ -134,7 +136,7 @@ def queries(daemon: Daemon) -> list[Query]:
             )
         )
     if daemon.priority is not None:
-        made.append(
+        found.append(
             Query(
                 "priority",
                 f"set_default_client_priority {daemon.priority}",
@@ -142,7 +144,7 @@ def queries(daemon: Daemon) -> list[Query]:
                 priority_answers(daemon.priority),
             )
         )
-    return made
+    return found
 
 
 def priority_answers(priority: int) -> tuple[str, ...]:
@@ -151,43 +153,46 @@ def priority_answers(priority: int) -> tuple[str, ...]:
 
 def server_queries(daemon: Daemon, server: int) -> list[Query]:
     """Return the same queries for a running server: what its next clients get. A server does not report priorities."""
-    made = []
+    found = []
     for query in queries(daemon) if daemon.protocol == 2 else []:
         verb, *rest = query.set.split()
-        asked, *of = query.get.split()
+        getter, *of = query.get.split()
         if "_client_priority" not in verb:
-            made.append(
+            found.append(
                 Query(
                     query.what,
                     " ".join([verb.replace("_default", ""), str(server), *rest]),
-                    " ".join([asked.replace("_default", ""), str(server), *of]),
+                    " ".join([getter.replace("_default", ""), str(server), *of]),
                     query.answers,
                 )
             )
-    return made
+    return found
 
 
 def _namespace_queries(daemon: Daemon) -> list[Query]:
     memory = min(daemon.memory_mib.values(), default=None)
     rows = [("default", daemon.percentage, memory, daemon.priority)]
-    rows += [(one.name, one.percentage, one.memory_mib, one.priority) for one in daemon.namespaces]
-    made = []
+    rows += [
+        (namespace.name, namespace.percentage, namespace.memory_mib, namespace.priority)
+        for namespace in daemon.namespaces
+    ]
+    found = []
     for name, percentage, mib, priority in rows:
         option = "" if name == "default" else f"namespaces[{name}]."
         change = f"namespace set {name} --server={daemon.server}"
         ask = f"namespace get {name} {daemon.server}"
         if percentage is not None:
             row = ("active-thread-percentage", str(percentage), percentage_answers(percentage))
-            made.append(
+            found.append(
                 Query(f"{option}active_thread_percentage", f"{change} --{row[0]}={row[1]}", f"{ask} {row[0]}", row[2])
             )
         if mib is not None:
             row = ("pinned-memory-limit", f"{mib}M", memory_answers(mib))
-            made.append(Query(f"{option}memory_limit", f"{change} --{row[0]}={row[1]}", f"{ask} {row[0]}", row[2]))
+            found.append(Query(f"{option}memory_limit", f"{change} --{row[0]}={row[1]}", f"{ask} {row[0]}", row[2]))
         if priority is not None:
             row = ("client-priority", str(priority), priority_answers(priority))
-            made.append(Query(f"{option}priority", f"{change} --{row[0]}={row[1]}", f"{ask} {row[0]}", row[2]))
-    return made
+            found.append(Query(f"{option}priority", f"{change} --{row[0]}={row[1]}", f"{ask} {row[0]}", row[2]))
+    return found
 
 
 # --- Files ---
@@ -222,10 +227,10 @@ done
 
 def script(daemon: Daemon, program: str, manager: str = DIRECT) -> str:
     limit = f"timeout --signal=KILL {ANSWER_S}"
-    lines = [f"push '{one.set}' '{one.get}' '{'|'.join(one.answers)}'" for one in queries(daemon)]
+    lines = [f"push '{query.set}' '{query.get}' '{'|'.join(query.answers)}'" for query in queries(daemon)]
     if daemon.protocol == 2:
         control, hello = f"printf '%s\\n' \"$1\" | {limit} {program}", "get_server_list"
-        lines += [f"partition '{one.name}' '{one.device}' {one.chunks}" for one in daemon.partitions]
+        lines += [f"partition '{query.name}' '{query.device}' {query.chunks}" for query in daemon.partitions]
     else:
         # Words, not a line: that is how this protocol takes its commands.
         control, hello = f"{limit} {program} $1", "server list"
@@ -248,10 +253,10 @@ def configuration(daemon: Daemon, uid: int | None) -> str:
     lines += _limits(daemon.percentage, memory, daemon.priority)
     if uid is not None:
         lines.append(f"uid = {uid}")
-    for one in daemon.namespaces:
-        lines += ["", f"[servers.{daemon.server}.namespaces.{one.name}]"]
-        lines += _limits(one.percentage, one.memory_mib, one.priority)
-    for device in dict.fromkeys(one.device for one in daemon.partitions):
+    for namespace in daemon.namespaces:
+        lines += ["", f"[servers.{daemon.server}.namespaces.{namespace.name}]"]
+        lines += _limits(namespace.percentage, namespace.memory_mib, namespace.priority)
+    for device in dict.fromkeys(namespace.device for namespace in daemon.partitions):
         lines += ["", f"[[servers.{daemon.server}.devices]]", f'uuid = "{device}"']
         for part in daemon.partitions:
             if part.device == device:
@@ -262,14 +267,14 @@ def configuration(daemon: Daemon, uid: int | None) -> str:
 
 def _limits(percentage: int | None, mib: int | None, priority: int | None) -> list[str]:
     """Return limits with numbers in quotes, as NVIDIA's example has them."""
-    made = []
+    lines = []
     if mib is not None:
-        made.append(f'pinned_memory_limit = "{mib}M"')
+        lines.append(f'pinned_memory_limit = "{mib}M"')
     if percentage is not None:
-        made.append(f'active_thread_percentage = "{percentage}"')
+        lines.append(f'active_thread_percentage = "{percentage}"')
     if priority is not None:
-        made.append(f'client_priority = "{priority}"')
-    return made
+        lines.append(f'client_priority = "{priority}"')
+    return lines
 
 
 def stop_command(daemon: Daemon, program: str) -> str:

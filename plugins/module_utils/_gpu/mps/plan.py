@@ -142,14 +142,14 @@ def decide(
         busy = [server for server in old if server.clients]
         steps.servers = [server.pid for server in old if not server.clients]
         for server in busy:
-            what = f"{', '.join(server.stale)} of server {server.pid}"
+            reason = f"{', '.join(server.stale)} of server {server.pid}"
             if when_clients == DRAIN:
                 steps.drain = True
                 steps.servers.append(server.pid)
             elif when_clients == FAIL:
-                steps.refusal = _busy(daemon, live, what)
+                steps.refusal = _busy(daemon, live, reason)
             else:
-                steps.pending.append(f"{daemon.name}: {what}, until its clients {_told(server.clients)} have ended")
+                steps.pending.append(f"{daemon.name}: {reason}, until its clients {_told(server.clients)} have ended")
     return steps
 
 
@@ -164,19 +164,19 @@ def _restart_for(
     """Return the options and variables that the process should not have been started with."""
     if live.pid is None:
         return []
-    made = []
+    reasons = []
     configuration = next((path for path in wanted_files if path.endswith(".toml")), "")
     if list(live.arguments) != arguments(daemon, manager == SYSTEMD, configuration):
-        made.append("its options")
+        reasons.append("its options")
     wanted = environment(daemon, manager)
     names = {PIPE: "directory", LOG: "log directory", VISIBLE: "devices", MARK: "manager", PARTS: "partitions"}
-    made += [what for key, what in names.items() if live.environment.get(key, "") != wanted.get(key, "")]
-    made += [key for key in FOREIGN if key in live.environment]
+    reasons += [reason for key, reason in names.items() if live.environment.get(key, "") != wanted.get(key, "")]
+    reasons += [key for key in FOREIGN if key in live.environment]
     if uid is not None and live.uid is not None and uid != live.uid:
-        made.append("its user")
+        reasons.append("its user")
     if configuration and _shape(wanted_files[configuration]) != _shape(on_disk.get(configuration) or ""):
-        made.append("its configuration")
-    return made + list(live.extra)
+        reasons.append("its configuration")
+    return reasons + list(live.extra)
 
 
 def _shape(configuration: str) -> str:
@@ -202,7 +202,7 @@ def _to_stop(daemon: Daemon, live: Live, on_disk: t.Mapping[str, str | None], wh
     return steps
 
 
-def _with_clients(steps: Steps, live: Live, verb: str, what: str, when_clients: str) -> None:
+def _with_clients(steps: Steps, live: Live, verb: str, reason: str, when_clients: str) -> None:
     """Do what ends clients, if that is all right."""
     name = live.mark.partition(":")[2]
     if not live.clients:
@@ -213,18 +213,18 @@ def _with_clients(steps: Steps, live: Live, verb: str, what: str, when_clients: 
     elif when_clients == DEFER:
         # Files that the process would not be in keeping with wait as well.
         steps.files = {}
-        steps.pending.append(f"{name}: {what}, until its clients {_told(live.clients)} have ended")
+        steps.pending.append(f"{name}: {reason}, until its clients {_told(live.clients)} have ended")
     else:
-        steps.refusal = f"daemons[{name}]: {_waits(what, live.clients)}"
+        steps.refusal = f"daemons[{name}]: {_waits(reason, live.clients)}"
 
 
-def _busy(daemon: Daemon, live: Live, what: str) -> str:
-    return f"daemons[{daemon.name}]: {_waits(what, live.clients)}"
+def _busy(daemon: Daemon, live: Live, reason: str) -> str:
+    return f"daemons[{daemon.name}]: {_waits(reason, live.clients)}"
 
 
-def _waits(what: str, clients: t.Sequence[int]) -> str:
+def _waits(reason: str, clients: t.Sequence[int]) -> str:
     return (
-        f"{what} meets clients ({_told(clients)}): end them, or set when_clients to drain (wait for them, then end them) or defer (leave"
+        f"{reason} meets clients ({_told(clients)}): end them, or set when_clients to drain (wait for them, then end them) or defer (leave"
         " them, report what is pending)"
     )
 

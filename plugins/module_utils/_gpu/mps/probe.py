@@ -53,12 +53,12 @@ def request(limits_mib: t.Mapping[str, int], contexts: bool) -> str:
 
 def look(wanted: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return what a new program sees. ``error``: where it ended, with the driver's code."""
-    seen: dict[str, t.Any] = {"devices": [], "error": None}
+    account: dict[str, t.Any] = {"devices": [], "error": None}
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
-        seen["error"] = {"function": "libcuda.so.1", "code": -1, "words": str(error)}
-        return seen
+        account["error"] = {"function": "libcuda.so.1", "code": -1, "words": str(error)}
+        return account
 
     def call(function: str, *arguments: t.Any) -> None:
         code = getattr(cuda, function)(*arguments)
@@ -70,10 +70,10 @@ def look(wanted: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         count = ctypes.c_int()
         call("cuDeviceGetCount", ctypes.byref(count))
         for ordinal in range(count.value):
-            seen["devices"].append(look_at(call, ordinal, wanted))
+            account["devices"].append(look_at(call, ordinal, wanted))
     except Failed as error:
-        seen["error"] = {"function": error.function, "code": error.code, "words": ""}
-    return seen
+        account["error"] = {"function": error.function, "code": error.code, "words": ""}
+    return account
 
 
 def look_at(call: t.Callable[..., None], ordinal: int, wanted: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -147,7 +147,7 @@ def plain_uuid(uuid: str) -> str:
 
 
 def judge(
-    seen: t.Mapping[str, t.Any],
+    account: t.Mapping[str, t.Any],
     outside: t.Mapping[str, t.Any] | None,
     percentage: int | None,
     limits_mib: t.Mapping[str, int],
@@ -158,23 +158,30 @@ def judge(
     :param outside: what a program sees that does not run under MPS, for the number of multiprocessors; None where nobody could ask.
     """
     problems = []
-    found = {plain_uuid(one["uuid"]): one for one in seen["devices"]}
-    whole = {plain_uuid(one["uuid"]): one["multiprocessors"] for one in (outside or {"devices": []})["devices"]}
+    found = {plain_uuid(device["uuid"]): device for device in account["devices"]}
+    whole = {
+        plain_uuid(device["uuid"]): device["multiprocessors"] for device in (outside or {"devices": []})["devices"]
+    }
     if len(found) < len(devices):
         problems.append(f"a client sees {len(found)} of the daemon's {len(devices)} devices")
-    for one in seen["devices"]:
-        if one["mps"] != 1:
+    for device in account["devices"]:
+        if device["mps"] != 1:
             problems.append(
-                f"a client on {one['uuid']} runs outside MPS and without limits (device attribute {MPS_ENABLED} is {one['mps']})"
+                f"a client on {device['uuid']} runs outside MPS and without limits (device attribute {MPS_ENABLED} is {device['mps']})"
             )
-        total = whole.get(plain_uuid(one["uuid"]))
-        if percentage and total and one["multiprocessors"] > most_multiprocessors(total, percentage):
+        total = whole.get(plain_uuid(device["uuid"]))
+        if percentage and total and device["multiprocessors"] > most_multiprocessors(total, percentage):
             problems.append(
-                f"a client on {one['uuid']} has {one['multiprocessors']} of {total} multiprocessors, more than {percentage} %"
+                f"a client on {device['uuid']} has {device['multiprocessors']} of {total} multiprocessors, more than {percentage} %"
             )
     for uuid, limit in limits_mib.items():
-        one = found.get(plain_uuid(uuid))
-        if one and "memory_free_mib" in one and one["memory_free_mib"] > limit and not one.get("beyond_limit"):
+        device = found.get(plain_uuid(uuid))
+        if (
+            device
+            and "memory_free_mib" in device
+            and device["memory_free_mib"] > limit
+            and not device.get("beyond_limit")
+        ):
             problems.append(f"a client on {uuid} was given more memory than its limit of {limit} MiB")
     return problems
 

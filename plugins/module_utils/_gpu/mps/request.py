@@ -160,22 +160,22 @@ def wanted(
     log_root: str,
 ) -> Wanted:
     """Parse the requested daemons, and return them with the problems."""
-    made = Wanted([], [], [])
+    result = Wanted([], [], [])
     for request in requests:
-        reader = _Reader(request, devices, driver, made)
-        made.daemons.append(reader.read(pipe_root, log_root))
-    names = [daemon.name for daemon in made.daemons]
+        reader = _Reader(request, devices, driver, result)
+        result.daemons.append(reader.read(pipe_root, log_root))
+    names = [daemon.name for daemon in result.daemons]
     for name in sorted({name for name in names if names.count(name) > 1}):
-        made.refusals.append(f"daemons: {name} is there twice; give each daemon a name of its own")
-    _refuse_shared_exclusive(made, devices)
-    return made
+        result.refusals.append(f"daemons: {name} is there twice; give each daemon a name of its own")
+    _refuse_shared_exclusive(result, devices)
+    return result
 
 
-def _refuse_shared_exclusive(made: Wanted, devices: t.Sequence[Device]) -> None:
+def _refuse_shared_exclusive(result: Wanted, devices: t.Sequence[Device]) -> None:
     for device in devices:
-        owners = [one.name for one in made.daemons if one.state == STARTED and device.uuid in one.devices]
+        owners = [owner.name for owner in result.daemons if owner.state == STARTED and device.uuid in owner.devices]
         if device.compute_mode == "EXCLUSIVE_PROCESS" and len(owners) > 1:
-            made.refusals.append(
+            result.refusals.append(
                 f"daemons: {' and '.join(owners)} share {device.uuid}, which is in EXCLUSIVE_PROCESS mode and takes one server;"
                 " set its compute mode to DEFAULT (gpu_mode), or give it to one of them"
             )
@@ -184,8 +184,10 @@ def _refuse_shared_exclusive(made: Wanted, devices: t.Sequence[Device]) -> None:
 class _Reader:
     """Reads one request; what is wrong goes to the refusals, all of it at once."""
 
-    def __init__(self, request: t.Mapping[str, t.Any], devices: t.Sequence[Device], driver: str, made: Wanted) -> None:
-        self.request, self.devices, self.driver, self.made = request, devices, driver, made
+    def __init__(
+        self, request: t.Mapping[str, t.Any], devices: t.Sequence[Device], driver: str, result: Wanted
+    ) -> None:
+        self.request, self.devices, self.driver, self.made = request, devices, driver, result
         self.name: str = request["name"]
 
     def refuse(self, option: str, text: str) -> None:
@@ -219,14 +221,14 @@ class _Reader:
         return daemon
 
     def read_devices(self) -> list[Device]:
-        named = [str(one) for one in self.request.get("devices") or []]
+        named = [str(name) for name in self.request.get("devices") or []]
         found = []
         for word in named:
             device = find(self.devices, word)
             if device is None:
                 self.refuse("devices", f"no device is {word!r}; {possible(self.devices)}")
             elif device.divided:
-                own = [one.uuid for one in self.devices if one.parent == device.uuid]
+                own = [name.uuid for name in self.devices if name.parent == device.uuid]
                 self.refuse(
                     "devices",
                     f"{device.uuid} is divided (MIG), and a daemon works on an instance: name one of {', '.join(own) or 'none yet'}",
@@ -263,19 +265,19 @@ class _Reader:
                 self.refuse(
                     f"memory_limits[{word}]",
                     "names a GPU that this daemon does not have, which would drop all its limits;"
-                    f" name one of {', '.join(one.uuid for one in devices) or 'its devices'}, or {ALL}",
+                    f" name one of {', '.join(each.uuid for each in devices) or 'its devices'}, or {ALL}",
                 )
             elif mib is not None:
-                for one in devices if word == ALL else [t.cast(Device, device)]:
-                    found[one.uuid] = mib
-                    if one.memory_mib is not None and mib > one.memory_mib:
+                for each in devices if word == ALL else [t.cast(Device, device)]:
+                    found[each.uuid] = mib
+                    if each.memory_mib is not None and mib > each.memory_mib:
                         self.made.advice.append(
-                            f"{self.name}: a limit of {text} limits nothing on {one.uuid}, which has {one.memory_mib} MiB"
+                            f"{self.name}: a limit of {text} limits nothing on {each.uuid}, which has {each.memory_mib} MiB"
                         )
         return found
 
     def read_partitions(self, devices: t.Sequence[Device]) -> tuple[Partition, ...]:
-        made = []
+        partitions = []
         for row in self.request.get("partitions") or []:
             device = find(devices, str(row["device"]))
             if device is None:
@@ -287,18 +289,18 @@ class _Reader:
             elif not _NAME.fullmatch(row["name"]):
                 self.refuse("partitions", f"{row['name']!r} is no name; take letters, digits, - and _")
             else:
-                made.append(Partition(row["name"], device.uuid, row["chunks"]))
-        names = [one.name for one in made]
+                partitions.append(Partition(row["name"], device.uuid, row["chunks"]))
+        names = [partition.name for partition in partitions]
         if len(set(names)) < len(names):
             self.refuse("partitions", "two have the same name; give each its own")
-        return tuple(made)
+        return tuple(partitions)
 
     def read_namespaces(self, protocol: int) -> tuple[Namespace, ...]:
         rows = self.request.get("namespaces") or []
         if rows and protocol == 2:
             self.refuse("namespaces", f"need protocol 3, which the driver has from {PROTOCOL_3_DRIVER} on")
             return ()
-        made = []
+        namespaces = []
         for row in rows:
             name = row["name"]
             if not re.fullmatch(r"[a-z0-9_]{1,64}", name) or name == "default":
@@ -307,7 +309,7 @@ class _Reader:
             memory = self.read_size(f"namespaces[{name}].memory_limit", text) if text else None
             percentage = self.read_percentage(row, f"namespaces[{name}].active_thread_percentage")
             # The limits of a server are those of its `default` alone: one without its own would have the whole GPU.
-            made.append(
+            namespaces.append(
                 Namespace(
                     name,
                     percentage if percentage is not None else self.request.get("active_thread_percentage"),
@@ -315,7 +317,7 @@ class _Reader:
                     PRIORITIES.get(row.get("priority") or self.request.get("priority") or ""),
                 )
             )
-        return tuple(made)
+        return tuple(namespaces)
 
     def server_memory(self) -> int | None:
         sizes = [size_mib(str(text)) for text in (self.request.get("memory_limits") or {}).values()]
@@ -346,7 +348,9 @@ class _Reader:
                 self.refuse("devices", f"{device.uuid} is in compute mode PROHIBITED; set DEFAULT (gpu_mode)")
             if not device.volta and (daemon.percentage or daemon.memory_mib or daemon.partitions):
                 self.refuse("devices", f"{device.uuid} is older than Volta and has no limits under MPS; leave them out")
-        longest = max([daemon.server, *(f"{daemon.server}/{one.name}" for one in daemon.namespaces)], key=len)
+        longest = max(
+            [daemon.server, *(f"{daemon.server}/{namespace.name}" for namespace in daemon.namespaces)], key=len
+        )
         socket = f"{daemon.pipe}/{longest}/default/control" if daemon.protocol == 3 else f"{daemon.pipe}/control"
         if len(socket.encode()) > SUN_PATH:
             self.refuse(
@@ -374,8 +378,8 @@ class _Reader:
             return
         # What was measured is a whole card: an instance of MIG has other numbers of multiprocessors.
         right = (100,) if any(device.parent for device in devices) else FOUND_RIGHT
-        asked = {daemon.percentage, *(one.percentage for one in daemon.namespaces)} - {None, *right}
-        for percentage in sorted(t.cast("set[int]", asked)):
+        percentages = {daemon.percentage, *(namespace.percentage for namespace in daemon.namespaces)} - {None, *right}
+        for percentage in sorted(t.cast("set[int]", percentages)):
             self.made.advice.append(
                 f"{self.name}: {percentage} % is none of those under which matrix products were found right on Hopper"
                 f" ({', '.join(map(str, right))} %), and a wrong one gives no error: compare results with those under 100 % first"

@@ -59,10 +59,10 @@ def read_host(module: AnsibleModule) -> mps_facts.Host:
     return mps_facts.Host(execute, manager, program, params["config_root"], UNIT_FOLDER)
 
 
-def refusals_of(params: t.Mapping[str, t.Any], host: mps_facts.Host, made: Wanted) -> list[str]:
+def refusals_of(params: t.Mapping[str, t.Any], host: mps_facts.Host, request: Wanted) -> list[str]:
     """Return the parts of the request that do not fit this host."""
-    found = list(made.refusals)
-    for daemon in made.daemons:
+    found = list(request.refusals)
+    for daemon in request.daemons:
         if daemon.user and daemon.state == STARTED and mps_facts.user_id(daemon.user) is None:
             found.append(f"daemons[{daemon.name}].user: there is no user {daemon.user}")
         if daemon.multiuser and os.geteuid() != 0:
@@ -98,13 +98,13 @@ def after(daemon: Daemon, steps: Steps, before: dict[str, t.Any], host: mps_fact
     if not steps.changed:
         return before
     kept = {**before["files"], **steps.files}
-    made = {**before, "files": {path: text for path, text in kept.items() if text is not None}}
+    result = {**before, "files": {path: text for path, text in kept.items() if text is not None}}
     if daemon.state != STARTED:
-        return {**made, "state": "stopped", "options": [], "environment": {}, "not_as_declared": []}
+        return {**result, "state": "stopped", "options": [], "environment": {}, "not_as_declared": []}
     if {"start", "restart"} & set(steps.verbs):
-        made["options"] = files.arguments(daemon, host.manager == files.SYSTEMD, host.configuration(daemon.name))
-        made["environment"] = dict(sorted(files.environment(daemon, host.manager).items()))
-    return {**made, "state": "started", "not_as_declared": []}
+        result["options"] = files.arguments(daemon, host.manager == files.SYSTEMD, host.configuration(daemon.name))
+        result["environment"] = dict(sorted(files.environment(daemon, host.manager).items()))
+    return {**result, "state": "started", "not_as_declared": []}
 
 
 def report(daemon: Daemon, live: Live, steps: Steps, verified: dict[str, t.Any] | None, state: str) -> dict[str, t.Any]:
@@ -114,7 +114,9 @@ def report(daemon: Daemon, live: Live, steps: Steps, verified: dict[str, t.Any] 
         "protocol": daemon.protocol,
         "actions": [*steps.verbs, *(f"limits of server {pid}" for pid in steps.servers)],
         "pending": steps.pending,
-        "servers": [{"pid": one.pid, "status": one.status, "clients": list(one.clients)} for one in live.servers],
+        "servers": [
+            {"pid": server.pid, "status": server.status, "clients": list(server.clients)} for server in live.servers
+        ],
         "client_environment": files.client_environment(daemon, mps.partitions_of(daemon)) if state == STARTED else {},
         "verified": verified,
     }
@@ -123,13 +125,13 @@ def report(daemon: Daemon, live: Live, steps: Steps, verified: dict[str, t.Any] 
 def run(module: AnsibleModule, nvml: Nvml, host: mps_facts.Host) -> None:
     params = module.params
     devices, driver = mps_devices.read(nvml)
-    made = wanted(params["daemons"], devices, driver, params["pipe_root"], params["log_root"])
+    request = wanted(params["daemons"], devices, driver, params["pipe_root"], params["log_root"])
     limits, problems = hard.read(params["hard_limits"], devices, driver)
-    refusals = refusals_of(params, host, made) + problems
+    refusals = refusals_of(params, host, request) + problems
     if refusals:
         refuse(module, refusals)
     plans: list[tuple[Daemon, Live, Steps, dict[str, t.Any]]] = []
-    for daemon in made.daemons:
+    for daemon in request.daemons:
         texts = mps_facts.files_of(daemon, host) if daemon.state == STARTED else {}
         found, live = mps_facts.on_disk(daemon, host), mps_facts.look(daemon, host)
         uid = mps_facts.user_id(daemon.user) if daemon.user else os.geteuid()
@@ -159,7 +161,7 @@ def run(module: AnsibleModule, nvml: Nvml, host: mps_facts.Host) -> None:
         "changed": any(steps.changed for _daemon, _live, steps, _before in plans) or bool(new_limits),
         "daemons": rows,
         "pending": [line for row in rows for line in row["pending"]],
-        "advice": made.advice,
+        "advice": request.advice,
         "hard_limits": [str(limit) for limit in new_limits],
         "diff": {
             "before": told({daemon.name: before for daemon, _live, _steps, before in plans}),

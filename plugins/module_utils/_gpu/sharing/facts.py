@@ -105,10 +105,10 @@ def look_at_mig(module: AnsibleModule, nvml: Nvml, request: Entry, root: str) ->
 
 def mig_parameters(request: Entry) -> Entry:
     """Return parameters as gpu_mig has them after Ansible has read its options: its declarations for boots are compared with them."""
-    made = {**MIG_DEFAULTS, **request}
-    if made["layout"] is not None:
-        made["layout"] = [{**LAYOUT_DEFAULTS, **row} for row in made["layout"]]
-    return made
+    parameters = {**MIG_DEFAULTS, **request}
+    if parameters["layout"] is not None:
+        parameters["layout"] = [{**LAYOUT_DEFAULTS, **row} for row in parameters["layout"]]
+    return parameters
 
 
 def undeclared_mig(requests: t.Sequence[Entry], root: str) -> list[str]:
@@ -117,8 +117,8 @@ def undeclared_mig(requests: t.Sequence[Entry], root: str) -> list[str]:
     :raises Refusal: what boot divides cannot be read.
     """
     declared = gpu_boot.read_declared(Tree(root), mig_run.NAME)
-    asked = {uuid for request in requests for uuid in request["devices"]}
-    return sorted(set(declared) - asked)
+    requested = {uuid for request in requests for uuid in request["devices"]}
+    return sorted(set(declared) - requested)
 
 
 def look_at_mps(
@@ -132,22 +132,22 @@ def look_at_mps(
         return Told()
     devices, driver = mps_devices.read(nvml)
     host = _host(module)
-    made = wanted(daemons, devices, driver, PIPES, LOGS)
+    request = wanted(daemons, devices, driver, PIPES, LOGS)
     hard, problems = memory_limits.read(limits, devices, driver)
-    problems = made.refusals + problems
-    told = Told()
-    for daemon in made.daemons if not problems else []:
+    problems = request.refusals + problems
+    result = Told()
+    for daemon in request.daemons if not problems else []:
         texts = mps_facts.files_of(daemon, host) if daemon.state == STARTED else {}
         uid = mps_facts.user_id(daemon.user) if daemon.user else os.geteuid()
         on_disk, live = mps_facts.on_disk(daemon, host), mps_facts.look(daemon, host)
         steps = decide(daemon, live, texts, on_disk, when_clients, host.manager, uid)
         problems += [steps.refusal] if steps.refusal else []
-        told.changed = told.changed or steps.changed
-        told.pending += steps.pending
+        result.changed = result.changed or steps.changed
+        result.pending += steps.pending
     if problems:
         raise Refusal("; ".join(problems))
-    told.changed = told.changed or bool(memory_limits.due(nvml, hard))
-    return told
+    result.changed = result.changed or bool(memory_limits.due(nvml, hard))
+    return result
 
 
 def _host(module: AnsibleModule) -> mps_facts.Host:

@@ -60,10 +60,10 @@ def read(rows: t.Sequence[Entry], cards: t.Sequence[Card]) -> Request:
                 f"`gpu_sharing_gpus`: {uuid} is to have MIG, and daemons of MPS for the whole card: leave one of them out"
                 " (a daemon for one instance is a task with gpu_mps, which names the instance)"
             )
-    made = Request(by_card, _modes(rows), _mig(by_card), _daemons(by_card, problems))
+    request = Request(by_card, _modes(rows), _mig(by_card), _daemons(by_card, problems))
     if problems:
         raise Refusal("; ".join(problems))
-    return made
+    return request
 
 
 def _by_card(rows: t.Sequence[Entry], cards: t.Sequence[Card], problems: list[str]) -> dict[str, Entry]:
@@ -106,9 +106,9 @@ def _daemons(by_card: dict[str, Entry], problems: list[str]) -> list[Entry]:
     daemons: dict[str, Entry] = {}
     for uuid, entry in by_card.items():
         for daemon in entry.get("mps") or []:
-            known = daemons.setdefault(daemon["name"], {**daemon, "devices": []})
-            known["devices"].append(uuid)
-            if {**known, "devices": None} != {**daemon, "devices": None}:
+            merged = daemons.setdefault(daemon["name"], {**daemon, "devices": []})
+            merged["devices"].append(uuid)
+            if {**merged, "devices": None} != {**daemon, "devices": None}:
                 problems.append(
                     f"`gpu_sharing_gpus`: the daemon {daemon['name']} is declared in two ways: give all cards of a daemon the same"
                 )
@@ -201,21 +201,21 @@ def _is_limited(daemon: Entry) -> bool:
 
 def findings(gpus: t.Sequence[Gpu], by_card: t.Mapping[str, Entry]) -> list[dict[str, str]]:
     """One for each card that is in the list."""
-    made = []
+    found = []
     for gpu in gpus:
         entry = by_card.get(gpu.card.uuid)
         if entry is None:
             continue
         against = advise(gpu, entry)
         who = " and ".join(filter(None, [entry.get("users"), entry.get("jobs") and f"{entry['jobs']} jobs"]))
-        made.append(
+        found.append(
             {
                 "id": f"gpu_sharing.gpu{gpu.card.index}",
                 "status": "warn" if against else "pass",
                 "evidence": f"{gpu.card.name} at {gpu.card.pci_address}: {mode_of(entry).replace('_', ' ')}"
                 + (f" for {who}" if who else "")
-                + "".join(f"; {what}" for what, _fitting in against),
+                + "".join(f"; {problem}" for problem, _fitting in against),
                 "remedy": "; ".join(fitting for _what, fitting in against),
             }
         )
-    return made
+    return found

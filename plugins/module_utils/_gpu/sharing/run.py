@@ -51,8 +51,8 @@ def plan(module: AnsibleModule, nvml: gpu_nvml.Nvml) -> dict[str, t.Any]:
     """
     params = module.params
     request = sharing.read(params["gpus"], nvml.cards())
-    known = read_record(Tree(ROOT), params["record"])
-    gone = [name for name in known if name not in {one["name"] for one in request.daemons}]
+    recorded = read_record(Tree(ROOT), params["record"])
+    gone = [name for name in recorded if name not in {entry["name"] for entry in request.daemons}]
     daemons = request.daemons + [{"name": name, "state": "absent"} for name in gone]
     problems: list[str] = []
 
@@ -64,33 +64,33 @@ def plan(module: AnsibleModule, nvml: gpu_nvml.Nvml) -> dict[str, t.Any]:
             return looking.Told()
 
     mode = ask(looking.look_at_modes, request.modes, ROOT)
-    mig = [{**one, "told": ask(looking.look_at_mig, one, ROOT)} for one in request.mig]
+    mig = [{**entry, "told": ask(looking.look_at_mig, entry, ROOT)} for entry in request.mig]
     forget = looking.undeclared_mig(request.mig, ROOT)
     if forget:
-        told = looking.Told(changed=True)
-        mig.append({"devices": forget, "mode": "unchanged", "persist": "none", "told": told})
+        result = looking.Told(changed=True)
+        mig.append({"devices": forget, "mode": "unchanged", "persist": "none", "told": result})
     mps = looking.Told(changed=True)
     # Where instances come or go first, only what is there then can be judged, and gpu_mps does so itself.
-    if not any(one["told"].changed for one in mig):
+    if not any(entry["told"].changed for entry in mig):
         mps = ask(looking.look_at_mps, daemons, params["limits"], params["when_clients"])
     if problems:
         raise Refusal("; ".join(problems))
-    for text in [*mode.warnings, *(text for one in mig for text in one["told"].warnings)]:
+    for text in [*mode.warnings, *(text for entry in mig for text in entry["told"].warnings)]:
         module.warn(text)
     gpus = [looking.gpu_of(nvml, card) for card in nvml.cards() if card.uuid in request.by_card]
     return {
         "modes": {"changed": mode.changed, "gpus": request.modes},
         "mig": [
-            {**{key: value for key, value in one.items() if key != "told"}, "changed": one["told"].changed}
-            for one in mig
+            {**{key: value for key, value in entry.items() if key != "told"}, "changed": entry["told"].changed}
+            for entry in mig
         ],
         "mps": {
             "changed": mps.changed and bool(daemons or params["limits"]),
             "daemons": daemons,
-            "names": [one["name"] for one in request.daemons],
-            "known": known,
+            "names": [entry["name"] for entry in request.daemons],
+            "known": recorded,
         },
-        "needs": modes.worst([mode.needs, *(one["told"].needs for one in mig)]),
+        "needs": modes.worst([mode.needs, *(entry["told"].needs for entry in mig)]),
         "pending": mps.pending,
         "findings": sharing.findings(gpus, request.by_card),
     }
