@@ -17,7 +17,7 @@ from ansible.module_utils.common.yaml import yaml_load
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import lookup_loader
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.bundle import bundle
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import FILE, SET
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_request import FILE, SET
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._check_mode import changes
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._formats import WRITERS, format_of
 

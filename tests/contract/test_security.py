@@ -26,7 +26,7 @@ SECRET = re.compile(r"(password|passphrase|secret|token|nt_hash|private_key)$")
 DOWNLOADS = {
     "cuda_repository.py": "the SHA-256 of NVIDIA's keyring package",
     "nvidia_container_toolkit_plan.py": "an index of versions: read, never installed",
-    "release_archive.py": "the SHA-256 of the archive",
+    "release_run.py": "the SHA-256 of the archive",
     "repository_key.py": "the full fingerprints of the key",
 }
 ROOTS = "below /etc, /opt, /run, /usr/local or /var/lib/rigwright*, where only root writes"
@@ -62,12 +62,12 @@ WRITERS = {
             *(
                 "_nvidia/driver_change.py",
                 "_core/release.py",
-                "release_archive.py",
+                "_core/release_run.py",
                 "_storage/apply.py",
-                "systemd_units.py",
+                "_system/systemd_run.py",
             ),
             *("cuda_repository.py", "cudnn_wheels.py", "docker_plan.py", "docker_rootless.py", "python_environment.py"),
-            "tls_certificate.py",
+            "_core/certificate_run.py",
         ),
         ROOTS,
     ),

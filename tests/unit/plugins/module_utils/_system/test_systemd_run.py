@@ -8,6 +8,7 @@ import time
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import systemd_run
 from ansible_collections.rigwright.workstation.plugins.modules import systemd_units
 
 DONE = (0, "", "")
@@ -89,7 +90,7 @@ def files(tmp_path):
 @pytest.fixture
 def run(run_module, systemd, monkeypatch, tmp_path, files):
     """A run of the module for this service: its result, and the verbs that it used."""
-    monkeypatch.setattr(systemd_units, "NOTES", str(tmp_path / "notes"))
+    monkeypatch.setattr(systemd_run, "NOTES", str(tmp_path / "notes"))
     systemd.started = time.time() + 3600  # the files cannot be made older: a ctime is the system's own
 
     def run(check=False, changed_paths=(), fails=False, secrets=(), **unit):

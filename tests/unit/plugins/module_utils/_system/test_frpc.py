@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import frpc as frpc_state
 from ansible_collections.rigwright.workstation.plugins.modules import frpc_info
 
 JOURNAL = "journalctl --unit=frpc.service --lines=200 --no-pager --output=cat"
@@ -128,7 +129,7 @@ def test_a_visitor_reaches_a_service_that_speaks_and_one_that_waits(info, frpc, 
 
 @pytest.mark.parametrize("words", [b"HEAD / HTTP/", b"\x03\x00\x00\x13\x0e\xe0", b"\x00\x00\x00\x66\xfeSMB"])
 def test_who_waits_for_its_client_is_asked_and_closes_on_other_questions(info, frpc, door, monkeypatch, words):
-    monkeypatch.setattr(frpc_info, "PATIENCE", 0.2)
+    monkeypatch.setattr(frpc_state, "PATIENCE", 0.2)
     quiet: list[socket.socket] = []
 
     def answer(peer: socket.socket) -> None:
@@ -148,7 +149,7 @@ def test_who_waits_for_its_client_is_asked_and_closes_on_other_questions(info, f
 
 def test_a_server_that_closes_while_questions_wait_did_not_reach_it(info, frpc, door, monkeypatch):
     """The other client's machine has lost its power: the server waits ten seconds for it, and closes."""
-    monkeypatch.setattr(frpc_info, "PATIENCE", 0.1)
+    monkeypatch.setattr(frpc_state, "PATIENCE", 0.1)
     doors = {"tower-rdp": door(lambda peer: threading.Timer(0.5, peer.close).start())}
     assert info(frpc({}), LOGGED_IN, visitors=doors, silence=60)["visitors"] == {
         "tower-rdp": "the connection is closed at once"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import certificate_run
 from ansible_collections.rigwright.workstation.plugins.modules import tls_certificate
 
 Run = Callable[..., dict[str, Any]]
@@ -55,7 +56,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
                 return datetime.datetime.now(tz) + datetime.timedelta(days=days)
 
         fake = type("datetime", (), {**vars(datetime), "datetime": Clock})
-        monkeypatch.setattr(tls_certificate, "datetime", fake)
+        monkeypatch.setattr(certificate_run, "datetime", fake)
 
     return travel
 
@@ -304,7 +305,7 @@ def test_a_missing_parent_is_refused(run_module: Run, tmp_path: Path) -> None:
 
 def test_a_failing_openssl_leaves_nothing_behind(keep: Run, pki: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as broken:
-        broken.setattr(tls_certificate.Authority, "_make_key", lambda self, path: self._must("genpkey", "-nonsense"))
+        broken.setattr(certificate_run.Authority, "_make_key", lambda self, path: self._must("genpkey", "-nonsense"))
         assert keep()["msg"].startswith("openssl genpkey failed: ")
     assert not pki.exists()
     assert keep()["changed"] is True
@@ -316,7 +317,7 @@ def test_a_full_disk_leaves_nothing_behind(keep: Run, pki: Path, monkeypatch: py
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as full:
-        full.setattr(tls_certificate, "_write", write)
+        full.setattr(certificate_run, "_write", write)
         assert "No space left on device. Free space on its disk." in keep()["msg"]
     assert not pki.exists()
     assert keep()["changed"] is True

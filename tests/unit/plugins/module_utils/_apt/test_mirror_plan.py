@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirror_plan
 from ansible_collections.rigwright.workstation.plugins.modules import mirrors_plan
 
 Run = Callable[..., dict[str, Any]]
@@ -101,8 +102,8 @@ def contents(result: dict[str, Any]) -> dict[str, str]:
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
-    monkeypatch.setattr(mirrors_plan, "ROOT", str(tmp_path))
-    monkeypatch.setattr(mirrors_plan, "APT_HELPER", str(tmp_path / "apt-helper"))
+    monkeypatch.setattr(mirror_plan, "ROOT", str(tmp_path))
+    monkeypatch.setattr(mirror_plan, "APT_HELPER", str(tmp_path / "apt-helper"))
     host = Host(tmp_path)
     host.write(OWN, SOURCES)
     host.mirrors(a=0.5, b=0.5)
@@ -292,7 +293,7 @@ def test_a_source_file_that_is_no_text_is_refused(host: Host, plan: Run) -> None
     ],
 )
 def test_lists_are_found_under_the_names_that_apt_gives_them(uri: str, name: str) -> None:
-    assert mirrors_plan.list_name(uri, "bookworm") == name
+    assert mirror_plan.list_name(uri, "bookworm") == name
 
 
 def test_what_apt_fetched_tells_a_third_party_from_the_distribution(host: Host, plan: Run) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import lock, release_run
 from ansible_collections.rigwright.workstation.plugins.modules import release_archive
 
 Run = Callable[..., dict[str, Any]]
@@ -105,7 +105,7 @@ def host(tmp_path: Path, run_module: Run) -> Host:
 
 def test_what_was_checked_is_unpacked(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     work = host.opt / "frp/.rigwright/work"
-    digest_of = release_archive.sha256_of
+    digest_of = release_run.sha256_of
 
     def exchanged(file: Any) -> str:
         found = digest_of(file)
@@ -114,7 +114,7 @@ def test_what_was_checked_is_unpacked(host: Host, monkeypatch: pytest.MonkeyPatc
         (work / "other").replace(work / "archive")
         return found
 
-    monkeypatch.setattr(release_archive, "sha256_of", exchanged)
+    monkeypatch.setattr(release_run, "sha256_of", exchanged)
     host.install("0.70.1")
     assert host.says() == "frps 0.70.1"
 

@@ -14,7 +14,11 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import config_files, config_files_boot
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import (
+    config_files,
+    config_files_boot,
+    config_files_run,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import (
     State,
     Store,
@@ -39,7 +43,7 @@ def etc(tmp_path):
 @pytest.fixture
 def apply(run_module, monkeypatch, tmp_path):
     monkeypatch.setattr(config_files_boot, "ROOT", str(tmp_path / "root"))
-    monkeypatch.setattr(config_files_apply, "Store", functools.partial(Store, root=str(tmp_path / "store")))
+    monkeypatch.setattr(config_files_run, "Store", functools.partial(Store, root=str(tmp_path / "store")))
 
     def run(contents: dict[Path, str], files: list[dict] | None = None, told: dict | None = None, **params):
         extra = {item["path"]: item for item in files or []}
@@ -224,11 +228,6 @@ def test_a_program_is_summed_up_in_the_diff(apply, tmp_path, path, text):
     assert diff["before"].startswith(f"program {file.name}, 10 bytes, sha256 ")
 
 
-def test_a_script_in_etc_is_configuration():
-    assert not config_files_apply._is_program("/etc/xrdp/startwm.sh", "#!/bin/sh\n")
-    assert config_files_apply._is_program("/usr/local/sbin/tool", "#!/bin/sh\n")
-
-
 @pytest.mark.parametrize(
     ("path", "extra", "words"),
     [
@@ -288,8 +287,9 @@ RUN = """
 import functools, json, sys
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import config_files_run
 from ansible_collections.rigwright.workstation.plugins.modules import config_files_apply
-config_files_apply.Store = functools.partial(Store, root=sys.argv[1])
+config_files_run.Store = functools.partial(Store, root=sys.argv[1])
 with patch_module_args(json.loads(sys.argv[2])):
     config_files_apply.main()
 """
