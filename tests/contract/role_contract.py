@@ -44,6 +44,7 @@ MAIN_LINES = 60
 MODULE_RUNS = 4
 
 _SECRET_NAME = re.compile(r"token|password|secret|key")
+_DURATION = re.compile(r"\b(seconds?|minutes?|hours?)\b|\b\d+ ?(s|min|h)\b", re.IGNORECASE)
 _PUBLIC_NAME = re.compile(r"public|_file$")
 
 
@@ -380,6 +381,14 @@ def full_names(role: Role) -> Iterator[str]:
                     yield f"tasks/{file}, {task.get('name')}: role {name} is no full name"
 
 
+def durations(role: Role) -> Iterator[str]:
+    """Report task names that say how long the task takes: that differs from host to host."""
+    for file, tasks in role.tasks.items():
+        for task in tasks:
+            if _DURATION.search(str(task.get("name", ""))):
+                yield f"tasks/{file}: the name {task['name']!r} has a duration: leave it out"
+
+
 def pages(role: Role) -> Iterator[str]:
     """The role's page, and its line in the changelog."""
     if not (role.checkout / f"docs/{role.name}.md").exists():
@@ -415,6 +424,7 @@ CHECKS: list[Callable[[Role], Iterator[str]]] = [
     verification,
     registered_changes,
     full_names,
+    durations,
     pages,
     scenario,
 ]

@@ -200,6 +200,14 @@ def test_good_role_passes(role):
             "Look around: a secret in the arguments of a command",
         ),
         ("tasks/main.yml", "ping:", 'ping:\n  loop: "{{ __web_settings }}"', "secrets", "-v shows the item of a loop"),
+        (
+            "tasks/main.yml",
+            "Look around",
+            "Look around (half a minute)",
+            "durations",
+            "main.yml: the name 'Look around (half",
+        ),
+        ("tasks/main.yml", "Look around", "Wait 30 s", "durations", "has a duration: leave it out"),
         ("templates/web.conf.j2", "", "x", "templates", "templates/web.conf.j2 does not mirror a path"),
         ("templates/etc/spare.j2", "", "x", "templates", "templates/etc/spare.j2 is used by nothing"),
         (
