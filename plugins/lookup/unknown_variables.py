@@ -32,7 +32,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Refuse variables that no role has
+- name: Check variables for misspelled names
   rigwright.workstation.require:
     that: "{{ query('rigwright.workstation.unknown_variables') }}"
 """

@@ -129,7 +129,7 @@ EXAMPLES = r"""
       directories: [debian, debian-security]
   register: plan
 
-- name: Put the mirrors in place
+- name: Configure the package managers for the mirrors
   rigwright.workstation.config_files:
     name: mirrors
     directories: "{{ plan.directories }}"

@@ -100,7 +100,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Put the configuration in place
+- name: Configure frps
   rigwright.workstation.config_files:
     name: frp_server
     files:

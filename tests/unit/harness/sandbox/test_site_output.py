@@ -9,7 +9,7 @@ from harness.sandbox import site_output
 
 OUTPUT = """
 PLAY [Prepare every host] ******
-TASK [rigwright.workstation.common : Look at the host] ***
+TASK [rigwright.workstation.common : Gather facts and check the host] ***
 ok: [workstation]
 TASK [rigwright.workstation.ssh : Configure sshd] ***
 changed: [gateway]
@@ -20,7 +20,7 @@ changed: [workstation] => (item=ssh)
 still: ssh : Run sshd (workstation, 20 s)
 TASK [rigwright.workstation.frp_client : Configure frpc] ***
 ok: [laptop]
-PLAY [Prove what the roles promise] ***
+PLAY [Verify the roles of the hosts] ***
 TASK [rigwright.workstation.ssh : Log in] ***
 TASK [rigwright.workstation.frp_client : Ask the server] ***
 PLAY RECAP ****
