@@ -32,7 +32,7 @@ TUNNEL_PORT, SMB_PORT, RDP_PORT = 6022, 6445, 6389
 
 
 def make_variables(laptop_key: str) -> None:
-    """Make the secrets of this demo once, readable by this user alone, and note the laptop's key beside them."""
+    """Make the secrets of this demo once, readable by this user alone, and write the laptop's key next to them."""
     STATE.mkdir(parents=True, exist_ok=True)
     VARIABLES.touch(mode=0o600)
     made = {
@@ -46,7 +46,7 @@ def make_variables(laptop_key: str) -> None:
 
 
 def password() -> str:
-    """The password of the workstation's owner, for desktops and shares."""
+    """Return the password of the workstation's owner, for desktops and shares."""
     return str(json.loads(VARIABLES.read_text())["demo_password"])
 
 
@@ -66,7 +66,7 @@ def hosts() -> dict[str, Machine]:
 
 
 def site_command() -> list[str]:
-    """The command that provisions the demo, relative to the checkout."""
+    """Return the command that provisions the demo, relative to the checkout."""
     inventory = lab.LABS.relative_to(ROOT) / "demo.yml"
     return ["ansible-playbook", "site.yml", "-i", str(inventory), "-e", f"@{VARIABLES.relative_to(ROOT)}"]
 

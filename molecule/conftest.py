@@ -18,7 +18,7 @@ import pytest
 import testinfra
 from testinfra.host import Host as TestinfraHost
 
-from harness import applying
+from harness import playbook
 from harness.depot import lifecycle as depot
 from harness.sandbox import engine, fingerprint, lab
 from harness.sandbox.clients import Machine
@@ -43,15 +43,15 @@ class Result:
 
     @property
     def text(self) -> str:
-        """The words without the line breaks that Ansible puts between them."""
+        """Return the output without the line breaks that Ansible puts between words."""
         return " ".join(self.output.split())
 
     def changed(self) -> dict[str, int]:
-        """How many tasks changed something, by host."""
+        """Return the number of changed tasks by host."""
         return {name: host["stats"]["changed"] for name, host in self.hosts.items()}
 
     def findings(self, host: str) -> dict[str, str]:
-        """The findings of a host: `{id: status}`."""
+        """Return the findings of a host: `{id: status}`."""
         return {finding["id"]: finding["status"] for finding in self.hosts[host]["findings"]}
 
 
@@ -79,7 +79,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def scenario() -> str:
-    """The name of the scenario, which is that of its role."""
+    """Return the name of the scenario, which is that of its role."""
     return os.environ["MOLECULE_SCENARIO_NAME"]
 
 
@@ -98,7 +98,7 @@ def all_targets(machine: Callable[[str], Machine]) -> list[Machine]:
 
 @pytest.fixture
 def targets(machine: Callable[[str], Machine]) -> list[Machine]:
-    """The hosts that this test applies the role to, or looks at (`releases_of`)."""
+    """Return the hosts that this test applies the role to, or reads (`releases_of`)."""
     return [machine(name) for name in RUNNING]
 
 
@@ -116,13 +116,13 @@ def host(target: Machine) -> TestinfraHost:
 
 @pytest.fixture(scope="session")
 def laptop(machine: Callable[[str], Machine]) -> Machine:
-    """A client."""
+    """Return a client."""
     return machine("laptop")
 
 
 @pytest.fixture(scope="session")
 def gateway(machine: Callable[[str], Machine]) -> Machine:
-    """A server in between."""
+    """Return the server between clients and workstations."""
     return machine("gateway")
 
 
@@ -134,7 +134,7 @@ def publish() -> Callable[[str, bytes], Any]:
 
 @pytest.fixture(scope="session")
 def apply(scenario: str) -> Callable[..., Result]:
-    """Apply a role with ansible-playbook, to the targets of the test side by side unless told otherwise, and return what came of it.
+    """Apply a role with ansible-playbook, to the targets of the test at the same time by default, and return the result.
 
     `variables` come on top of molecule/<role>/vars.yml; they travel in a file, because secrets may be among them.
     """
@@ -148,7 +148,7 @@ def apply(scenario: str) -> Callable[..., Result]:
     ) -> Result:
         words = [*options, *(["--check"] if check else [])]
         wanted = ",".join(RUNNING) if hosts == "targets" else hosts
-        return Result(*applying.apply_role(role, wanted, variables or {}, *words))
+        return Result(*playbook.apply_role(role, wanted, variables or {}, *words))
 
     return run
 
@@ -197,7 +197,7 @@ def look_at(target: Machine, but: str = "") -> Callable[[], None]:
 
 @pytest.fixture
 def unchanged(targets: list[Machine]) -> Callable[[], None]:
-    """Calling it proves that the first target is as it was before the test."""
+    """Return a function that checks that the first target is as it was before the test."""
     return look_at(targets[0])
 
 
@@ -221,7 +221,7 @@ def all_refused(scenario: str, targets: list[Machine]) -> Callable[..., None]:
 
     def prove(requests: Sequence[tuple[Mapping[str, Any], str]], but: str = "") -> None:
         unchanged = look_at(targets[0], but)
-        outputs = applying.refusals(scenario, targets[0].host.name, [variables for variables, _words in requests])
+        outputs = playbook.refusals(scenario, targets[0].host.name, [variables for variables, _words in requests])
         results = zip(requests, outputs, strict=True)
         other = [(words, output) for (_variables, words), output in results if words not in " ".join(output.split())]
         assert other == []
@@ -231,7 +231,7 @@ def all_refused(scenario: str, targets: list[Machine]) -> Callable[..., None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The contract takes the role away in the end: it comes after the role's own tests, but for those that say otherwise."""
+    """Sort the contract after the role's own tests, except those marked otherwise: the contract removes the role at its end."""
     leave_out_slow(items)
     items.sort(key=lambda item: 2 if item.get_closest_marker("after_contract") else "shared" in item.path.parts)
     if os.environ.get("MOLECULE_SCENARIO_NAME") in PROOFS:

@@ -52,7 +52,7 @@ class Entry:
 
 
 def pack(entries: dict[str, Entry]) -> bytes:
-    """A tar archive of `{absolute path: entry}`."""
+    """Return a tar archive of `{absolute path: entry}`."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for path, entry in entries.items():
@@ -113,7 +113,7 @@ class Machine:
         self.container.put_archive("/", pack(entries))
 
     def public_key(self) -> str:
-        """The ssh key of this host's root as a client, made at the first call."""
+        """Return the ssh key of this host's root as a client, created at the first call."""
         return self.must(
             "test -e ~/.ssh/id_ed25519 || ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519; cat ~/.ssh/id_ed25519.pub"
         )

@@ -2,7 +2,7 @@
 # rdp_client.sh HOST:PORT USER PASSWORD PICTURE COLOURS [OPTION ...]: log in as xfreerdp does, and take a picture of what its user sees.
 #
 # It waits until the lines about the five most frequent colours match COLOURS, or, when that is empty or does not come about, until the
-# picture stays as it is. These lines are told, whether the client goes on, and what it said.
+# picture stays as it is. The script prints these lines, whether the client still runs, and its output.
 for display in $(seq 100 400); do
   mkdir "/tmp/display-$display" 2>/dev/null && break
 done

@@ -52,7 +52,7 @@ def _program(entry: str) -> str:
 
 
 def _words(item: dict[str, t.Any], text: str) -> list[str]:
-    """What the error of a check must not show of a secret file: the values of data, or the lines of a text and their words."""
+    """Return the parts of a secret file that errors must not show: the values of data, or the lines of a text and their words."""
     if item.get("data") is not None:
         words = list(_leaves(item["data"]))
     else:

@@ -57,7 +57,7 @@ def frp_peer_requirements(
     server: str,
     allow_ports: Sequence[Mapping[str, int]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Requirements on the visitors and on the public ports of one client."""
+    """Return the requirements on the visitors and on the public ports of one client."""
     names = {user: [service["name"] for service in services] for user, services in offered.items()}
     missing = [
         f"{visitor['serverName']} of {user}, which offers {', '.join(names[user]) or 'nothing'}"

@@ -55,7 +55,7 @@ from typing import Any
 def port_requirements(
     wanted: Mapping[str, int | Sequence[int]], listeners: Sequence[Mapping[str, Any]], unit: str, protocol: str = "tcp"
 ) -> list[dict[str, Any]]:
-    """Requirements for each variable: its ports are ports, nobody else's, and asked for once."""
+    """Return requirements for each variable: its ports are ports, nobody else's, and asked for once."""
     holders: dict[int, set[str]] = {}
     for listener in listeners:
         if listener["protocol"] == protocol and listener["unit"] != unit:

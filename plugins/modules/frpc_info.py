@@ -8,17 +8,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: frpc_info
-short_description: Ask a running frpc for its proxies, and its visitors for the other end
+short_description: Read the proxies of a running frpc, and check its visitors
 version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
 description:
-  - Asks the interface of C(frpc) what the server said of each proxy.
+  - Reads the state of each proxy from the interface of C(frpc).
   - Opens a connection to each visitor's port, as its user would. C(frpc) accepts it in any case and closes it again when the other
     client does not offer the service, has another secret, or its service does not answer. A connection on which the service
     speaks, or that stays open, has reached the other end.
-  - Some services speak first (SSH); of one that has said nothing for two seconds it is asked, on connections of their own, whether it
-    speaks HTTP, RDP or SMB.
-  - Where something fails, the reason is looked for in the journal of the unit.
+  - Some services speak first (SSH). If a service has sent nothing for two seconds, the module tries HTTP, RDP and SMB on further
+    connections.
+  - If a check fails, the module searches the journal of the unit for the reason.
 extends_documentation_fragment:
   - rigwright.workstation.attributes
 attributes:
@@ -53,12 +53,12 @@ options:
     type: dict
     default: {}
   timeout:
-    description: Seconds within which proxies and visitors that were only just configured may come up.
+    description: Seconds to wait for proxies and visitors that were just configured.
     type: float
     default: 10
   silence:
     description:
-      - Seconds after which an open connection counts as one to the other end, though nobody spoke, not even when asked.
+      - Seconds after which an open connection counts as one to the other end, although no data arrived.
       - The default is longer than the ten seconds that C(frpc) gives the server to answer, and the server the other client.
     type: float
     default: 12

@@ -40,7 +40,7 @@ options:
     elements: str
     default: []
   distribution:
-    description: What tells the distribution's own archive from a third party's.
+    description: Data that identifies the distribution's own archive among those of third parties.
     type: dict
     required: true
     suboptions:
@@ -85,7 +85,7 @@ options:
     type: bool
     default: false
   ask:
-    description: Whether mirrors are asked for their state. Otherwise they are used unseen and in the given order.
+    description: Whether the state of mirrors is checked. Otherwise they are used unchecked and in the given order.
     type: bool
     default: true
   ask_again:
@@ -93,7 +93,7 @@ options:
     type: bool
     default: false
   report_only:
-    description: Return what is wrong in RV(problem) instead of failing, for a proof that goes on.
+    description: Return the problem in RV(problem) instead of failing, for a verification that continues.
     type: bool
     default: false
   max_age_days:

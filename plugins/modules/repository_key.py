@@ -11,7 +11,7 @@ module: repository_key
 short_description: Fetch the key of a package repository and check its full fingerprint
 description:
   - Downloads a file of OpenPGP public keys and returns them, for M(rigwright.workstation.config_files), which puts them in place.
-  - The downloaded text is never returned. The keys are read from it and written anew as one armor block, since apt reads every armor
+  - The downloaded text is never returned. The keys are read from it and written as one new armor block, since apt reads every armor
     block of a file, whatever its title.
   - The file is refused unless it holds exactly the keys of O(fingerprints). apt trusts every key in a file that C(Signed-By) names.
   - Needs no gpg. Changes nothing itself.
@@ -79,7 +79,10 @@ LIMIT = 1 << 20
 
 
 def download(url: str, timeout: int) -> bytes:
-    """:raises OSError: the server was asked several times and did not give it."""
+    """Download a key.
+
+    :raises OSError: several attempts failed.
+    """
     for left in reversed(range(TRIES)):
         try:
             with open_url(url, timeout=timeout, http_agent="rigwright") as answer:

@@ -10,7 +10,7 @@ module: systemd_units
 short_description: Bring systemd units to a state and make them load their current files, in one run
 description:
   - Enables, starts, stops, reloads and restarts a list of units; a C(daemon-reload) is done first when systemd asks for one, or
-    does not know a drop-in that lies in C(/etc/systemd/system).
+    does not know a drop-in in C(/etc/systemd/system).
   - What a running unit has loaded is compared with what its files are now. There is no handler to lose, so a run that was killed
     between writing a file and restarting the service is completed by the next one.
   - A unit that was started has to stay up; when it does not, the task fails with the last lines of its journal.
@@ -40,7 +40,7 @@ options:
         type: str
         required: true
       state:
-        description: What the unit should be. V(stopped) is also right for a unit that does not exist.
+        description: Desired state of the unit. A unit that does not exist counts as V(stopped).
         type: str
         choices: [started, stopped]
         default: started
@@ -73,21 +73,21 @@ options:
       validate:
         description:
           - Command that is run, without a shell, before this unit is restarted or reloaded while it runs. When it fails, nothing is done to
-            any unit, and the task fails with the command's words.
-          - So a service that runs well is not lost for a mistake that somebody else made in its files.
+            any unit, and the task fails with the output of the command.
+          - It protects a running service from a mistake that somebody else made in its files.
         type: str
   changed_paths:
     description:
-      - What earlier tasks changed, as M(rigwright.workstation.config_files), M(rigwright.workstation.release_archive) and
+      - Paths that earlier tasks changed, as M(rigwright.workstation.config_files), M(rigwright.workstation.release_archive) and
         M(rigwright.workstation.tls_certificate) return it.
-      - Only check mode needs it, to tell which units would be restarted or reloaded for a change that was not made. Otherwise the
-        paths themselves are looked at, and a file that has only another mode restarts nothing.
+      - Only check mode needs it, to report which units would be restarted or reloaded for a change that was not made. Otherwise the
+        module reads the paths themselves, and a file with only another mode restarts nothing.
     type: list
     elements: path
     default: []
   secrets:
     description:
-      - Words that never show in an error of this task, which has the last lines of a unit's journal.
+      - Secrets that never show in an error of this task, which has the last lines of a unit's journal.
       - What looks like a secret is masked without being named, as C(token=...) and what stands before the C(@) of an
         address.
     type: list

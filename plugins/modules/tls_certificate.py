@@ -132,7 +132,7 @@ fingerprint:
   type: str
   sample: 51:65:E1:F2:95:FA:04:95:3E:1C:98:60:29:85:6B:47:5F:D5:D6:39:A4:60:6E:9D:0E:7E:52:4E:05:36:31:40
 reasons:
-  description: Why the certificate was made anew.
+  description: Why the certificate was created again.
   returned: success
   type: list
   elements: str

@@ -2,8 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This is private to the collection: it may change without notice.
-"""Which variables the roles have, and which names look like one and are none. Works on the controller."""
+"""Read the variables of the roles, and find names that look like one and are none. Works on the controller."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ DEFAULTS = """\
 web_state: present
 # What clients show.
 web_token: ""
-# Releases beside the pinned ones.
+# Releases in addition to the pinned ones.
 web_releases: "{{ workstation_releases | default({}) }}"
 """
 
@@ -133,7 +133,7 @@ GOOD = {
 
 @pytest.fixture
 def role(tmp_path):
-    """A role that has nothing against it, as Role; change(path, old, new) spoils it."""
+    """Return a role without violations, as Role; change(path, old, new) spoils it."""
     for path, text in GOOD.items():
         file = tmp_path / path
         file.parent.mkdir(parents=True, exist_ok=True)

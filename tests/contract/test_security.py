@@ -22,7 +22,7 @@ YAML = sorted([*(CHECKOUT / "roles").rglob("*.yml"), *(CHECKOUT / "playbooks").r
 SPECS = sorted((CHECKOUT / "roles").glob("*/meta/argument_specs.yml"))
 
 SECRET = re.compile(r"(password|passphrase|secret|token|nt_hash|private_key)$")
-# Whoever downloads -> what holds the content before it is installed.
+# Files that download -> what their content is checked against before it is installed.
 DOWNLOADS = {
     "cuda_repository.py": "the SHA-256 of NVIDIA's keyring package",
     "nvidia_container_toolkit_plan.py": "an index of versions: read, never installed",

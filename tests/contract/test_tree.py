@@ -48,7 +48,7 @@ SECTIONS = {
 
 
 def tree() -> list[Path]:
-    """Files that are, or are about to be, in the repository."""
+    """Return files that are, or are about to be, in the repository."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=CHECKOUT,
@@ -99,7 +99,7 @@ def test_readme_has_every_role_in_a_table():
 
 
 def matrix_of(readme: str) -> set[tuple[str, str, bool]]:
-    """Rows of the support matrix: distribution, version, and whether the row says that it ran in the sandbox."""
+    """Return rows of the support matrix: distribution, version, and whether the row says that it ran in the sandbox."""
     rows = re.findall(r"^\| (Debian|Ubuntu) ([\d.]+)[^|]*\|(.*)$", readme, re.MULTILINE)
     return {(distribution, version, "sandbox" in rest) for distribution, version, rest in rows}
 

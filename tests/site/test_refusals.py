@@ -25,7 +25,7 @@ SHIPPED = ("script", "requirements")
 
 @pytest.fixture(scope="module")
 def bare() -> Iterator[Machine]:
-    """A host with the scripts of this checkout, and from the first test on without a network."""
+    """Return a host with the scripts of this checkout, and from the first test on without a network."""
     wanted = lab.read("demo")
     sandbox.down("demo")
     sandbox.up(wanted)

@@ -81,7 +81,7 @@ def site(machine: Callable[[str], Machine], tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module")
 def oldest() -> Path:
-    """The programs of ansible-core 2.19 on Python 3.11, what Debian 12 has; skipped where there is no Python 3.11."""
+    """Return the programs of ansible-core 2.19 on Python 3.11, as in Debian 12; skip where there is no Python 3.11."""
     if not OLDEST.is_dir():
         pytest.skip("no Python 3.11 was found for a second controller")
     return OLDEST
@@ -215,7 +215,7 @@ def test_the_installed_collection_does_the_same_from_an_empty_place(site, tmp_pa
 
 
 def test_the_example_inventory_needs_no_secret(machine, tmp_path):
-    """`ansible-playbook site.yml -i inventory`, with this machine played by a host of the sandbox."""
+    """Run `ansible-playbook site.yml -i inventory`, with a host of the sandbox as this machine."""
     host = machine("laptop").host
     known_hosts = lab.STATE / "demo.known_hosts"
     connection = {

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root alone is watched
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A directory in which everybody may write."""
+    """Return a directory in which all users may write."""
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     (tmp_path / "open/file").write_text("x")

@@ -18,7 +18,7 @@ def visit(user: str, name: str, port: int) -> dict[str, object]:
 
 @pytest.fixture(scope="session")
 def visitors():
-    """What the laptop visits: ssh of each target, on a loopback port of its own."""
+    """Return the visitors of the laptop: ssh of each target, on a loopback port of its own."""
     return {"frp_client_visitors": [visit(name, "ssh", port) for name, port in PORTS.items()]}
 
 
@@ -147,7 +147,7 @@ SECRETS = {
 
 @pytest.fixture(scope="module")
 def words(apply, all_targets):
-    """All that is said, with -vvv and differences, while the secrets come to the hosts, are proven, and stand in what is refused."""
+    """Return all output, with -vvv and differences, while the role installs, verifies and refuses the secrets."""
     token, secret, of_service, of_visitor = SECRETS.values()
     variables = {
         "frp_client_token": token,
@@ -207,7 +207,7 @@ def test_secrets_are_roots_and_the_services_alone(target):
 
 @pytest.fixture
 def proof(apply):
-    """What verify finds on a host: `{id: (status, evidence)}`."""
+    """Return the findings of verify on a host: `{id: (status, evidence)}`."""
 
     def find(hosts: str, variables: dict[str, object]) -> dict[str, tuple[str, str]]:
         report = apply(hosts=hosts, variables={**variables, "apply_tasks_from": "verify"}).hosts[hosts]
@@ -229,7 +229,7 @@ def test_a_tunnel_that_works_is_proven_from_both_ends(proof, visitors):
 
 @pytest.mark.usefixtures("tunnel")
 def test_a_misspelt_user_and_a_service_that_is_down_fail_with_the_reason(apply, proof, targets, visitors):
-    """Neither speaks first: what tells them from a service that waits is that the connection is closed."""
+    """Neither sends data first; unlike a service that waits, both close the connection."""
     name = targets[0].host.name
     services = [{"name": "ssh"}, {"name": "waits", "local_port": 8080}, {"name": "down", "local_port": 8081}]
     assert apply(hosts=name, variables={"frp_client_services": services}).rc == 0

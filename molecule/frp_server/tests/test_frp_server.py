@@ -127,7 +127,7 @@ def secret_variables():
 
 @pytest.fixture(scope="module")
 def words(apply, secret_variables, all_targets):
-    """All that is said, with -vvv and differences, while the secrets come to the hosts, are proven, and stand in what is refused."""
+    """Return all output, with -vvv and differences, while the role installs, verifies and refuses the secrets."""
     loud = ("--diff", "-vvv")
     rehearsal = apply("frp_server", "targets", secret_variables, *loud, check=True)
     real = apply("frp_server", "targets", secret_variables, *loud)
@@ -213,7 +213,7 @@ def test_a_disk_that_is_nearly_full_is_refused(refused):
 
 
 def test_a_tampered_archive_is_refused_and_changes_nothing(refused, publish):
-    """The server is on 0.70.1; what is offered as 0.69.0 is not what its checksum says."""
+    """Offer an archive as 0.69.0 that does not have its checksum, to a server on 0.70.1."""
     with publish(ARCHIVE.replace("0.70.1", "0.69.0"), (depot.WWW / ARCHIVE).read_bytes()):
         refused({"frp_server_version": "0.69.0"}, "is not the archive that was asked for")
 

@@ -32,12 +32,12 @@ def codename(target: Machine) -> str:
 
 
 def asked_of_depot(target: Machine, since: int) -> list[str]:
-    """The paths that a host asked of the depot since its log had so many lines."""
+    """Return the paths that a host requested from the depot since its log had this many lines."""
     return [str(line["path"]) for line in depot.requests()[since:] if line["client"] == str(target.host.address)]
 
 
 def age_days(release: str) -> float:
-    """How old the depot's copy of the archive is, so that the tests hold with a snapshot of any age."""
+    """Return the age of the depot's copy of the archive in days, so that the tests pass with a snapshot of any age."""
     with urllib.request.urlopen(f"{LIVE}/dists/{release}-updates/InRelease", timeout=30) as answer:  # noqa: S310
         date = re.search(r"^Date: (.+)$", answer.read().decode(), re.MULTILINE)
     assert date

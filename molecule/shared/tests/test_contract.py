@@ -30,7 +30,7 @@ STOPS_ITS_UNITS = ("firewall", "ssh")
 
 
 def changes(output: str, host: str) -> Iterator[str]:
-    """What a run with -v changed on a host: the task, and each path or unit that its result names."""
+    """Return what a run with -v changed on a host: the task, and each path or unit that its result names."""
     task = ""
     for line in output.splitlines():
         if heading := re.match(r"TASK \[(?:\S+ : )?(.+)\] \*", line):
@@ -43,7 +43,7 @@ def changes(output: str, host: str) -> Iterator[str]:
 
 
 class Life:
-    """The role's life on the targets: a state that they are in already is not brought about again."""
+    """The states of a role on the targets: a state that they are in already is not applied again."""
 
     def __init__(self, apply: Callable, scenario: str) -> None:
         self.apply, self.scenario, self.state = apply, scenario, ""

@@ -40,7 +40,7 @@ class Refused(Exception):
 
 @dataclasses.dataclass
 class Plan:
-    """What the caller puts in place, and what was found out on the way."""
+    """The files for the caller to write, and the state of the mirrors."""
 
     files: list[dict[str, str]] = dataclasses.field(default_factory=list)
     directories: list[dict[str, str]] = dataclasses.field(default_factory=list)
@@ -52,7 +52,7 @@ class Plan:
 
 
 class Planner:
-    """One request, weighed against what lies on the host."""
+    """One request and the package sources of the host."""
 
     def __init__(self, params: dict[str, t.Any], fetch: apt_mirrors.Fetch) -> None:
         self.params = params
@@ -91,14 +91,14 @@ class Planner:
             security_uris = (self._address(f"{self.distribution.id}{self.security_suffix}", urls),)
         else:
             security_uris = (uri,)
-        # What config_files has taken away has to stay named, or it would give it back.
+        # A file that config_files has removed has to stay in the list, or config_files restores it.
         managed = [path for path in Store("mirrors", ROOT.rstrip("/") + STORE).load() if is_source(path)]
         for path, text in apt_sources.plan(found, uri, security_uris, managed).items():
             self.plan.add(path, text)
         if len(choice.order) > 1:
             self.plan.add(APT_OPTIONS, apt_options(self.params["timeout"]))
         if os.path.isdir(at(CLOUD_INIT)):
-            # cloud-init would write the sources anew on its first run.
+            # cloud-init would overwrite the sources on its first run.
             self.plan.add(f"{CLOUD_INIT}/99-rigwright-mirrors.cfg", "apt:\n  preserve_sources_list: true\n")
 
     def _choose(
@@ -124,7 +124,7 @@ class Planner:
         return apt_mirrors.choose(request, self.plan.mirrors, security_uris)
 
     def _address(self, name: str, urls: t.Sequence[str]) -> str:
-        """What the sources name: the mirror itself, or a list of mirrors that apt goes through."""
+        """Return the address for the sources: the mirror itself, or a list of mirrors that apt tries in order."""
         if len(urls) == 1:
             return urls[0]
         path = f"{MIRROR_LISTS}/{name}.list"
@@ -135,8 +135,9 @@ class Planner:
 
 
 def apt_options(timeout: int) -> str:
-    """By default apt tries a mirror that hangs four times, up to a minute each, for every suite, before it goes to the next one.
+    """Return the options that let apt change to the next mirror soon.
 
+    By default apt tries a mirror that hangs four times, up to a minute each, for every suite, before it tries the next one.
     Measured with apt 2.6 and two suites: 160 s at a timeout of 10 s, 80 s with these options.
     """
     return (
@@ -152,7 +153,7 @@ def at(path: str) -> str:
 
 
 def read(path: str) -> str | None:
-    """The text of a file; None when there is none."""
+    """Return the text of a file; None if there is none."""
     try:
         with open(at(path), encoding="utf-8") as file:
             return file.read()
@@ -177,7 +178,7 @@ def read_sources() -> dict[str, str]:
 
 
 def read_origins(texts: dict[str, str]) -> dict[tuple[str, str], str]:
-    """Who signed what apt last fetched from an address, as far as apt still has it."""
+    """Return the ``Origin`` of each suite of an address, from the Release files that apt has."""
     entries = [block.entry for path, text in texts.items() for block in apt_sources.parse(path, text) if block.entry]
     origins = {}
     for uri, suite in {(uri, suite) for entry in entries for uri in entry.uris for suite in entry.suites}:
@@ -188,13 +189,13 @@ def read_origins(texts: dict[str, str]) -> dict[tuple[str, str], str]:
 
 
 def list_name(uri: str, suite: str) -> str:
-    """The name under which apt keeps a Release file (URItoFileName in apt-pkg/contrib/strutl.cc)."""
+    """Return the name under which apt keeps a Release file (URItoFileName in apt-pkg/contrib/strutl.cc)."""
     address = re.sub(r"^[a-z0-9+.-]+:(?://)?(?:[^/@]*@)?", "", apt_mirrors.release_url(uri, suite))
     return re.sub(r'[\\|{}\[\]<>"^~_=!@#$%&*]', lambda match: f"%{ord(match[0]):02x}", address).replace("/", "_")
 
 
 def fetcher(module: AnsibleModule, timeout: int) -> apt_mirrors.Fetch:
-    """Fetches with apt's own transport: what apt cannot reach is no mirror, whatever other programs say."""
+    """Return a function that fetches with apt's own transport: a mirror that apt cannot reach is of no use."""
 
     def fetch(url: str) -> str:
         with tempfile.TemporaryDirectory() as directory:
@@ -227,7 +228,7 @@ def fetcher(module: AnsibleModule, timeout: int) -> apt_mirrors.Fetch:
 
 
 def failure(words: str, url: str) -> apt_mirrors.Unreachable:
-    """apt's complaint without what the reader knows already."""
+    """Return apt's error without the parts that the caller knows already."""
     match = re.search(rf"^E: Failed to fetch {re.escape(url)} +(.*)$", words, re.MULTILINE)
     # "[IP: ...]" differs from run to run where a name has several addresses.
     reason = re.sub(r" *\[IP: [^]]*\]$", "", (match[1] if match else words).strip())

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""When a private CA and its certificate have to be made anew, from what ``openssl`` says about them."""
+"""Decide when a private CA and its certificate have to be created again, from the output of ``openssl``."""
 
 from __future__ import annotations
 
@@ -56,7 +54,7 @@ def alternative_name(name: str) -> str:
 
 
 def check_request(params: dict[str, t.Any]) -> None:
-    """Refuse what cannot be made, or would be made anew on every run.
+    """Refuse a request that cannot be met, or that would create a certificate on every run.
 
     :raises CertificateError: the parameter, what is wrong with it and what it should be.
     """

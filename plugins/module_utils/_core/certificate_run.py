@@ -40,12 +40,12 @@ class Pair(t.NamedTuple):
     key: str
 
     def beside(self, directory: str) -> Pair:
-        """The same files in another directory."""
+        """Return the paths of the same files in another directory."""
         return Pair(*(os.path.join(directory, os.path.basename(path)) for path in self))
 
 
 class State(t.NamedTuple):
-    """What is there, and what is wrong with it."""
+    """The files of a host, and why they have to be replaced."""
 
     ca: Certificate | None
     make_ca: bool
@@ -64,7 +64,7 @@ class Authority:
         self.params: dict[str, t.Any] = module.params
         self.now = datetime.datetime.now(datetime.timezone.utc)
         self.directory: str = self.params["directory"]
-        # Unfinished files are made here, so that what stands in the directory itself is always whole.
+        # Unfinished files are written here, so that files in the directory itself are always complete.
         self.work = os.path.join(self.directory, ".new")
         self.ca = Pair("ca.crt", "ca.key").beside(self.directory)
         self.server = Pair(f"{self.params['name']}.crt", f"{self.params['name']}.key").beside(self.directory)
@@ -79,7 +79,7 @@ class Authority:
         }
 
     def changed_paths(self, current: State) -> list[str]:
-        """What `apply` changes."""
+        """Return the files that `apply` changes."""
         made = (self.ca if current.make_ca else ()) + (self.server if current.reasons else ())
         wanted = self.wanted_attributes()
         return sorted(path for path in wanted if path in made or current.attributes.get(path) != wanted[path])
@@ -119,7 +119,7 @@ class Authority:
         return self.params["renew_ca"] and (bool(faults) or ends_soon)
 
     def lifetime(self, ca: Certificate | None) -> int:
-        """How long a certificate can last: never longer than its CA. Without a CA, one is made that lasts longer."""
+        """Return the days that a certificate can last: never longer than its CA. A CA that is missing is created and lasts longer."""
         return self.params["days"] if ca is None else min(self.params["days"], days_left(ca, self.now))
 
     def _read_certificate(self, pair: Pair) -> Certificate | None:
@@ -139,7 +139,7 @@ class Authority:
         return {path: _attributes(path) for path in (*self.ca, *self.server) if os.path.lexists(path)}
 
     def read_ca(self) -> str | None:
-        """The certificate of the CA, for clients."""
+        """Return the certificate of the CA, for clients."""
         if not os.path.exists(self.ca.certificate):
             return None
         with open(self.ca.certificate, encoding="ascii") as file:
@@ -269,7 +269,7 @@ def _date(moment: datetime.datetime) -> str:
 
 
 def describe(state: State) -> dict[str, t.Any]:
-    """The state as a diff shows it."""
+    """Return the state as a diff shows it."""
     return {
         "ca": {"not_after": _date(state.ca.not_after)} if state.ca else None,
         "certificate": {"names": sorted(state.certificate.names), "not_after": _date(state.certificate.not_after)}
@@ -281,7 +281,7 @@ def describe(state: State) -> dict[str, t.Any]:
 
 
 def predict(authority: Authority, current: State) -> dict[str, t.Any]:
-    """What `describe` would say after `apply`."""
+    """Return what `describe` returns after `apply`."""
     params, after = authority.params, describe(current)
     after["leftovers of an interrupted run"] = False
     after["files"] = authority.wanted_attributes()
@@ -297,7 +297,7 @@ def predict(authority: Authority, current: State) -> dict[str, t.Any]:
 
 
 def check_host(params: dict[str, t.Any]) -> None:
-    """Refuse what this host does not have yet. In check mode it may come from an earlier task."""
+    """Refuse a missing directory, user or group. Not called in check mode, where an earlier task may create it."""
     parent = os.path.dirname(params["directory"])
     if not os.path.isdir(parent):
         raise CertificateError(f"{parent} is no directory. Make it, or set `directory` to another place.")
@@ -307,7 +307,7 @@ def check_host(params: dict[str, t.Any]) -> None:
 
 
 def keep(authority: Authority, check_mode: bool) -> dict[str, t.Any]:
-    """Make and renew what has to be, and return the result of the module."""
+    """Create and renew the CA and the certificate where due, and return the result of the module."""
     current = authority.read()
     before, after = describe(current), predict(authority, current)
     changed, reasons, changed_paths = before != after, current.reasons, authority.changed_paths(current)
@@ -327,7 +327,7 @@ def keep(authority: Authority, check_mode: bool) -> dict[str, t.Any]:
 
 
 def drop(authority: Authority, check_mode: bool) -> dict[str, t.Any]:
-    """Remove all that was made, and return the result of the module."""
+    """Remove the CA and the certificate, and return the result of the module."""
     files = authority.read_attributes()
     changed = bool(files) or os.path.lexists(authority.work)
     if changed and not check_mode:

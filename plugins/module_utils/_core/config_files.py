@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A set of files as one transaction: what lies there, what should, the steps between, and the way back.
+"""Change a set of files as one transaction, and keep what is needed to restore the previous files.
 
-Note: private to this collection. No Ansible import, so that all of it is tested as plain Python.
-
-``plan`` is pure. ``Transaction`` carries its steps out so that at every moment, also after ``kill -9`` or a power cut, the
-previous state can be put back: an old file stays as a hard link (same inode, so owner, mode, times and attributes are
+``Transaction`` takes the steps of ``config_files_plan`` so that the previous state can be restored at every moment, also
+after ``kill -9`` or a power cut: an old file stays as a hard link (same inode, so owner, mode, times and attributes are
 exactly the old ones) until the whole set has passed its checks.
 """
 
@@ -46,7 +44,7 @@ LOCK_SECONDS = 60
 
 
 def read_state(path: str) -> State:
-    """What lies at a path. A link is reported, never followed."""
+    """Return the state of a path. A link is reported, never followed."""
     try:
         found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -61,7 +59,7 @@ def read_state(path: str) -> State:
 
 
 class Store:
-    """What is remembered of one set, in a directory that only root reads: originals, the journal, files edited by hand."""
+    """The record of one set, in a directory that only root reads: originals, the journal, files edited by hand."""
 
     def __init__(self, name: str, root: str = STORE) -> None:
         self.name = name
@@ -69,12 +67,12 @@ class Store:
         self.path = os.path.join(root, name)
         self.manifest = os.path.join(self.path, "manifest.json")
         self.journal = os.path.join(self.path, "journal.json")
-        # Copies of what a recovery found where it had to put an older file back.
+        # Copies of the files that a recovery replaced by older ones.
         self.rescued: list[str] = []
 
     @contextlib.contextmanager
     def locked(self) -> t.Iterator[None]:
-        """One run at a time on a host.
+        """Let one run at a time change files on a host.
 
         :raises Refused: another run held the lock for ``LOCK_SECONDS``.
         """
@@ -89,12 +87,12 @@ class Store:
         return {path: self._record(path, entry) for path, entry in self._entries().items()}
 
     def owner_of(self, paths: t.Iterable[str]) -> dict[str, str]:
-        """Which of the paths another set manages, and which set."""
+        """Return the paths that another set manages, with the name of the set."""
         claimed = {path: other.name for other in self._others() for path in other._entries()}
         return {path: claimed[path] for path in paths if path in claimed}
 
     def shared(self, directories: t.Iterable[str]) -> dict[str, Record]:
-        """Which of the directories another set manages too, and what it remembers of them."""
+        """Return the directories that another set manages too, with its records of them."""
         wanted = set(directories)
         return {
             path: other._record(path, entry)
@@ -126,14 +124,14 @@ class Store:
             write(self._blob(path), original.content)
 
     def keep_edited(self, path: str, found: State) -> str:
-        """Save a file that a person edited and that is about to be given back; returns where."""
+        """Save a file that a person edited, before its original is restored; return where."""
         kept = os.path.join(self.path, "edited", _flat(path))
         os.makedirs(os.path.dirname(kept), mode=0o700, exist_ok=True)
         write(kept, found.content or b"")
         return kept
 
     def save(self, records: t.Mapping[str, Record], transaction: str) -> None:
-        """Writing the manifest with the transaction's id is the moment at which the transaction counts."""
+        """Write the manifest with the id of the transaction: from this moment on the transaction counts."""
         paths = {
             path: {
                 "kind": record.original.kind,
@@ -158,7 +156,7 @@ class Store:
                 os.rmdir(path)
 
     def recover(self) -> bool:
-        """Put back what an interrupted transaction left half done; True when it changed what lies there.
+        """Restore the files of an interrupted transaction; return True if that changed a path.
 
         A power cut brings the journal of a finished transaction back: its staged files go, and that is no change.
         """
@@ -182,7 +180,7 @@ class Store:
         """Take journalled steps back, last first. May be run again after a crash in the middle."""
         for step in reversed(journal["steps"]):
             path, before, after = step["path"], step["before"], step["after"]
-            # As long as a staged file waits, its path is not touched yet: what lies there now is not ours to take away.
+            # While the staged file exists, its path was not changed yet: the file there may be a person's.
             if journal["staged"] and not os.path.lexists(new_name(path)):
                 self._undo_file(path, before, after)
             _remove(_staging(path))
@@ -208,7 +206,7 @@ class Store:
 
 
 def sets_in_place(root: str = STORE) -> list[str]:
-    """Names of the sets that have something on this host."""
+    """Return the names of the sets that manage a path on this host."""
     return [name for name in _listdir(root) if Store(name, root)._entries()]
 
 
@@ -218,9 +216,9 @@ def is_open(root: str = STORE) -> list[str]:
 
 
 class Transaction:
-    """The way of one set to what is wanted: ``stage``, ``commit``, the caller's checks, then ``finish`` or ``rollback``.
+    """The change of one set to the wanted state: ``stage``, ``commit``, the caller's checks, then ``finish`` or ``rollback``.
 
-    :raises Refused: something stands in the way.
+    :raises Refused: a path cannot be changed.
     """
 
     def __init__(self, store: Store, wanted: t.Sequence[Wanted]) -> None:
@@ -285,13 +283,13 @@ class Transaction:
             sync_directory(directory)
 
     def rollback(self) -> None:
-        """Everything as it was before ``stage``."""
+        """Restore the state before ``stage``."""
         self.store.recover()
         if not os.path.exists(self.store.manifest):
             self.store.forget()
 
     def finish(self) -> None:
-        """Remember what was written, and let the old files go."""
+        """Record what was written, and remove the old files."""
         self.store.save(self.remembered, self.id)
         self.store.recover()
         if not self.remembered:
@@ -307,12 +305,15 @@ def _journal_state(state: State) -> dict[str, t.Any]:
 
 
 def _staging(path: str) -> str:
-    """A directory beside the file: on its file system, so that a rename is atomic; hidden, so that no *.conf pattern finds it."""
+    """Return the staging directory of a path: next to it, so that a rename is atomic; hidden, so that no *.conf pattern matches it."""
     return os.path.join(os.path.dirname(path), f".rigwright.{os.path.basename(path)}")
 
 
 def _make_staging(path: str) -> None:
-    """:raises OSError: somebody else's lies there."""
+    """Create the staging directory of a path.
+
+    :raises OSError: another user has created one.
+    """
     directory = _staging(path)
     with contextlib.suppress(FileExistsError):
         os.mkdir(directory, 0o700)
@@ -322,7 +323,7 @@ def _make_staging(path: str) -> None:
 
 
 def new_name(path: str) -> str:
-    """The staged file; its base name is the real one, since programs choose a format by the ending."""
+    """Return the path of the staged file. It keeps its base name, since programs choose a format by the ending."""
     return os.path.join(_staging(path), os.path.basename(path))
 
 
@@ -365,7 +366,7 @@ def _remove(path: str) -> None:
 
 
 def _remove_when_empty(path: str) -> bool:
-    """A directory with something in it stays: what a person or a program put there is not ours to remove."""
+    """Remove a directory if it is empty: files of people and other programs in it stay."""
     with contextlib.suppress(FileNotFoundError):
         if not os.listdir(path):
             os.rmdir(path)

@@ -36,7 +36,7 @@ def _shown(step: Step, state: State, what: str, version: str = "") -> str:
 
 
 def is_program(path: str, text: str) -> bool:
-    """Whether a person would rather not read it all: code outside of /etc, where scripts are configuration."""
+    """Return True for code, whose text nobody wants to read in a diff. Scripts below /etc are configuration."""
     return not path.startswith("/etc/") and (path.endswith((".py", ".pyz")) or text.startswith("#!"))
 
 

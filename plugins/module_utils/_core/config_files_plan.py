@@ -18,7 +18,7 @@ class Refused(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """What lies at a path: ``missing``, ``file``, ``directory``, or a kind that is never replaced (``link``, ``other``)."""
+    """The state of a path: ``missing``, ``file``, ``directory``, or a kind that is never replaced (``link``, ``other``)."""
 
     kind: str = "missing"
     content: bytes | None = None
@@ -36,9 +36,9 @@ MISSING = State()
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """What should lie at a path. An owner that does not exist yet (check mode on a fresh host) has uid -1.
+    """The wanted state of a path. An owner that does not exist yet (check mode on a fresh host) has uid -1.
 
-    A *released* one is no longer the set's: it stays, and what was there before the set does not come back.
+    A *released* path no longer belongs to the set: it stays, and its original is not restored.
     """
 
     path: str
@@ -63,7 +63,7 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """What the store remembers of a path: what was there before the set, what the set wrote last, and whether any of it was secret."""
+    """What the store records of a path: its original, what the set wrote last, and whether any of it was secret."""
 
     original: State
     mtime_ns: int | None = None
@@ -77,12 +77,12 @@ def plan(
     records: t.Mapping[str, Record],
     shared: t.Collection[str] = (),
 ) -> list[Step]:
-    """The steps from what lies there to what should, in the order in which they are taken.
+    """Return the steps from the current to the wanted state, in the order in which they are taken.
 
-    A path that the set once managed and that is no longer wanted gets its original back.
+    The original of a path that the set managed and that is no longer wanted is restored.
 
-    :param shared: directories that another set manages too, and gives back when its turn comes.
-    :raises Refused: a link, device or directory stands where a file should, or the like; all such paths are named.
+    :param shared: directories that another set manages too; the last set restores them.
+    :raises Refused: a path is a link, a device or a directory instead of a file, or the like; all such paths are named.
     """
     steps: list[Step] = []
     problems: list[str] = []
@@ -102,7 +102,7 @@ def plan(
             continue
         if before.kind not in ("missing", record.original.kind) and record.original.kind != "missing":
             problems.append(
-                f"{path} is a {before.kind} now and cannot be given back as the {record.original.kind} it was: move it away"
+                f"{path} is a {before.kind} now and cannot be restored as the {record.original.kind} it was: move it away"
             )
             continue
         edited = before.kind == "file" and before.digest != record.written
@@ -119,9 +119,9 @@ def remember(
     shared: t.Mapping[str, Record],
     times: t.Mapping[str, int],
 ) -> dict[str, Record]:
-    """The records once the steps of ``plan`` are taken: of each path that was changed, and of each that holds a secret.
+    """Return the records after the steps of ``plan``: of each path that was changed, and of each that holds a secret.
 
-    :param shared: what other sets remember of directories. What was there before the first set is what the last one gives back.
+    :param shared: records of directories by other sets. The last set restores the state before the first one.
     """
     remembered = {}
     for item in wanted:
@@ -134,7 +134,7 @@ def remember(
             first = known or Record(MISSING if own else before, times.get(item.path))
             # What was secret once stays so: the diff of a later run shows what was there before it.
             secret = first.secret or item.secret
-            # Text that lay there already is a person's if it was not written by the set, also where the set wants just this text.
+            # A file that the set did not write is a person's, also if its content is what the set wants.
             found = item.path in records and before.digest == item.state.digest
             written = first.written if found else item.state.digest
             remembered[item.path] = dataclasses.replace(first, written=written, secret=secret)
@@ -142,12 +142,12 @@ def remember(
 
 
 def _is_own_directory(item: Wanted) -> bool:
-    """Whether a directory is the collection's own: who made it, a set or a program of the collection, makes no difference."""
+    """Return True for a directory of the collection, whether a set or one of its programs created it."""
     return item.state.kind == "directory" and os.path.basename(item.path).startswith("rigwright")
 
 
 def _obstacle(item: Wanted, before: State) -> str | None:
-    """Why a path cannot become what is wanted, or None."""
+    """Return why a path cannot get the wanted state, or None."""
     if before.kind == "link":
         return f"{item.path} is a symbolic link: remove it, or name the file that it points to"
     if before.kind not in ("missing", item.state.kind) and not (item.state.kind == "missing" and before.kind == "file"):
@@ -156,7 +156,7 @@ def _obstacle(item: Wanted, before: State) -> str | None:
 
 
 def _order(step: Step) -> tuple[int, int]:
-    """Directories are made before what lies in them and removed after it."""
+    """Return the sort key of a step: directories are created before their content and removed after it."""
     if step.after.kind == "directory":
         return (0, step.path.count("/"))
     if step.before.kind == "directory":

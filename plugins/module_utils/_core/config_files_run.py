@@ -37,7 +37,7 @@ class CheckFailed(Exception):
 
 
 class ConfigFiles:
-    """The request of one run, weighed against what lies on the host."""
+    """One run: validate the request, plan, and change the files."""
 
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
@@ -76,7 +76,7 @@ class ConfigFiles:
 
     @contextlib.contextmanager
     def _recovered_at_boot(self, transaction: Transaction) -> t.Iterator[None]:
-        """Have a boot in the middle of the transaction put its files back."""
+        """Let a boot in the middle of the transaction restore the files."""
         if transaction.steps:
             boot.arm()
         try:
@@ -95,9 +95,11 @@ class ConfigFiles:
         parents = {os.path.dirname(step.path) for step in transaction.steps if step.after.kind != "missing"}
         exchangeable = sorted({place for path in parents for place in open_to_others(path)} - made)
         if exchangeable:
-            raise Refused(f"others than root may write in {', '.join(exchangeable)}, and could put a link in the way")
+            raise Refused(
+                f"users other than root may write in {', '.join(exchangeable)}, and could put a link in the way"
+            )
         lost = sorted(path for path in parents - made if not os.path.isdir(path))
-        # Check mode does not know which directories a package of an earlier task brings.
+        # Check mode does not know which directories a package of an earlier task creates.
         if lost and not self.changes_before:
             raise Refused(f"no such directory: {', '.join(lost)} (list it under directories)")
         return transaction
@@ -122,10 +124,12 @@ class ConfigFiles:
             transaction.rollback()
             raise
         for kept in transaction.edited:
-            self.module.warn(f"A file that was edited by hand was given back; the edited one is kept as {kept}")
+            self.module.warn(
+                f"The original of a file that was edited by hand was restored; the edited one is kept as {kept}"
+            )
 
     def _rehearse(self, steps: t.Sequence[Step]) -> None:
-        """Check mode validates in a private place, and only with programs that are there: on a fresh host they are not yet."""
+        """Validate in check mode, in a private directory and with installed programs: a fresh host does not have them yet."""
         for step in steps:
             if step.validate and shutil.which(shlex.split(step.validate)[0]):
                 with tempfile.TemporaryDirectory(prefix="rigwright.") as directory:
@@ -169,12 +173,12 @@ class ConfigFiles:
 
 
 def _ignore_signals() -> None:
-    """What is short and must not stop half-way."""
+    """Ignore signals while the last short steps run, which must not be interrupted."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 
 
-# Python drops what is raised while it destroys an object: then the run goes on, and looks here before it is final.
+# Python drops an exception that is raised while it destroys an object. The run then continues, and checks this list before the end.
 _signals: list[int] = []
 
 

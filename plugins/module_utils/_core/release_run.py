@@ -65,7 +65,7 @@ class Release:
     # Reading
 
     def read(self) -> tuple[State, list[Record]]:
-        """What this user has, and what the others rely on."""
+        """Read the state of this user, and the records of the other users."""
         own = _read_record(self.record)
         others = [_read_record(path) for path in self._other_records()]
         paths = set(own.links).difference(*(other.links for other in others))
@@ -99,7 +99,7 @@ class Release:
         return archives
 
     def check_ways(self, current: State) -> None:
-        """Refuse to replace what this module did not make."""
+        """Refuse to replace files that this module did not create."""
         directory = os.path.join(self.base, self.version)
         if os.path.lexists(directory) and self.version not in current.archives:
             raise ReleaseError(
@@ -132,9 +132,10 @@ class Release:
     # Writing
 
     def apply(self, current: State, wanted: State) -> None:
-        """Make it so. Whatever step is the last one that was reached, no link ever leads to a version that could be removed:
+        """Change the host to the wanted state.
 
-        links go before the versions they lead to, and a version is on record before a link leads to it.
+        After an interruption at any step, no link leads to a version that could be removed: links are removed before their
+        versions, and a version is recorded before a link leads to it.
         """
         shutil.rmtree(self.work, ignore_errors=True)
         os.makedirs(self.records, exist_ok=True)
@@ -227,7 +228,7 @@ class Release:
         return open_url(self.params["url"], timeout=self.params["timeout"], http_agent="rigwright", decompress=False)
 
     def _discard(self, version: str) -> None:
-        """Remove a version in one step: half of one never stands where a whole one is expected."""
+        """Remove a version in one step, so that its directory is never incomplete."""
         directory = os.path.join(self.base, version)
         if os.path.lexists(directory):
             os.rename(directory, os.path.join(self.work, f"discarded-{version}"))
@@ -261,7 +262,7 @@ def _read_record(path: str) -> Record:
 
 
 def describe(state: State) -> dict[str, t.Any]:
-    """The state as a diff shows it."""
+    """Return the state as a diff shows it."""
     return {
         "version": next(iter(state.record.versions), None),
         "kept": state.record.versions[1:],

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What is wrong with what a role's variables ask of fail2ban, and whether it is in use."""
+"""Validate a role's variables for fail2ban, and read whether fail2ban is in use."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
 
 
 def is_idle(run_command: t.Callable[..., tuple[int, str, str]]) -> bool:
-    """Whether fail2ban neither runs nor starts at boot, as one that is not installed."""
+    """Return True if fail2ban neither runs nor starts at boot, also if it is not installed."""
     asked = ["systemctl", "show", "--property=Id,Names,ActiveState,UnitFileState", UNIT]
     _rc, out, _err = run_command(asked, check_rc=True)
     shown = parse_show(out, [UNIT])[UNIT]
@@ -40,7 +38,7 @@ def is_idle(run_command: t.Callable[..., tuple[int, str, str]]) -> bool:
 
 
 def faults(role: str, params: t.Mapping[str, t.Any]) -> t.Iterator[dict[str, t.Any]]:
-    """The problems, as the action ``require`` takes them.
+    """Yield the problems, as the action ``require`` takes them.
 
     :param params: fail2ban_bantime, fail2ban_findtime, fail2ban_maxretry and fail2ban_ignoreip.
     """
@@ -64,7 +62,7 @@ def faults(role: str, params: t.Mapping[str, t.Any]) -> t.Iterator[dict[str, t.A
 
 
 def _is_network(text: str) -> bool:
-    """Whether it is a network, or an address."""
+    """Return True for a network or an address."""
     try:
         ipaddress.ip_network(text, strict=False)
     except ValueError:

@@ -22,11 +22,11 @@ if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
 PAUSE = 0.5
-# Who speaks first does so by then, also through a slow tunnel: sshd would count a question as a failed login.
+# Seconds in which a service that speaks first does so, also through a slow tunnel: sshd would count a probe as a failed login.
 PATIENCE = 2
 # MS-SMB2 2.2.1.2 and 2.2.3 behind the length that 2.1 asks for: the dialects of a client that knows 2.0.2 alone.
 _SMB = b"\xfeSMB" + struct.pack("<H6xHH48x", 64, 0, 1) + struct.pack("<HHH2x4x16x8xH", 36, 1, 1, 0x0202)
-# What makes a service answer that waits for its client.
+# Requests that make a service answer if it waits for its client.
 QUESTIONS = (
     b"HEAD / HTTP/1.0\r\n\r\n",
     # MS-RDPBCGR 2.2.1.1: X.224 Connection Request, with a request for TLS or CredSSP.
@@ -38,13 +38,16 @@ UNDECIDED = ("new", "wait start")
 
 
 class NoAnswer(Exception):
-    """The interface of frpc did not tell."""
+    """The interface of frpc gave no usable answer."""
 
 
 def ask(port: int, user: str, password: str) -> dict[str, dict[str, str]]:
-    """The proxies by name, as the interface has them. Raises NoAnswer."""
+    """Return the proxies by name, as frpc's interface has them.
+
+    :raises NoAnswer: frpc cannot be asked.
+    """
     login = base64.b64encode(f"{user}:{password}".encode()).decode()
-    # No proxy of the environment has a say in a connection to loopback.
+    # http.client uses no proxy of the environment, as a connection to loopback requires.
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", "/api/status", headers={"Authorization": f"Basic {login}"})
@@ -62,7 +65,7 @@ def ask(port: int, user: str, password: str) -> dict[str, dict[str, str]]:
 
 
 def judge(expected: t.Sequence[str], known: t.Mapping[str, t.Mapping[str, str]]) -> dict[str, str]:
-    """What keeps each of the expected proxies from running; empty text when nothing does."""
+    """Return why each of the expected proxies does not run; an empty text for one that runs."""
     verdicts = {}
     for name in expected:
         proxy = known.get(name, {"status": "not started", "err": ""})
@@ -75,7 +78,7 @@ def undecided(expected: t.Sequence[str], known: t.Mapping[str, t.Mapping[str, st
 
 
 def reach(place: str, timeout: float, silence: float) -> str:
-    """Connect to ``address:port`` until somebody at the other end is there; otherwise why the last attempt failed."""
+    """Connect to ``address:port`` until the other end answers; return why the last attempt failed, or an empty text."""
     end = time.monotonic() + timeout
     while True:
         problem = knock(place, silence)
@@ -85,7 +88,7 @@ def reach(place: str, timeout: float, silence: float) -> str:
 
 
 def knock(place: str, silence: float) -> str:
-    """Empty text when somebody speaks, unasked or asked, or when a connection on which nothing is asked stays open."""
+    """Return an empty text if the other end sends data, or if a connection on which nothing is sent stays open."""
     address, _colon, port = place.rpartition(":")
     with contextlib.ExitStack() as stack, selectors.DefaultSelector() as selector:
 
@@ -107,7 +110,7 @@ def knock(place: str, silence: float) -> str:
 
 
 def listen(selector: selectors.BaseSelector, seconds: float) -> bool | None:
-    """True when somebody speaks, False when the connection on which nothing was asked is closed, None when neither is by then."""
+    """Return True if data arrives, False if the connection on which nothing was sent is closed, None if neither happens in time."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         for key, _events in selector.select(left):
@@ -116,30 +119,30 @@ def listen(selector: selectors.BaseSelector, seconds: float) -> bool | None:
                 spoken = t.cast("socket.socket", key.fileobj).recv(1)
             if spoken or not key.data:
                 return bool(spoken)
-            # Not what it speaks.
+            # The service does not speak this protocol.
             selector.unregister(key.fileobj)
     return None
 
 
 def complaint(journal: str, visitor: str) -> str:
-    """The last complaint about a visitor, without its time and place; empty text when there is none.
+    """Return the last error about a visitor, without its time and place; empty text if there is none.
 
-    Where nobody listens behind the other client, the server may close before it has answered: frpc calls that EOF, a knock a
-    connection that is closed.
+    If no service listens behind the other client, the server may close before it has answered: frpc reports that as EOF, and
+    ``probe`` as a connection that is closed.
     """
     found = re.findall(rf"\[{re.escape(visitor)}\].*\berror: (.+)$", journal, re.MULTILINE)
     return found[-1] if found and found[-1] != "EOF" else ""
 
 
 def login_problem(journal: str) -> str:
-    """Why the server did not let frpc in; empty text when the last attempt went well."""
+    """Return why the server refused the login of frpc; empty text if the last attempt succeeded."""
     attempts = re.findall(r"login to server success|connect to server error: .+$", journal, re.MULTILINE)
     _what, _colon, why = attempts[-1].partition(": ") if attempts else ("", "", "")
     return f"no login at the server: {why}" if why else ""
 
 
 def gather(params: dict[str, t.Any]) -> tuple[str, dict[str, str]]:
-    """What keeps frpc itself, and each proxy, from running; waits for those that are still coming up."""
+    """Return why frpc itself, and each proxy, does not run; wait for proxies that are still starting."""
     end = time.monotonic() + params["timeout"]
     while True:
         try:

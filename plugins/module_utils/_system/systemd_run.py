@@ -109,14 +109,14 @@ class Units:
     def _act(self, name: str, verbs: list[str]) -> None:
         for verb in verbs:
             if verb in ("start", "restart"):
-                # A run is no loop: without this systemd refuses the fourth start of docker within a minute (StartLimitBurst=).
+                # Without this, systemd refuses the fourth start of docker within a minute (StartLimitBurst=).
                 self._call("reset-failed", name)
             code, _out, err = self._call(verb, name)
             if code != 0:
                 self._fail(name, f"`systemctl {verb} {name}` failed: {err.strip()}")
 
     def _settle(self, names: list[str]) -> None:
-        """Wait until started units are up, and see that they stay up: Type=simple calls a program that ends at once started, too."""
+        """Wait until started units are up and stay up: with Type=simple, a program that ends at once counts as started, too."""
         if not names:
             return
         before = self._wait_until_up(names)
@@ -138,7 +138,7 @@ class Units:
             time.sleep(0.1)
 
     def _loaded(self, name: str, status: Status) -> dict[str, str]:
-        """The digests noted for this invocation of the unit; none after a reboot or a restart by someone else."""
+        """Return the digests noted for this invocation of the unit; none after a reboot or a restart outside of this module."""
         try:
             with open(os.path.join(NOTES, f"{name}.json"), encoding="utf-8") as file:
                 note = json.load(file)
@@ -161,7 +161,7 @@ class Units:
         self.module.fail_json(msg=self._shown(f"{message}. Its journal ends with:\n{journal.strip()}"))
 
     def _shown(self, text: str) -> str:
-        """What a program said, as a log may have it: services print what they were started with."""
+        """Return output of a program without secrets: services print their arguments and settings."""
         return without_secrets(text, self.secrets)
 
     def _systemctl(self, *words: str) -> str:

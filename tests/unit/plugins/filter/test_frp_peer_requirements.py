@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a client asks for, beside what the inventory knows of the other ends."""
+"""Requests of a client, compared with the inventory's variables of the other ends."""
 
 from __future__ import annotations
 

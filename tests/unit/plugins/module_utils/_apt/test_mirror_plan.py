@@ -68,7 +68,7 @@ class Host:
         file.write_text(text)
 
     def mirrors(self, **days: float) -> None:
-        """Which mirrors live, by the first letter of their name, and how many days old they are."""
+        """Set which mirrors answer, by the first letter of their name, and how many days old they are."""
         answers = [
             f"https://{name}.example/*) printf 'Origin: Debian\\nDate: {formatdate(_days_ago(age), usegmt=True)}\\n' > \"$3\" ;;"
             for name, age in days.items()
@@ -82,7 +82,7 @@ class Host:
         return sorted(urls)
 
     def apply(self, result: dict[str, Any]) -> None:
-        """What config_files does with the files."""
+        """Write the files as config_files does."""
         for item in result["files"]:
             if item.get("state") == "absent":
                 (self.root / item["path"].lstrip("/")).unlink(missing_ok=True)

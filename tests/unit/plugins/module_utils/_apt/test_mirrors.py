@@ -40,7 +40,7 @@ def request(*urls: str, suites: dict[str, str] | None = None) -> Request:
 
 
 def serve(pages: dict[str, str | Exception]) -> Callable[[str], str]:
-    """A fetch for which only these pages exist."""
+    """Return a fetch function for which only these pages exist."""
 
     def fetch(url: str) -> str:
         page = pages.get(url, Missing("404 Not Found"))

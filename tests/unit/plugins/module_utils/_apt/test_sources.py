@@ -78,7 +78,7 @@ def wanted(texts: dict[str, str], distribution: Distribution = DEBIAN, **options
 
 
 def cells_in(texts: dict[str, str | None], distribution: Distribution = DEBIAN) -> list[Cell]:
-    """What apt would make of the files, as far as it is the distribution's archive; with every repetition."""
+    """Return the cells of the distribution's archive as apt would read them, with every repetition."""
     present = {path: text for path, text in texts.items() if text is not None}
     entries = [
         block.entry

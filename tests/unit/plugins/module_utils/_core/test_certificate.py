@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""When a certificate has to be made anew. What openssl prints was recorded with OpenSSL 3.0.19."""
+"""Decisions on renewal of certificates. The output of openssl was recorded with OpenSSL 3.0.19."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_what_is_no_certificate_is_no_certificate() -> None:
 
 
 def certificate(days: float = 400) -> Certificate:
-    """A certificate that ends so many days from now."""
+    """Return a certificate that ends in this many days."""
     names = frozenset(alternative_name(name) for name in NAMES)
     return Certificate(names, NOW + datetime.timedelta(days=days), "51:65", PUBLIC_KEY)
 

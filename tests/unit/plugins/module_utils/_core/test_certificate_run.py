@@ -327,7 +327,7 @@ def test_a_full_disk_leaves_nothing_behind(keep: Run, pki: Path, monkeypatch: py
 def test_a_run_killed_at_any_step_is_completed_by_the_next(
     keep: Run, pki: Path, run_killed: Callable[..., bool], state: str
 ) -> None:
-    """Whenever it is killed, the next run with the same parameters ends in a pair that serves."""
+    """Check that after each kill the next run with the same parameters ends in a pair that serves."""
     params: dict[str, Any] = {"names": ["gateway.test"]}
     if state != "first":
         keep()

@@ -42,7 +42,7 @@ OLD, NEW = file("old\n"), file("new\n")
 
 
 def snapshot(root: Path) -> dict[str, tuple]:
-    """All that a restored tree must have again: kind, mode, owner, time and content of everything in it."""
+    """Return what a restored tree must have again: kind, mode, owner, time and content of everything in it."""
 
     def entry(path: Path) -> tuple:
         found = path.lstat()
@@ -54,7 +54,7 @@ def snapshot(root: Path) -> dict[str, tuple]:
 
 
 class Host:
-    """A tree under a temporary directory, and a store beside it."""
+    """A tree under a temporary directory, and a store next to it."""
 
     def __init__(self, tmp: Path) -> None:
         self.root = tmp / "etc"
@@ -97,7 +97,7 @@ FIVE = {"d": directory(0o750), "d/1": file("one\n"), "2": file("two\n", 0o600), 
 
 @pytest.fixture
 def lived_in(host):
-    """A host where two of the five files exist already, one of them to be moved away."""
+    """Return a host where two of the five files exist already, one of them to be moved away."""
     host.write("2", "second\n", 0o640)
     host.write("3", "third\n", 0o604)
     return host
@@ -417,7 +417,7 @@ OWN = {"one": ["a", "d/a"], "two": ["b", "d/b"]}
 
 
 def requests(names: list[str]) -> st.SearchStrategy[dict[str, State]]:
-    """Some of these files, to be there or away, with the directory that they need."""
+    """Generate some of these files, present or absent, with the directory that they need."""
     files = st.dictionaries(st.sampled_from(names), FILES | st.just(MISSING))
     return st.builds(
         lambda files, listed: {**({"d": directory()} if listed or any("/" in name for name in files) else {}), **files},
@@ -437,7 +437,7 @@ RUNS = st.sampled_from(sorted(OWN)).flatmap(
 
 
 def after(now: dict[str, State], transaction: Transaction) -> dict[str, State]:
-    """What a plan leads to; a directory with something in it is not removed."""
+    """Return the states that a plan leads to; a directory with something in it is not removed."""
     then = {**now, **{step.path: step.after for step in transaction.steps}}
     there = {path: state for path, state in then.items() if state != MISSING}
     kept = [path for path in now if path not in there and any(other.startswith(f"{path}/") for other in there)]
@@ -445,7 +445,7 @@ def after(now: dict[str, State], transaction: Transaction) -> dict[str, State]:
 
 
 def run_until(host: Host, transaction: Transaction, number: int | None, error: BaseException) -> None:
-    """As the module does it: an error takes everything back at once, a cut leaves that to the next run."""
+    """Run a transaction as the module does: an error restores everything at once, a crash leaves that to the next run."""
     with pytest.MonkeyPatch.context() as patch:
         if number:
             breaking_at(patch, number, error)

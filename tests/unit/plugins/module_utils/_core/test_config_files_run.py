@@ -161,7 +161,7 @@ def test_a_full_disk_while_the_result_is_noted_takes_everything_back(apply, etc,
 def test_a_directory_that_others_may_write_is_refused_unless_the_set_closes_it(apply, etc, check):
     (etc / "open").mkdir()
     (etc / "open").chmod(0o777)
-    assert "others than root may write" in apply({etc / "open/a": "x\n"}, check=check)["msg"]
+    assert "users other than root may write" in apply({etc / "open/a": "x\n"}, check=check)["msg"]
     assert apply({etc / "open/a": "x\n"}, directories=[{"path": str(etc / "open")}], check=check)["changed"]
 
 
@@ -169,7 +169,7 @@ def test_a_directory_above_that_others_may_write_is_refused(apply, etc):
     (etc / "open/ours/deep").mkdir(parents=True)
     (etc / "open").chmod(0o777)
     refused = apply({etc / "open/ours/deep/a": "x\n"})["msg"]
-    assert f"others than root may write in {etc / 'open'}, and" in refused
+    assert f"users other than root may write in {etc / 'open'}, and" in refused
     assert (
         f"in {etc / 'open'}, and"
         in apply({etc / "open/b/a": "x\n"}, directories=[{"path": str(etc / "open/b")}])["msg"]

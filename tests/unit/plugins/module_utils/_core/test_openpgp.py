@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fingerprints as gpg and apt tell them, and files that are no keys."""
+"""Fingerprints as gpg and apt print them, and files that are no keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.openpg
 from hypothesis import given
 from hypothesis import strategies as st
 
-# Made with `gpg --quick-gen-key ... ed25519 sign`; gpg tells its fingerprint.
+# Made with `gpg --quick-gen-key ... ed25519 sign`; the fingerprint is from gpg.
 KEY = b"""\
 -----BEGIN PGP PUBLIC KEY BLOCK-----
 
@@ -34,7 +34,7 @@ AQDU4wgBIaaNC7fN36u3HDkXY61LGKPINbvG5/6IUCrODA==
 """
 FINGERPRINT = "9E3DA7B537ADC14623542D2882CDAC0D3CD5E7FC"
 
-# The primary key of Docker's repository (download.docker.com/linux/debian/gpg), whose fingerprint Docker's manual tells.
+# The primary key of Docker's repository (download.docker.com/linux/debian/gpg), whose fingerprint is in Docker's manual.
 DOCKER = """\
 mQINBFit2ioBEADhWpZ8/wvZ6hUTiXOwQHXMAlaFHcPH9hAtr4F1y2+OYdbtMuthlqqwp028AqyY+PRfVMtSYMbjuQuu5byyKR01BbqYhuS3jtqQ
 mljZ/bJvXqnmiVXh38UuLa+z077PxyxQhu5BbqntTPQMfiyqEiU+BKbq2WmANUKQf+1AmZY/IruOXbnqL4C1+gJ8vfmXQt99npCaxEjaNRVYfOS8
@@ -113,14 +113,14 @@ def gpg_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def seen_by_gpg(packets: bytes, home: Path) -> list[str]:
-    """The primary keys, by gpg."""
+    """Return the primary keys that gpg reads."""
     command = ["gpg", "--batch", "--homedir", str(home), "--show-keys", "--with-colons"]
     told = subprocess.run(command, input=packets, capture_output=True, check=False).stdout.decode()
     return re.findall(r"^pub:.*\nfpr:+(\w+):", told, re.MULTILINE)
 
 
 def seen_by_apt(content: bytes, home: Path) -> list[str]:
-    """The primary keys in a .asc file, by apt."""
+    """Return the primary keys in a .asc file that apt reads."""
     return seen_by_gpg(
         subprocess.run(["sh", "-c", APT_READER], input=content, capture_output=True, check=False).stdout, home
     )

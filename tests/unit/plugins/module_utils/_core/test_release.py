@@ -40,7 +40,7 @@ REQUEST: dict[str, Any] = {
 
 
 def state(archives: str, versions: str = "", links: dict[str, str] | None = None) -> State:
-    """A state whose archives are named after their versions."""
+    """Return a state whose archives are named after their versions."""
     record = Record(versions.split(), sorted(links or {}))
     return State({version: f"archive {version}" for version in archives.split()}, record, links or {}, leftovers=False)
 

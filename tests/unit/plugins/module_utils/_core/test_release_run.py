@@ -45,7 +45,7 @@ def names(directory: Path) -> list[str]:
 
 
 class Host:
-    """A directory with the places of a host, and a publisher's archives beside it."""
+    """A directory with the paths of a host, and a publisher's archives next to it."""
 
     def __init__(self, root: Path, run_module: Run) -> None:
         self.published = root / "published"
@@ -400,7 +400,7 @@ def test_a_full_disk_leaves_nothing_behind(
 def test_a_run_killed_at_any_step_is_completed_by_the_next(
     host: Host, snapshot: Snapshot, run_killed: Callable[..., bool], state: str
 ) -> None:
-    """The next run ends where an uninterrupted one does. Until then a link leads to a whole program, old or new."""
+    """Check that the next run ends as an uninterrupted one, and that a link always leads to a whole program, old or new."""
     params = host.params("0.71.0") if state != "removal" else {**host.params("0.71.0"), "state": "absent"}
     if state != "first":
         host.install("0.69.0")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where others than root may put something in the way."""
+"""Directories that users other than root may write."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A directory of root's, in another one."""
+    """Return a directory of root's, in another one."""
     (tmp_path / "above/place").mkdir(parents=True)
     return tmp_path / "above/place"
 

@@ -148,7 +148,7 @@ def test_who_waits_for_its_client_is_asked_and_closes_on_other_questions(info, f
 
 
 def test_a_server_that_closes_while_questions_wait_did_not_reach_it(info, frpc, door, monkeypatch):
-    """The other client's machine has lost its power: the server waits ten seconds for it, and closes."""
+    """Close the connection late, as the server does after ten seconds if the other client's machine has lost its power."""
     monkeypatch.setattr(frpc_state, "PATIENCE", 0.1)
     doors = {"tower-rdp": door(lambda peer: threading.Timer(0.5, peer.close).start())}
     assert info(frpc({}), LOGGED_IN, visitors=doors, silence=60)["visitors"] == {

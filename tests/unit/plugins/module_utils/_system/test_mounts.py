@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is mounted is read as the kernel tells it, and what can be lost is told from what is made up."""
+"""Mounts as the kernel reports them, and file systems that hold data of their own."""
 
 from __future__ import annotations
 

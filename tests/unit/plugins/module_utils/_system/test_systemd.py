@@ -106,7 +106,7 @@ def test_the_answer_of_systemctl_is_read():
 
 @pytest.fixture
 def drop_in(tmp_path):
-    """A drop-in on the disk, in a folder of one of the names of the unit."""
+    """Create a drop-in on the disk, in a folder of one of the names of the unit."""
     path = tmp_path / "sshd.service.d/limits.conf"
     path.parent.mkdir()
     path.write_text("[Service]\n")
@@ -209,7 +209,7 @@ PATHS = st.lists(st.just("/etc/a"), max_size=1)
 
 
 def obeyed(verbs, now, restart_for, reload_for):
-    """The unit once systemctl has done what the verbs say."""
+    """Return the unit after systemctl has run the verbs."""
     effects = {
         "enable": {"enabled": "enabled"},
         "disable": {"enabled": "disabled"},

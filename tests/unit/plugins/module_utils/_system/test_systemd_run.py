@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Several runs in a row, with a service manager that does what it is told: what each run does, and leaves for the next one."""
+"""Several runs in a row with a fake systemd: what each run does, and leaves for the next one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X_CHECK = "x --check x.toml"
 
 
 class Systemd:
-    """A service that started an hour ago, and every verb that it was told since. Once started, it has to be forgiven."""
+    """A service that started an hour ago, and every verb since then. A second start needs reset-failed first."""
 
     def __init__(self) -> None:
         self.verbs: list[str] = []
@@ -81,7 +81,7 @@ def systemd(monkeypatch):
 
 @pytest.fixture
 def files(tmp_path):
-    """What the service reads at its start, and what it reads again when it is reloaded; both are older than its start."""
+    """Return the file that the service reads at its start, and the one that it reads at a reload; both are older than its start."""
     for name in ("main.toml", "more.toml"):
         (tmp_path / name).write_text("1\n")
     return tmp_path / "main.toml", tmp_path / "more.toml"
@@ -89,7 +89,7 @@ def files(tmp_path):
 
 @pytest.fixture
 def run(run_module, systemd, monkeypatch, tmp_path, files):
-    """A run of the module for this service: its result, and the verbs that it used."""
+    """Run the module for this service; return its result, and the verbs that it used."""
     monkeypatch.setattr(systemd_run, "NOTES", str(tmp_path / "notes"))
     systemd.started = time.time() + 3600  # the files cannot be made older: a ctime is the system's own
 
