@@ -35,7 +35,7 @@ os.environ |= {"ANSIBLE_CONFIG": str(lab.ROOT / "ansible.cfg"), "ANSIBLE_FORCE_C
 
 @dataclass(frozen=True)
 class Result:
-    """What `ansible-playbook` left: its exit status, all its words, and the report of each host (docs/report.md)."""
+    """The exit status of `ansible-playbook`, its output, and the report of each host (docs/report.md)."""
 
     rc: int
     output: str
@@ -136,7 +136,7 @@ def publish() -> Callable[[str, bytes], Any]:
 def apply(scenario: str) -> Callable[..., Result]:
     """Apply a role with ansible-playbook, to the targets of the test at the same time by default, and return the result.
 
-    `variables` come on top of molecule/<role>/vars.yml; they travel in a file, because secrets may be among them.
+    `variables` are added to those of molecule/<role>/vars.yml; they are passed in a file, because secrets may be among them.
     """
 
     def run(
@@ -146,9 +146,9 @@ def apply(scenario: str) -> Callable[..., Result]:
         *options: str,
         check: bool = False,
     ) -> Result:
-        words = [*options, *(["--check"] if check else [])]
+        arguments = [*options, *(["--check"] if check else [])]
         wanted = ",".join(RUNNING) if hosts == "targets" else hosts
-        return Result(*playbook.apply_role(role, wanted, variables or {}, *words))
+        return Result(*playbook.apply_role(role, wanted, variables or {}, *arguments))
 
     return run
 
@@ -173,7 +173,7 @@ def applied(apply: Callable[..., Result], scenario: str) -> Callable[..., Result
 
 @pytest.fixture(scope="session")
 def verified(apply: Callable[..., Result]) -> Callable[..., dict[str, dict[str, str]]]:
-    """Run the proofs of the role, as `playbooks/verify.yml` does, and give what they find: `{host: {id: status}}`."""
+    """Run tasks/verify.yml of the role, as `playbooks/verify.yml` does, and return the findings: `{host: {id: status}}`."""
 
     def run(variables: Mapping[str, Any] | None = None) -> dict[str, dict[str, str]]:
         result = apply(variables={**(variables or {}), "apply_tasks_from": "verify"})
@@ -183,8 +183,8 @@ def verified(apply: Callable[..., Result]) -> Callable[..., dict[str, dict[str, 
     return run
 
 
-def look_at(target: Machine, but: str = "") -> Callable[[], None]:
-    """Look at a host now; calling what this returns proves that nothing there has changed or restarted since, but for a directory."""
+def record_state(target: Machine, but: str = "") -> Callable[[], None]:
+    """Record the state of a host; return a function that checks that nothing has changed or restarted since, except *but*."""
     state, starts = fingerprint.of(target), fingerprint.service_starts(target)
 
     def prove() -> None:
@@ -198,18 +198,18 @@ def look_at(target: Machine, but: str = "") -> Callable[[], None]:
 @pytest.fixture
 def unchanged(targets: list[Machine]) -> Callable[[], None]:
     """Return a function that checks that the first target is as it was before the test."""
-    return look_at(targets[0])
+    return record_state(targets[0])
 
 
 @pytest.fixture
 def refused(apply: Callable[..., Result], targets: list[Machine]) -> Callable[[Mapping[str, Any], str], None]:
-    """Prove that the role refuses variables with these words, and changes nothing on the first target, as the test has prepared it."""
+    """Check that the role refuses variables with a message, and changes nothing on the first target."""
 
-    def prove(variables: Mapping[str, Any], words: str) -> None:
-        unchanged = look_at(targets[0])
+    def prove(variables: Mapping[str, Any], message: str) -> None:
+        unchanged = record_state(targets[0])
         result = apply(hosts=targets[0].host.name, variables=variables)
         assert result.rc != 0
-        assert words in result.text
+        assert message in result.text
         unchanged()
 
     return prove
@@ -217,13 +217,15 @@ def refused(apply: Callable[..., Result], targets: list[Machine]) -> Callable[[M
 
 @pytest.fixture
 def all_refused(scenario: str, targets: list[Machine]) -> Callable[..., None]:
-    """Prove that the role refuses each of these variables with its words, and that none of them changes anything `but` a directory."""
+    """Check that the role refuses each request with its message, and that none of them changes anything, except *but*."""
 
     def prove(requests: Sequence[tuple[Mapping[str, Any], str]], but: str = "") -> None:
-        unchanged = look_at(targets[0], but)
-        outputs = playbook.refusals(scenario, targets[0].host.name, [variables for variables, _words in requests])
+        unchanged = record_state(targets[0], but)
+        outputs = playbook.refusals(scenario, targets[0].host.name, [variables for variables, _message in requests])
         results = zip(requests, outputs, strict=True)
-        other = [(words, output) for (_variables, words), output in results if words not in " ".join(output.split())]
+        other = [
+            (message, output) for (_variables, message), output in results if message not in " ".join(output.split())
+        ]
         assert other == []
         unchanged()
 

@@ -86,7 +86,7 @@ def frp_peer_requirements(
 
 
 def _allowed(port: int, ranges: Sequence[Mapping[str, int]]) -> bool:
-    return any(int(one["start"]) <= port <= int(one["end"]) for one in ranges)
+    return any(int(range_["start"]) <= port <= int(range_["end"]) for range_ in ranges)
 
 
 class FilterModule:

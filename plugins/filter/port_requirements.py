@@ -62,17 +62,17 @@ def port_requirements(
             # A process outside of this container cannot be seen.
             holders.setdefault(listener["port"], set()).add(listener["process"] or "a program that cannot be seen")
     ports = {name: [value] if isinstance(value, int) else list(value) for name, value in wanted.items()}
-    asked = [port for values in ports.values() for port in values]
+    requested = [port for values in ports.values() for port in values]
     return [
-        requirement for name, values in ports.items() for requirement in _of(name, values, asked, holders, protocol)
+        requirement for name, values in ports.items() for requirement in _of(name, values, requested, holders, protocol)
     ]
 
 
 def _of(
-    name: str, ports: list[int], asked: list[int], holders: Mapping[int, set[str]], protocol: str
+    name: str, ports: list[int], requested: list[int], holders: Mapping[int, set[str]], protocol: str
 ) -> list[dict[str, Any]]:
     impossible = sorted({port for port in ports if not 1 <= port <= 65535})
-    twice = sorted({port for port in ports if asked.count(port) > 1})
+    twice = sorted({port for port in ports if requested.count(port) > 1})
     taken = sorted({port for port in ports if port in holders})
     programs = sorted({holder for port in taken for holder in holders[port]})
     return [

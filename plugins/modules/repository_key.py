@@ -83,14 +83,14 @@ def download(url: str, timeout: int) -> bytes:
 
     :raises OSError: several attempts failed.
     """
-    for left in reversed(range(TRIES)):
+    for remaining in reversed(range(TRIES)):
         try:
             with open_url(url, timeout=timeout, http_agent="rigwright") as answer:
                 content: bytes = answer.read(LIMIT)
                 return content
         except (urllib.error.URLError, OSError) as error:
             # What is not there will not be there in two seconds.
-            if not left or (isinstance(error, urllib.error.HTTPError) and error.code < 500):
+            if not remaining or (isinstance(error, urllib.error.HTTPError) and error.code < 500):
                 raise
         time.sleep(PAUSE)
     raise AssertionError
@@ -106,8 +106,8 @@ def main() -> None:
         supports_check_mode=True,
     )
     url = module.params["url"]
-    wanted = sorted(one.replace(" ", "").upper() for one in module.params["fingerprints"])
-    if not wanted or not all(re.fullmatch(r"[0-9A-F]{40}|[0-9A-F]{64}", one) for one in wanted):
+    wanted = sorted(fingerprint.replace(" ", "").upper() for fingerprint in module.params["fingerprints"])
+    if not wanted or not all(re.fullmatch(r"[0-9A-F]{40}|[0-9A-F]{64}", fingerprint) for fingerprint in wanted):
         module.fail_json(
             msg=f"`fingerprints` must hold full fingerprints, 40 hexadecimal digits each, and is {wanted}. Nothing was changed."
         )

@@ -40,10 +40,14 @@ def _owners(roles: Path, name: str) -> list[str]:
 
 def _nearest(roles: Path, owners: Iterable[str], name: str) -> str:
     """Return the variable that *name* is most likely meant to be, or ""."""
-    known = {*OF_PLAYBOOKS, *(variable for role in owners for variable in declared(roles, role))}
+    candidates = {*OF_PLAYBOOKS, *(variable for role in owners for variable in declared(roles, role))}
     for prefix in sorted({*owners, *OTHER_PREFIXES}, key=len, reverse=True):
         if name.startswith(f"{prefix}_"):
-            rest = {one[len(prefix) + 1 :]: one for one in sorted(known) if one.startswith(f"{prefix}_")}
+            rest = {
+                candidate[len(prefix) + 1 :]: candidate
+                for candidate in sorted(candidates)
+                if candidate.startswith(f"{prefix}_")
+            }
             for found in difflib.get_close_matches(name[len(prefix) + 1 :], rest, n=1, cutoff=ALIKE):
                 return rest[found]
     return ""

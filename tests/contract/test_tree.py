@@ -66,7 +66,7 @@ def places(pattern: str, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("pattern", [*REGISTRIES, *DEVELOPER, re.escape(str(CHECKOUT)) + r"\b"])
-def test_no_file_holds_an_address_of_a_registry_or_a_path_of_a_developer(pattern):
+def test_no_file_has_a_registry_address_or_developer_path(pattern):
     found = {str(path.relative_to(CHECKOUT)): places(pattern, path.read_text(errors="replace")) for path in tree()}
     assert {name: lines for name, lines in found.items() if lines} == {}
 

@@ -95,7 +95,7 @@ def test_check_mode_on_fresh_hosts_ends_well_and_shows_no_secret(site):
     assert secrets["demo_secret"] not in result.output
 
 
-def test_a_release_that_is_not_supported_is_refused_before_anything_changes(site, machine):
+def test_unsupported_release_is_refused_before_changes(site, machine):
     laptop = machine("laptop")
     laptop.must(
         "sed 's/12/11/g; s/bookworm/bullseye/g' /etc/os-release > /run/os-release && echo 11.9 > /run/debian_version"
@@ -130,7 +130,7 @@ def test_the_newest_controller_finds_nothing_to_change(site):
     assert over == {}
 
 
-def test_the_laptop_logs_in_to_the_workstation_through_the_gateway(machine):
+def test_laptop_logs_in_through_the_gateway(machine):
     demo.log_in(machine("laptop"))
 
 
@@ -156,7 +156,7 @@ def test_a_lost_file_comes_back_from_the_backup(machine):
     demo.restore_file(machine("workstation"))
 
 
-def test_the_laptop_gets_a_desktop_of_the_workstation_through_the_gateway(machine):
+def test_laptop_gets_a_desktop_through_the_gateway(machine):
     workstation, laptop = machine("workstation"), machine("laptop")
     workstation.put({"/home/owner/.xsession": Entry(b"xsetroot -solid steelblue\nexec openbox\n", owner=1000)})
     workstation.must(f"{demo.INSTALL} x11-xserver-utils", seconds=300)
@@ -195,7 +195,7 @@ def test_a_finding_that_fails_fails_the_run(site, machine):
     assert site(NEWEST, "--tags", "frp_server").rc == 0
 
 
-def test_the_installed_collection_does_the_same_from_an_empty_place(site, tmp_path):
+def test_installed_collection_works_from_an_empty_directory(site, tmp_path):
     galaxy = NEWEST / "ansible-galaxy"
     subprocess.run([galaxy, "collection", "build", "--output-path", tmp_path, ROOT], check=True, cwd=tmp_path)
     (archive,) = tmp_path.glob("*.tar.gz")

@@ -47,12 +47,12 @@ def component_source(targets: t.Iterable[Target], origin: str, components: t.Seq
 
     The current content of the file does not count, so the result stays the same after it is written.
     """
-    known: dict[tuple[str, str, str], set[str]] = {}
+    suites: dict[tuple[str, str, str], set[str]] = {}
     for target in targets:
         if target.origin == origin and target.path != path:
-            known.setdefault((target.uri, target.suite, target.signed_by), set()).add(target.component)
+            suites.setdefault((target.uri, target.suite, target.signed_by), set()).add(target.component)
     entries = []
-    for (uri, suite, key), present in known.items():
+    for (uri, suite, key), present in suites.items():
         missing = tuple(component for component in components if component not in present)
         if missing:
             options = (("Signed-By", key),) if key else ()

@@ -216,22 +216,22 @@ def fetcher(module: AnsibleModule, timeout: int) -> apt_mirrors.Fetch:
                 target,
                 *(f"-o{name}={value}" for name, value in options.items()),
             ]
-            status, _out, words = module.run_command(command, environ_update={"LC_ALL": "C.UTF-8"})
+            status, _out, message = module.run_command(command, environ_update={"LC_ALL": "C.UTF-8"})
             if status == TIMED_OUT:
                 raise apt_mirrors.Unreachable(f"no answer within {3 * timeout} s")
             if status != 0:
-                raise failure(words, url)
+                raise failure(message, url)
             with open(target, encoding="utf-8", errors="replace") as file:
                 return file.read()
 
     return fetch
 
 
-def failure(words: str, url: str) -> apt_mirrors.Unreachable:
+def failure(message: str, url: str) -> apt_mirrors.Unreachable:
     """Return apt's error without the parts that the caller knows already."""
-    match = re.search(rf"^E: Failed to fetch {re.escape(url)} +(.*)$", words, re.MULTILINE)
+    match = re.search(rf"^E: Failed to fetch {re.escape(url)} +(.*)$", message, re.MULTILINE)
     # "[IP: ...]" differs from run to run where a name has several addresses.
-    reason = re.sub(r" *\[IP: [^]]*\]$", "", (match[1] if match else words).strip())
+    reason = re.sub(r" *\[IP: [^]]*\]$", "", (match[1] if match else message).strip())
     return apt_mirrors.Missing(reason) if re.match(r"(404|410|403)\b", reason) else apt_mirrors.Unreachable(reason)
 
 

@@ -46,7 +46,10 @@ def parse_status(text: str) -> dict[str, Package]:
                 frozenset(name for field in _NEEDS for name in _names(fields.get(field, ""))),
                 frozenset(_names(fields.get("Provides", ""))),
                 frozenset(
-                    frozenset(_names(one)) for field in _DEPENDS for one in fields.get(field, "").split(",") if one
+                    frozenset(_names(relation))
+                    for field in _DEPENDS
+                    for relation in fields.get(field, "").split(",")
+                    if relation
                 ),
                 status == "installed",
             )
@@ -74,7 +77,9 @@ def unfinished(roots: t.Iterable[str], packages: t.Mapping[str, Package]) -> lis
     new = {name for name in roots if name in packages}
     while new:
         found |= new
-        new = {name for one in new for choice in packages[one].depends for name in choice if name in packages} - found
+        new = {
+            name for package in new for choice in packages[package].depends for name in choice if name in packages
+        } - found
     return sorted(name for name in found if not is_whole(name, packages))
 
 
@@ -94,15 +99,17 @@ def brought_by(roots: t.Iterable[str], packages: t.Mapping[str, Package], automa
 
     needs = {name: providing(package.needs) for name, package in packages.items()}
     depends = {name: [providing(choice) for choice in package.depends] for name, package in packages.items()}
-    asked = {name for name in roots if name in packages}
-    leaving, new = set(asked), set(asked)
+    requested = {name for name in roots if name in packages}
+    leaving, new = set(requested), set(requested)
     while new:
-        new = {name for one in new for name in needs[one] if name in automatic} - leaving
+        new = {name for current in new for name in needs[current] if name in automatic} - leaving
         leaving |= new
     while True:
         staying = packages.keys() - leaving
-        needed = {name for one in staying for name in needs[one]} - asked
-        needed |= {name for one in staying for choice in depends[one] if not choice & staying for name in choice}
+        needed = {name for current in staying for name in needs[current]} - requested
+        needed |= {
+            name for current in staying for choice in depends[current] if not choice & staying for name in choice
+        }
         if not needed & leaving:
             return sorted(leaving)
         leaving -= needed

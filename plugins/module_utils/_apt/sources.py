@@ -164,7 +164,7 @@ def render(entries: t.Iterable[Entry]) -> str:
     stanzas = []
     for entry in entries:
         lists = zip(LIST_FIELDS, (entry.types, entry.uris, entry.suites, entry.components))
-        fields = [(name, " ".join(words)) for name, words in lists if words] + list(entry.options)
+        fields = [(name, " ".join(values)) for name, values in lists if values] + list(entry.options)
         stanzas.append("".join(f"{name}:{'' if value.startswith(chr(10)) else ' '}{value}\n" for name, value in fields))
     return "\n".join(stanzas)
 
@@ -177,9 +177,9 @@ def is_archive(entry: Entry, path: str, distribution: Distribution, origins: t.M
     """
     if not set(entry.suites) <= distribution.suites or not set(entry.components) <= set(distribution.components):
         return False
-    known = {origins[uri, suite] for uri in entry.uris for suite in entry.suites if (uri, suite) in origins}
-    if known:
-        return all(origin.split()[:1] == [distribution.id.capitalize()] for origin in known)
+    signed = {origins[uri, suite] for uri in entry.uris for suite in entry.suites if (uri, suite) in origins}
+    if signed:
+        return all(origin.split()[:1] == [distribution.id.capitalize()] for origin in signed)
     key = entry.option("Signed-By")
     if key:
         return posixpath.basename(key) in distribution.keyrings

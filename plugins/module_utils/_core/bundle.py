@@ -26,11 +26,11 @@ def bundle(entry: str) -> bytes:
     files = {f"{name.replace('.', '/')}.py": text for name, text in collect(entry).items()}
     packages = {f"{parent}/__init__.py": "" for path in files for parent in _parents(path)}
     start = f"from {PACKAGE}.{entry} import main\n\nraise SystemExit(main())\n"
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, text in sorted({"__main__.py": start, **packages, **files}.items()):
             archive.writestr(zipfile.ZipInfo(path, _DATE), text)
-    return _SHEBANG + made.getvalue()
+    return _SHEBANG + buffer.getvalue()
 
 
 def _parents(path: str) -> list[str]:

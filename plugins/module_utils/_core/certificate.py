@@ -109,7 +109,7 @@ def days_left(certificate: Certificate, now: datetime.datetime) -> int:
     return (certificate.not_after - now).days
 
 
-def find_ca_faults(ca: Certificate | None, public_key: str | None, now: datetime.datetime) -> list[str]:
+def find_ca_problems(ca: Certificate | None, public_key: str | None, now: datetime.datetime) -> list[str]:
     """Say why a CA can sign nothing. Clients know it, so it is not replaced without being asked.
 
     :param ca: what its file says, None if that is no certificate.
@@ -117,12 +117,12 @@ def find_ca_faults(ca: Certificate | None, public_key: str | None, now: datetime
     """
     if ca is None:
         return ["its certificate cannot be read"]
-    faults = []
+    problems = []
     if public_key != ca.public_key:
-        faults.append("its key is missing or another one's")
+        problems.append("its key is missing or another one's")
     if days_left(ca, now) < 1:
-        faults.append(f"it ends on {ca.not_after:%Y-%m-%d}")
-    return faults
+        problems.append(f"it ends on {ca.not_after:%Y-%m-%d}")
+    return problems
 
 
 def find_reasons(
@@ -149,8 +149,8 @@ def find_reasons(
         reasons.append("the CA did not sign it")
     if certificate.names != frozenset(alternative_name(name) for name in names):
         reasons.append("its names differ")
-    left = days_left(certificate, now)
+    remaining = days_left(certificate, now)
     # Both count whole days from different moments, so one day is no difference.
-    if left < renew_days and left + 1 < days:
+    if remaining < renew_days and remaining + 1 < days:
         reasons.append(f"it ends on {certificate.not_after:%Y-%m-%d}")
     return reasons

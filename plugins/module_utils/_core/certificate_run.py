@@ -23,7 +23,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.certif
     alternative_name,
     check_request,
     days_left,
-    find_ca_faults,
+    find_ca_problems,
     find_reasons,
     parse_certificate,
 )
@@ -80,9 +80,9 @@ class Authority:
 
     def changed_paths(self, current: State) -> list[str]:
         """Return the files that `apply` changes."""
-        made = (self.ca if current.make_ca else ()) + (self.server if current.reasons else ())
+        created = (self.ca if current.make_ca else ()) + (self.server if current.reasons else ())
         wanted = self.wanted_attributes()
-        return sorted(path for path in wanted if path in made or current.attributes.get(path) != wanted[path])
+        return sorted(path for path in wanted if path in created or current.attributes.get(path) != wanted[path])
 
     # Reading
 
@@ -104,11 +104,11 @@ class Authority:
         return State(ca, make_ca, certificate, reasons, self.read_attributes(), os.path.lexists(self.work))
 
     def _must_renew_ca(self, ca: Certificate | None) -> bool:
-        faults = find_ca_faults(ca, self._read_public_key(self.ca), self.now)
+        problems = find_ca_problems(ca, self._read_public_key(self.ca), self.now)
         ends_soon = ca is not None and days_left(ca, self.now) < self.params["renew_days"]
-        if faults and not self.params["renew_ca"]:
+        if problems and not self.params["renew_ca"]:
             raise CertificateError(
-                f"The CA {self.ca.certificate} can sign nothing: {'; '.join(faults)}. Bring its files back, or set"
+                f"The CA {self.ca.certificate} can sign nothing: {'; '.join(problems)}. Bring its files back, or set"
                 " `renew_ca` to make another one; every client then needs its certificate."
             )
         if ca is not None and ends_soon and not self.params["renew_ca"]:
@@ -116,7 +116,7 @@ class Authority:
                 f"The CA {self.ca.certificate} ends on {ca.not_after:%Y-%m-%d}. Set `renew_ca` to make another one;"
                 " every client then needs its certificate."
             )
-        return self.params["renew_ca"] and (bool(faults) or ends_soon)
+        return self.params["renew_ca"] and (bool(problems) or ends_soon)
 
     def lifetime(self, ca: Certificate | None) -> int:
         """Return the days that a certificate can last: never longer than its CA. A CA that is missing is created and lasts longer."""
@@ -148,8 +148,8 @@ class Authority:
     # Writing
 
     def apply(self, current: State) -> None:
-        made = not os.path.isdir(self.directory)
-        if made:
+        created = not os.path.isdir(self.directory)
+        if created:
             os.mkdir(self.directory)
             os.chmod(self.directory, 0o755)  # noqa: S103 - the files in it have their own modes
         shutil.rmtree(self.work, ignore_errors=True)
@@ -178,7 +178,7 @@ class Authority:
         finally:
             os.umask(umask)
             shutil.rmtree(self.work)
-            if made and not os.listdir(self.directory):
+            if created and not os.listdir(self.directory):
                 os.rmdir(self.directory)
 
     def _make_ca(self) -> Pair:

@@ -193,8 +193,8 @@ class Store:
 
     def _undo_file(self, path: str, before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> None:
         replaced = os.path.lexists(old_name(path))
-        made = before["kind"] == "missing" and after["kind"] == "file"
-        if not replaced and not made:
+        created = before["kind"] == "missing" and after["kind"] == "file"
+        if not replaced and not created:
             return
         found = read_state(path)
         if found.kind == "file" and found.digest not in (before["digest"], after["digest"]):

@@ -23,11 +23,11 @@ def diff(step: Step, version: str) -> dict[str, str]:
     }
 
 
-def _shown(step: Step, state: State, what: str, version: str = "") -> str:
+def _shown(step: Step, state: State, label: str, version: str = "") -> str:
     if state.content is None:
         return ""
     if step.secret:
-        return f"({what} is secret)\n"
+        return f"({label} is secret)\n"
     text = state.content.decode(errors="replace")
     if not is_program(step.path, text):
         return text

@@ -128,10 +128,10 @@ def remember(
         if item.released:
             continue
         before = current[item.path]
-        known = records.get(item.path) or shared.get(item.path)
+        record = records.get(item.path) or shared.get(item.path)
         own = _is_own_directory(item)
-        if known or own or item.secret or before != item.state:
-            first = known or Record(MISSING if own else before, times.get(item.path))
+        if record or own or item.secret or before != item.state:
+            first = record or Record(MISSING if own else before, times.get(item.path))
             # What was secret once stays so: the diff of a later run shows what was there before it.
             secret = first.secret or item.secret
             # A file that the set did not write is a person's, also if its content is what the set wants.

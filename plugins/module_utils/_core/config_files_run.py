@@ -91,14 +91,14 @@ class ConfigFiles:
                 "; ".join(f"{path} belongs to the set {name}: one file has one owner" for path, name in claimed.items())
             )
         transaction = Transaction(self.store, self.wanted)
-        made = {step.path for step in transaction.steps if step.after.kind == "directory"}
+        created = {step.path for step in transaction.steps if step.after.kind == "directory"}
         parents = {os.path.dirname(step.path) for step in transaction.steps if step.after.kind != "missing"}
-        exchangeable = sorted({place for path in parents for place in open_to_others(path)} - made)
+        exchangeable = sorted({place for path in parents for place in open_to_others(path)} - created)
         if exchangeable:
             raise Refused(
                 f"users other than root may write in {', '.join(exchangeable)}, and could put a link in the way"
             )
-        lost = sorted(path for path in parents - made if not os.path.isdir(path))
+        lost = sorted(path for path in parents - created if not os.path.isdir(path))
         # Check mode does not know which directories a package of an earlier task creates.
         if lost and not self.changes_before:
             raise Refused(f"no such directory: {', '.join(lost)} (list it under directories)")
@@ -140,8 +140,10 @@ class ConfigFiles:
     def _validate(self, step: Step, name: str) -> None:
         if not step.validate or step.after.kind != "file":
             return
-        words = shlex.split(step.validate)
-        self._run([word.replace("%s", name) for word in words], f"{step.path} is refused by `{step.validate}`")
+        command = shlex.split(step.validate)
+        self._run(
+            [argument.replace("%s", name) for argument in command], f"{step.path} is refused by `{step.validate}`"
+        )
 
     def _check(self) -> None:
         for command in self.params["checks"]:

@@ -97,7 +97,7 @@ def plan_present(
     current: State, others: list[Record], *, version: str, checksum: str, links: dict[str, str], keep: int
 ) -> State:
     """Return the wanted state: the version in use, the newest ``keep`` choices before it, and the versions that other users need."""
-    before = [one for one in current.record.versions if one != version and one in current.archives]
+    before = [previous for previous in current.record.versions if previous != version and previous in current.archives]
     record = Record([version, *before][: keep + 1], sorted(links))
     return State({**_relied_on(current.archives, [record, *others]), version: checksum}, record, links, leftovers=False)
 

@@ -68,7 +68,7 @@ def input_faults(params: Params) -> t.Iterator[Fault]:
     for name, least in LEAST.items():
         if params[name] < least:
             yield fault(f"ssh_{name}", f"is {params[name]}", f"set it to {least} or more")
-    yield from fail2ban.faults("ssh", params)
+    yield from fail2ban.problems("ssh", params)
     yield from _name_faults(params)
     yield from _option_faults(params["extra_options"])
 

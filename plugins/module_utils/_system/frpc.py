@@ -41,7 +41,7 @@ class NoAnswer(Exception):
     """The interface of frpc gave no usable answer."""
 
 
-def ask(port: int, user: str, password: str) -> dict[str, dict[str, str]]:
+def read_proxies(port: int, user: str, password: str) -> dict[str, dict[str, str]]:
     """Return the proxies by name, as frpc's interface has them.
 
     :raises NoAnswer: frpc cannot be asked.
@@ -64,30 +64,30 @@ def ask(port: int, user: str, password: str) -> dict[str, dict[str, str]]:
     return {proxy["name"]: proxy for proxies in by_type.values() for proxy in proxies}
 
 
-def judge(expected: t.Sequence[str], known: t.Mapping[str, t.Mapping[str, str]]) -> dict[str, str]:
+def problems_of(expected: t.Sequence[str], proxies: t.Mapping[str, t.Mapping[str, str]]) -> dict[str, str]:
     """Return why each of the expected proxies does not run; an empty text for one that runs."""
     verdicts = {}
     for name in expected:
-        proxy = known.get(name, {"status": "not started", "err": ""})
+        proxy = proxies.get(name, {"status": "not started", "err": ""})
         verdicts[name] = "" if proxy["status"] == "running" else proxy["err"] or proxy["status"]
     return verdicts
 
 
-def undecided(expected: t.Sequence[str], known: t.Mapping[str, t.Mapping[str, str]]) -> bool:
-    return any(name not in known or known[name]["status"] in UNDECIDED for name in expected)
+def undecided(expected: t.Sequence[str], proxies: t.Mapping[str, t.Mapping[str, str]]) -> bool:
+    return any(name not in proxies or proxies[name]["status"] in UNDECIDED for name in expected)
 
 
 def reach(place: str, timeout: float, silence: float) -> str:
     """Connect to ``address:port`` until the other end answers; return why the last attempt failed, or an empty text."""
     end = time.monotonic() + timeout
     while True:
-        problem = knock(place, silence)
+        problem = probe(place, silence)
         if not problem or time.monotonic() > end:
             return problem
         time.sleep(PAUSE)
 
 
-def knock(place: str, silence: float) -> str:
+def probe(place: str, silence: float) -> str:
     """Return an empty text if the other end sends data, or if a connection on which nothing is sent stays open."""
     address, _colon, port = place.rpartition(":")
     with contextlib.ExitStack() as stack, selectors.DefaultSelector() as selector:
@@ -99,32 +99,32 @@ def knock(place: str, silence: float) -> str:
 
         try:
             connect(b"")
-            somebody = listen(selector, min(PATIENCE, silence))
-            if somebody is None and silence > PATIENCE:
+            answered = listen(selector, min(PATIENCE, silence))
+            if answered is None and silence > PATIENCE:
                 for question in QUESTIONS:
                     connect(question)
-                somebody = listen(selector, silence - PATIENCE)
+                answered = listen(selector, silence - PATIENCE)
         except OSError as error:
             return error.strerror or str(error)
-    return "the connection is closed at once" if somebody is False else ""
+    return "the connection is closed at once" if answered is False else ""
 
 
 def listen(selector: selectors.BaseSelector, seconds: float) -> bool | None:
     """Return True if data arrives, False if the connection on which nothing was sent is closed, None if neither happens in time."""
     end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        for key, _events in selector.select(left):
-            spoken = b""
+    while (remaining := end - time.monotonic()) > 0:
+        for key, _events in selector.select(remaining):
+            received = b""
             with contextlib.suppress(OSError):
-                spoken = t.cast("socket.socket", key.fileobj).recv(1)
-            if spoken or not key.data:
-                return bool(spoken)
+                received = t.cast("socket.socket", key.fileobj).recv(1)
+            if received or not key.data:
+                return bool(received)
             # The service does not speak this protocol.
             selector.unregister(key.fileobj)
     return None
 
 
-def complaint(journal: str, visitor: str) -> str:
+def visitor_problem(journal: str, visitor: str) -> str:
     """Return the last error about a visitor, without its time and place; empty text if there is none.
 
     If no service listens behind the other client, the server may close before it has answered: frpc reports that as EOF, and
@@ -146,11 +146,11 @@ def gather(params: dict[str, t.Any]) -> tuple[str, dict[str, str]]:
     end = time.monotonic() + params["timeout"]
     while True:
         try:
-            error, known = "", ask(params["port"], params["user"], params["password"])
+            error, proxies = "", read_proxies(params["port"], params["user"], params["password"])
         except NoAnswer as problem:
-            error, known = str(problem), {}
-        if not (error or undecided(params["proxies"], known)) or time.monotonic() > end:
-            return error, judge(params["proxies"], known)
+            error, proxies = str(problem), {}
+        if not (error or undecided(params["proxies"], proxies)) or time.monotonic() > end:
+            return error, problems_of(params["proxies"], proxies)
         time.sleep(PAUSE)
 
 
@@ -169,5 +169,5 @@ def run(module: AnsibleModule) -> None:
             ["journalctl", f"--unit={params['unit']}", "--lines=200", "--no-pager", "--output=cat"]
         )
         error = error or login_problem(journal)
-        visitors = {name: problem and (complaint(journal, name) or problem) for name, problem in visitors.items()}
+        visitors = {name: problem and (visitor_problem(journal, name) or problem) for name, problem in visitors.items()}
     module.exit_json(changed=False, error=error, proxies=proxies, visitors=visitors)

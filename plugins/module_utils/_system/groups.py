@@ -16,15 +16,15 @@ Members = t.Optional["list[str]"]
 _NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 
 
-def find_faults(groups: list[dict[str, t.Any]]) -> list[str]:
+def find_problems(groups: list[dict[str, t.Any]]) -> list[str]:
     """Return the problems of a request."""
-    faults = [
+    problems = [
         f"{group['name']!r} is no name for a group: use at most 32 lower case letters, digits, _ and -"
         for group in groups
         if not _NAME.fullmatch(group["name"])
     ]
     names = [group["name"] for group in groups]
-    return faults + [f"{name} is listed twice" for name in sorted({name for name in names if names.count(name) > 1})]
+    return problems + [f"{name} is listed twice" for name in sorted({name for name in names if names.count(name) > 1})]
 
 
 def named_users(groups: list[dict[str, t.Any]]) -> list[str]:
@@ -49,13 +49,13 @@ def commands(current: dict[str, Members], wanted: dict[str, Members], system: t.
 
     :param system: the groups that get an id from the system's range if they are created.
     """
-    made, filled, removed = [], [], []
+    created, filled, removed = [], [], []
     for name, members in wanted.items():
         if members is None:
             removed += [] if current[name] is None else [["groupdel", name]]
             continue
         if current[name] is None:
-            made.append(["groupadd", *(["--system"] if name in system else []), name])
+            created.append(["groupadd", *(["--system"] if name in system else []), name])
         if (current[name] or []) != members:
             filled.append(["gpasswd", "--members", ",".join(members), name])
-    return [*made, *filled, *removed]
+    return [*created, *filled, *removed]

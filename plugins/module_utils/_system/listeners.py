@@ -37,8 +37,8 @@ def parse_address(text: str) -> tuple[str, int]:
     The kernel prints an address as 32-bit words in the byte order of the machine, which is little-endian on every
     supported one, and the port as a plain hexadecimal number.
     """
-    words, port = text.split(":")
-    packed = b"".join(bytes.fromhex(words[at : at + 8])[::-1] for at in range(0, len(words), 8))
+    digits, port = text.split(":")
+    packed = b"".join(bytes.fromhex(digits[at : at + 8])[::-1] for at in range(0, len(digits), 8))
     return str(ipaddress.ip_address(packed)), int(port, 16)
 
 

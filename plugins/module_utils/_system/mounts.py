@@ -99,8 +99,8 @@ def parse_mountinfo(text: str) -> list[Mount]:
     found: dict[str, Mount] = {}
     # Other blanks than these, such as one that does not break, are not escaped: they are a part of a name.
     for line in text.split("\n"):
-        left, dash, right = line.partition(" - ")
-        fields, kind = left.split(" "), right.split(" ")
+        start, dash, end = line.partition(" - ")
+        fields, kind = start.split(" "), end.split(" ")
         if not dash or len(fields) < 6 or len(kind) < 2:
             continue
         target = _plain(fields[4])
@@ -134,7 +134,9 @@ def read_mounts(mountinfo: str = "/proc/self/mountinfo") -> list[Mount]:
     """Return the current mounts."""
     with open(mountinfo, encoding="utf-8", errors="surrogateescape") as file:
         mounts = parse_mountinfo(file.read())
-    return [dataclasses.replace(one, directory=one.fstype in NETWORK or os.path.isdir(one.target)) for one in mounts]
+    return [
+        dataclasses.replace(mount, directory=mount.fstype in NETWORK or os.path.isdir(mount.target)) for mount in mounts
+    ]
 
 
 def parse_fstab(text: str, binds: bool = True) -> list[str]:
@@ -144,15 +146,15 @@ def parse_fstab(text: str, binds: bool = True) -> list[str]:
     """
     found = []
     for line in text.split("\n"):
-        words = re.findall(r"[^ \t]+", line)
+        fields = re.findall(r"[^ \t]+", line)
         # Anywhere but in front a # is a part of a name.
-        if len(words) < 3 or words[0].startswith("#") or not words[1].startswith("/"):
+        if len(fields) < 3 or fields[0].startswith("#") or not fields[1].startswith("/"):
             continue
-        options = {*words[3].split(",")} if len(words) > 3 else set()
-        if words[2] in MADE_UP or options & {"noauto", "x-systemd.automount"}:
+        options = {*fields[3].split(",")} if len(fields) > 3 else set()
+        if fields[2] in MADE_UP or options & {"noauto", "x-systemd.automount"}:
             continue
-        if not options & BIND or (binds and words[0] != words[1]):
-            found.append(_plain(words[1]).rstrip("/") or "/")
+        if not options & BIND or (binds and fields[0] != fields[1]):
+            found.append(_plain(fields[1]).rstrip("/") or "/")
     return found
 
 

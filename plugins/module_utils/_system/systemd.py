@@ -146,7 +146,7 @@ class Watched:
     changed: float
 
 
-def look_at(path: str) -> Watched:
+def read_watched(path: str) -> Watched:
     """Read one path. A link counts by the file that it leads to: a version of a program, which is replaced and never edited."""
     try:
         found = os.lstat(path)
@@ -157,7 +157,9 @@ def look_at(path: str) -> Watched:
         return Watched(f"{os.path.realpath(path)} {target.st_ino}", max(found.st_ctime, target.st_ctime))
     if os.path.isdir(path):
         entries = [
-            (name, look_at(os.path.join(path, name))) for name in sorted(os.listdir(path)) if not name.startswith(".")
+            (name, read_watched(os.path.join(path, name)))
+            for name in sorted(os.listdir(path))
+            if not name.startswith(".")
         ]
         digest = hashlib.sha256(repr([(name, entry.digest) for name, entry in entries]).encode()).hexdigest()
         return Watched(digest, max([found.st_ctime, *(entry.changed for _name, entry in entries)]))
@@ -206,5 +208,5 @@ def plan(
 
 def note(watched: t.Mapping[str, Watched], loaded: t.Mapping[str, str], held_back: t.Collection[str]) -> dict[str, str]:
     """Return the digests of what a unit has loaded; of paths that were held back, the digest that it had loaded before, if known."""
-    now = {path: one.digest for path, one in watched.items() if path not in held_back}
+    now = {path: entry.digest for path, entry in watched.items() if path not in held_back}
     return {**now, **{path: digest for path, digest in loaded.items() if path in held_back}}

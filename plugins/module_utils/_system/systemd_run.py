@@ -18,7 +18,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system.syst
     PROPERTIES,
     Status,
     Watched,
-    look_at,
+    read_watched,
     needs_daemon_reload,
     note,
     plan,
@@ -48,11 +48,11 @@ class Units:
 
     def run(self) -> dict[str, t.Any]:
         status = self._status()
-        if not self.module.check_mode and any(needs_daemon_reload(one) for one in status.values()):
+        if not self.module.check_mode and any(needs_daemon_reload(unit_status) for unit_status in status.values()):
             self._systemctl("daemon-reload")
             status = self._status()
         watched = {
-            unit["name"]: {path: look_at(path) for path in unit["restart_on"] + unit["reload_on"]}
+            unit["name"]: {path: read_watched(path) for path in unit["restart_on"] + unit["reload_on"]}
             for unit in self.units
         }
         actions = {unit["name"]: self._plan(unit, status[unit["name"]], watched[unit["name"]]) for unit in self.units}
@@ -164,17 +164,17 @@ class Units:
         """Return output of a program without secrets: services print their arguments and settings."""
         return without_secrets(text, self.secrets)
 
-    def _systemctl(self, *words: str) -> str:
-        code, out, err = self._call(*words)
+    def _systemctl(self, *arguments: str) -> str:
+        code, out, err = self._call(*arguments)
         if code != 0:
-            self.module.fail_json(msg=f"`systemctl {words[0]}` failed: {err.strip()}")
+            self.module.fail_json(msg=f"`systemctl {arguments[0]}` failed: {err.strip()}")
         return out
 
-    def _call(self, *words: str) -> tuple[int, str, str]:
-        answer: tuple[int, str, str] = self.module.run_command(
-            ["systemctl", *words], environ_update={"LC_ALL": "C.UTF-8", "TZ": "UTC"}
+    def _call(self, *arguments: str) -> tuple[int, str, str]:
+        outcome: tuple[int, str, str] = self.module.run_command(
+            ["systemctl", *arguments], environ_update={"LC_ALL": "C.UTF-8", "TZ": "UTC"}
         )
-        return answer
+        return outcome
 
 
 def _diff(units: list[dict[str, t.Any]], status: dict[str, Status], actions: dict[str, list[str]]) -> dict[str, str]:

@@ -84,7 +84,7 @@ def faults(params: Params) -> list[Fault]:
         *_number_faults(params),
         *_certificate_faults(params),
         *_environment_faults(params),
-        *fail2ban.faults("xrdp", params),
+        *fail2ban.problems("xrdp", params),
         *(found for name in OWN for found in _override_faults(name, params[name.replace("xrdp_", "", 1)])),
     ]
 

@@ -21,11 +21,11 @@ def left(after: State) -> list[str]:
     return difference(FRESH, without_new_packages(FRESH, after))
 
 
-def test_what_a_new_package_brought_may_stay():
+def test_files_of_a_new_package_may_stay():
     assert left(FRESH | FAIL2BAN) == []
 
 
-def test_a_unit_or_file_that_no_package_brought_may_not():
+def test_unit_or_file_of_no_package_may_not_stay():
     assert left(FRESH | FAIL2BAN | {"unit frps.service": "running", "file /etc/frps": "0755 0:0 directory"}) == [
         "new: file /etc/frps",
         "new: unit frps.service",
@@ -52,7 +52,7 @@ def test_what_is_gone_is_named():
     ]
 
 
-def test_units_of_packages_that_stay_are_told_by_themselves():
+def test_units_of_packages_that_stay_are_listed():
     at_boot = "file /etc/systemd/system/multi-user.target.wants/cron.service"
     after = FRESH | FAIL2BAN | {at_boot: "-> /usr/lib/systemd/system/cron.service +cron"}
     assert units(after) - units(FRESH) == {"fail2ban.service", "cron.service"}

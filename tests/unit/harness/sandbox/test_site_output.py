@@ -42,7 +42,7 @@ def finding(id_: str, status: str = "pass") -> dict[str, str]:
     return {"id": id_, "status": status, "evidence": "seen\n twice", "remedy": "" if status == "pass" else "do this"}
 
 
-def test_a_role_whose_findings_pass_is_a_count_and_others_are_whole():
+def test_passed_findings_are_counted_and_others_shown():
     hosts = {
         "gateway": {"findings": [finding("ssh.config"), finding("frp_server.tls", "skip")]},
         "workstation": {"findings": [finding("ssh.config"), finding("ssh.jail", "fail")]},

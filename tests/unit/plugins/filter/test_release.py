@@ -53,7 +53,7 @@ def test_a_version_without_a_checksum_is_refused(checksum):
     assert (chosen["url"], chosen["checksum"]) == ("", "")
 
 
-def test_a_machine_for_which_there_is_none_is_refused_once():
+def test_machine_without_a_release_is_refused_once():
     assert refused(choose(machine="riscv64")) == [
         "frp_server_version cannot be had for this machine: no release of frp is known for riscv64"
     ]

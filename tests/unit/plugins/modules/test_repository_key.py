@@ -36,12 +36,12 @@ def test_the_right_key_is_returned(fetch: Run, wanted: str) -> None:
     assert fetch(KEY, wanted)["content"] == KEY.decode()
 
 
-def test_what_is_returned_is_written_anew(fetch: Run) -> None:
+def test_returned_key_is_written_as_one_new_block(fetch: Run) -> None:
     assert fetch(KEY.replace(b"\n\n", b"\nComment: theirs\n\n"), FINGERPRINT)["content"] == KEY.decode()
 
 
 @pytest.mark.parametrize("content", SMUGGLED.values(), ids=SMUGGLED)
-def test_a_key_beside_the_right_one_is_refused(fetch: Run, content: bytes) -> None:
+def test_additional_key_is_refused(fetch: Run, content: bytes) -> None:
     assert "Nothing was changed" in fetch(content, FINGERPRINT)["msg"]
 
 

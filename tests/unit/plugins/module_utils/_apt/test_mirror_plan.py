@@ -155,7 +155,7 @@ def test_a_stale_mirror_is_left_out(host: Host, plan: Run) -> None:
     assert [(mirror["url"], mirror["status"]) for mirror in result["mirrors"]] == [(B, "fit"), (A, "stale")]
 
 
-def test_without_a_mirror_to_use_every_reason_is_told(host: Host, plan: Run) -> None:
+def test_no_usable_mirror_fails_with_every_reason(host: Host, plan: Run) -> None:
     host.mirrors(a=41)
 
     result = plan(A, B, max_age_days=5)
@@ -167,7 +167,7 @@ def test_without_a_mirror_to_use_every_reason_is_told(host: Host, plan: Run) -> 
     assert [mirror["status"] for mirror in result["mirrors"]] == ["stale", "dead"]
 
 
-def test_a_proof_is_told_what_is_wrong_and_goes_on(host: Host, plan: Run) -> None:
+def test_report_only_returns_the_problem(host: Host, plan: Run) -> None:
     host.mirrors(a=41)
 
     result = plan(A, max_age_days=5, report_only=True)
@@ -210,7 +210,7 @@ def test_a_suite_that_was_added_by_hand_is_kept_and_asked_for(host: Host, plan: 
     assert f"URIs: {A}\nSuites: bookworm\nComponents: main contrib\n" in contents(result)[OWN]
 
 
-def test_security_goes_to_the_mirrors_when_asked_and_comes_back(host: Host, plan: Run) -> None:
+def test_security_moves_to_the_mirrors_and_back(host: Host, plan: Run) -> None:
     asked = plan(A, security=True)
     assert f"URIs: {A}-security\nSuites: bookworm-security\n" in contents(asked)[OWN]
     assert f"{A}-security/dists/bookworm-security/InRelease" in host.asked()
@@ -240,7 +240,7 @@ def test_check_mode_asks_and_writes_nothing(host: Host, plan: Run) -> None:
     assert sorted(path for path in host.root.rglob("*") if path != host.log) == before
 
 
-def test_cloud_init_is_told_to_leave_the_sources_alone(host: Host, plan: Run) -> None:
+def test_cloud_init_preserves_the_sources(host: Host, plan: Run) -> None:
     (host.root / "etc/cloud/cloud.cfg.d").mkdir(parents=True)
 
     assert (
@@ -296,7 +296,7 @@ def test_lists_are_found_under_the_names_that_apt_gives_them(uri: str, name: str
     assert mirror_plan.list_name(uri, "bookworm") == name
 
 
-def test_what_apt_fetched_tells_a_third_party_from_the_distribution(host: Host, plan: Run) -> None:
+def test_origin_identifies_the_distribution(host: Host, plan: Run) -> None:
     host.write("/etc/apt/sources.list", "deb http://packages.example/debian bookworm main\n")
     host.write("/var/lib/apt/lists/packages.example_debian_dists_bookworm_InRelease", "Origin: Example Packages\n")
 

@@ -103,7 +103,7 @@ def test_a_deb822_host_changes_its_address_and_nothing_else() -> None:
     assert wanted({OWN: DEB822}) == {OWN: HEADER + DEB822.replace("http://archive.example/debian\n", f"{MIRROR}\n")}
 
 
-def test_a_one_line_host_gets_one_deb822_file_and_loses_the_line_file() -> None:
+def test_one_line_sources_become_one_deb822_file() -> None:
     planned = wanted({LIST: ONE_LINE})
 
     assert planned[LIST] is None
@@ -113,7 +113,7 @@ def test_a_one_line_host_gets_one_deb822_file_and_loses_the_line_file() -> None:
     )
 
 
-def test_an_upgraded_host_with_both_formats_has_one_definition_afterwards() -> None:
+def test_host_with_both_formats_gets_one_definition() -> None:
     texts = {LIST: ONE_LINE, OWN: DEB822}
 
     after = apply(texts, wanted(texts))
@@ -239,7 +239,7 @@ def test_what_is_no_source_is_kept_as_text(line: str) -> None:
     assert [block.entry for block in parse(LIST, line + "\n")] == [None]
 
 
-def test_a_definition_for_all_architectures_replaces_those_for_some() -> None:
+def test_definition_for_all_architectures_comes_first() -> None:
     some = Entry(("deb",), ("http://a.example/debian",), ("bookworm",), ("main",), (("Architectures", "amd64"),))
     every = Entry(("deb",), ("http://b.example/debian",), ("bookworm",), ("main",))
 
@@ -293,9 +293,7 @@ def one_line(entry: Entry) -> str:
 
 
 @given(st.lists(archives, max_size=3), st.lists(archives, max_size=3), st.booleans())
-def test_whatever_a_host_has_the_archive_is_defined_once_afterwards(
-    lines: list[Entry], stanzas: list[Entry], security: bool
-) -> None:
+def test_any_sources_lead_to_one_definition(lines: list[Entry], stanzas: list[Entry], security: bool) -> None:
     texts = {LIST: "".join(map(one_line, lines)), OWN: render(stanzas), DOCKER: THIRD_PARTY}
     if not lines and not stanzas:
         with pytest.raises(NoArchive):

@@ -121,7 +121,7 @@ def test_a_link_points_elsewhere(path: Path, before: str) -> None:
     assert beside(path) == ["file"]
 
 
-def test_what_a_killed_run_left_beside_a_link_is_used_up(path: Path) -> None:
+def test_temporary_link_of_a_killed_run_is_replaced(path: Path) -> None:
     (path.parent / ".file.rigwright").symlink_to("nowhere")
     replace_link(str(path), "new")
     assert beside(path) == ["file"] and path.readlink() == Path("new")

@@ -13,7 +13,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.certif
     alternative_name,
     check_request,
     days_left,
-    find_ca_faults,
+    find_ca_problems,
     find_reasons,
     parse_certificate,
 )
@@ -158,7 +158,7 @@ def test_why_a_certificate_is_made(present: Certificate | None, change: dict[str
 
 
 @pytest.mark.parametrize(
-    ("ca", "public_key", "faults"),
+    ("ca", "public_key", "problems"),
     [
         (certificate(), PUBLIC_KEY, []),
         (certificate(1), PUBLIC_KEY, []),
@@ -168,5 +168,5 @@ def test_why_a_certificate_is_made(present: Certificate | None, change: dict[str
         (certificate(0.5), PUBLIC_KEY, ["it ends on 2026-11-21"]),
     ],
 )
-def test_why_a_ca_can_sign_nothing(ca: Certificate | None, public_key: str | None, faults: list[str]) -> None:
-    assert find_ca_faults(ca, public_key, NOW) == faults
+def test_why_a_ca_can_sign_nothing(ca: Certificate | None, public_key: str | None, problems: list[str]) -> None:
+    assert find_ca_problems(ca, public_key, NOW) == problems

@@ -183,7 +183,7 @@ def test_a_changed_mode_is_put_right(keep: Run, pki: Path) -> None:
         (lambda pki: shutil.copy(pki / "ca.crt", pki / "server.crt"), {}, "its names differ"),
     ],
 )
-def test_a_certificate_that_does_not_serve_is_made_anew(
+def test_unusable_certificate_is_created_again(
     keep: Run, pki: Path, spoil: Callable[[Path], Any], params: dict[str, Any], reason: str
 ) -> None:
     ca = keep()["ca_certificate"]
@@ -263,7 +263,7 @@ def test_a_lost_ca_certificate_is_made_from_its_key(keep: Run, pki: Path) -> Non
 # Removing, refusing, interrupted
 
 
-def test_absent_gives_the_directory_back(keep: Run, pki: Path) -> None:
+def test_absent_removes_the_directory(keep: Run, pki: Path) -> None:
     keep()
     assert keep(state="absent", check=True)["changed"] is True
     assert modes(pki).keys() == FILES
@@ -324,7 +324,7 @@ def test_a_full_disk_leaves_nothing_behind(keep: Run, pki: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("state", ["first", "renewal", "new CA"])
-def test_a_run_killed_at_any_step_is_completed_by_the_next(
+def test_next_run_completes_one_killed_at_any_step(
     keep: Run, pki: Path, run_killed: Callable[..., bool], state: str
 ) -> None:
     """Check that after each kill the next run with the same parameters ends in a pair that serves."""

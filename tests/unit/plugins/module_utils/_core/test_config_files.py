@@ -103,7 +103,7 @@ def lived_in(host):
     return host
 
 
-def test_a_set_is_put_in_place_and_given_back_byte_for_byte(lived_in):
+def test_set_is_applied_and_restored_byte_for_byte(lived_in):
     before = snapshot(lived_in.root)
     lived_in.apply(FIVE)
     assert {name: read_state(lived_in.path(name)) for name in FIVE} == FIVE
@@ -132,7 +132,7 @@ def test_a_directory_with_something_else_in_it_stays(lived_in):
     assert os.listdir(lived_in.path("d")) == ["someone_else"]
 
 
-def test_what_a_person_edited_is_kept_beside(lived_in):
+def test_edited_file_is_kept(lived_in):
     lived_in.apply(FIVE)
     lived_in.write("4", "by hand\n")
     (kept,) = lived_in.apply({}).edited
@@ -140,7 +140,7 @@ def test_what_a_person_edited_is_kept_beside(lived_in):
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o600], ids=["as it is", "in another mode"])
-def test_what_a_person_edited_is_kept_also_after_a_run_that_wanted_just_that(lived_in, mode):
+def test_edited_file_is_kept_if_the_set_wants_its_content(lived_in, mode):
     lived_in.apply({"2": file("two\n")})
     lived_in.write("2", "two\nby hand\n")
     lived_in.apply({"2": file("two\nby hand\n", mode)})
@@ -148,7 +148,7 @@ def test_what_a_person_edited_is_kept_also_after_a_run_that_wanted_just_that(liv
     assert Path(kept).read_text() == "two\nby hand\n"
 
 
-def test_a_released_file_stays_as_it_is_and_the_rest_is_given_back(lived_in):
+def test_released_file_stays_and_the_rest_is_restored(lived_in):
     lived_in.apply(FIVE)
     left = Wanted(lived_in.path("2"), file("theirs\n"), released=True)
     transaction = Transaction(lived_in.store, [left])
@@ -165,7 +165,7 @@ def test_a_path_of_another_set_is_known(host):
     assert host.set("other").owner_of([host.path("4"), host.path("5")]) == {host.path("4"): "test"}
 
 
-def test_a_set_is_in_place_until_it_is_given_back(host):
+def test_set_is_in_place_until_it_is_removed(host):
     known = [sets_in_place(host.store.root)]
     host.apply({"4": NEW})
     host.begin({"5": NEW}, host.set("interrupted")).stage()
@@ -178,7 +178,7 @@ def test_a_set_is_in_place_until_it_is_given_back(host):
 
 @pytest.mark.parametrize("order", [("one", "two"), ("two", "one")], ids=" before ".join)
 @pytest.mark.parametrize("there", [None, 0o700], ids=["new", "there before"])
-def test_a_directory_of_two_sets_is_given_back_by_the_last_one(host, order, there):
+def test_last_set_restores_a_shared_directory(host, order, there):
     if there:
         os.mkdir(host.path("d"), there)
     before = snapshot(host.root)
@@ -192,7 +192,7 @@ def test_a_directory_of_two_sets_is_given_back_by_the_last_one(host, order, ther
     assert snapshot(host.root) == before
 
 
-def test_a_directory_of_the_collection_goes_although_a_program_of_it_made_it_before(host):
+def test_own_directory_made_by_a_program_is_removed(host):
     os.mkdir(host.path("rigwright"))
     host.write("rigwright/program.pyz", "program\n")
     host.apply({"rigwright": directory(), "rigwright/a": NEW})
@@ -212,7 +212,7 @@ def test_an_empty_directory_stays_as_long_as_one_set_wants_it(host):
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["of the set", "of the host"])
-def test_a_file_that_becomes_secret_and_stays_the_same_is_remembered_as_secret(host, known):
+def test_unchanged_file_is_recorded_as_secret(host, known):
     if known:
         host.apply({"2": NEW})
     else:
@@ -224,7 +224,7 @@ def test_a_file_that_becomes_secret_and_stays_the_same_is_remembered_as_secret(h
     assert step.secret
 
 
-def test_what_was_secret_once_stays_hidden_until_the_set_is_given_back(host):
+def test_original_of_a_secret_file_stays_hidden(host):
     host.write("2", "the host's own secret\n")
     host.apply({"2": OLD}, secret=True)
     host.apply({"2": NEW})
@@ -232,7 +232,7 @@ def test_what_was_secret_once_stays_hidden_until_the_set_is_given_back(host):
     assert step.after.content == b"the host's own secret\n" and step.secret
 
 
-def test_what_a_person_put_in_the_way_meanwhile_is_not_taken_back(host):
+def test_rollback_keeps_a_file_that_a_person_wrote(host):
     transaction = host.begin({"4": NEW})
     transaction.stage()
     host.write("4", "by hand\n")
@@ -294,7 +294,7 @@ def test_a_full_disk_at_any_point_leaves_everything_as_it_was(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("first", [{}, FIVE], ids=["putting in place", "giving back"])
-def test_after_a_crash_at_any_point_the_next_run_finds_the_old_state_or_the_new_one(tmp_path, monkeypatch, first):
+def test_crash_at_any_point_leaves_the_old_or_new_state(tmp_path, monkeypatch, first):
     wanted = {} if first else FIVE
     for number in range(1, 1000):
         (tmp_path / str(number)).mkdir()
@@ -323,7 +323,7 @@ def test_after_a_crash_at_any_point_the_next_run_finds_the_old_state_or_the_new_
     assert number > 20
 
 
-def test_files_that_were_in_place_before_a_power_cut_are_written_again_once(host):
+def test_files_are_written_again_once_after_a_power_cut(host):
     cut = host.begin({"4": NEW})
     cut.stage()
     cut.commit()  # the checks may not have run: nothing of it counts yet
@@ -350,7 +350,7 @@ def test_a_crash_during_the_recovery_is_recovered_from(lived_in, monkeypatch):
             break
 
 
-def test_what_a_person_repaired_after_a_crash_is_kept_beside_the_file_that_comes_back(host):
+def test_recovery_keeps_a_copy_of_a_repaired_file(host):
     host.write("2", "old\n")
     transaction = host.begin({"2": NEW})
     transaction.stage()
@@ -362,7 +362,7 @@ def test_what_a_person_repaired_after_a_crash_is_kept_beside_the_file_that_comes
     assert Path(kept).read_text() == "by hand\n"
 
 
-def test_what_a_person_made_after_a_crash_before_anything_was_in_place_stays(host, monkeypatch):
+def test_recovery_keeps_a_file_made_after_a_crash(host, monkeypatch):
     transaction = host.begin({"4": NEW})
     with monkeypatch.context() as patch:
         patch.setattr(config_files, "write", _crash_at(".rigwright.4"))
@@ -386,7 +386,7 @@ def _crash_at(words: str):
 
 
 @pytest.mark.parametrize("first", [{}, FIVE], ids=["putting in place", "giving back"])
-def test_after_a_crash_at_any_point_nothing_that_a_person_wrote_since_is_lost(tmp_path, monkeypatch, first):
+def test_crash_at_any_point_loses_no_edited_file(tmp_path, monkeypatch, first):
     for number in range(1, 1000):
         (tmp_path / str(number)).mkdir()
         host = Host(tmp_path / str(number))
@@ -466,9 +466,7 @@ def run_until(host: Host, transaction: Transaction, number: int | None, error: B
     runs=st.lists(RUNS, max_size=6),
     last=st.permutations(sorted(OWN)),
 )
-def test_after_any_history_each_run_has_happened_or_not_and_all_can_be_given_back(
-    tmp_path_factory, there, folder, runs, last
-):
+def test_any_history_of_runs_can_be_restored(tmp_path_factory, there, folder, runs, last):
     host = Host(tmp_path_factory.mktemp("host"))
     if folder is not None:
         os.mkdir(host.path("d"), 0o700)

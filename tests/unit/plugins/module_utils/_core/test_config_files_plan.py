@@ -67,13 +67,13 @@ def test_all_obstacles_are_named_at_once():
         plan([Wanted("/x", NEW), Wanted("/y", NEW)], {"/x": LINK, "/y": LINK}, {})
 
 
-def test_a_file_that_is_no_longer_listed_is_given_back():
+def test_original_of_an_unlisted_file_is_restored():
     records = {"/x": Record(OLD, 5, NEW.digest)}
     (step,) = plan([], {"/x": NEW}, records)
     assert (step.after, step.mtime_ns, step.edited) == (OLD, 5, False)
 
 
-def test_a_file_that_a_person_edited_is_marked_before_it_is_given_back():
+def test_edited_file_is_marked_before_it_is_restored():
     (step,) = plan([], {"/x": file("by hand\n")}, {"/x": Record(OLD, 5, NEW.digest)})
     assert step.edited
 

@@ -74,7 +74,7 @@ def test_a_power_cut_right_after_a_run_is_no_change(apply, etc, monkeypatch):
     assert not result["changed"] and not result["recovered"]
 
 
-def test_a_power_cut_before_the_checks_have_passed_is_healed_once(apply, etc, monkeypatch):
+def test_power_cut_before_the_checks_is_recovered_once(apply, etc, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Transaction, "finish", lambda self: None)
         apply({etc / "a": "1\n"})
@@ -93,7 +93,7 @@ def test_a_released_file_outlives_its_set(apply, etc):
     assert [(path.name, path.read_text()) for path in etc.iterdir()] == [("a", "theirs\n")]
 
 
-def test_the_third_of_five_is_refused_and_nothing_has_changed(apply, etc):
+def test_refused_file_leaves_the_whole_set_unchanged(apply, etc):
     for name in ("a", "c"):
         (etc / name).write_text("before\n")
     (etc / "c").chmod(0o640)
@@ -104,7 +104,7 @@ def test_the_third_of_five_is_refused_and_nothing_has_changed(apply, etc):
     assert shape(etc) == before, "same files, same inodes, same modes, same times"
 
 
-def test_a_check_of_the_whole_set_takes_everything_back_and_shows_its_words(apply, etc):
+def test_failed_check_restores_files_and_shows_its_output(apply, etc):
     (etc / "a").write_text("before\n")
     before = shape(etc)
     result = apply(
@@ -133,7 +133,7 @@ def test_a_secret_shows_nowhere(apply, etc, check):
     assert result["changed"] and SECRET not in json.dumps(result)
 
 
-def test_a_secret_is_struck_out_of_the_words_of_a_check(apply, etc):
+def test_secret_is_masked_in_the_output_of_a_check(apply, etc):
     files = [{"path": str(etc / "token"), "secret": True}]
     result = apply({etc / "token": f'password = "{SECRET}"\n'}, files, checks=[f"sh -c 'cat {etc / 'token'}; exit 1'"])
     assert "********" in result["msg"] and SECRET not in json.dumps(result)
@@ -146,7 +146,7 @@ def test_a_file_that_is_secret_no_more_does_not_show_what_it_was(apply, etc):
     assert SECRET not in json.dumps(result)
 
 
-def test_a_full_disk_while_the_result_is_noted_takes_everything_back(apply, etc, monkeypatch):
+def test_full_disk_while_saving_restores_everything(apply, etc, monkeypatch):
     def no_room(*_args: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -158,7 +158,7 @@ def test_a_full_disk_while_the_result_is_noted_takes_everything_back(apply, etc,
 
 
 @pytest.mark.parametrize("check", [False, True], ids=["applied", "check mode"])
-def test_a_directory_that_others_may_write_is_refused_unless_the_set_closes_it(apply, etc, check):
+def test_directory_open_to_others_is_refused_or_closed(apply, etc, check):
     (etc / "open").mkdir()
     (etc / "open").chmod(0o777)
     assert "users other than root may write" in apply({etc / "open/a": "x\n"}, check=check)["msg"]
@@ -257,7 +257,7 @@ def test_a_path_of_another_set_is_refused(apply, run_module, etc):
     assert "belongs to the set test" in result["msg"]
 
 
-def test_absent_gives_everything_back(apply, run_module, etc):
+def test_absent_restores_everything(apply, run_module, etc):
     (etc / "a").write_text("before\n")
     before = (etc / "a").read_bytes(), (etc / "a").stat().st_mtime_ns
     apply({etc / "a": "after\n", etc / "sub/b": "x\n"}, directories=[{"path": str(etc / "sub")}])
@@ -267,9 +267,7 @@ def test_absent_gives_everything_back(apply, run_module, etc):
     assert run_module(config_files_apply, name="test", state="absent")["changed"] is False
 
 
-def test_what_a_person_wrote_after_an_interruption_is_kept_and_named_also_when_the_next_run_is_refused(
-    apply, etc, tmp_path
-):
+def test_refused_run_names_the_copy_of_an_edited_file(apply, etc, tmp_path):
     (etc / "a").write_text("before\n")
     (etc / "link").symlink_to("a")
     after = State("file", b"after\n", 0o644, os.geteuid(), os.getegid())

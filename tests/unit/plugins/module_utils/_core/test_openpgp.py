@@ -126,7 +126,7 @@ def seen_by_apt(content: bytes, home: Path) -> list[str]:
     )
 
 
-def test_the_fingerprint_is_the_one_that_gpg_tells(gpg_home: Path) -> None:
+def test_fingerprint_is_that_of_gpg(gpg_home: Path) -> None:
     assert seen_by_gpg(PACKETS, gpg_home) == fingerprints(KEY) == fingerprints(PACKETS) == [FINGERPRINT]
 
 

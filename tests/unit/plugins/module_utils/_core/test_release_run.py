@@ -152,7 +152,7 @@ def test_the_second_run_does_nothing_and_needs_no_network(host: Host, snapshot: 
     assert snapshot(host.root) == before
 
 
-def test_an_upgrade_keeps_the_previous_version_and_prunes_the_one_before(host: Host) -> None:
+def test_upgrade_keeps_only_the_previous_version(host: Host) -> None:
     for version in ("0.69.0", "0.70.1", "0.71.0"):
         result = host.install(version)
     assert (result["version"], result["previous"]) == ("0.71.0", "0.70.1")
@@ -259,7 +259,7 @@ def test_a_user_who_takes_a_link_over_relies_on_it(host: Host) -> None:
 # Removing
 
 
-def test_absent_gives_the_host_back(host: Host, snapshot: Snapshot) -> None:
+def test_absent_restores_the_host(host: Host, snapshot: Snapshot) -> None:
     before = snapshot(host.root)
     host.install("0.69.0")
     host.install("0.70.1")
@@ -397,7 +397,7 @@ def test_a_full_disk_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("state", ["first", "upgrade", "repair", "removal"])
-def test_a_run_killed_at_any_step_is_completed_by_the_next(
+def test_next_run_completes_one_killed_at_any_step(
     host: Host, snapshot: Snapshot, run_killed: Callable[..., bool], state: str
 ) -> None:
     """Check that the next run ends as an uninterrupted one, and that a link always leads to a whole program, old or new."""

@@ -121,14 +121,14 @@ def test_a_frpc_that_is_not_there_and_a_wrong_password(info, frpc):
     assert info(frpc({}), password="wrong")["error"] == "frpc answers with status 401"
 
 
-def test_a_visitor_reaches_a_service_that_speaks_and_one_that_waits(info, frpc, door):
+def test_visitor_reaches_a_speaking_and_a_waiting_service(info, frpc, door):
     open_ends: list[socket.socket] = []
     doors = {"speaks": door(lambda peer: peer.sendall(b"SSH-2.0-x\r\n")), "waits": door(open_ends.append)}
     assert info(frpc({}), visitors=doors)["visitors"] == {"speaks": "", "waits": ""}
 
 
 @pytest.mark.parametrize("words", [b"HEAD / HTTP/", b"\x03\x00\x00\x13\x0e\xe0", b"\x00\x00\x00\x66\xfeSMB"])
-def test_who_waits_for_its_client_is_asked_and_closes_on_other_questions(info, frpc, door, monkeypatch, words):
+def test_waiting_service_answers_one_of_the_probes(info, frpc, door, monkeypatch, words):
     monkeypatch.setattr(frpc_state, "PATIENCE", 0.2)
     quiet: list[socket.socket] = []
 
@@ -147,7 +147,7 @@ def test_who_waits_for_its_client_is_asked_and_closes_on_other_questions(info, f
     assert time.monotonic() - begun < 30, "nobody waited for the silence to end"
 
 
-def test_a_server_that_closes_while_questions_wait_did_not_reach_it(info, frpc, door, monkeypatch):
+def test_server_that_closes_during_probes_is_unreached(info, frpc, door, monkeypatch):
     """Close the connection late, as the server does after ten seconds if the other client's machine has lost its power."""
     monkeypatch.setattr(frpc_state, "PATIENCE", 0.1)
     doors = {"tower-rdp": door(lambda peer: threading.Timer(0.5, peer.close).start())}
@@ -156,7 +156,7 @@ def test_a_server_that_closes_while_questions_wait_did_not_reach_it(info, frpc, 
     }
 
 
-def test_a_visitor_whose_connection_is_closed_at_once_did_not_reach_it(info, frpc, door):
+def test_closed_connection_of_a_visitor_is_unreached(info, frpc, door):
     doors = {"tower-ssh": door(socket.socket.close)}
     assert info(frpc({}), LOGGED_IN + NO_SUCH_SERVICE, visitors=doors)["visitors"] == {
         "tower-ssh": "custom listener for [tower.ssh] doesn't exist"
@@ -172,7 +172,7 @@ def test_a_visitor_that_does_not_listen(info, frpc):
     assert info(frpc({}), visitors={"tower-ssh": place})["visitors"] == {"tower-ssh": "Connection refused"}
 
 
-def test_a_visitor_may_come_up_a_little_later(info, frpc, door):
+def test_visitor_that_starts_later_is_reached(info, frpc, door):
     def greet(peer):
         next(peers)(peer)
 

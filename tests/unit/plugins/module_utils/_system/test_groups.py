@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.groups import (
     commands,
-    find_faults,
+    find_problems,
     named_users,
     plan,
 )
@@ -62,16 +62,16 @@ def test_groups_are_made_first_and_removed_last() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "Lab", "1lab", "lab users", "-r", "a" * 33, "a:b", "lab\n"])
-def test_a_bad_name_is_a_fault(name: str) -> None:
-    assert len(find_faults([group(name)])) == 1
+def test_bad_name_is_a_problem(name: str) -> None:
+    assert len(find_problems([group(name)])) == 1
 
 
-def test_a_group_that_is_listed_twice_is_a_fault() -> None:
-    assert find_faults([group("lab"), group("docker"), group("lab", "ada")]) == ["lab is listed twice"]
+def test_group_listed_twice_is_a_problem() -> None:
+    assert find_problems([group("lab"), group("docker"), group("lab", "ada")]) == ["lab is listed twice"]
 
 
-def test_good_groups_have_no_fault() -> None:
-    assert find_faults([group("lab"), group("ssh-users"), group("_x1")]) == []
+def test_good_groups_have_no_problem() -> None:
+    assert find_problems([group("lab"), group("ssh-users"), group("_x1")]) == []
 
 
 def test_users_count_once_and_not_for_a_group_that_goes() -> None:

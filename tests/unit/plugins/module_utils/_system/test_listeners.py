@@ -105,7 +105,7 @@ def proc(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_socket_belongs_to_the_service_before_systemd_and_to_the_master_before_its_child(proc: Path) -> None:
+def test_socket_belongs_to_the_master_process_of_a_service(proc: Path) -> None:
     ssh, dashboard, dns = read_listeners(str(proc))
     assert ssh == {
         "protocol": "tcp",

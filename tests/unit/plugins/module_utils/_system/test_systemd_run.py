@@ -132,7 +132,7 @@ def test_a_daemon_reload_comes_first_and_once(run, files, systemd):
     assert run()[1] == []
 
 
-def test_a_restart_that_must_wait_is_announced_at_every_run_until_somebody_does_it(run, files, systemd):
+def test_held_back_restart_is_announced_at_every_run(run, files, systemd):
     run()
     files[0].write_text("2\n")
     for _run in range(2):
@@ -158,7 +158,7 @@ def test_while_a_restart_waits_a_reload_is_done_once(run, files, systemd, known)
     assert run(may_restart=True)[1] == ["restart"]
 
 
-def test_check_mode_announces_a_restart_for_a_file_that_was_not_written(run, files, tmp_path):
+def test_check_mode_announces_a_restart_for_a_change(run, files, tmp_path):
     run()
     result, verbs = run(check=True, changed_paths=[str(files[0])])
     assert (result["changed"], result["actions"], verbs) == (True, {"x.service": ["restart"]}, [])
@@ -168,7 +168,7 @@ def test_check_mode_announces_a_restart_for_a_file_that_was_not_written(run, fil
 
 
 @pytest.mark.parametrize(("changed", "verb"), [(0, "restart"), (1, "reload")])
-def test_a_running_service_stays_as_it_is_when_it_would_load_what_is_refused(run, files, systemd, changed, verb):
+def test_refused_file_leaves_the_running_service_alone(run, files, systemd, changed, verb):
     run()
     files[changed].write_text("broken\n")
     systemd.validator = (255, "", "x.toml line 1: what is this?\n")
@@ -187,7 +187,7 @@ def test_a_service_that_does_not_run_has_nothing_to_lose(run, systemd, state):
     assert run(validate=X_CHECK)[1] in (["start"], ["restart"])
 
 
-def test_check_mode_announces_nothing_for_a_service_that_would_not_be_restarted(run, files):
+def test_check_mode_announces_no_held_back_restart(run, files):
     run()
     result, _verbs = run(check=True, changed_paths=[str(files[0])], may_restart=False)
     assert (result["changed"], result["pending"]) == (False, ["x.service"])
