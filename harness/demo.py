@@ -32,21 +32,21 @@ TUNNEL_PORT, SMB_PORT, RDP_PORT = 6022, 6445, 6389
 
 
 def make_variables(laptop_key: str) -> None:
-    """Make the secrets of this demo once, readable by this user alone, and note the laptop's key beside them."""
+    """Make the secrets of this demo once, readable by this user alone, and write the laptop's key next to them."""
     STATE.mkdir(parents=True, exist_ok=True)
     VARIABLES.touch(mode=0o600)
-    made = {
+    created = {
         "demo_token": secrets.token_hex(32),
         "demo_secret": secrets.token_hex(16),
         "demo_password": secrets.token_urlsafe(16),
         "demo_backup_password": secrets.token_urlsafe(32),
     }
-    variables = made | json.loads(VARIABLES.read_text() or "{}")
+    variables = created | json.loads(VARIABLES.read_text() or "{}")
     VARIABLES.write_text(json.dumps(variables | {"demo_laptop_key": laptop_key.strip()}, indent=1))
 
 
 def password() -> str:
-    """The password of the workstation's owner, for desktops and shares."""
+    """Return the password of the workstation's owner, for desktops and shares."""
     return str(json.loads(VARIABLES.read_text())["demo_password"])
 
 
@@ -66,7 +66,7 @@ def hosts() -> dict[str, Machine]:
 
 
 def site_command() -> list[str]:
-    """The command that provisions the demo, relative to the checkout."""
+    """Return the command that provisions the demo, relative to the checkout."""
     inventory = lab.LABS.relative_to(ROOT) / "demo.yml"
     return ["ansible-playbook", "site.yml", "-i", str(inventory), "-e", f"@{VARIABLES.relative_to(ROOT)}"]
 
@@ -75,12 +75,12 @@ def provision(*, verbose: bool = False) -> None:
     """Run site.yml, and show one line a role, or with *verbose* all its output. Raises Refusal when it fails."""
     command = site_command()
     with step(" ".join(command)):
-        words = [str(Path(sys.executable).with_name(command[0])), *command[1:]]
+        arguments = [str(Path(sys.executable).with_name(command[0])), *command[1:]]
         environment = os.environ | {"RIGWRIGHT_REPORT_PATH": str(REPORT)}
         with (
             SITE_LOG.open("w") as log,
             subprocess.Popen(
-                words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+                arguments, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
             ) as site,
         ):
             steps = site_output.Steps()

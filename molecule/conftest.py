@@ -18,7 +18,7 @@ import pytest
 import testinfra
 from testinfra.host import Host as TestinfraHost
 
-from harness import applying
+from harness import playbook
 from harness.depot import lifecycle as depot
 from harness.sandbox import engine, fingerprint, lab
 from harness.sandbox.clients import Machine
@@ -36,7 +36,7 @@ os.environ |= {"ANSIBLE_CONFIG": str(lab.ROOT / "ansible.cfg"), "ANSIBLE_FORCE_C
 
 @dataclass(frozen=True)
 class Result:
-    """What `ansible-playbook` left: its exit status, all its words, and the report of each host (docs/report.md)."""
+    """The exit status of `ansible-playbook`, its output, and the report of each host (docs/report.md)."""
 
     rc: int
     output: str
@@ -44,15 +44,15 @@ class Result:
 
     @property
     def text(self) -> str:
-        """The words without the line breaks that Ansible puts between them."""
+        """Return the output without the line breaks that Ansible puts between words."""
         return " ".join(self.output.split())
 
     def changed(self) -> dict[str, int]:
-        """How many tasks changed something, by host."""
+        """Return the number of changed tasks by host."""
         return {name: host["stats"]["changed"] for name, host in self.hosts.items()}
 
     def findings(self, host: str) -> dict[str, str]:
-        """The findings of a host: `{id: status}`."""
+        """Return the findings of a host: `{id: status}`."""
         return {finding["id"]: finding["status"] for finding in self.hosts[host]["findings"]}
 
 
@@ -80,7 +80,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def scenario() -> str:
-    """The name of the scenario, which is that of its role."""
+    """Return the name of the scenario, which is that of its role."""
     return os.environ["MOLECULE_SCENARIO_NAME"]
 
 
@@ -99,7 +99,7 @@ def all_targets(machine: Callable[[str], Machine]) -> list[Machine]:
 
 @pytest.fixture
 def targets(machine: Callable[[str], Machine]) -> list[Machine]:
-    """The hosts that this test applies the role to, or looks at (`releases_of`)."""
+    """Return the hosts that this test applies the role to, or reads (`releases_of`)."""
     return [machine(name) for name in RUNNING]
 
 
@@ -117,13 +117,13 @@ def host(target: Machine) -> TestinfraHost:
 
 @pytest.fixture(scope="session")
 def laptop(machine: Callable[[str], Machine]) -> Machine:
-    """A client."""
+    """Return a client."""
     return machine("laptop")
 
 
 @pytest.fixture(scope="session")
 def gateway(machine: Callable[[str], Machine]) -> Machine:
-    """A server in between."""
+    """Return the server between clients and workstations."""
     return machine("gateway")
 
 
@@ -135,9 +135,9 @@ def publish() -> Callable[[str, bytes], Any]:
 
 @pytest.fixture(scope="session")
 def apply(scenario: str) -> Callable[..., Result]:
-    """Apply a role with ansible-playbook, to the targets of the test side by side unless told otherwise, and return what came of it.
+    """Apply a role with ansible-playbook, to the targets of the test at the same time by default, and return the result.
 
-    `variables` come on top of molecule/<role>/vars.yml; they travel in a file, because secrets may be among them.
+    `variables` are added to those of molecule/<role>/vars.yml; they are passed in a file, because secrets may be among them.
     """
 
     def run(
@@ -147,9 +147,9 @@ def apply(scenario: str) -> Callable[..., Result]:
         *options: str,
         check: bool = False,
     ) -> Result:
-        words = [*options, *(["--check"] if check else [])]
+        arguments = [*options, *(["--check"] if check else [])]
         wanted = ",".join(RUNNING) if hosts == "targets" else hosts
-        return Result(*applying.apply_role(role, wanted, variables or {}, *words))
+        return Result(*playbook.apply_role(role, wanted, variables or {}, *arguments))
 
     return run
 
@@ -174,7 +174,7 @@ def applied(apply: Callable[..., Result], scenario: str) -> Callable[..., Result
 
 @pytest.fixture(scope="session")
 def verified(apply: Callable[..., Result]) -> Callable[..., dict[str, dict[str, str]]]:
-    """Run the proofs of the role, as `playbooks/verify.yml` does, and give what they find: `{host: {id: status}}`."""
+    """Run tasks/verify.yml of the role, as `playbooks/verify.yml` does, and return the findings: `{host: {id: status}}`."""
 
     def run(variables: Mapping[str, Any] | None = None) -> dict[str, dict[str, str]]:
         result = apply(variables={**(variables or {}), "apply_tasks_from": "verify"})
@@ -184,8 +184,8 @@ def verified(apply: Callable[..., Result]) -> Callable[..., dict[str, dict[str, 
     return run
 
 
-def look_at(target: Machine, but: str = "") -> Callable[[], None]:
-    """Look at a host now; calling what this returns proves that nothing there has changed or restarted since, but for a directory."""
+def record_state(target: Machine, but: str = "") -> Callable[[], None]:
+    """Record the state of a host; return a function that checks that nothing has changed or restarted since, except *but*."""
     state, starts = fingerprint.of(target), fingerprint.service_starts(target)
 
     def prove() -> None:
@@ -198,19 +198,19 @@ def look_at(target: Machine, but: str = "") -> Callable[[], None]:
 
 @pytest.fixture
 def unchanged(targets: list[Machine]) -> Callable[[], None]:
-    """Calling it proves that the first target is as it was before the test."""
-    return look_at(targets[0])
+    """Return a function that checks that the first target is as it was before the test."""
+    return record_state(targets[0])
 
 
 @pytest.fixture
 def refused(apply: Callable[..., Result], targets: list[Machine]) -> Callable[[Mapping[str, Any], str], None]:
-    """Prove that the role refuses variables with these words, and changes nothing on the first target, as the test has prepared it."""
+    """Check that the role refuses variables with a message, and changes nothing on the first target."""
 
-    def prove(variables: Mapping[str, Any], words: str) -> None:
-        unchanged = look_at(targets[0])
+    def prove(variables: Mapping[str, Any], message: str) -> None:
+        unchanged = record_state(targets[0])
         result = apply(hosts=targets[0].host.name, variables=variables)
         assert result.rc != 0
-        assert words in result.text
+        assert message in result.text
         unchanged()
 
     return prove
@@ -218,13 +218,15 @@ def refused(apply: Callable[..., Result], targets: list[Machine]) -> Callable[[M
 
 @pytest.fixture
 def all_refused(scenario: str, targets: list[Machine]) -> Callable[..., None]:
-    """Prove that the role refuses each of these variables with its words, and that none of them changes anything `but` a directory."""
+    """Check that the role refuses each request with its message, and that none of them changes anything, except *but*."""
 
     def prove(requests: Sequence[tuple[Mapping[str, Any], str]], but: str = "") -> None:
-        unchanged = look_at(targets[0], but)
-        outputs = applying.refusals(scenario, targets[0].host.name, [variables for variables, _words in requests])
+        unchanged = record_state(targets[0], but)
+        outputs = playbook.refusals(scenario, targets[0].host.name, [variables for variables, _message in requests])
         results = zip(requests, outputs, strict=True)
-        other = [(words, output) for (_variables, words), output in results if words not in " ".join(output.split())]
+        other = [
+            (message, output) for (_variables, message), output in results if message not in " ".join(output.split())
+        ]
         assert other == []
         unchanged()
 
@@ -232,7 +234,7 @@ def all_refused(scenario: str, targets: list[Machine]) -> Callable[..., None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The contract takes the role away in the end: it comes after the role's own tests, but for those that say otherwise."""
+    """Sort the contract after the role's own tests, except those marked otherwise: the contract removes the role at its end."""
     leave_out_slow(items)
     items.sort(key=lambda item: 2 if item.get_closest_marker("after_contract") else "shared" in item.path.parts)
     if os.environ.get("MOLECULE_SCENARIO_NAME") in PROOFS:

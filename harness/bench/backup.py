@@ -12,7 +12,7 @@ import statistics
 import time
 from typing import NamedTuple
 
-from harness import applying
+from harness import playbook
 from harness.depot import restic_releases
 from harness.progress import say, step
 from harness.sandbox import engine, lab
@@ -74,7 +74,7 @@ def apply_role() -> None:
         "backup_repositories": [{"name": "bench", "url": f"{PLACE}/role", "password": PASSWORD}],
         "backup_jobs": [{"name": "bench", "paths": [f"{PLACE}/source"], "schedule": ""}],
     }
-    done = applying.apply_role("backup", HOST, variables)
+    done = playbook.apply_role("backup", HOST, variables)
     if done.rc != 0:
         raise Refusal(f"The role backup failed:\n{done.output[-2000:]}")
 

@@ -11,7 +11,7 @@ import statistics
 import time
 from typing import NamedTuple
 
-from harness import applying
+from harness import playbook
 from harness.progress import say, step
 from harness.sandbox import engine, lab
 from harness.sandbox import lifecycle as sandbox
@@ -64,7 +64,7 @@ def apply_role(encrypt: str) -> None:
         "samba_users": [{"name": "owner", "password": PASSWORD}],
         "samba_shares": [{"name": "bench", "path": RAM, "read_only": False, "mount": "none"}],
     }
-    done = applying.apply_role("samba", HOST, variables)
+    done = playbook.apply_role("samba", HOST, variables)
     if done.rc != 0:
         raise Refusal(f"The role samba failed:\n{done.output[-2000:]}")
 

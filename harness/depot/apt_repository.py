@@ -59,7 +59,7 @@ class Package:
         return f"{self.name}_{self.version.partition(':')[2] or self.version}_{self.architecture}.deb"
 
     def control(self, size_kib: int) -> str:
-        """The package's control file. `size_kib`: what it takes when installed."""
+        """Return the package's control file. `size_kib`: its size when installed."""
         fields = {
             "Package": self.name,
             "Source": self.source,
@@ -76,7 +76,7 @@ class Package:
 
 
 def build(package: Package, files: Mapping[str, bytes]) -> bytes:
-    """The package with these files as a .deb: programs and scripts may be run, as their first bytes tell."""
+    """Build the package with these files as a .deb. Programs and scripts, known by their first bytes, are executable."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "root")
         fill(root, files)
@@ -92,7 +92,7 @@ def fill(root: Path, files: Mapping[str, bytes]) -> None:
 
 
 def pack(package: Package, root: Path) -> bytes:
-    """The package with the tree below `root`, which may have scripts in DEBIAN, as a .deb."""
+    """Build the package with the tree below `root`, which may have scripts in DEBIAN, as a .deb."""
     for path in root.rglob("*"):
         if not path.is_symlink():  # modes as in git, whatever this user's umask
             path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
@@ -103,13 +103,13 @@ def pack(package: Package, root: Path) -> bytes:
     control.chmod(0o755)
     (control / "control").write_text(package.control(-(-size // 1024)))
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder, package.file)
-        run("dpkg-deb", "-Zgzip", "-z1", "--root-owner-group", "--build", str(root), str(made))
-        return made.read_bytes()
+        archive = Path(folder, package.file)
+        run("dpkg-deb", "-Zgzip", "-z1", "--root-owner-group", "--build", str(root), str(archive))
+        return archive.read_bytes()
 
 
 def recipe(*sources: Path) -> str:
-    """What names a build of these files and trees: other sources, another name."""
+    """Return the name of a build of these files and trees: other sources, another name."""
     digest = hashlib.sha256(Path(__file__).read_bytes())
     for source in sources:
         for path in sorted(source.rglob("*")) if source.is_dir() else [source]:
@@ -122,7 +122,7 @@ def recipe(*sources: Path) -> str:
 
 
 def packages_index(debs: Mapping[str, bytes]) -> str:
-    """The text of `Packages` for these .deb files, by their paths from the Release file."""
+    """Return the text of `Packages` for these .deb files, by their paths from the Release file."""
     return "".join(
         control_of(content)
         + f"Filename: ./{file}\nSize: {len(content)}\n"
@@ -140,13 +140,13 @@ def control_of(deb: bytes) -> str:
 
 
 def indexes(packages: str, place: str = "") -> dict[str, bytes]:
-    """The text of `Packages`, plain and compressed, at a place such as `stable/binary-amd64/`."""
+    """Return the text of `Packages`, plain and compressed, at a path such as `stable/binary-amd64/`."""
     text = packages.encode()
     return {f"{place}Packages": text, f"{place}Packages.gz": gzip.compress(text, mtime=0)}
 
 
 def release_file(files: Mapping[str, bytes], **fields: str) -> str:
-    """The text of `Release` for these indexes, with fields such as Origin and Label."""
+    """Return the text of `Release` for these indexes, with fields such as Origin and Label."""
     lines = [f" {hashlib.sha256(content).hexdigest()} {len(content)} {name}" for name, content in sorted(files.items())]
     head = {**fields, "Architectures": "amd64", "Date": DATE}
     return "".join(f"{name}: {value}\n" for name, value in head.items()) + "SHA256:\n" + "\n".join(lines) + "\n"
@@ -168,7 +168,7 @@ class Key:
 @contextmanager
 def gnupg(secret: bytes) -> Iterator[Callable[..., bytes]]:
     """Give `gpg(*arguments, text="")`, which knows this secret key and no other."""
-    with tempfile.TemporaryDirectory() as home:  # its path is short: gpg-agent's socket lies in it
+    with tempfile.TemporaryDirectory() as home:  # its path is short, since gpg-agent's socket is in it
 
         def gpg(*arguments: str, text: str = "") -> bytes:
             return run("gpg", "--homedir", home, "--batch", "--quiet", *arguments, text=text)
@@ -182,7 +182,7 @@ def gnupg(secret: bytes) -> Iterator[Callable[..., bytes]]:
 
 
 def signing_key(digest: str = "SHA256") -> Key:
-    """The key of the depot's repositories, made once. `digest` is what the key's signature of itself is made with."""
+    """Return the key of the depot's repositories, created once. `digest` is the digest of the key's self-signature."""
 
     def make() -> bytes:
         with gnupg(b"") as gpg:
@@ -200,7 +200,7 @@ def signing_key(digest: str = "SHA256") -> Key:
 
 
 def signed(release: str, key: Key) -> dict[str, bytes]:
-    """The Release file with its two signatures."""
+    """Return the Release file with its two signatures."""
     with gnupg(key.secret) as gpg:
         sign = ("--digest-algo", "SHA256", "--armor")
         return {

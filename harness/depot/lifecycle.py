@@ -72,7 +72,7 @@ def frp(version: str) -> bytes:
 
 
 def once(name: str, make: Callable[[], bytes]) -> bytes:
-    """What `make` returns, kept for the depots of all sandboxes. They have copies: a test may publish other bytes in its own."""
+    """Return what `make` returns, cached for the depots of all sandboxes. They have copies: a test may publish other bytes in its own."""
     kept = BUILDS / name
     with engine.making("builds"):
         if not kept.exists():
@@ -83,7 +83,7 @@ def once(name: str, make: Callable[[], bytes]) -> bytes:
 
 
 def folder_once(name: str, make: Callable[[], Mapping[str, bytes]]) -> dict[str, bytes]:
-    """The files that `make` returns, kept as those of `once`."""
+    """Return the files that `make` returns, cached as those of `once`."""
     kept = BUILDS / name
     with engine.making("builds"):
         if not kept.exists():
@@ -97,7 +97,7 @@ def folder_once(name: str, make: Callable[[], Mapping[str, bytes]]) -> dict[str,
 
 
 def official_frp(version: str) -> bytes | None:
-    """The release archive from its publisher; None when it cannot be reached or is not among the pinned versions.
+    """Return the release archive from its publisher; None if it cannot be reached or is not among the pinned versions.
 
     Raises Refusal when the archive is not the pinned one.
     """
@@ -156,7 +156,7 @@ def built_frp(version: str) -> bytes:
 
 
 def pack(files: dict[str, tuple[bytes, int]]) -> bytes:
-    """A tar.gz of `{name: (content, mode)}` that depends on nothing else: no time, no user."""
+    """Return a tar.gz of `{name: (content, mode)}` that depends on nothing else: no time, no user."""
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w") as tar:
         for name, (content, mode) in sorted(files.items()):
@@ -192,7 +192,7 @@ def publish(path: str, content: bytes) -> Iterator[None]:
 
 
 def requests() -> list[dict[str, str | int]]:
-    """What was asked of the HTTP server so far, oldest first: client, method, path, status."""
+    """Return the requests to the HTTP server so far, oldest first: client, method, path, status."""
     return [json.loads(line) for line in REQUESTS.read_text().splitlines()]
 
 

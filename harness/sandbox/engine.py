@@ -78,19 +78,22 @@ def ensure_network(client: docker.DockerClient) -> None:
 
 
 def host_routes(table: Path = Path("/proc/net/route")) -> list[ipaddress.IPv4Network]:
-    """The networks that this machine has a route to, without the default route."""
+    """Return the networks that this machine has a route to, without the default route."""
     rows = (line.split() for line in table.read_text().splitlines()[1:])
     routes = (ipaddress.IPv4Network((dotted(row[1]), dotted(row[7]))) for row in rows)
     return [route for route in routes if route.prefixlen > 0]
 
 
 def dotted(address: str) -> str:
-    """`000AD50A`, as a little-endian machine writes it, is 10.213.10.0."""
+    """Return the dotted form of an address: `000AD50A`, as a little-endian machine writes it, is 10.213.10.0."""
     return str(ipaddress.IPv4Address(int(address, 16).to_bytes(4, sys.byteorder)))
 
 
 def owner(client: docker.DockerClient) -> Path | None:
-    """The checkout that this sandbox runs for, None when it does not run. Raises Refusal when that is another one, and exists."""
+    """Return the checkout that this sandbox runs for, None if it does not run.
+
+    :raises Refusal: it is another checkout, and exists.
+    """
     checkout = checkouts(client).get(NUMBER)
     if is_of_another(checkout):
         raise Refusal(
@@ -100,18 +103,18 @@ def owner(client: docker.DockerClient) -> Path | None:
 
 
 def is_of_another(checkout: Path | None) -> bool:
-    """Whether a sandbox that runs for this checkout is to be left alone: it is another one, and exists."""
+    """Return True if this checkout is another one and exists: its sandbox must not be changed."""
     return checkout is not None and checkout != ROOT and checkout.exists()
 
 
 def checkouts(client: docker.DockerClient) -> dict[int, Path]:
-    """The checkouts that the sandboxes of this machine run for, by the sandbox's number."""
+    """Return the checkouts that the sandboxes of this machine run for, by the sandbox's number."""
     networks = [network.attrs["Labels"] for network in client.networks.list(filters={"label": "rigwright.checkout"})]
     return {int(labels["rigwright.sandbox"]): Path(labels["rigwright.checkout"]) for labels in networks}
 
 
 def free_numbers(owners: Mapping[int, Path], routes: Sequence[ipaddress.IPv4Network]) -> Iterator[int]:
-    """The numbers from NUMBER on, of the sandboxes that this checkout has or can have."""
+    """Yield the numbers, from NUMBER on, of the sandboxes that this checkout has or can have."""
     for number in range(NUMBER, 256):
         checkout = owners.get(number)
         in_the_way = checkout is None and any(route.overlaps(subnet(number)) for route in routes)
@@ -120,7 +123,7 @@ def free_numbers(owners: Mapping[int, Path], routes: Sequence[ipaddress.IPv4Netw
 
 
 def containers(client: docker.DockerClient, *labels: str) -> list[Container]:
-    """The containers of this sandbox that have all these labels as well, running or not."""
+    """Return the containers of this sandbox with all these labels, running or not."""
     found: list[Container] = client.containers.list(all=True, filters={"label": [LABEL, *labels]})
     return found
 
@@ -141,19 +144,19 @@ def remove_all(client: docker.DockerClient) -> None:
 
 
 @contextmanager
-def making(what: str) -> Iterator[None]:
+def making(label: str) -> Iterator[None]:
     """Hold a lock on what all sandboxes of this checkout share, while it is made once: images, builds."""
     CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / f"{what}.lock").open("w") as file:
+    with (CACHE / f"{label}.lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"waiting: another run makes the {what}")
+            say(f"waiting: another run makes the {label}")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def wait_for(probe: Callable[[], T | None], what: str, seconds: float = 60) -> T:
+def wait_for(probe: Callable[[], T | None], label: str, seconds: float = 60) -> T:
     """Call `probe` until it returns something; a refused connection counts as not yet."""
     deadline = time.monotonic() + seconds
     while True:
@@ -165,6 +168,6 @@ def wait_for(probe: Callable[[], T | None], what: str, seconds: float = 60) -> T
             return result
         if time.monotonic() > deadline:
             raise Refusal(
-                f"Waited {seconds:.0f} s in vain for {what}: see `docker logs` and `docker exec` of its container"
+                f"Waited {seconds:.0f} s in vain for {label}: see `docker logs` and `docker exec` of its container"
             )
         time.sleep(0.2)

@@ -16,7 +16,7 @@ from harness.sandbox.clients import Machine
 from harness.sandbox.lab import STATE, Refusal
 
 # By name: of a file its mode, owner, the SHA-256 of its content and its packages; of a package its version; of a unit that it runs, and
-# its packages. Which units are enabled, links below /etc tell.
+# its packages. Links below /etc show which units are enabled.
 State = dict[str, str]
 
 # Runs on the host: nothing of the harness is there, and nothing of Ansible is asked.
@@ -105,7 +105,7 @@ print(json.dumps(state))
 
 
 def of(machine: Machine) -> State:
-    """Files (mode, owner, content), packages, and units of a host as they are now."""
+    """Return the files (mode, owner, content), packages, and units of a host as they are now."""
     found: State = json.loads(machine.must(f"python3 - <<'PROBE'\n{PROBE}\nPROBE"))
     return found
 
@@ -124,11 +124,11 @@ def difference(before: State, after: State) -> list[str]:
 
 
 def without_new_packages(before: State, after: State) -> State:
-    """Return `after` without the packages that `before` has not, and without the files and units that only they brought."""
+    """Return `after` without the packages that `before` has not, and without the files and units of only these packages."""
     added = {name.removeprefix("package ") for name in after.keys() - before.keys() if name.startswith("package ")}
     kept = {}
-    for name, what in after.items():
-        content, *owners = what.split(" +")
+    for name, state in after.items():
+        content, *owners = state.split(" +")
         others = [owner for owner in owners if owner not in added]
         if name not in before and (name.startswith("package ") or (owners and not others)):
             continue
@@ -137,13 +137,13 @@ def without_new_packages(before: State, after: State) -> State:
 
 
 def units(state: State) -> set[str]:
-    """The units that run, or start at boot, whichever package brought them."""
+    """Return the units that run, or start at boot, of any package."""
     found = (re.fullmatch(r"unit (.+)|file /etc/systemd/system/[^/]+\.(?:wants|requires)/(.+)", name) for name in state)
     return {one[1] or one[2] for one in found if one}
 
 
 def service_starts(machine: Machine) -> dict[str, str]:
-    """When each running service was started: `{unit: seconds since the boot of the kernel}`. A restart changes it."""
+    """Return the start of each running service: `{unit: seconds since the boot of the kernel}`. A restart changes it."""
     text = machine.must(
         "systemctl show --type=service --state=running --property=Id,ExecMainStartTimestampMonotonic '*.service'"
     )
@@ -152,7 +152,7 @@ def service_starts(machine: Machine) -> dict[str, str]:
 
 
 def of_targets(name: str) -> dict[str, State]:
-    """The state of every target of a lab."""
+    """Return the state of every target of a lab."""
     client = engine.connect()
     machines = [Machine(client, host) for host in lab.read(name).group("targets")]
     with ThreadPoolExecutor() as pool:
@@ -160,7 +160,7 @@ def of_targets(name: str) -> dict[str, State]:
 
 
 def remembered(name: str) -> dict[str, State]:
-    """What `save` remembered of the targets of a lab."""
+    """Return the state of the targets of a lab that `save` wrote."""
     states: dict[str, State] = json.loads((STATE / f"{name}.fingerprint.json").read_text())
     return states
 

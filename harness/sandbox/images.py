@@ -78,7 +78,7 @@ class Archive:
 def archive_of(uris: str) -> Archive | None:
     """Find Debian's archive in what `apt-get update --print-uris` says; None when the machine does not use one.
 
-    Only Debian itself has the suites `<codename>-updates` and `<codename>-security`, which tells it from the other repositories.
+    Only Debian itself has the suites `<codename>-updates` and `<codename>-security`, which distinguishes it from the other repositories.
     """
     found = re.findall(r"^'(https?://\S+)/dists/[a-z]+-(updates|security)/InRelease'", uris, re.MULTILINE)
     bases = {suite: base for base, suite in found}
@@ -88,7 +88,10 @@ def archive_of(uris: str) -> Archive | None:
 
 
 def archive() -> Archive:
-    """The archive that images are made from and that the depot passes on. Raises Refusal when none is known."""
+    """Return the archive that images are made from and that the depot passes on.
+
+    :raises Refusal: no archive is known.
+    """
     chosen = os.environ.get("RIGWRIGHT_DEBIAN_MIRROR", "").rstrip("/")
     if chosen:
         return Archive(chosen, f"{chosen}-security")
@@ -99,19 +102,19 @@ def archive() -> Archive:
     if not found:
         raise Refusal(
             "This machine has no Debian archive among its package sources: set RIGWRIGHT_DEBIAN_MIRROR to the address of a "
-            "Debian mirror (its security archive is expected beside it, with the ending -security)"
+            "Debian mirror (its security archive is expected next to it, with the ending -security)"
         )
     return found
 
 
 def apt_options() -> list[str]:
-    """What this machine has decided about the dates of its archive (a frozen mirror has old ones): the sandbox has to agree."""
+    """Return this machine's apt options about dates of its archive (a frozen mirror has old ones), which the sandbox needs too."""
     dump = subprocess.run(["apt-config", "dump"], check=True, capture_output=True, text=True).stdout
     return re.findall(r'^(?:Acquire::Check-(?:Valid-Until|Date)) ".+";$', dump, re.MULTILINE)
 
 
 def recipe(name: str) -> list[str]:
-    """The mmdebstrap command, without its output."""
+    """Return the mmdebstrap command, without its output."""
     suite, source = SUITES[name], archive()
     if suite.deb822:
         path, sources = "/etc/apt/sources.list.d/debian.sources", source.deb822(suite.codename)
@@ -136,7 +139,7 @@ def recipe(name: str) -> list[str]:
 
 @functools.cache
 def week() -> str:
-    """The week, of which a program has one: what it begins in one week asks for no image of the next."""
+    """Return the week in which this program started: a program that runs into the next week needs no new image."""
     return datetime.now(UTC).strftime("%G-W%V")
 
 

@@ -30,21 +30,24 @@ class Refusal(SystemExit):
 
 
 def read_number(text: str) -> int:
-    """The number of the sandbox. Raises Refusal when 10.<number>.0.0/16 would be no network."""
+    """Return the number of the sandbox.
+
+    :raises Refusal: 10.<number>.0.0/16 would be no network.
+    """
     if not (text.isdecimal() and int(text) <= 255):
         raise Refusal(f"RIGWRIGHT_SANDBOX is {text!r}, and must be N of a free network 10.N.0.0/16: set it to 0 to 255")
     return int(text)
 
 
 def subnet(number: int) -> ipaddress.IPv4Network:
-    """The network of a sandbox."""
+    """Return the network of a sandbox."""
     return ipaddress.IPv4Network(f"10.{number}.0.0/16")
 
 
 NUMBER = read_number(os.environ.get("RIGWRIGHT_SANDBOX") or str(DEFAULT_NUMBER))
 SUBNET = subnet(NUMBER)
 DEPOT = SUBNET.network_address + 2
-# What this sandbox keeps between runs. What is expensive to make and never changes lies beside it, for all of them.
+# Files that this sandbox keeps between runs. Files that are expensive to make and never change are next to it, for all sandboxes.
 STATE = CACHE / "sandbox" / str(NUMBER)
 
 
@@ -67,7 +70,7 @@ class Host:
 class Lab:
     """The hosts of one inventory, and what the depot has to serve them: versions of frp, and names of harness/depot/content.py.
 
-    `loop_devices`: the hosts can mount file systems that lie in files.
+    `loop_devices`: the hosts can mount file systems in files.
     """
 
     name: str
@@ -104,7 +107,7 @@ def parse(inventory: Path, listing: dict[str, Any]) -> Lab:
     """Build a Lab from what `ansible-inventory --list` says."""
     variables = listing["_meta"]["hostvars"]
     groups = {group: content.get("hosts", []) for group, content in listing.items() if group != "_meta"}
-    # What concerns the whole lab stands in the group `sandbox`, so any host knows it.
+    # Variables of the whole lab are in the group `sandbox`, so every host has them.
     shared = next(iter(variables.values()))
     hosts = tuple(
         Host(
@@ -139,7 +142,7 @@ def address_of(inventory: Path, host: str, rest: object) -> ipaddress.IPv4Addres
 
 
 def looked_up(name: str) -> dict[str, str]:
-    """What group_vars/sandbox.yml looks up, as it is now. Ansible does so anew for every task of every host."""
+    """Return the values that group_vars/sandbox.yml looks up, once: Ansible would look them up for every task of every host."""
     known_hosts = STATE / f"{name}.known_hosts"
     text = known_hosts.read_text().rstrip() if known_hosts.exists() else ""
     return {

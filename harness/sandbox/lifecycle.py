@@ -90,7 +90,7 @@ def raise_inotify_limit() -> None:
 
 
 def ssh_config(wanted: Lab) -> str:
-    """A configuration for `ssh -F`, so that a person can log in to the hosts by name."""
+    """Return a configuration for `ssh -F`, so that a person can log in to the hosts by name."""
     names = "".join(f"Host {host.name}\n  HostName {host.address}\n" for host in wanted.hosts)
     known_hosts = STATE / f"{wanted.name}.known_hosts"
     return (
@@ -144,7 +144,7 @@ def start(client: docker.DockerClient, wanted: Lab, host: Host) -> str:
         cgroupns="private",
         tmpfs={"/run": "", "/run/lock": "", "/tmp": "exec"},  # noqa: S108
         stop_signal="SIGRTMIN+3",
-        # Without SYS_BOOT the init of a container that is told to reboot just ends: docker starts it again, with /run empty.
+        # Without SYS_BOOT, the init of a container ends at a reboot, and docker starts it again, with /run empty.
         restart_policy={"Name": "always"},
         volumes={str(COMPILER_CACHE): {"bind": "/var/cache/ccache", "mode": "rw"}},
         network=NETWORK,
@@ -167,13 +167,13 @@ def loop_device_rules() -> list[str]:
     theirs = [
         number
         for number in numbers
-        if (known := Path("/sys/dev/block", number)).exists() and "/loop" not in str(known.resolve())
+        if (device := Path("/sys/dev/block", number)).exists() and "/loop" not in str(device.resolve())
     ]
     return [*LOOP_DEVICE_RULES, *(f"b {number} rwm" for number in numbers if number not in theirs)]
 
 
 def first_files() -> dict[str, Entry]:
-    """What a host is given before it starts."""
+    """Return the files that a host gets before it starts."""
     proxy = f"""\
 // The depot caches packages; what it serves itself is fetched without this detour.
 Acquire::http::Proxy "http://{DEPOT}:{depot.APT_PORT}";
@@ -218,7 +218,7 @@ def wait_until_ready(machine: Machine) -> str:
 
 
 def reboot(machine: Machine) -> None:
-    """Tell a host to reboot, and wait until it is back."""
+    """Reboot a host, and wait until it is running again."""
 
     def boot_id() -> str | None:
         return machine.run("cat /proc/sys/kernel/random/boot_id").stdout or None

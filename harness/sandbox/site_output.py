@@ -30,7 +30,7 @@ class Steps:
         if line.startswith("still: "):
             return f"    {line}"
         if play := _PLAY.match(line):
-            self.proving = play[1].startswith("Prove")
+            self.proving = play[1].startswith("Verify")
         if task := _TASK.match(line):
             role = PROOFS if self.proving else task[1]
             return self.begin(role) if role not in (self.role, _SHARED) else ""

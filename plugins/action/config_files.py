@@ -17,7 +17,7 @@ from ansible.module_utils.common.yaml import yaml_load
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import lookup_loader
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.bundle import bundle
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import FILE, SET
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_request import FILE, SET
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._check_mode import changes
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._formats import WRITERS, format_of
 
@@ -51,14 +51,14 @@ def _program(entry: str) -> str:
     return base64.b64encode(bundle(entry)).decode()
 
 
-def _words(item: dict[str, t.Any], text: str) -> list[str]:
-    """What the error of a check must not show of a secret file: the values of data, or the lines of a text and their words."""
+def _secret_parts(item: dict[str, t.Any], text: str) -> list[str]:
+    """Return the parts of a secret file that errors must not show: the values of data, or the lines of a text and their words."""
     if item.get("data") is not None:
-        words = list(_leaves(item["data"]))
+        parts = list(_leaves(item["data"]))
     else:
         lines = [line.strip() for line in text.splitlines()]
-        words = lines + [word for line in lines for word in re.split(r"[\s\"',;:=]+", line)]
-    return [word for word in words if len(word) >= SECRET_FROM]
+        parts = lines + [word for line in lines for word in re.split(r"[\s\"',;:=]+", line)]
+    return [word for word in parts if len(word) >= SECRET_FROM]
 
 
 def _leaves(data: t.Any) -> t.Iterator[str]:
@@ -89,7 +89,10 @@ class ActionModule(ActionBase):
                 if item["state"] != "absent" and not item["program"]
             }
         secrets = [
-            word for item in request["files"] if item["secret"] for word in _words(item, contents.get(item["path"], ""))
+            word
+            for item in request["files"]
+            if item["secret"]
+            for word in _secret_parts(item, contents.get(item["path"], ""))
         ]
         for item in request["files"]:
             for source in (*SOURCES, "format"):

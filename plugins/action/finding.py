@@ -22,7 +22,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         if self._task.loop is not None:
-            # Each turn of a loop sees the facts from before the loop, so that only the last finding would stay.
+            # Each iteration has the facts from before the loop, so only the last finding would stay.
             raise AnsibleActionFail("finding keeps only the last turn of a loop: give the list as `findings` instead.")
         _validation, arguments = self.validate_argument_spec(
             argument_spec={
@@ -48,9 +48,9 @@ class ActionModule(ActionBase):
         role = self._task._role
         if self._task.check_mode and role and changes(task_vars or {}, short_role(role.get_name())):
             recorded = [not_seen(finding) for finding in recorded]
-        known = (task_vars or {}).get("ansible_facts", {}).get("rigwright_findings", [])
+        earlier = (task_vars or {}).get("ansible_facts", {}).get("rigwright_findings", [])
         return {
             "changed": False,
             "findings": recorded,
-            "ansible_facts": {"rigwright_findings": merge(known, recorded)},
+            "ansible_facts": {"rigwright_findings": merge(earlier, recorded)},
         }

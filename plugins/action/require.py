@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Refuse a request that cannot be carried out, with all its faults at once."""
+"""Refuse a request that cannot be met, with all its problems at once."""
 
 from __future__ import annotations
 

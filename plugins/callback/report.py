@@ -80,7 +80,7 @@ def _role_of(task: Task) -> str | None:
 
 
 def _proves(task: Task) -> bool:
-    """Whether *task* stands in, or was included from, a role's tasks/verify.yml."""
+    """Return True if *task* is in, or was included from, a role's tasks/verify.yml."""
     node = task
     while node is not None:
         path = (node.get_path() or "").rpartition(":")[0]
@@ -94,7 +94,7 @@ def _proves(task: Task) -> bool:
 def _module_runs_noted() -> Iterator[IO[bytes]]:
     """Give a file that gets a line of JSON for each module that is started, in whichever process.
 
-    Ansible tells a callback of tasks, not of modules, and an action plugin may start none or several. All of them go
+    Ansible reports tasks to a callback, not modules, and an action plugin may start none or several. All of them go
     through this one method, in workers that are forked after it is wrapped and that inherit the open file.
     """
     execute = ActionBase._execute_module

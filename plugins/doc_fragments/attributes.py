@@ -11,7 +11,7 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 attributes:
   check_mode:
-    description: Tells what would change, without changing anything on the target.
+    description: Reports what would change, without changing anything on the target.
   diff_mode:
     description: Shows what changed, or in check mode would change.
 """

@@ -57,7 +57,7 @@ def frp_peer_requirements(
     server: str,
     allow_ports: Sequence[Mapping[str, int]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Requirements on the visitors and on the public ports of one client."""
+    """Return the requirements on the visitors and on the public ports of one client."""
     names = {user: [service["name"] for service in services] for user, services in offered.items()}
     missing = [
         f"{visitor['serverName']} of {user}, which offers {', '.join(names[user]) or 'nothing'}"
@@ -86,7 +86,7 @@ def frp_peer_requirements(
 
 
 def _allowed(port: int, ranges: Sequence[Mapping[str, int]]) -> bool:
-    return any(int(one["start"]) <= port <= int(one["end"]) for one in ranges)
+    return any(int(range_["start"]) <= port <= int(range_["end"]) for range_ in ranges)
 
 
 class FilterModule:

@@ -37,7 +37,7 @@ from typing import Any
 
 
 def frp_text_requirements(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A requirement for each variable: no text in it, key or value, holds two opening braces."""
+    """Return a requirement for each variable: no text in it, key or value, has two opening braces."""
     return [
         {
             "ok": not any("{{" in text for text in _texts(value)),

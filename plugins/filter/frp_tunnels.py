@@ -61,7 +61,7 @@ def frp_tunnels(
     secret_key: str = "",
     allow_users: list[str] | None = None,
 ) -> dict[str, list[Any]]:
-    """The proxies and visitors of one client. A service without a port has port 0, which the role refuses."""
+    """Return the proxies and visitors of one client. A service without a port has port 0, which the role refuses."""
     return {
         "proxies": [_proxy(service, ports or {}, secret_key, allow_users or ["*"]) for service in services],
         "visitors": [_visitor(visitor, secret_key) for visitor in visitors],

@@ -66,18 +66,18 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 def release(
     pinned: Mapping[str, Any], name: str, own: Mapping[str, Any], version: str, machine: str, role: str
 ) -> dict[str, Any]:
-    """Version, address, checksum, and what would have to be so."""
-    known = pinned[name]
+    """Return version, address and checksum of a release, and the requirements for it."""
+    default = pinned[name]
     changed = own.get(name) or {}
-    version = version or changed.get("version") or known["version"]
+    version = version or changed.get("version") or default["version"]
     architecture = ARCHITECTURES.get(machine, "")
-    checksums = {**known["checksums"].get(version, {}), **(changed.get("checksums") or {}).get(version, {})}
+    checksums = {**default["checksums"].get(version, {}), **(changed.get("checksums") or {}).get(version, {})}
     checksum = str(checksums.get(architecture, ""))
     fit = re.fullmatch(r"[0-9a-f]{64}", checksum) is not None
-    archive = known["archive"].format(version=version, architecture=architecture)
+    archive = default["archive"].format(version=version, architecture=architecture)
     return {
         "version": version,
-        "url": f"{changed.get('url') or known['url']}/{archive}" if fit else "",
+        "url": f"{changed.get('url') or default['url']}/{archive}" if fit else "",
         "checksum": f"sha256:{checksum}" if fit else "",
         "requirements": [
             {
@@ -90,7 +90,7 @@ def release(
                 "ok": fit or architecture == "",
                 "variable": f"{role}_releases",
                 "problem": f"has no SHA-256 of {name} {version} for {architecture}, and none is pinned",
-                "remedy": f"take it from the publisher's list of checksums, or run {name} {known['version']}",
+                "remedy": f"take it from the publisher's list of checksums, or run {name} {default['version']}",
             },
         ],
     }

@@ -18,7 +18,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Share files where somebody has declared what
+- name: Configure Samba if shares are declared
   ansible.builtin.include_role:
     name: rigwright.workstation.samba
   when: query('rigwright.workstation.role_variables', 'samba') | length > 0

@@ -12,10 +12,10 @@ author: The Rigwright engineers (@rigwright)
 description:
   - Compares the names of variables with the argument specs of the roles. A name that begins with the name of a role,
     with C(remote_desktop_) or with C(workstation_), is in no argument spec and is nearly a name in one, is most likely misspelled.
-  - Other names that begin so get a warning where they come from the inventory or from C(-e). They may be yours, or those of another
-    collection.
-  - Only names are looked at, no values. Registered results, facts that a task has set, and names that begin with two underscores are
-    left out.
+  - Other names that begin so get a warning where they come from the inventory, from C(-e), or from the C(vars) of a play. They are
+    not refused, since they may be yours, or those of another collection.
+  - The lookup compares names and reads no values. It leaves out registered results, facts that a task has set, variables of other
+    roles, and names that begin with two underscores.
 options:
   _terms:
     description: Takes none.
@@ -32,7 +32,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Refuse variables that no role has
+- name: Check variables for misspelled names
   rigwright.workstation.require:
     that: "{{ query('rigwright.workstation.unknown_variables') }}"
 """
@@ -44,7 +44,7 @@ _raw:
   elements: dict
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,14 @@ from ansible.plugins.lookup import LookupBase
 from ansible.utils.display import Display
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._role_variables import requirements, unknown
 
+try:
+    from ansible._internal._datatag._tags import Origin
+except ImportError:  # not a public interface: without it, names of plays get no warning
+    Origin = None
+
 ROLES = Path(__file__).parents[2] / "roles"
+# The folders of a role in which variables are written.
+ROLE_FOLDERS = ("defaults", "handlers", "tasks", "vars")
 
 
 def set_by_tasks(variables: Mapping[str, Any]) -> set[str]:
@@ -67,6 +74,17 @@ def of_the_host(variables: Mapping[str, Any]) -> set[str]:
     return set(hostvars[host]) if hostvars and host in hostvars else set()
 
 
+def of_plays(names: Iterable[str]) -> set[str]:
+    """Return the names that are written in playbooks: in a file that is in no folder of a role.
+
+    Ansible tags a name with the file in which it is written.
+    """
+    if Origin is None:
+        return set()
+    files = {name: origin.path for name in names if (origin := Origin.get_tag(name)) and origin.path}
+    return {name for name, path in files.items() if Path(path).parent.name not in ROLE_FOLDERS}
+
+
 class LookupModule(LookupBase):
     def run(self, _terms: list[Any], variables: Mapping[str, Any] | None = None, **kwargs: Any) -> list[Any]:
         variables = variables or {}
@@ -76,9 +94,8 @@ class LookupModule(LookupBase):
             return []
         names = set(variables) - set_by_tasks(variables)
         found = requirements(ROLES, names)
-        others = [
-            name for name, (_role, nearest) in unknown(ROLES, names & of_the_host(variables)).items() if not nearest
-        ]
+        theirs = (names & of_the_host(variables)) | of_plays(names)
+        others = [name for name, (_role, nearest) in unknown(ROLES, theirs).items() if not nearest]
         if others:
             Display().warning(
                 f"No role of rigwright.workstation has {', '.join(others)}, though the names begin like those of its variables."

@@ -40,7 +40,7 @@ attributes:
         lines and SHA-256.
 options:
   files:
-    description: The files, the whole list. One that an earlier run placed and that is not listed any more is given back.
+    description: The files, the whole list. The original of a file that an earlier run placed and that is no longer listed is restored.
     type: list
     elements: dict
     default: []
@@ -51,7 +51,7 @@ options:
         required: true
       state:
         description:
-          - V(absent) moves a file away; it comes back when the set is given back.
+          - V(absent) moves a file away; it is restored when the set is removed.
           - V(released) leaves the file with this content and is done with it, for one that others have written to as well, so that the
             first original would undo their lines.
         type: str
@@ -117,7 +117,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changed_paths:
-  description: Every path that changed, given back and removed ones included.
+  description: Every path that changed, restored and removed ones included.
   returned: always
   type: list
   elements: str

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: frpc_info
-short_description: Ask a running frpc for its proxies, and its visitors for the other end
+short_description: Read the proxies of a running frpc, and check its visitors
 version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
 description:
-  - Asks the interface of C(frpc) what the server said of each proxy.
+  - Reads the state of each proxy from the interface of C(frpc).
   - Opens a connection to each visitor's port, as its user would. C(frpc) accepts it in any case and closes it again when the other
     client does not offer the service, has another secret, or its service does not answer. A connection on which the service
     speaks, or that stays open, has reached the other end.
-  - Some services speak first (SSH); of one that has said nothing for two seconds it is asked, on connections of their own, whether it
-    speaks HTTP, RDP or SMB.
-  - Where something fails, the reason is looked for in the journal of the unit.
+  - Some services speak first (SSH). If a service has sent nothing for two seconds, the module tries HTTP, RDP and SMB on further
+    connections.
+  - If a check fails, the module searches the journal of the unit for the reason.
 extends_documentation_fragment:
   - rigwright.workstation.attributes
 attributes:
@@ -53,12 +53,12 @@ options:
     type: dict
     default: {}
   timeout:
-    description: Seconds within which proxies and visitors that were only just configured may come up.
+    description: Seconds to wait for proxies and visitors that were just configured.
     type: float
     default: 10
   silence:
     description:
-      - Seconds after which an open connection counts as one to the other end, though nobody spoke, not even when asked.
+      - Seconds after which an open connection counts as one to the other end, although no data arrived.
       - The default is longer than the ten seconds that C(frpc) gives the server to answer, and the server the other client.
     type: float
     default: 12
@@ -93,135 +93,8 @@ visitors:
   sample: {tower-ssh: "", tower-shh: "custom listener for [tower.shh] doesn't exist"}
 """
 
-import base64
-import contextlib
-import http.client
-import json
-import re
-import selectors
-import socket
-import struct
-import time
-import typing as t
-from concurrent.futures import ThreadPoolExecutor
-
 from ansible.module_utils.basic import AnsibleModule
-
-PAUSE = 0.5
-# Who speaks first does so by then, also through a slow tunnel: sshd would count a question as a failed login.
-PATIENCE = 2
-# MS-SMB2 2.2.1.2 and 2.2.3 behind the length that 2.1 asks for: the dialects of a client that knows 2.0.2 alone.
-_SMB = b"\xfeSMB" + struct.pack("<H6xHH48x", 64, 0, 1) + struct.pack("<HHH2x4x16x8xH", 36, 1, 1, 0x0202)
-# What makes a service answer that waits for its client.
-QUESTIONS = (
-    b"HEAD / HTTP/1.0\r\n\r\n",
-    # MS-RDPBCGR 2.2.1.1: X.224 Connection Request, with a request for TLS or CredSSP.
-    bytes.fromhex("030000130ee000000000000100080003000000"),
-    struct.pack(">I", len(_SMB)) + _SMB,
-)
-# client/proxy/proxy_wrapper.go: the phases of a proxy that may still come up.
-UNDECIDED = ("new", "wait start")
-
-
-class NoAnswer(Exception):
-    """The interface of frpc did not tell."""
-
-
-def ask(port: int, user: str, password: str) -> dict[str, dict[str, str]]:
-    """The proxies by name, as the interface has them. Raises NoAnswer."""
-    login = base64.b64encode(f"{user}:{password}".encode()).decode()
-    # No proxy of the environment has a say in a connection to loopback.
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-    try:
-        connection.request("GET", "/api/status", headers={"Authorization": f"Basic {login}"})
-        answer = connection.getresponse()
-        if answer.status != 200:
-            raise NoAnswer(f"frpc answers with status {answer.status}")
-        by_type = json.loads(answer.read())
-    except (OSError, http.client.HTTPException) as error:
-        raise NoAnswer(f"frpc does not answer on port {port}: {error}") from error
-    except ValueError:
-        raise NoAnswer(f"what answers on port {port} is not frpc") from None
-    finally:
-        connection.close()
-    return {proxy["name"]: proxy for proxies in by_type.values() for proxy in proxies}
-
-
-def judge(expected: t.Sequence[str], known: t.Mapping[str, t.Mapping[str, str]]) -> dict[str, str]:
-    """What keeps each of the expected proxies from running; empty text when nothing does."""
-    verdicts = {}
-    for name in expected:
-        proxy = known.get(name, {"status": "not started", "err": ""})
-        verdicts[name] = "" if proxy["status"] == "running" else proxy["err"] or proxy["status"]
-    return verdicts
-
-
-def undecided(expected: t.Sequence[str], known: t.Mapping[str, t.Mapping[str, str]]) -> bool:
-    return any(name not in known or known[name]["status"] in UNDECIDED for name in expected)
-
-
-def reach(place: str, timeout: float, silence: float) -> str:
-    """Connect to ``address:port`` until somebody at the other end is there; otherwise why the last attempt failed."""
-    end = time.monotonic() + timeout
-    while True:
-        problem = knock(place, silence)
-        if not problem or time.monotonic() > end:
-            return problem
-        time.sleep(PAUSE)
-
-
-def knock(place: str, silence: float) -> str:
-    """Empty text when somebody speaks, unasked or asked, or when a connection on which nothing is asked stays open."""
-    address, _colon, port = place.rpartition(":")
-    with contextlib.ExitStack() as stack, selectors.DefaultSelector() as selector:
-
-        def connect(question: bytes) -> None:
-            connection = stack.enter_context(socket.create_connection((address, int(port)), timeout=5))
-            connection.sendall(question)
-            selector.register(connection, selectors.EVENT_READ, question)
-
-        try:
-            connect(b"")
-            somebody = listen(selector, min(PATIENCE, silence))
-            if somebody is None and silence > PATIENCE:
-                for question in QUESTIONS:
-                    connect(question)
-                somebody = listen(selector, silence - PATIENCE)
-        except OSError as error:
-            return error.strerror or str(error)
-    return "the connection is closed at once" if somebody is False else ""
-
-
-def listen(selector: selectors.BaseSelector, seconds: float) -> bool | None:
-    """True when somebody speaks, False when the connection on which nothing was asked is closed, None when neither is by then."""
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        for key, _events in selector.select(left):
-            spoken = b""
-            with contextlib.suppress(OSError):
-                spoken = t.cast("socket.socket", key.fileobj).recv(1)
-            if spoken or not key.data:
-                return bool(spoken)
-            # Not what it speaks.
-            selector.unregister(key.fileobj)
-    return None
-
-
-def complaint(journal: str, visitor: str) -> str:
-    """The last complaint about a visitor, without its time and place; empty text when there is none.
-
-    Where nobody listens behind the other client, the server may close before it has answered: frpc calls that EOF, a knock a
-    connection that is closed.
-    """
-    found = re.findall(rf"\[{re.escape(visitor)}\].*\berror: (.+)$", journal, re.MULTILINE)
-    return found[-1] if found and found[-1] != "EOF" else ""
-
-
-def login_problem(journal: str) -> str:
-    """Why the server did not let frpc in; empty text when the last attempt went well."""
-    attempts = re.findall(r"login to server success|connect to server error: .+$", journal, re.MULTILINE)
-    _what, _colon, why = attempts[-1].partition(": ") if attempts else ("", "", "")
-    return f"no login at the server: {why}" if why else ""
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.frpc import run
 
 
 def main() -> None:
@@ -238,34 +111,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    params = module.params
-    with ThreadPoolExecutor(max_workers=len(params["visitors"]) + 1) as pool:
-        attempts = {
-            name: pool.submit(reach, place, params["timeout"], params["silence"])
-            for name, place in params["visitors"].items()
-        }
-        error, proxies = gather(params)
-    visitors = {name: attempt.result() for name, attempt in attempts.items()}
-    if error or any(proxies.values()) or any(visitors.values()):
-        _rc, journal, _err = module.run_command(
-            ["journalctl", f"--unit={params['unit']}", "--lines=200", "--no-pager", "--output=cat"]
-        )
-        error = error or login_problem(journal)
-        visitors = {name: problem and (complaint(journal, name) or problem) for name, problem in visitors.items()}
-    module.exit_json(changed=False, error=error, proxies=proxies, visitors=visitors)
-
-
-def gather(params: dict[str, t.Any]) -> tuple[str, dict[str, str]]:
-    """What keeps frpc itself, and each proxy, from running; waits for those that are still coming up."""
-    end = time.monotonic() + params["timeout"]
-    while True:
-        try:
-            error, known = "", ask(params["port"], params["user"], params["password"])
-        except NoAnswer as problem:
-            error, known = str(problem), {}
-        if not (error or undecided(params["proxies"], known)) or time.monotonic() > end:
-            return error, judge(params["proxies"], known)
-        time.sleep(PAUSE)
+    run(module)
 
 
 if __name__ == "__main__":

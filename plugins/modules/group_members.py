@@ -94,7 +94,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock i
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.groups import (
     Members,
     commands,
-    find_faults,
+    find_problems,
     named_users,
     plan,
 )
@@ -148,7 +148,7 @@ def main() -> None:
 
 def run(module: AnsibleModule) -> None:
     groups = module.params["groups"]
-    faults = find_faults(groups)
+    faults = find_problems(groups)
     unknown = [user for user in named_users(groups) if not is_user(user)]
     current = {group["name"]: read_members(group["name"]) for group in groups}
     wanted = plan(current, groups)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_facts
-short_description: Gather who listens, what is free and which systemd runs
+short_description: Gather listening sockets, free space and the version of systemd
 description:
-  - Gathers in one module run what the roles of this collection ask of a host and M(ansible.builtin.setup) does not tell.
+  - Gathers in one module run the facts that the roles of this collection need and M(ansible.builtin.setup) does not return.
   - Reads C(/proc) and C(/sys) and starts no program but C(systemctl --version).
 version_added: 0.1.0
 author:
@@ -106,7 +106,7 @@ ansible_facts:
           type: dict
           sample: {root: root, frpc: frp client of rigwright.workstation}
         managed:
-          description: Names of the sets of M(rigwright.workstation.config_files) that are in place here. Only root is told.
+          description: Names of the sets of M(rigwright.workstation.config_files) on this host. Empty unless the module runs as root.
           returned: always
           type: list
           elements: str
@@ -144,7 +144,7 @@ ROOT = "/"
 
 
 def free_bytes(path: str) -> int:
-    """Bytes that an unprivileged user may write at the path, or where it would be made."""
+    """Return the bytes that an unprivileged user may write at the path, or where it would be created."""
     while not os.path.exists(path):
         path = os.path.dirname(path)
     space = os.statvfs(path)
@@ -152,7 +152,7 @@ def free_bytes(path: str) -> int:
 
 
 def package_lists() -> bool:
-    """Whether apt knows any package that can be installed."""
+    """Return True if apt knows any package that can be installed."""
     lists = os.path.join(ROOT, "var/lib/apt/lists")
     return os.path.isdir(lists) and any("_Packages" in name for name in os.listdir(lists))
 

@@ -11,7 +11,7 @@ module: repository_key
 short_description: Fetch the key of a package repository and check its full fingerprint
 description:
   - Downloads a file of OpenPGP public keys and returns them, for M(rigwright.workstation.config_files), which puts them in place.
-  - The downloaded text is never returned. The keys are read from it and written anew as one armor block, since apt reads every armor
+  - The downloaded text is never returned. The keys are read from it and written as one new armor block, since apt reads every armor
     block of a file, whatever its title.
   - The file is refused unless it holds exactly the keys of O(fingerprints). apt trusts every key in a file that C(Signed-By) names.
   - Needs no gpg. Changes nothing itself.
@@ -79,15 +79,18 @@ LIMIT = 1 << 20
 
 
 def download(url: str, timeout: int) -> bytes:
-    """:raises OSError: the server was asked several times and did not give it."""
-    for left in reversed(range(TRIES)):
+    """Download a key.
+
+    :raises OSError: several attempts failed.
+    """
+    for remaining in reversed(range(TRIES)):
         try:
             with open_url(url, timeout=timeout, http_agent="rigwright") as answer:
                 content: bytes = answer.read(LIMIT)
                 return content
         except (urllib.error.URLError, OSError) as error:
             # What is not there will not be there in two seconds.
-            if not left or (isinstance(error, urllib.error.HTTPError) and error.code < 500):
+            if not remaining or (isinstance(error, urllib.error.HTTPError) and error.code < 500):
                 raise
         time.sleep(PAUSE)
     raise AssertionError
@@ -103,8 +106,8 @@ def main() -> None:
         supports_check_mode=True,
     )
     url = module.params["url"]
-    wanted = sorted(one.replace(" ", "").upper() for one in module.params["fingerprints"])
-    if not wanted or not all(re.fullmatch(r"[0-9A-F]{40}|[0-9A-F]{64}", one) for one in wanted):
+    wanted = sorted(fingerprint.replace(" ", "").upper() for fingerprint in module.params["fingerprints"])
+    if not wanted or not all(re.fullmatch(r"[0-9A-F]{40}|[0-9A-F]{64}", fingerprint) for fingerprint in wanted):
         module.fail_json(
             msg=f"`fingerprints` must hold full fingerprints, 40 hexadecimal digits each, and is {wanted}. Nothing was changed."
         )

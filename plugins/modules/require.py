@@ -15,7 +15,7 @@ version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
 description:
   - Fails when a requirement is not met, before anything changes, with one message that has a line for each that is not.
-  - Unlike M(ansible.builtin.assert), it names the variable to set and the remedy, shows all faults at once, and never a value.
+  - Unlike M(ansible.builtin.assert), it names the variable to set and the remedy, shows all problems at once, and never a value.
   - Works on the controller alone and starts no module on the target.
 extends_documentation_fragment:
   - rigwright.workstation.attributes

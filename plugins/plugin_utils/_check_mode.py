@@ -2,7 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This is private to the collection: it may change without notice.
 """What an action knows in check mode of the tasks before it. Works on the controller."""
 
 from __future__ import annotations

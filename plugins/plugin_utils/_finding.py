@@ -2,7 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This is private to the collection: it may change without notice.
 """What a finding is, apart from Ansible."""
 
 from __future__ import annotations
@@ -46,13 +45,13 @@ def _is_text(value: object) -> bool:
 
 
 def not_seen(finding: dict[str, str]) -> dict[str, str]:
-    """Return *finding* as check mode may record it before the change that it speaks of: what passes is skipped."""
+    """Return *finding* as check mode may record it before the change that it is about: pass becomes skip."""
     if finding["status"] != "pass":
         return finding
     evidence = f"check mode: the run changes this host first; expected then: {finding['evidence']}"
     return {**finding, "status": "skip", "evidence": evidence}
 
 
-def merge(known: Sequence[dict[str, str]], new: Sequence[dict[str, str]]) -> list[dict[str, str]]:
-    """Return *known* with *new*: a finding that is made again takes the place of the earlier one."""
-    return list({finding["id"]: finding for finding in [*known, *new]}.values())
+def merge(recorded: Sequence[dict[str, str]], new: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """Return *recorded* with *new*: a finding that is recorded again replaces the earlier one."""
+    return list({finding["id"]: finding for finding in [*recorded, *new]}.values())

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Data as configuration text: TOML, JSON, INI, YAML.
-
-Note: private to this collection.
+"""Render data as configuration text: TOML, JSON, INI, YAML.
 
 TOML is written here because neither Python nor ansible-core can write it, and a dependency would have to be installed
 by every user of the collection; tests hold it to Python's own ``tomllib``.
@@ -35,7 +33,7 @@ def to_yaml(data: t.Any) -> str:
 
 
 def to_ini(data: t.Mapping[str, t.Mapping[str, t.Any]]) -> str:
-    """Sections of options. A list becomes a repeated option, as systemd and apt read it.
+    """Render sections of options. A list becomes a repeated option, as systemd and apt read it.
 
     :raises ValueError: a value that INI cannot hold (a line break, a mapping).
     """
@@ -53,7 +51,7 @@ def to_ini(data: t.Mapping[str, t.Mapping[str, t.Any]]) -> str:
 
 
 def to_toml(data: t.Mapping[str, t.Any]) -> str:
-    """A TOML document: plain values first, then tables and arrays of tables, in the order given.
+    """Render a TOML document: plain values first, then tables and arrays of tables, in the given order.
 
     :raises ValueError: a value that TOML does not have (null, a mixed list of tables and values).
     """
@@ -120,5 +118,5 @@ ENDINGS = {
 
 
 def format_of(path: str) -> str | None:
-    """The format that a path's ending stands for, or None."""
+    """Return the format of a path's ending, or None."""
     return next((name for ending, name in ENDINGS.items() if path.endswith(ending)), None)

@@ -2,7 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This is private to the collection: it may change without notice.
 """What the report callback has seen, as one plain mapping (docs/report.md) and as a table."""
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class HostReport:
 
     @property
     def failed(self) -> bool:
-        """Whether Ansible counts the host as failed or as never reached."""
+        """Return True if Ansible counts the host as failed or as never reached."""
         return bool(self.stats.get("failures") or self.stats.get("unreachable"))
 
 

@@ -2,8 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This is private to the collection: it may change without notice.
-"""Which variables the roles have, and which names look like one and are none. Works on the controller."""
+"""Read the variables of the roles, and find names that look like one and are none. Works on the controller."""
 
 from __future__ import annotations
 
@@ -41,10 +40,14 @@ def _owners(roles: Path, name: str) -> list[str]:
 
 def _nearest(roles: Path, owners: Iterable[str], name: str) -> str:
     """Return the variable that *name* is most likely meant to be, or ""."""
-    known = {*OF_PLAYBOOKS, *(variable for role in owners for variable in declared(roles, role))}
+    candidates = {*OF_PLAYBOOKS, *(variable for role in owners for variable in declared(roles, role))}
     for prefix in sorted({*owners, *OTHER_PREFIXES}, key=len, reverse=True):
         if name.startswith(f"{prefix}_"):
-            rest = {one[len(prefix) + 1 :]: one for one in sorted(known) if one.startswith(f"{prefix}_")}
+            rest = {
+                candidate[len(prefix) + 1 :]: candidate
+                for candidate in sorted(candidates)
+                if candidate.startswith(f"{prefix}_")
+            }
             for found in difflib.get_close_matches(name[len(prefix) + 1 :], rest, n=1, cutoff=ALIKE):
                 return rest[found]
     return ""

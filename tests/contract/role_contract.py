@@ -44,6 +44,7 @@ MAIN_LINES = 60
 MODULE_RUNS = 4
 
 _SECRET_NAME = re.compile(r"token|password|secret|key")
+_DURATION = re.compile(r"\b(seconds?|minutes?|hours?)\b|\b\d+ ?(s|min|h)\b", re.IGNORECASE)
 _PUBLIC_NAME = re.compile(r"public|_file$")
 
 
@@ -80,7 +81,7 @@ class Role:
 
     @cached_property
     def internals(self) -> dict[str, Any]:
-        """Variables of vars/main.yml and of the platforms (Debian.yml, ...), whose values stand beside each other."""
+        """Return variables of vars/main.yml and of the platforms (Debian.yml, ...); those with several values as a list."""
         merged: dict[str, list[Any]] = {}
         for file in sorted([*self.path.glob("vars/main.yml"), *self.path.glob("vars/[A-Z]*.yml")]):
             for name, value in (yaml.safe_load(file.read_text()) or {}).items():
@@ -89,7 +90,7 @@ class Role:
 
     @cached_property
     def tasks(self) -> dict[str, list[dict[str, Any]]]:
-        """All tasks by file, those in blocks as well."""
+        """Return all tasks by file, those in blocks as well."""
 
         def flat(tasks: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             for task in tasks:
@@ -102,20 +103,20 @@ class Role:
 
     @cached_property
     def secrets(self) -> frozenset[str]:
-        """Public secrets (no_log) and every variable that is made of one; a length tells nothing."""
+        """Return public secrets (no_log) and every variable that is made of one; a length reveals nothing."""
         tainted = {name for name, option in self.options.items() if option.get("no_log") is True}
-        known = dict(self.internals)
+        definitions = dict(self.internals)
         for tasks in self.tasks.values():
             for task in tasks:
-                known.update(task.get("vars", {}))
+                definitions.update(task.get("vars", {}))
         while True:
-            more = {name for name, value in known.items() if name not in tainted and mentions(value, tainted)}
+            more = {name for name, value in definitions.items() if name not in tainted and mentions(value, tainted)}
             if not more:
                 return frozenset(tainted)
             tainted |= more
 
     def files(self) -> Iterator[dict[str, Any]]:
-        """Items of the `files` of config_files, whether they stand in the task or in a variable that it names."""
+        """Yield items of the `files` of config_files, in the task or in a variable that it names."""
 
         def expand(value: Any, names: frozenset[str]) -> Iterator[dict[str, Any]]:
             if isinstance(value, dict) and "path" in value:
@@ -145,20 +146,20 @@ class Role:
         """Put the role's plain variables into *text*."""
 
         def value(match: re.Match[str]) -> str:
-            known = {**self.defaults, **self.internals}.get(match[1])
-            return known if isinstance(known, str) else match[0]
+            definitions = {**self.defaults, **self.internals}.get(match[1])
+            return definitions if isinstance(definitions, str) else match[0]
 
         resolved = re.sub(r"\{\{ (\w+) \}\}", value, text)
         return resolved if resolved == text else self.resolve(resolved)
 
 
 def is_computed(default: Any) -> bool:
-    """Whether a default is a template as a whole, not a list with one in it."""
+    """Return True if a default is a template as a whole, not a list with one in it."""
     return isinstance(default, str) and "{{" in default
 
 
 def mentions(value: Any, names: set[str] | frozenset[str]) -> bool:
-    """Whether a Jinja expression somewhere in *value* uses one of *names* for more than its length."""
+    """Return True if a Jinja expression in *value* uses one of *names* for more than its length."""
     text = value if isinstance(value, str) else yaml.safe_dump(value, width=10**6)
     expressions = " ".join(re.findall(r"\{[{%].*?[}%]\}", text, re.DOTALL))
     used = re.sub(r"\b\w+ \| length\b", "", expressions)
@@ -166,7 +167,7 @@ def mentions(value: Any, names: set[str] | frozenset[str]) -> bool:
 
 
 def files(role: Role) -> Iterator[str]:
-    """Exactly the files of the shape."""
+    """Report missing files, and files that have no place in a role."""
     found = {str(file.relative_to(role.path)) for file in role.path.rglob("*") if file.is_file()}
     for name in REQUIRED:
         if name not in found and not (role.only_proves and name in OF_STATES):
@@ -179,7 +180,7 @@ def files(role: Role) -> Iterator[str]:
 
 
 def handlers(role: Role) -> Iterator[str]:
-    """A handler is for what has to wait for the end of a play. Units it would restart too late, and never after a killed run."""
+    """Report handlers for units: they would restart a unit too late, and never after a killed run."""
     for task in role.load("handlers/main.yml") or []:
         for module in task:
             if re.search(r"systemd|service", module):
@@ -187,7 +188,7 @@ def handlers(role: Role) -> Iterator[str]:
 
 
 def variables(role: Role) -> Iterator[str]:
-    """Defaults and argument spec say the same, under the role's own names."""
+    """Report differences between defaults and argument spec, and names that do not begin with the role's."""
     if (f"{role.name}_state" in role.defaults) is role.only_proves:
         yield f"{role.name}_state is {'there, and the role only proves' if role.only_proves else 'missing'}"
     if not role.only_proves and (role.options.get(f"{role.name}_state") or {}).get("choices") != ["present", "absent"]:
@@ -197,7 +198,7 @@ def variables(role: Role) -> Iterator[str]:
             yield f"{name} does not begin with {role.name}_"
         option = role.options.get(name)
         if option is None:
-            yield f"{name} has a default but stands not in meta/argument_specs.yml"
+            yield f"{name} has a default but is not in meta/argument_specs.yml"
             continue
         if not option.get("type") or not option.get("description"):
             yield f"{name} has no type or no description"
@@ -212,7 +213,7 @@ def variables(role: Role) -> Iterator[str]:
         elif name in role.defaults and role.defaults[name] != option.get("default"):
             yield f"{name} has another default in meta/argument_specs.yml"
         elif name not in role.defaults and not option.get("required"):
-            yield f"{name} stands in meta/argument_specs.yml but has no default and is not required"
+            yield f"{name} is in meta/argument_specs.yml but has no default and is not required"
     for name in sorted(role.internals):
         if not name.startswith(f"__{role.name}_"):
             yield f"{name} in vars/ does not begin with __{role.name}_"
@@ -224,7 +225,7 @@ def variables(role: Role) -> Iterator[str]:
 
 
 def comments(role: Role) -> Iterator[str]:
-    """A comment above each default."""
+    """Report defaults without a comment above them."""
     file = role.path / "defaults/main.yml"
     lines = file.read_text().splitlines() if file.exists() else []
     for before, line in zip(["", *lines], lines, strict=False):
@@ -233,7 +234,7 @@ def comments(role: Role) -> Iterator[str]:
 
 
 def secrets(role: Role) -> Iterator[str]:
-    """Secrets are declared, and go nowhere that shows them."""
+    """Report secrets that are not declared, or that are used where they show."""
     for name, option in role.options.items():
         holds_text = option.get("type") in ("str", "raw") or option.get("elements") in ("str", "raw")
         named_so = _SECRET_NAME.search(name) and not _PUBLIC_NAME.search(name)
@@ -259,7 +260,7 @@ def secrets(role: Role) -> Iterator[str]:
 
 
 def templates(role: Role) -> Iterator[str]:
-    """A template lies where its target does, and each is used."""
+    """Report templates that do not mirror their target, are missing, or are not used."""
     used = {template for item in role.files() if (template := role.template_of(item))}
     for template in sorted(used):
         if not template.exists():
@@ -276,7 +277,7 @@ def templates(role: Role) -> Iterator[str]:
 
 
 def platforms(role: Role) -> Iterator[str]:
-    """meta/main.yml tells Galaxy what the support matrix says."""
+    """Report platforms in meta/main.yml that differ from the support matrix."""
     matrix = yaml.safe_load((role.checkout / "roles/common/vars/platforms.yml").read_text())["__common_platforms"]
     wanted: dict[str, list[str]] = {}
     for platform in matrix:
@@ -287,7 +288,7 @@ def platforms(role: Role) -> Iterator[str]:
 
 
 def table_of_contents(role: Role) -> Iterator[str]:
-    """tasks/main.yml has the fixed tasks in their order; a role may have its own between them, and add to a condition."""
+    """Report a tasks/main.yml without the fixed tasks in their order; a role may add tasks, and add to a condition."""
     file = role.path / "tasks/main.yml"
     if not file.exists():
         return
@@ -318,7 +319,7 @@ def table_of_contents(role: Role) -> Iterator[str]:
 
 
 def removal(role: Role) -> Iterator[str]:
-    """What the role did not bring stays, also where it has the same name; and the set that tells goes last."""
+    """Report removals of users and units that the role did not install, and sets that are not removed last."""
     tasks = role.tasks.get("remove.yml", [])
     for task in tasks:
         units = (task.get(f"{COLLECTION}.systemd_units") or {}).get("units")
@@ -329,11 +330,11 @@ def removal(role: Role) -> Iterator[str]:
     asks = [number for number, task in enumerate(tasks) if "['managed']" in str(task.get("when"))]
     gives = [number for number, task in enumerate(tasks) if f"{COLLECTION}.config_files" in task]
     if asks and gives and min(gives) < len(tasks) - 1:
-        yield "tasks/remove.yml: after the set is given back, a run that was cut short is not completed by the next one"
+        yield "tasks/remove.yml: after the set is removed, the next run does not complete one that was interrupted"
 
 
 def verification(role: Role) -> Iterator[str]:
-    """tasks/verify.yml stands on its own feet, since playbooks/verify.yml runs nothing before it, and records findings."""
+    """Report a tasks/verify.yml that does not begin with Prepare, which playbooks/verify.yml needs, or records no finding."""
     if role.tasks.get("verify.yml", [{}])[0].get("ansible.builtin.include_role") != PREPARE:
         yield "tasks/verify.yml does not begin with Prepare: run alone, it has no facts and no platform variables"
     found = [
@@ -349,7 +350,7 @@ def verification(role: Role) -> Iterator[str]:
 
 
 def registered_changes(role: Role) -> Iterator[str]:
-    """In check mode `finding` and `config_files` learn by the registered results of a role what a run changes before them."""
+    """Report changes that are not registered: `finding` and `config_files` read the results in check mode."""
     changes = {f"{COLLECTION}.{module}" for module in ("config_files", "systemd_units", "group_members")}
     recorded = {file for file, tasks in role.tasks.items() if any(f"{COLLECTION}.finding" in task for task in tasks)}
     for file, tasks in role.tasks.items():
@@ -363,7 +364,7 @@ def registered_changes(role: Role) -> Iterator[str]:
 
 
 def full_names(role: Role) -> Iterator[str]:
-    """Modules and roles by their full name."""
+    """Report modules and roles without their full name."""
     keywords = re.compile(
         r"name|register|loop|loop_control|when|vars|block|rescue|always|become\w*|delegate_(to|facts)|notify|listen|no_log|"
         r"changed_when|failed_when|check_mode|diff|until|retries|delay|args|environment|ignore_(errors|unreachable)|run_once|tags|throttle|"
@@ -380,8 +381,16 @@ def full_names(role: Role) -> Iterator[str]:
                     yield f"tasks/{file}, {task.get('name')}: role {name} is no full name"
 
 
+def durations(role: Role) -> Iterator[str]:
+    """Report task names that say how long the task takes: that differs from host to host."""
+    for file, tasks in role.tasks.items():
+        for task in tasks:
+            if _DURATION.search(str(task.get("name", ""))):
+                yield f"tasks/{file}: the name {task['name']!r} has a duration: leave it out"
+
+
 def pages(role: Role) -> Iterator[str]:
-    """The role's page, and its line in the changelog."""
+    """Report a role without a page or without a line in the changelog."""
     if not (role.checkout / f"docs/{role.name}.md").exists():
         yield f"docs/{role.name}.md is missing"
     changes = [*role.checkout.glob("changelogs/fragments/*.yml"), *role.checkout.glob("changelogs/changelog.yaml")]
@@ -390,7 +399,7 @@ def pages(role: Role) -> Iterator[str]:
 
 
 def scenario(role: Role) -> Iterator[str]:
-    """A molecule scenario with tests. Its MODULE_RUNS is what the second run may need, where that is not the usual number."""
+    """Report a missing molecule scenario, one without tests, or one whose MODULE_RUNS allows too many module runs."""
     folder = role.checkout / "molecule" / role.name
     if not (folder / "molecule.yml").exists():
         yield f"molecule/{role.name}/molecule.yml is missing"
@@ -415,6 +424,7 @@ CHECKS: list[Callable[[Role], Iterator[str]]] = [
     verification,
     registered_changes,
     full_names,
+    durations,
     pages,
     scenario,
 ]

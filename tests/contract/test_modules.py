@@ -50,7 +50,7 @@ def in_packages(path: Path) -> str:
 
 
 def on_target() -> list[Path]:
-    """Modules, and those module_utils that reach the target with them."""
+    """Return modules, and those module_utils that reach the target with them."""
     reached, new = set(), set(MODULES)
     while new:
         reached |= new
@@ -62,7 +62,7 @@ def on_target() -> list[Path]:
 
 
 def header(text: str) -> Iterator[str]:
-    """Licence, its SPDX name, and annotations that old Pythons need not understand."""
+    """Yield a missing licence, and missing deferred annotations, which Python 3.9 needs."""
     top = "\n".join(text.splitlines()[:8])
     if "SPDX-License-Identifier: GPL-3.0-or-later" not in top or "GNU General Public License v3.0+" not in top:
         yield "no licence in its first lines"
@@ -71,7 +71,7 @@ def header(text: str) -> Iterator[str]:
 
 
 def errors(text: str) -> Iterator[str]:
-    """No handler that swallows what nobody thought of; one that takes back what was done and raises again is none."""
+    """Yield handlers that catch every exception and do not raise it again."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ExceptHandler) and ast.unparse(node.body[-1]) != "raise":
             caught = ast.unparse(node.type) if node.type else "everything"
@@ -80,7 +80,7 @@ def errors(text: str) -> Iterator[str]:
 
 
 def python_3_9(text: str, library: str = "") -> Iterator[str]:
-    """The grammar of Python 3.9, and nothing that has to be installed but *library*."""
+    """Yield what is not the grammar of Python 3.9, and imports that have to be installed except *library*."""
     try:
         ast.parse(text, feature_version=(3, 9))
     except SyntaxError as error:
@@ -94,7 +94,7 @@ def python_3_9(text: str, library: str = "") -> Iterator[str]:
 
 
 def documentation(text: str, name: str) -> Iterator[str]:
-    """DOCUMENTATION, EXAMPLES and RETURN are there, and say how the module behaves in check and diff mode."""
+    """Yield what is missing in DOCUMENTATION, EXAMPLES and RETURN, such as the support of check and diff mode."""
     constants = {
         target.id: node.value.value
         for node in ast.parse(text).body
@@ -124,7 +124,7 @@ def documentation(text: str, name: str) -> Iterator[str]:
 
 
 def check_mode(text: str) -> Iterator[str]:
-    """A module that runs on a target says that it supports check mode."""
+    """Yield whether a module that runs on a target lacks check mode."""
     tree = ast.parse(text)
     makes = [
         node
@@ -137,7 +137,7 @@ def check_mode(text: str) -> Iterator[str]:
 
 
 def calls(tree: ast.AST, *names: str) -> list[ast.Call]:
-    """The calls of functions and methods of these names."""
+    """Return the calls of functions and methods of these names."""
     return [
         node
         for node in ast.walk(tree)
@@ -146,13 +146,13 @@ def calls(tree: ast.AST, *names: str) -> list[ast.Call]:
 
 
 def lock(text: str) -> Iterator[str]:
-    """A module that changes a host lets no other run of it change the same records meanwhile."""
+    """Yield whether a module that changes a host holds no lock on its records."""
     tree = ast.parse(text)
-    told = [
+    reason = [
         {word.arg: ast.unparse(word.value) for word in call.keywords}.get("changed")
         for call in calls(tree, "exit_json")
     ]
-    is_reader = all(value == "False" for value in told) and not calls(tree, "replace_file", "replace_link")
+    is_reader = all(value == "False" for value in reason) and not calls(tree, "replace_file", "replace_link")
     if not is_reader and not calls(tree, *LOCKS):
         yield "changes a host, and takes no lock"
 

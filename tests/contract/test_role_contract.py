@@ -14,7 +14,7 @@ DEFAULTS = """\
 web_state: present
 # What clients show.
 web_token: ""
-# Releases beside the pinned ones.
+# Releases in addition to the pinned ones.
 web_releases: "{{ workstation_releases | default({}) }}"
 """
 
@@ -133,7 +133,7 @@ GOOD = {
 
 @pytest.fixture
 def role(tmp_path):
-    """A role that has nothing against it, as Role; change(path, old, new) spoils it."""
+    """Return a role without violations, as Role; change(path, old, new) spoils it."""
     for path, text in GOOD.items():
         file = tmp_path / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -200,6 +200,14 @@ def test_good_role_passes(role):
             "Look around: a secret in the arguments of a command",
         ),
         ("tasks/main.yml", "ping:", 'ping:\n  loop: "{{ __web_settings }}"', "secrets", "-v shows the item of a loop"),
+        (
+            "tasks/main.yml",
+            "Look around",
+            "Look around (half a minute)",
+            "durations",
+            "main.yml: the name 'Look around (half",
+        ),
+        ("tasks/main.yml", "Look around", "Wait 30 s", "durations", "has a duration: leave it out"),
         ("templates/web.conf.j2", "", "x", "templates", "templates/web.conf.j2 does not mirror a path"),
         ("templates/etc/spare.j2", "", "x", "templates", "templates/etc/spare.j2 is used by nothing"),
         (
@@ -233,7 +241,7 @@ def test_good_role_passes(role):
             "absent}",
             "absent}\n- name: More",
             "removal",
-            "a run that was cut short is not completed",
+            "the next run does not complete one that was interrupted",
         ),
         (
             "tasks/verify.yml",

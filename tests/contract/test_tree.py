@@ -48,7 +48,7 @@ SECTIONS = {
 
 
 def tree() -> list[Path]:
-    """Files that are, or are about to be, in the repository."""
+    """Return files that are, or are about to be, in the repository."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=CHECKOUT,
@@ -66,7 +66,7 @@ def places(pattern: str, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("pattern", [*REGISTRIES, *DEVELOPER, re.escape(str(CHECKOUT)) + r"\b"])
-def test_no_file_holds_an_address_of_a_registry_or_a_path_of_a_developer(pattern):
+def test_no_file_has_a_registry_address_or_developer_path(pattern):
     found = {str(path.relative_to(CHECKOUT)): places(pattern, path.read_text(errors="replace")) for path in tree()}
     assert {name: lines for name, lines in found.items() if lines} == {}
 
@@ -99,7 +99,7 @@ def test_readme_has_every_role_in_a_table():
 
 
 def matrix_of(readme: str) -> set[tuple[str, str, bool]]:
-    """Rows of the support matrix: distribution, version, and whether the row says that it ran in the sandbox."""
+    """Return rows of the support matrix: distribution, version, and whether the row says that it ran in the sandbox."""
     rows = re.findall(r"^\| (Debian|Ubuntu) ([\d.]+)[^|]*\|(.*)$", readme, re.MULTILINE)
     return {(distribution, version, "sandbox" in rest) for distribution, version, rest in rows}
 

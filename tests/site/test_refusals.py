@@ -25,7 +25,7 @@ SHIPPED = ("script", "requirements")
 
 @pytest.fixture(scope="module")
 def bare() -> Iterator[Machine]:
-    """A host with the scripts of this checkout, and from the first test on without a network."""
+    """Return a host with the scripts of this checkout, and from the first test on without a network."""
     wanted = lab.read("demo")
     sandbox.down("demo")
     sandbox.up(wanted)
@@ -73,7 +73,7 @@ def test_a_disk_that_is_nearly_full_is_refused_with_its_name(bare):
 
 
 @pytest.mark.usefixtures("unchanged")
-def test_without_docker_and_without_a_network_for_it_the_network_is_named(bare):
+def test_missing_docker_without_network_names_the_network(bare):
     done = bare.run(f"{CHECKOUT}/script/demo", seconds=120)
     bare.must(f"rm -r {CHECKOUT}/.cache")
     refused(done, "docker.io", "is there a network and a working package source (apt-get update)?")
@@ -115,7 +115,7 @@ def harness() -> Callable[..., subprocess.CompletedProcess[str]]:
     return run
 
 
-def test_addresses_that_this_machine_uses_are_refused_with_the_way_out(harness):
+def test_addresses_in_use_are_refused_with_a_remedy(harness):
     networks = len(engine.connect().networks.list())
     done = harness(
         "ip link add v0 type veth && ip addr add 10.99.7.1/24 dev v0 && ip link set v0 up", RIGWRIGHT_SANDBOX="99"
@@ -126,7 +126,7 @@ def test_addresses_that_this_machine_uses_are_refused_with_the_way_out(harness):
     assert len(engine.connect().networks.list()) == networks
 
 
-def test_a_docker_that_does_not_answer_is_refused_with_the_script_that_starts_it(harness):
+def test_stopped_docker_is_refused_with_its_start_script(harness):
     done = harness(DOCKER_HOST="unix:///run/no-docker.sock")
     assert done.returncode == 1
     assert "No docker engine answers" in done.stderr

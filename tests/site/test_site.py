@@ -81,7 +81,7 @@ def site(machine: Callable[[str], Machine], tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module")
 def oldest() -> Path:
-    """The programs of ansible-core 2.19 on Python 3.11, what Debian 12 has; skipped where there is no Python 3.11."""
+    """Return the programs of ansible-core 2.19 on Python 3.11, as in Debian 12; skip where there is no Python 3.11."""
     if not OLDEST.is_dir():
         pytest.skip("no Python 3.11 was found for a second controller")
     return OLDEST
@@ -95,7 +95,7 @@ def test_check_mode_on_fresh_hosts_ends_well_and_shows_no_secret(site):
     assert secrets["demo_secret"] not in result.output
 
 
-def test_a_release_that_is_not_supported_is_refused_before_anything_changes(site, machine):
+def test_unsupported_release_is_refused_before_changes(site, machine):
     laptop = machine("laptop")
     laptop.must(
         "sed 's/12/11/g; s/bookworm/bullseye/g' /etc/os-release > /run/os-release && echo 11.9 > /run/debian_version"
@@ -122,15 +122,15 @@ def test_the_newest_controller_finds_nothing_to_change(site):
     assert result.rc == 0, result.output
     assert set(result.changed().values()) == {0}
     over = {
-        (name, role): one["module_runs"]
+        (name, role): row["module_runs"]
         for name, host in result.hosts.items()
-        for role, one in host["roles"].items()
-        if one["module_runs"] > MODULE_RUNS
+        for role, row in host["roles"].items()
+        if row["module_runs"] > MODULE_RUNS
     }
     assert over == {}
 
 
-def test_the_laptop_logs_in_to_the_workstation_through_the_gateway(machine):
+def test_laptop_logs_in_through_the_gateway(machine):
     demo.log_in(machine("laptop"))
 
 
@@ -156,7 +156,7 @@ def test_a_lost_file_comes_back_from_the_backup(machine):
     demo.restore_file(machine("workstation"))
 
 
-def test_the_laptop_gets_a_desktop_of_the_workstation_through_the_gateway(machine):
+def test_laptop_gets_a_desktop_through_the_gateway(machine):
     workstation, laptop = machine("workstation"), machine("laptop")
     workstation.put({"/home/owner/.xsession": Entry(b"xsetroot -solid steelblue\nexec openbox\n", owner=1000)})
     workstation.must(f"{demo.INSTALL} x11-xserver-utils", seconds=300)
@@ -165,13 +165,13 @@ def test_the_laptop_gets_a_desktop_of_the_workstation_through_the_gateway(machin
 
     # Steelblue, but for what compression changes, covers nearly all of the 800 by 600 pixels.
     screen = "^ *[1-4][0-9]{5}: .*#4[1-7]8[0-4]B[0-6]"
-    told = laptop.must(
+    printed = laptop.must(
         f"/root/client.sh 127.0.0.1:{demo.RDP_PORT} owner {demo.password()} /root/desktop.png '{screen}' /sec:tls",
         seconds=150,
     )
 
-    assert "the client goes on" in told
-    assert re.search(screen, told, re.MULTILINE), told
+    assert "the client goes on" in printed
+    assert re.search(screen, printed, re.MULTILINE), printed
     assert workstation.must("pgrep --euid owner Xorg")
     workstation.must("loginctl terminate-user owner")
 
@@ -179,7 +179,9 @@ def test_the_laptop_gets_a_desktop_of_the_workstation_through_the_gateway(machin
 def test_every_finding_passes_or_says_why_it_was_skipped(site):
     result = site(NEWEST, playbook="playbooks/verify.yml")
     assert result.rc == 0, result.output
-    findings = {(name, one["id"]): one["status"] for name, host in result.hosts.items() for one in host["findings"]}
+    findings = {
+        (name, finding["id"]): finding["status"] for name, host in result.hosts.items() for finding in host["findings"]
+    }
     assert findings["workstation", "frp_client.services"] == "pass"
     assert findings["laptop", "frp_client.visitors"] == "pass"
     # A user of docker is as good as root, and every run says who is one.
@@ -195,7 +197,7 @@ def test_a_finding_that_fails_fails_the_run(site, machine):
     assert site(NEWEST, "--tags", "frp_server").rc == 0
 
 
-def test_the_installed_collection_does_the_same_from_an_empty_place(site, tmp_path):
+def test_installed_collection_works_from_an_empty_directory(site, tmp_path):
     galaxy = NEWEST / "ansible-galaxy"
     subprocess.run([galaxy, "collection", "build", "--output-path", tmp_path, ROOT], check=True, cwd=tmp_path)
     (archive,) = tmp_path.glob("*.tar.gz")
@@ -215,7 +217,7 @@ def test_the_installed_collection_does_the_same_from_an_empty_place(site, tmp_pa
 
 
 def test_the_example_inventory_needs_no_secret(machine, tmp_path):
-    """`ansible-playbook site.yml -i inventory`, with this machine played by a host of the sandbox."""
+    """Run `ansible-playbook site.yml -i inventory`, with a host of the sandbox as this machine."""
     host = machine("laptop").host
     known_hosts = lab.STATE / "demo.known_hosts"
     connection = {

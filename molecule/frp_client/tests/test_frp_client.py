@@ -18,15 +18,15 @@ def visit(user: str, name: str, port: int) -> dict[str, object]:
 
 @pytest.fixture(scope="session")
 def visitors():
-    """What the laptop visits: ssh of each target, on a loopback port of its own."""
+    """Return the visitors of the laptop: ssh of each target, on a loopback port of its own."""
     return {"frp_client_visitors": [visit(name, "ssh", port) for name, port in PORTS.items()]}
 
 
 @pytest.fixture(scope="session")
 def tunnel(apply, laptop, all_targets, visitors):
-    """Everything as vars.yml and `visitors` have it, and the laptop's key on the targets."""
-    for one in all_targets:
-        one.must(
+    """Apply vars.yml and `visitors`, and put the laptop's key on the targets."""
+    for target in all_targets:
+        target.must(
             f"mkdir -p ~owner/.ssh; grep -qF '{laptop.public_key().strip()}' ~owner/.ssh/authorized_keys || "
             f"echo '{laptop.public_key().strip()}' >> ~owner/.ssh/authorized_keys"
         )
@@ -83,13 +83,13 @@ def test_a_user_who_is_not_allowed_is_turned_away(tunnel, apply, target):
     assert until(lambda: tunnel(target, "true").rc == 0)
 
 
-def test_the_tunnel_comes_back_by_itself_when_the_server_was_away(tunnel, gateway, target):
+def test_tunnel_recovers_after_the_server_was_away(tunnel, gateway, target):
     assert until(lambda: tunnel(target, "true").rc == 0)
     gateway.must("systemctl stop frps; sleep 10; systemctl start frps")
     assert until(lambda: tunnel(target, "true").rc == 0, seconds=60)
 
 
-def test_another_service_is_added_without_ending_an_open_connection(tunnel, apply, laptop, targets):
+def test_added_service_keeps_open_connections(tunnel, apply, laptop, targets):
     target = targets[0]
     assert until(lambda: tunnel(target, "true").rc == 0)
     starts = fingerprint.service_starts(target)["frpc.service"]
@@ -128,7 +128,7 @@ def test_a_changed_token_restarts_the_client(tunnel, apply, target):
     assert until(lambda: tunnel(target, "true").rc == 0)
 
 
-def test_it_runs_unprivileged_confined_and_on_loopback(host):
+def test_client_runs_unprivileged_sandboxed_and_on_loopback(host):
     pid = host.check_output("systemctl show --property=MainPID --value frpc")
     assert host.check_output(f"stat -c %U /proc/{pid}") == "frpc"
     rating = host.check_output("systemd-analyze security --no-pager frpc | tail -n 1").split(": ")[1]
@@ -146,8 +146,8 @@ SECRETS = {
 
 
 @pytest.fixture(scope="module")
-def words(apply, all_targets):
-    """All that is said, with -vvv and differences, while the secrets come to the hosts, are proven, and stand in what is refused."""
+def output(apply, all_targets):
+    """Return all output, with -vvv and differences, while the role installs, verifies and refuses the secrets."""
     token, secret, of_service, of_visitor = SECRETS.values()
     variables = {
         "frp_client_token": token,
@@ -156,45 +156,46 @@ def words(apply, all_targets):
         "frp_client_visitors": [{**visit("nobody", "ssh", 6022), "secret_key": of_visitor}],
     }
     loud = ("--diff", "-vvv")
-    rehearsal = apply("frp_client", "targets", variables, *loud, check=True)
+    check_mode = apply("frp_client", "targets", variables, *loud, check=True)
     real = apply("frp_client", "targets", variables, *loud)
     proof = apply("frp_client", "targets", {**variables, "apply_tasks_from": "verify"}, *loud)
     refusal = apply("frp_client", "targets", {**variables, "frp_client_extra": {"user": secret, "usr": token}}, *loud)
 
-    assert [result.rc for result in (rehearsal, real, proof)] == [0, 0, 0]
+    assert [result.rc for result in (check_mode, real, proof)] == [0, 0, 0]
     assert refusal.rc != 0 and "frpc verify" in refusal.text
-    for result in (rehearsal, real):
+    for result in (check_mode, real):
         assert "/etc/frpc/token" in result.output and "(the content after is secret)" in result.output
-    for one in all_targets:
-        held = one.must("cat /etc/frpc/token /etc/frpc/frpc.toml /etc/frpc/conf.d/*")
+    for target in all_targets:
+        held = target.must("cat /etc/frpc/token /etc/frpc/frpc.toml /etc/frpc/conf.d/*")
         assert all(secret in held for secret in SECRETS.values()), "there is something to show"
-    said = {
-        "Ansible": "".join(result.output for result in (rehearsal, real, proof, refusal)),
+    outputs = {
+        "Ansible": "".join(result.output for result in (check_mode, real, proof, refusal)),
         # The journal has Ansible's own log of each module call; command lines are public.
         "the hosts": "".join(
-            one.must("journalctl --no-pager; cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '")
-            for one in all_targets
+            target.must("journalctl --no-pager; cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '")
+            for target in all_targets
         ),
         "own passwords": [
-            one.must("sed -n 's/^password = \"\\(.*\\)\"/\\1/p' /etc/frpc/frpc.toml").strip() for one in all_targets
+            target.must("sed -n 's/^password = \"\\(.*\\)\"/\\1/p' /etc/frpc/frpc.toml").strip()
+            for target in all_targets
         ],
     }
     assert apply().rc == 0
-    return said
+    return outputs
 
 
 @pytest.mark.both_releases
 @pytest.mark.parametrize("place", ["Ansible", "the hosts"])
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
-def test_no_secret_shows(words, secret, place):
-    assert words[place].count(secret) == 0
+def test_no_secret_shows(output, secret, place):
+    assert output[place].count(secret) == 0
 
 
 @pytest.mark.both_releases
-def test_the_password_of_frpcs_own_interface_does_not_show_either(words):
-    assert [len(password) for password in words["own passwords"]] == [64, 64]
+def test_password_of_the_frpc_interface_does_not_show(output):
+    assert [len(password) for password in output["own passwords"]] == [64, 64]
     assert not any(
-        password in words[place] for password in words["own passwords"] for place in ("Ansible", "the hosts")
+        password in output[place] for password in output["own passwords"] for place in ("Ansible", "the hosts")
     )
 
 
@@ -207,11 +208,11 @@ def test_secrets_are_roots_and_the_services_alone(target):
 
 @pytest.fixture
 def proof(apply):
-    """What verify finds on a host: `{id: (status, evidence)}`."""
+    """Return the findings of verify on a host: `{id: (status, evidence)}`."""
 
     def find(hosts: str, variables: dict[str, object]) -> dict[str, tuple[str, str]]:
         report = apply(hosts=hosts, variables={**variables, "apply_tasks_from": "verify"}).hosts[hosts]
-        return {one["id"]: (one["status"], one["evidence"]) for one in report["findings"]}
+        return {finding["id"]: (finding["status"], finding["evidence"]) for finding in report["findings"]}
 
     return find
 
@@ -228,8 +229,8 @@ def test_a_tunnel_that_works_is_proven_from_both_ends(proof, visitors):
 
 
 @pytest.mark.usefixtures("tunnel")
-def test_a_misspelt_user_and_a_service_that_is_down_fail_with_the_reason(apply, proof, targets, visitors):
-    """Neither speaks first: what tells them from a service that waits is that the connection is closed."""
+def test_misspelt_user_and_stopped_service_fail_with_the_reason(apply, proof, targets, visitors):
+    """Neither sends data first; unlike a service that waits, both close the connection."""
     name = targets[0].host.name
     services = [{"name": "ssh"}, {"name": "waits", "local_port": 8080}, {"name": "down", "local_port": 8081}]
     assert apply(hosts=name, variables={"frp_client_services": services}).rc == 0
@@ -257,19 +258,19 @@ def test_a_port_that_the_server_refuses_is_named_with_its_reason(apply, proof, t
     assert apply().rc == 0
 
 
-def test_absent_leaves_a_service_and_a_user_that_the_role_did_not_bring(apply, gateway):
+def test_absent_keeps_a_foreign_service_and_user(apply, gateway):
     unit = "/etc/systemd/system/frpc.service"
     gateway.must(
         f"useradd --system frpc && printf '[Service]\\nExecStart=/usr/bin/sleep infinity\\nUser=frpc\\n' > {unit}"
     )
     gateway.must("systemctl daemon-reload && systemctl start frpc")
     result = apply(hosts="gateway", variables={"frp_client_state": "absent"})
-    left = gateway.run("systemctl is-active frpc; id -un frpc").stdout.split()
+    remaining = gateway.run("systemctl is-active frpc; id -un frpc").stdout.split()
     gateway.must(f"systemctl stop frpc; rm {unit}; systemctl daemon-reload; userdel frpc")
-    assert (result.rc, result.changed(), left) == (0, {"gateway": 0}, ["active", "frpc"])
+    assert (result.rc, result.changed(), remaining) == (0, {"gateway": 0}, ["active", "frpc"])
 
 
-def test_bad_input_is_refused_with_the_variable_and_changes_nothing(all_refused):
+def test_bad_input_is_refused_with_the_variable(all_refused):
     all_refused(
         [
             ({"frp_client_token": "x" * 31}, "frp_client_token: is missing or shorter than 32"),
@@ -294,7 +295,7 @@ def test_bad_input_is_refused_with_the_variable_and_changes_nothing(all_refused)
 
 
 @pytest.mark.parametrize(
-    ("variables", "words"),
+    ("variables", "message"),
     [
         (
             {"frp_client_services": [{"name": "ssh"}], "frp_client_visitors": [visit("debian13", "shh", 6022)]},
@@ -313,12 +314,12 @@ def test_bad_input_is_refused_with_the_variable_and_changes_nothing(all_refused)
     ],
     ids=["not offered", "not allowed", "failed server", "no CA"],
 )
-def test_what_other_hosts_do_not_offer_is_refused(refused, variables, words):
-    refused(variables, words)
+def test_what_other_hosts_do_not_offer_is_refused(refused, variables, message):
+    refused(variables, message)
 
 
 @pytest.mark.both_releases
-def test_two_clients_of_a_run_with_the_same_proxy_names_are_refused(apply, unchanged):
+def test_two_clients_with_the_same_name_are_refused(apply, unchanged):
     result = apply(variables={"frp_client_user": "same"})
     assert result.rc != 0
     assert "frp_client_user: is the same on debian1" in result.text

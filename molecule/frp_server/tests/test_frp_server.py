@@ -26,7 +26,7 @@ def client(laptop):
 
 @pytest.fixture
 def connect(client, target):
-    """Start frpc with a configuration and return its words after it gave up, or a second after it said what is awaited."""
+    """Start frpc with a configuration and return its words after it gave up, or a second after it outputs what is awaited."""
 
     def start(
         text: str = "", *, token: str = TOKEN, ca: str | None = None, awaited: str = "login to server success"
@@ -63,11 +63,11 @@ def test_a_client_without_tls_is_refused(connect, target):
     assert "non-TLS connection received on a TlsOnly server" in target.must("journalctl -u frps --no-pager")
 
 
-def test_a_client_that_trusts_another_ca_refuses_the_server(connect, client):
+def test_client_with_another_ca_refuses_the_server(connect, client):
     client.must("openssl req -x509 -newkey rsa:2048 -nodes -keyout /root/k -out /root/c -subj /CN=other 2>/dev/null")
-    words = connect(ca=client.must("cat /root/c"))
-    assert "login to the server failed" in words
-    assert "login to server success" not in words
+    output = connect(ca=client.must("cat /root/c"))
+    assert "login to the server failed" in output
+    assert "login to server success" not in output
 
 
 def test_a_port_outside_the_range_is_refused(connect):
@@ -83,7 +83,7 @@ def test_a_public_port_is_opened_on_loopback_only(connect, target):
     assert {line.split()[3] for line in target.must("cat /run/6005; rm /run/6005").splitlines()} == {"127.0.0.1:6005"}
 
 
-def test_the_firewall_is_told_what_others_reach(target):
+def test_firewall_opens_the_ports_of_the_server(target):
     declared = target.must("cat /etc/nftables.d/rigwright/frp_server.nft").splitlines()
     # The public ports are on loopback, so nobody is let in there.
     assert [line for line in declared if not line.startswith("#")] == ['tcp dport 7000 accept comment "frp_server"']
@@ -100,7 +100,7 @@ def test_the_dashboard_wants_the_password(target, laptop):
     assert "refused" in laptop.run(ask.format(target.host.address)).stderr
 
 
-def test_it_runs_unprivileged_and_confined(host):
+def test_server_runs_unprivileged_and_sandboxed(host):
     pid = host.check_output("systemctl show --property=MainPID --value frps")
     assert host.check_output(f"stat -c %u /proc/{pid}") != "0"
     rating = host.check_output("systemd-analyze security --no-pager frps | tail -n 1").split(": ")[1]
@@ -126,46 +126,46 @@ def secret_variables():
 
 
 @pytest.fixture(scope="module")
-def words(apply, secret_variables, all_targets):
-    """All that is said, with -vvv and differences, while the secrets come to the hosts, are proven, and stand in what is refused."""
+def output(apply, secret_variables, all_targets):
+    """Return all output, with -vvv and differences, while the role installs, verifies and refuses the secrets."""
     loud = ("--diff", "-vvv")
-    rehearsal = apply("frp_server", "targets", secret_variables, *loud, check=True)
+    check_mode = apply("frp_server", "targets", secret_variables, *loud, check=True)
     real = apply("frp_server", "targets", secret_variables, *loud)
     proof = apply("frp_server", "targets", {**secret_variables, "apply_tasks_from": "verify"}, *loud)
     extra = {**secret_variables["frp_server_extra"], "bindPrt": SECRETS["a path in frp_server_extra"]}
     refusal = apply("frp_server", "targets", {**secret_variables, "frp_server_extra": extra}, *loud)
 
-    assert [result.rc for result in (rehearsal, real, proof)] == [0, 0, 0]
+    assert [result.rc for result in (check_mode, real, proof)] == [0, 0, 0]
     assert refusal.rc != 0 and "frps verify" in refusal.text
-    for result in (rehearsal, real):
+    for result in (check_mode, real):
         assert "/etc/frps/token" in result.output and "(the content after is secret)" in result.output
-    for one in all_targets:
-        held = one.must("cat /etc/frps/token /etc/frps/frps.toml")
+    for target in all_targets:
+        held = target.must("cat /etc/frps/token /etc/frps/frps.toml")
         assert all(secret in held for secret in SECRETS.values()), "there is something to show"
-    said = {
-        "Ansible": "".join(result.output for result in (rehearsal, real, proof, refusal)),
+    outputs = {
+        "Ansible": "".join(result.output for result in (check_mode, real, proof, refusal)),
         # The journal has Ansible's own log of each module call; command lines are public.
         "the hosts": "".join(
-            one.must("journalctl --no-pager; cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '")
-            for one in all_targets
+            target.must("journalctl --no-pager; cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '")
+            for target in all_targets
         ),
     }
     assert apply().rc == 0
-    return said
+    return outputs
 
 
 @pytest.mark.parametrize("place", ["Ansible", "the hosts"])
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
 @pytest.mark.both_releases
-def test_no_secret_shows(words, secret, place):
-    assert words[place].count(secret) == 0
+def test_no_secret_shows(output, secret, place):
+    assert output[place].count(secret) == 0
 
 
 def test_secrets_are_roots_alone(target):
     assert target.must("stat -c %a:%U /etc/frps/token /etc/frps/frps.toml").split() == ["600:root"] * 2
 
 
-def test_verify_passes_on_a_server_that_works_and_fails_on_one_that_does_not(apply, target):
+def test_verify_detects_a_stopped_server(apply, target):
     name = target.host.name
     proof = {"apply_tasks_from": "verify"}
     findings = ("frp_server.tls", "frp_server.dashboard", "frp_server.confinement")
@@ -179,7 +179,7 @@ def test_verify_passes_on_a_server_that_works_and_fails_on_one_that_does_not(app
 # --- What is refused, before anything changes ---
 
 
-def test_bad_input_is_refused_with_the_variable_and_changes_nothing(all_refused):
+def test_bad_input_is_refused_with_the_variable(all_refused):
     all_refused(
         [
             ({"frp_server_token": ""}, "frp_server_token: is missing"),
@@ -213,20 +213,20 @@ def test_a_disk_that_is_nearly_full_is_refused(refused):
 
 
 def test_a_tampered_archive_is_refused_and_changes_nothing(refused, publish):
-    """The server is on 0.70.1; what is offered as 0.69.0 is not what its checksum says."""
+    """Offer an archive as 0.69.0 that does not have its checksum, to a server on 0.70.1."""
     with publish(ARCHIVE.replace("0.70.1", "0.69.0"), (depot.WWW / ARCHIVE).read_bytes()):
         refused({"frp_server_version": "0.69.0"}, "is not the archive that was asked for")
 
 
 def test_an_upgrade_and_the_way_back(apply, targets):
     def versions() -> set[str]:
-        return {one.must("frps --version").strip() for one in targets}
+        return {target.must("frps --version").strip() for target in targets}
 
     assert apply(variables={"frp_server_version": "0.69.0"}).rc == 0
     assert versions() == {"0.69.0"}
     assert apply().rc == 0
     assert versions() == {"0.70.1"}
-    assert all(one.must("ls /opt/frp").split() == ["0.69.0", "0.70.1"] for one in targets), (
+    assert all(target.must("ls /opt/frp").split() == ["0.69.0", "0.70.1"] for target in targets), (
         "the old one stays for going back"
     )
     fetched = depot.REQUESTS.stat().st_size
@@ -236,7 +236,7 @@ def test_an_upgrade_and_the_way_back(apply, targets):
     assert apply().rc == 0
 
 
-def test_a_run_killed_before_the_restart_is_completed_by_the_next(apply, target):
+def test_next_run_completes_a_killed_run(apply, target):
     """Another file than the one that the service loaded: that alone makes the next run restart it."""
     assert apply().rc == 0
     target.must("sed -i 's/maxPortsPerClient = 10/maxPortsPerClient = 11/' /etc/frps/frps.toml")

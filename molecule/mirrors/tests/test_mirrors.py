@@ -31,13 +31,13 @@ def codename(target: Machine) -> str:
     return target.must(". /etc/os-release && echo $VERSION_CODENAME").strip()
 
 
-def asked_of_depot(target: Machine, since: int) -> list[str]:
-    """The paths that a host asked of the depot since its log had so many lines."""
+def requested_paths(target: Machine, since: int) -> list[str]:
+    """Return the paths that a host requested from the depot since its log had this many lines."""
     return [str(line["path"]) for line in depot.requests()[since:] if line["client"] == str(target.host.address)]
 
 
 def age_days(release: str) -> float:
-    """How old the depot's copy of the archive is, so that the tests hold with a snapshot of any age."""
+    """Return the age of the depot's copy of the archive in days, so that the tests pass with a snapshot of any age."""
     with urllib.request.urlopen(f"{LIVE}/dists/{release}-updates/InRelease", timeout=30) as answer:  # noqa: S310
         date = re.search(r"^Date: (.+)$", answer.read().decode(), re.MULTILINE)
     assert date
@@ -57,27 +57,27 @@ def test_a_dead_first_mirror_is_reported_and_put_last(apply: Apply, targets: lis
         assert target.must("cat /etc/apt/mirrors/debian.list") == f"{LIVE}\tpriority:1\n{DEAD}\tpriority:2\n"
 
 
-def test_apt_installs_from_the_second_mirror_when_the_first_is_dead(apply: Apply, targets: list[Machine]) -> None:
-    # Unseen, the dead mirror stays first, as one does that dies after it was chosen.
+def test_apt_uses_the_second_mirror_if_the_first_is_dead(apply: Apply, targets: list[Machine]) -> None:
+    # Unchecked, the dead mirror stays first, as a mirror that dies after it was chosen.
     result = apply(variables={"mirrors_check": False})
     assert result.rc == 0, result.output
     for target in targets:
         assert target.must("cat /etc/apt/mirrors/debian.list") == f"{DEAD}\tpriority:1\n{LIVE}\tpriority:2\n"
-        asked = len(depot.requests())
+        requests = len(depot.requests())
 
-        words = target.must(f"apt-get install --yes --no-install-recommends {PACKAGE} 2>&1", seconds=120)
+        output = target.must(f"apt-get install --yes --no-install-recommends {PACKAGE} 2>&1", seconds=120)
 
-        assert f"Ign:1 {DEAD}" in words or f"Ign:2 {DEAD}" in words
+        assert f"Ign:1 {DEAD}" in output or f"Ign:2 {DEAD}" in output
         assert target.must(PACKAGE) == "Hello, world!\n"
-        assert [path for path in asked_of_depot(target, asked) if re.search(rf"/{PACKAGE}_.*\.deb$", path)]
+        assert [path for path in requested_paths(target, requests) if re.search(rf"/{PACKAGE}_.*\.deb$", path)]
         target.must(f"dpkg --purge {PACKAGE} && apt-get clean")
 
 
 def test_apt_knows_every_source_once(target: Machine) -> None:
-    words = target.must("apt-get update -o APT::Update::Error-Mode=any 2>&1 && apt-cache policy 2>&1", seconds=120)
+    output = target.must("apt-get update -o APT::Update::Error-Mode=any 2>&1 && apt-cache policy 2>&1", seconds=120)
 
-    assert "configured multiple times" not in words
-    assert f"{DEPOT}/debian {codename(target)} InRelease" in words
+    assert "configured multiple times" not in output
+    assert f"{DEPOT}/debian {codename(target)} InRelease" in output
 
 
 def test_security_stays_with_the_distribution(target: Machine) -> None:
@@ -102,12 +102,12 @@ def test_security_follows_when_asked_and_comes_back(apply: Apply, targets: list[
 
 def test_the_second_run_asks_no_mirror(apply: Apply, targets: list[Machine]) -> None:
     assert apply().rc == 0
-    asked = len(depot.requests())
+    requests = len(depot.requests())
 
     result = apply()
 
     assert set(result.changed().values()) == {0}
-    assert [asked_of_depot(target, asked) for target in targets] == [[] for _target in targets]
+    assert [requested_paths(target, requests) for target in targets] == [[] for _target in targets]
 
 
 def test_a_stale_mirror_is_refused_with_its_age(apply: Apply, targets: list[Machine]) -> None:
@@ -144,9 +144,9 @@ def test_when_all_mirrors_are_dead_nothing_changes(apply: Apply, targets: list[M
     result = apply(variables={"mirrors_apt_urls": [DEAD, f"{DEPOT}/nothing/debian"]})
 
     assert result.rc != 0
-    words = result.text
-    assert f"{DEAD}: Could not connect to 127.0.0.9:9" in words
-    assert f"{DEPOT}/nothing/debian: no {codename(targets[0])}-updates (404" in words
+    output = result.text
+    assert f"{DEAD}: Could not connect to 127.0.0.9:9" in output
+    assert f"{DEPOT}/nothing/debian: no {codename(targets[0])}-updates (404" in output
     assert [fingerprint.of(target) for target in targets] == before
 
 
@@ -199,7 +199,7 @@ def test_a_pip_conf_keeps_its_other_words_and_comes_back(apply: Apply, targets: 
         assert target.must("cat /etc/pip.conf; stat --format %a /etc/pip.conf; rm /etc/pip.conf") == f"{own}640\n"
 
 
-def test_every_service_is_told(apply: Apply, targets: list[Machine]) -> None:
+def test_every_service_is_configured(apply: Apply, targets: list[Machine]) -> None:
     result = apply(
         variables={
             "mirrors_uv_url": "https://mirror.example/simple",
@@ -218,7 +218,7 @@ def test_every_service_is_told(apply: Apply, targets: list[Machine]) -> None:
         assert "conda-forge: https://mirror.example/anaconda/cloud\n" in condarc
 
 
-def test_a_third_party_s_source_is_left_alone_and_stops_nothing(apply: Apply, targets: list[Machine]) -> None:
+def test_source_of_a_third_party_is_left_alone(apply: Apply, targets: list[Machine]) -> None:
     # It leads nowhere and its key is missing, as with a repository that moved.
     theirs = f"deb [signed-by=/etc/apt/keyrings/theirs.asc] {DEPOT}/theirs/debian {{}} main\n"
     for target in targets:
@@ -229,12 +229,12 @@ def test_a_third_party_s_source_is_left_alone_and_stops_nothing(apply: Apply, ta
 
     assert result.rc == 0, result.output
     for target in targets:
-        left = target.must("cat /etc/apt/sources.list.d/theirs.list; rm /etc/apt/sources.list.d/theirs.list")
-        assert left == theirs.format(codename(target))
+        remaining = target.must("cat /etc/apt/sources.list.d/theirs.list; rm /etc/apt/sources.list.d/theirs.list")
+        assert remaining == theirs.format(codename(target))
 
 
 @pytest.mark.both_releases
-def test_a_host_with_both_formats_has_one_definition_and_gets_both_back(apply: Apply, targets: list[Machine]) -> None:
+def test_both_source_formats_are_merged_and_restored(apply: Apply, targets: list[Machine]) -> None:
     # As after an upgrade: with both files as they are, apt warns that every package source is configured twice.
     assert apply(variables={"mirrors_state": "absent"}).rc == 0
     stray, before = [], []
@@ -265,7 +265,7 @@ def test_a_host_with_both_formats_has_one_definition_and_gets_both_back(apply: A
 
 
 @pytest.mark.both_releases
-def test_the_proof_tells_a_mirror_that_died_since(
+def test_verify_reports_a_mirror_that_died(
     applied: Apply, verified: Callable[..., dict[str, dict[str, str]]], targets: list[Machine]
 ) -> None:
     def statuses(urls: list[str]) -> list[dict[str, str]]:

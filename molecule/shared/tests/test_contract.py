@@ -30,7 +30,7 @@ STOPS_ITS_UNITS = ("firewall", "ssh")
 
 
 def changes(output: str, host: str) -> Iterator[str]:
-    """What a run with -v changed on a host: the task, and each path or unit that its result names."""
+    """Return what a run with -v changed on a host: the task, and each path or unit that its result names."""
     task = ""
     for line in output.splitlines():
         if heading := re.match(r"TASK \[(?:\S+ : )?(.+)\] \*", line):
@@ -38,12 +38,12 @@ def changes(output: str, host: str) -> Iterator[str]:
         elif found := re.match(rf"changed: \[{host}\] => (?:\(item=.*\) => )?(\{{.*\}})$", line):
             result = json.loads(found[1])
             units = [f"{verb} {unit}" for unit, verbs in result.get("actions", {}).items() for verb in verbs]
-            for what in [*result.get("changed_paths", []), *units] or ["changed"]:
-                yield f"{task}: {what}"
+            for subject in [*result.get("changed_paths", []), *units] or ["changed"]:
+                yield f"{task}: {subject}"
 
 
 class Life:
-    """The role's life on the targets: a state that they are in already is not brought about again."""
+    """The states of a role on the targets: a state that they are in already is not applied again."""
 
     def __init__(self, apply: Callable, scenario: str) -> None:
         self.apply, self.scenario, self.state = apply, scenario, ""
@@ -67,24 +67,24 @@ def life(apply: Callable, scenario: str) -> Life:
 
 
 @pytest.fixture
-def told_beforehand(
+def announced_changes(
     life: Life, targets: list[Machine], scenario: str, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str], Any]:
-    """Bring about a state, prove that check mode has said what that changed, and give the run in check mode."""
+    """Apply a state, check that check mode announced the changes, and return the run in check mode."""
     # One plain line of JSON for each result.
     monkeypatch.setenv("ANSIBLE_CALLBACK_RESULT_FORMAT", "json")
     monkeypatch.setenv("ANSIBLE_CALLBACK_FORMAT_PRETTY", "false")
 
     def prove(state: str) -> Any:
-        rehearsal = life.run(state, "-v", check=True)
+        planned = life.run(state, "-v", check=True)
         real = life.run(state, "-v")
 
         unforeseen = BEYOND_CHECK_MODE.get(scenario, {})
         for target in targets:
-            told, done = (sorted(changes(result.output, target.host.name)) for result in (rehearsal, real))
+            announced, done = (sorted(changes(result.output, target.host.name)) for result in (planned, real))
             assert done
-            assert told == [line for line in done if not any(re.search(pattern, line) for pattern in unforeseen)]
-        return rehearsal
+            assert announced == [line for line in done if not any(re.search(pattern, line) for pattern in unforeseen)]
+        return planned
 
     return prove
 
@@ -112,14 +112,14 @@ def test_check_mode_finds_nothing_to_change_after_a_run(life: Life) -> None:
 
 @pytest.mark.of_states
 @pytest.mark.both_releases
-def test_check_mode_tells_beforehand_what_taking_the_role_away_changes(life: Life, told_beforehand: Callable) -> None:
+def test_check_mode_announces_the_changes_of_absent(life: Life, announced_changes: Callable) -> None:
     life.given("present")
-    told_beforehand("absent")
+    announced_changes("absent")
 
 
 @pytest.mark.of_states
 @pytest.mark.both_releases
-def test_absent_gives_the_host_back(life: Life, targets: list[Machine], scenario: str) -> None:
+def test_absent_restores_the_host(life: Life, targets: list[Machine], scenario: str) -> None:
     fresh = fingerprint.remembered("molecule")
 
     life.given("absent")
@@ -136,11 +136,11 @@ def test_absent_gives_the_host_back(life: Life, targets: list[Machine], scenario
 
 
 @pytest.mark.of_states
-def test_check_mode_tells_what_the_first_run_changes_and_passes_nothing(
-    life: Life, told_beforehand: Callable, targets: list[Machine], scenario: str
+def test_check_mode_announces_the_first_run_and_passes_nothing(
+    life: Life, announced_changes: Callable, targets: list[Machine], scenario: str
 ) -> None:
     life.given("absent")
-    checked = told_beforehand("present")
+    checked = announced_changes("present")
     for target in targets:
         found = checked.findings(target.host.name)
         assert [id_ for id_, status in found.items() if id_.startswith(f"{scenario}.") and status == "pass"] == []

@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Plan a source file for further components of the distribution's own archive, such as Debian's contrib and non-free.
 
-"""Further components of the distribution's own archive, such as Debian's contrib and non-free.
-
-apt itself says which of its sources are the distribution's (the ``Origin`` that the archive signed), so mirrors count and a
-third party that uses the same suite names does not.
+The ``Origin`` that the archive signed tells which sources are the distribution's, so mirrors count, and third parties that use the
+same suite names do not.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ class Target(t.NamedTuple):
 
 
 def parse_targets(text: str) -> list[Target]:
-    """The lines of COMMAND. apt leaves a field as it is written in the format where it has nothing to say."""
+    """Parse the output of COMMAND. apt prints a field as in the format if it has no value for it."""
     targets = []
     for line in text.splitlines():
         fields = ["" if field.startswith("$(") else field for field in line.split("|")]
@@ -45,16 +43,16 @@ def parse_targets(text: str) -> list[Target]:
 
 
 def component_source(targets: t.Iterable[Target], origin: str, components: t.Sequence[str], path: str) -> str | None:
-    """What a source file at *path* has to say so that every suite of *origin* has the components; None: nothing is missing.
+    """Return the text of a source file at *path* with which every suite of *origin* has the components; None if nothing is missing.
 
-    What the file says already does not count, so that the answer stays the same once it is there.
+    The current content of the file does not count, so the result stays the same after it is written.
     """
-    known: dict[tuple[str, str, str], set[str]] = {}
+    suites: dict[tuple[str, str, str], set[str]] = {}
     for target in targets:
         if target.origin == origin and target.path != path:
-            known.setdefault((target.uri, target.suite, target.signed_by), set()).add(target.component)
+            suites.setdefault((target.uri, target.suite, target.signed_by), set()).add(target.component)
     entries = []
-    for (uri, suite, key), present in known.items():
+    for (uri, suite, key), present in suites.items():
         missing = tuple(component for component in components if component not in present)
         if missing:
             options = (("Signed-By", key),) if key else ()

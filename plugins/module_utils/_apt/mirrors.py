@@ -2,10 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which mirrors are fit for use, in which order, and what is remembered of that choice.
-
-Note: private to this collection. Pure but for the ``fetch`` that the caller hands in.
-"""
+"""Choose the mirrors that are fit for use and their order, and record the choice. Pure but for the caller's ``fetch``."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ import re
 import typing as t
 
 # The release itself changes at point releases only: Debian 12's Release file is months old on the freshest mirror. The
-# updates suite is signed anew several times a day by Debian and daily by Ubuntu, and so tells a mirror's age.
+# updates suite is signed several times a day by Debian and daily by Ubuntu, so its date gives the age of a mirror.
 PULSE = "updates"
 
 FIT, DEAD, STALE, UNCHECKED = "fit", "dead", "stale", "unchecked"
@@ -79,7 +76,7 @@ def release_url(base: str, suite: str) -> str:
 
 
 def release_date(release: str) -> datetime.datetime:
-    """The Date of a Release file.
+    """Return the Date of a Release file.
 
     :raises ValueError: there is none, so what was fetched is something else (a login page, an error page).
     """
@@ -116,15 +113,15 @@ def examine(url: str, request: Request, fetch: Fetch, now: datetime.datetime) ->
 
 
 def examine_all(request: Request, fetch: Fetch, now: datetime.datetime) -> list[Mirror]:
-    """All mirrors at once: a slow one costs its own time only."""
+    """Examine all mirrors at once: a slow one costs only its own time."""
     with concurrent.futures.ThreadPoolExecutor(max_workers=8) as pool:
         return list(pool.map(lambda url: examine(url, request, fetch, now), request.urls))
 
 
 def choose(request: Request, mirrors: t.Sequence[Mirror], security_uris: t.Sequence[str] = ()) -> Choice:
-    """The order of use: fit mirrors as they were asked for, then dead ones, which may come back. Stale ones are left out,
+    """Choose the order of use: fit mirrors in the order of the request, then dead ones, which may recover.
 
-    since apt would take old packages from one without a word.
+    Stale mirrors are left out, since apt would install old packages from one without a warning.
 
     :raises NoMirror: none is fit; the text has the reason of each.
     """
@@ -138,12 +135,12 @@ def choose(request: Request, mirrors: t.Sequence[Mirror], security_uris: t.Seque
 
 
 def mirror_list(urls: t.Sequence[str]) -> str:
-    """A list for apt's mirror method (apt-transport-mirror(1)): the lower the number, the earlier a mirror is tried."""
+    """Return a list for apt's mirror method (apt-transport-mirror(1)): apt tries mirrors with lower numbers first."""
     return "".join(f"{url}\tpriority:{place}\n" for place, url in enumerate(urls, 1))
 
 
 def to_json(choice: Choice) -> str:
-    """The choice as it is remembered. Ages are not part of it: they differ from day to day while the choice does not."""
+    """Return the choice as JSON. Ages are not part of it: they differ from day to day while the choice does not."""
     data = dataclasses.asdict(choice)
     for mirror in (*data["order"], *data["left_out"]):
         del mirror["age_days"]
@@ -153,7 +150,7 @@ def to_json(choice: Choice) -> str:
 
 
 def from_json(text: str) -> Choice | None:
-    """A remembered choice; None when the text is not one (a newer or damaged file), which means: choose again."""
+    """Parse a recorded choice; None if the text is not one (a newer or damaged file): then the caller chooses again."""
     try:
         data = json.loads(text)
         request = data["request"]
@@ -168,7 +165,7 @@ def from_json(text: str) -> Choice | None:
 
 
 def set_ini_option(text: str, section: str, option: str, value: str) -> str:
-    """An INI text in which one option has a value; every other line, comments included, stays as it is."""
+    """Return an INI text in which one option has a value; every other line stays, comments included."""
     lines = text.splitlines(keepends=True)
     if lines and not lines[-1].endswith("\n"):
         lines[-1] += "\n"

@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Read the records of dpkg and apt, and find the packages that were installed for others.
 
-"""What dpkg and apt have on record of packages, and which of them only a few others brought along.
-
-``apt-get autoremove`` takes every package that nothing needs any more, also what a person has left there on purpose. A role
-gives back what it brought, and no more.
+``apt-get autoremove`` removes every package that no other needs, also those that a person has kept on purpose. A role removes
+only what it has installed.
 """
 
 from __future__ import annotations
@@ -23,9 +21,9 @@ _NEEDS = (*_DEPENDS, "Recommends")
 
 
 class Package(t.NamedTuple):
-    """A package that is there. It is not *whole* as long as dpkg has to unpack or configure it.
+    """An installed package. It is not *whole* as long as dpkg has to unpack or configure it.
 
-    *depends* has the alternatives of each thing that it does not work without, *needs* all that it depends on or recommends.
+    *depends* has the alternatives of each dependency, *needs* all that it depends on or recommends.
     """
 
     version: str
@@ -37,7 +35,7 @@ class Package(t.NamedTuple):
 
 
 def parse_status(text: str) -> dict[str, Package]:
-    """The packages of dpkg's status file that are installed, whole or in part, by name without architecture."""
+    """Return the packages of dpkg's status file that are installed, whole or in part, by name without architecture."""
     packages = {}
     for fields in _paragraphs(text):
         want, _error, status = [*fields.get("Status", "").split(), "", "", ""][:3]
@@ -48,7 +46,10 @@ def parse_status(text: str) -> dict[str, Package]:
                 frozenset(name for field in _NEEDS for name in _names(fields.get(field, ""))),
                 frozenset(_names(fields.get("Provides", ""))),
                 frozenset(
-                    frozenset(_names(one)) for field in _DEPENDS for one in fields.get(field, "").split(",") if one
+                    frozenset(_names(relation))
+                    for field in _DEPENDS
+                    for relation in fields.get(field, "").split(",")
+                    if relation
                 ),
                 status == "installed",
             )
@@ -56,12 +57,12 @@ def parse_status(text: str) -> dict[str, Package]:
 
 
 def parse_automatic(text: str) -> frozenset[str]:
-    """The names that apt's extended states mark as installed for another package's sake."""
+    """Return the names that apt's extended states mark as installed automatically, for another package."""
     return frozenset(fields["Package"] for fields in _paragraphs(text) if fields.get("Auto-Installed") == "1")
 
 
 def parse_policy(text: str) -> frozenset[str]:
-    """The names that apt can install, as `apt-cache policy` has them."""
+    """Return the names that apt can install, from the output of `apt-cache policy`."""
     blocks = re.findall(r"^(\S+):\n(?: .*\n)*?  Candidate: (?!\(none\))", text, re.MULTILINE)
     return frozenset(name.partition(":")[0] for name in blocks)
 
@@ -71,20 +72,22 @@ def is_whole(name: str, packages: t.Mapping[str, Package]) -> bool:
 
 
 def unfinished(roots: t.Iterable[str], packages: t.Mapping[str, Package]) -> list[str]:
-    """What dpkg has not completed among *roots* and all that they depend on."""
+    """Return the packages that dpkg has not completed among *roots* and all that they depend on."""
     found: set[str] = set()
     new = {name for name in roots if name in packages}
     while new:
         found |= new
-        new = {name for one in new for choice in packages[one].depends for name in choice if name in packages} - found
+        new = {
+            name for package in new for choice in packages[package].depends for name in choice if name in packages
+        } - found
     return sorted(name for name in found if not is_whole(name, packages))
 
 
 def brought_by(roots: t.Iterable[str], packages: t.Mapping[str, Package], automatic: t.Collection[str]) -> list[str]:
-    """Which of *roots* can go, and with them what is there for their sake alone.
+    """Return those of *roots* that can be removed, with the packages that were installed only for them.
 
-    A root stays only where something that stays would be left without it: the driver's libegl-nvidia0 may go, since libegl1 has
-    Mesa's. Of what apt installed by itself everything stays that would do for something that stays, as with apt's autoremove.
+    A root stays only if a package that stays cannot work without it: the driver's libegl-nvidia0 can be removed, since libegl1 has
+    Mesa's. Of automatically installed packages, those stay that satisfy a dependency of one that stays, as with apt's autoremove.
     """
     providers: dict[str, set[str]] = {}
     for name, package in packages.items():
@@ -96,15 +99,17 @@ def brought_by(roots: t.Iterable[str], packages: t.Mapping[str, Package], automa
 
     needs = {name: providing(package.needs) for name, package in packages.items()}
     depends = {name: [providing(choice) for choice in package.depends] for name, package in packages.items()}
-    asked = {name for name in roots if name in packages}
-    leaving, new = set(asked), set(asked)
+    requested = {name for name in roots if name in packages}
+    leaving, new = set(requested), set(requested)
     while new:
-        new = {name for one in new for name in needs[one] if name in automatic} - leaving
+        new = {name for current in new for name in needs[current] if name in automatic} - leaving
         leaving |= new
     while True:
         staying = packages.keys() - leaving
-        needed = {name for one in staying for name in needs[one]} - asked
-        needed |= {name for one in staying for choice in depends[one] if not choice & staying for name in choice}
+        needed = {name for current in staying for name in needs[current]} - requested
+        needed |= {
+            name for current in staying for choice in depends[current] if not choice & staying for name in choice
+        }
         if not needed & leaving:
             return sorted(leaving)
         leaving -= needed

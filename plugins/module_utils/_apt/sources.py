@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""APT's source files, one-line and deb822 (sources.list(5)): read, and planned anew with other addresses.
+"""Parse APT's source files, one-line and deb822 (sources.list(5)), and plan them with other addresses. Pure.
 
-Note: private to this collection. Pure: texts in, texts out.
-
-The role owns *where* the distribution's packages come from. Which suites, components and keys a host uses is read from its
-own files each time, so what a person or a distribution upgrade changes there stays.
+The role sets the addresses of the distribution's packages. Suites, components and keys are read from the host's files on each
+run, so changes by a person or a distribution upgrade stay.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ class NoArchive(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Distribution:
-    """What tells a distribution's own archive from a third party's; data of the role (``vars/<platform>.yml``)."""
+    """Identifies a distribution's own archive; data of the role (``vars/<platform>.yml``)."""
 
     id: str
     codename: str
@@ -59,7 +57,7 @@ class Distribution:
 
     @property
     def file(self) -> str:
-        """The file that the distribution itself uses since it writes deb822; the one definition goes there."""
+        """Return the deb822 file of the distribution itself, which gets the one definition."""
         return f"{SOURCES_PARTS}/{self.id}.sources"
 
     @property
@@ -93,7 +91,7 @@ class Block:
 
 
 def parse(path: str, text: str) -> list[Block]:
-    """The blocks of a file; their texts joined are the file."""
+    """Return the blocks of a file; their texts joined are the file."""
     return _parse_deb822(text) if path.endswith(".sources") else _parse_one_line(text)
 
 
@@ -162,26 +160,26 @@ def _entry_of_stanza(lines: t.Sequence[str]) -> Entry | None:
 
 
 def render(entries: t.Iterable[Entry]) -> str:
-    """The entries as deb822 stanzas."""
+    """Return the entries as deb822 stanzas."""
     stanzas = []
     for entry in entries:
         lists = zip(LIST_FIELDS, (entry.types, entry.uris, entry.suites, entry.components))
-        fields = [(name, " ".join(words)) for name, words in lists if words] + list(entry.options)
+        fields = [(name, " ".join(values)) for name, values in lists if values] + list(entry.options)
         stanzas.append("".join(f"{name}:{'' if value.startswith(chr(10)) else ' '}{value}\n" for name, value in fields))
     return "\n".join(stanzas)
 
 
 def is_archive(entry: Entry, path: str, distribution: Distribution, origins: t.Mapping[tuple[str, str], str]) -> bool:
-    """Whether an entry defines the distribution's own archive, and not a third party's that uses the same suite names.
+    """Return True if an entry defines the distribution's own archive, and not a third party's with the same suite names.
 
-    ``origins`` is what apt itself fetched and checked: (uri, suite) to the ``Origin`` of the Release file. Where apt knows,
-    that decides; then the key; an entry without a key counts only in the distribution's own files.
+    ``origins`` has what apt itself fetched and checked: (uri, suite) to the ``Origin`` of the Release file. If apt has no
+    Release file, the key decides; an entry without a key counts only in the distribution's own files.
     """
     if not set(entry.suites) <= distribution.suites or not set(entry.components) <= set(distribution.components):
         return False
-    known = {origins[uri, suite] for uri in entry.uris for suite in entry.suites if (uri, suite) in origins}
-    if known:
-        return all(origin.split()[:1] == [distribution.id.capitalize()] for origin in known)
+    signed = {origins[uri, suite] for uri in entry.uris for suite in entry.suites if (uri, suite) in origins}
+    if signed:
+        return all(origin.split()[:1] == [distribution.id.capitalize()] for origin in signed)
     key = entry.option("Signed-By")
     if key:
         return posixpath.basename(key) in distribution.keyrings
@@ -191,7 +189,7 @@ def is_archive(entry: Entry, path: str, distribution: Distribution, origins: t.M
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """The smallest thing that apt can be told twice: one type, suite and component."""
+    """The smallest unit that can be defined twice: one type, suite and component."""
 
     type: str
     suite: str
@@ -205,7 +203,7 @@ class Cell:
 
 
 def cells_of(entries: t.Iterable[Entry]) -> list[Cell]:
-    """Every cell once. Of two definitions the first stays, but one for all architectures replaces those for some."""
+    """Return every cell once. Of two definitions the first stays, but one for all architectures replaces those for some."""
     cells: dict[tuple[str, str, str, str], Cell] = {}
     for entry in entries:
         for kind in entry.types:
@@ -221,7 +219,7 @@ def cells_of(entries: t.Iterable[Entry]) -> list[Cell]:
 
 
 def entries_of(cells: t.Iterable[Cell]) -> list[Entry]:
-    """Few stanzas that say the same: first components are put together, then types, then suites."""
+    """Return the cells as few entries: join components first, then types, then suites."""
     groups: dict[tuple[t.Any, ...], list[str]] = {}
     for cell in cells:
         groups.setdefault((cell.uris, cell.options, cell.type, cell.suite), []).append(cell.component)
@@ -239,7 +237,7 @@ def entries_of(cells: t.Iterable[Cell]) -> list[Entry]:
 
 @dataclasses.dataclass(frozen=True)
 class Survey:
-    """A host's source files, with the distribution's own archive told from everything else."""
+    """A host's source files, with the entries of the distribution's own archive."""
 
     distribution: Distribution
     files: dict[str, list[Block]]
@@ -247,7 +245,7 @@ class Survey:
 
     @property
     def cells(self) -> list[Cell]:
-        """The distribution's archive. Its own file speaks first, so that a definition that was moved there keeps its fields."""
+        """Return the cells of the distribution's archive. Its own file comes first, so a moved definition keeps its fields."""
         paths = sorted(self.archive, key=lambda path: (path != self.distribution.file, path))
         return cells_of(entry for path in paths for entry in self.archive[path])
 
@@ -258,7 +256,7 @@ class Survey:
         )
 
     def suites(self, security: bool) -> list[str]:
-        """The suites that a mirror has to have: the security suite only when it is asked for."""
+        """Return the suites that a mirror has to have: the security suite only if *security* is true."""
         return list(
             dict.fromkeys(
                 cell.suite for cell in self.cells if security or not self.distribution.is_security(cell.suite)
@@ -284,7 +282,7 @@ def survey(texts: t.Mapping[str, str], distribution: Distribution, origins: t.Ma
 def plan(
     found: Survey, uri: str, security_uris: t.Sequence[str] = (), managed: t.Collection[str] = ()
 ) -> dict[str, str | None]:
-    """The source files as they should be, by path; None: no such file.
+    """Return the wanted source files by path; None for a file that should not exist.
 
     The archive is defined once, in the distribution's own file, with ``uri``; security suites keep their address unless
     ``security_uris`` says otherwise. Other files lose their definition of it and keep the rest; one that has nothing else goes.
@@ -304,7 +302,7 @@ def plan(
 
 
 def _without(found: Survey, path: str) -> str:
-    """What a file says besides the distribution's archive; nothing when only comments are left."""
+    """Return the text of a file without the distribution's archive; empty if only comments remain."""
     ours = found.archive.get(path, [])
     kept = [block for block in found.files.get(path, []) if block.entry is None or block.entry not in ours]
     if path.endswith(".sources"):

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Files and links that are replaced in one step: who reads one meanwhile, or after a power cut, has the old one or the new one."""
+"""Replace files and links in one step: a reader, or a host after a power cut, has the old one or the new one."""
 
 from __future__ import annotations
 
@@ -17,15 +15,15 @@ import tempfile
 def replace_file(
     path: str, content: str | bytes, mode: int = 0o644, owner: tuple[int, int] | None = None, work: str | None = None
 ) -> None:
-    """Put a file in place whose directory is there. Its mode is exact, whatever the umask; others may write in the directory.
+    """Write a file in an existing directory. Its mode does not depend on the umask; other users may write in the directory.
 
     :param content: a text is written as UTF-8, with the bytes that Python's names of files have as surrogates.
     :param owner: uid and gid, -1 for what stays that of this process.
-    :param work: a directory of the same file system where what is unfinished lies, rather than hidden beside the file: for who
-        clears it of what killed runs have left.
+    :param work: a directory of the same file system where what is unfinished lies, for callers that
+        remove what killed runs have left in it; by default the file's own directory.
     :raises OSError: it cannot be written, and the old file is there as it was; or the new one is there, and a power cut may undo it.
     """
-    # A name that nobody else has: two that write the same file at once do not write into each other's.
+    # A unique name: two processes that write the same file at once do not mix their content.
     handle, unfinished = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=work or os.path.dirname(path))
     try:
         with open(handle, "wb") as file:
@@ -45,7 +43,7 @@ def replace_file(
 
 
 def replace_link(path: str, target: str) -> None:
-    """Point a link elsewhere; its directory is there. What a killed run has left beside it is used up.
+    """Point a link elsewhere; its directory exists. A temporary link that a killed run has left is replaced.
 
     :raises OSError: it cannot be made, or there is a directory; what was there is as it was.
     """
@@ -63,7 +61,7 @@ def replace_link(path: str, target: str) -> None:
 
 
 def clear_unfinished(directory: str) -> None:
-    """Take away what killed runs of `replace_file` have left in a directory that nobody else writes in.
+    """Remove what killed runs of `replace_file` have left in a directory that no other user writes.
 
     :raises OSError: it does not go.
     """
@@ -99,7 +97,7 @@ def sync_file(path: str) -> None:
 
 
 def sync_directory(path: str) -> None:
-    """Have the names in a directory on the disk."""
+    """Sync the names in a directory to the disk."""
     descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """Bundle a part of the collection as one file that runs without Ansible: on a host, a unit runs the code that a module runs."""
 
 from __future__ import annotations
@@ -28,11 +26,11 @@ def bundle(entry: str) -> bytes:
     files = {f"{name.replace('.', '/')}.py": text for name, text in collect(entry).items()}
     packages = {f"{parent}/__init__.py": "" for path in files for parent in _parents(path)}
     start = f"from {PACKAGE}.{entry} import main\n\nraise SystemExit(main())\n"
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, text in sorted({"__main__.py": start, **packages, **files}.items()):
             archive.writestr(zipfile.ZipInfo(path, _DATE), text)
-    return _SHEBANG + made.getvalue()
+    return _SHEBANG + buffer.getvalue()
 
 
 def _parents(path: str) -> list[str]:
@@ -53,7 +51,7 @@ def collect(entry: str) -> dict[str, str]:
 
 
 def source_of(name: str) -> str:
-    """Return the source of a module. On a target this reads the archive in which Ansible brought it.
+    """Return the source of a module. On a target this reads the archive that Ansible has copied there.
 
     :raises ImportError: there is no such module.
     """

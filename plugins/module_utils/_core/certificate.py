@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""When a private CA and its certificate have to be made anew, from what ``openssl`` says about them."""
+"""Decide when a private CA and its certificate have to be created again, from the output of ``openssl``."""
 
 from __future__ import annotations
 
@@ -56,7 +54,7 @@ def alternative_name(name: str) -> str:
 
 
 def check_request(params: dict[str, t.Any]) -> None:
-    """Refuse what cannot be made, or would be made anew on every run.
+    """Refuse a request that cannot be met, or that would create a certificate on every run.
 
     :raises CertificateError: the parameter, what is wrong with it and what it should be.
     """
@@ -111,7 +109,7 @@ def days_left(certificate: Certificate, now: datetime.datetime) -> int:
     return (certificate.not_after - now).days
 
 
-def find_ca_faults(ca: Certificate | None, public_key: str | None, now: datetime.datetime) -> list[str]:
+def find_ca_problems(ca: Certificate | None, public_key: str | None, now: datetime.datetime) -> list[str]:
     """Say why a CA can sign nothing. Clients know it, so it is not replaced without being asked.
 
     :param ca: what its file says, None if that is no certificate.
@@ -119,12 +117,12 @@ def find_ca_faults(ca: Certificate | None, public_key: str | None, now: datetime
     """
     if ca is None:
         return ["its certificate cannot be read"]
-    faults = []
+    problems = []
     if public_key != ca.public_key:
-        faults.append("its key is missing or another one's")
+        problems.append("its key is missing or another one's")
     if days_left(ca, now) < 1:
-        faults.append(f"it ends on {ca.not_after:%Y-%m-%d}")
-    return faults
+        problems.append(f"it ends on {ca.not_after:%Y-%m-%d}")
+    return problems
 
 
 def find_reasons(
@@ -151,8 +149,8 @@ def find_reasons(
         reasons.append("the CA did not sign it")
     if certificate.names != frozenset(alternative_name(name) for name in names):
         reasons.append("its names differ")
-    left = days_left(certificate, now)
+    remaining = days_left(certificate, now)
     # Both count whole days from different moments, so one day is no difference.
-    if left < renew_days and left + 1 < days:
+    if remaining < renew_days and remaining + 1 < days:
         reasons.append(f"it ends on {certificate.not_after:%Y-%m-%d}")
     return reasons

@@ -2,21 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A set of files as one transaction: what lies there, what should, the steps between, and the way back.
+"""Change a set of files as one transaction, and keep what is needed to restore the previous files.
 
-Note: private to this collection. No Ansible import, so that all of it is tested as plain Python.
-
-``plan`` is pure. ``Transaction`` carries its steps out so that at every moment, also after ``kill -9`` or a power cut, the
-previous state can be put back: an old file stays as a hard link (same inode, so owner, mode, times and attributes are
+``Transaction`` takes the steps of ``config_files_plan`` so that the previous state can be restored at every moment, also
+after ``kill -9`` or a power cut: an old file stays as a hard link (same inode, so owner, mode, times and attributes are
 exactly the old ones) until the whole set has passed its checks.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import errno
-import hashlib
 import json
 import os
 import shutil
@@ -29,6 +25,16 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic
     replace_file,
     sync_directory,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import (
+    MISSING,
+    Record,
+    Refused,
+    State,
+    Step,
+    Wanted,
+    plan,
+    remember,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import Busy, host_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import is_roots
 
@@ -36,80 +42,9 @@ STORE = "/var/lib/rigwright/config_files"
 LOCK = "config_files"
 LOCK_SECONDS = 60
 
-# The arguments that the action and its module have in common.
-DIRECTORY: dict[str, t.Any] = {
-    "path": {"type": "str", "required": True},
-    # raw: of an unquoted 0644, which YAML reads as the number 420, "str" would make "420", another octal mode.
-    "mode": {"type": "raw", "default": "0755"},
-    "owner": {"type": "str", "default": "root"},
-    "group": {"type": "str", "default": "root"},
-}
-FILE: dict[str, t.Any] = {
-    **DIRECTORY,
-    "mode": {"type": "raw", "default": "0644"},
-    "state": {"type": "str", "choices": ["present", "released", "absent"], "default": "present"},
-    "secret": {"type": "bool", "default": False},
-    "validate": {"type": "str"},
-}
-SET: dict[str, t.Any] = {
-    "name": {"type": "str", "required": True},
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    "directories": {"type": "list", "elements": "dict", "default": [], "options": DIRECTORY},
-    "checks": {"type": "list", "elements": "str", "default": []},
-}
-
-
-class Refused(Exception):
-    """The request cannot be carried out; nothing was changed."""
-
-
-@dataclasses.dataclass(frozen=True)
-class State:
-    """What lies at a path: ``missing``, ``file``, ``directory``, or a kind that is never replaced (``link``, ``other``)."""
-
-    kind: str = "missing"
-    content: bytes | None = None
-    mode: int | None = None
-    uid: int | None = None
-    gid: int | None = None
-
-    @property
-    def digest(self) -> str | None:
-        return None if self.content is None else hashlib.sha256(self.content).hexdigest()
-
-
-MISSING = State()
-
-
-@dataclasses.dataclass(frozen=True)
-class Wanted:
-    """What should lie at a path. An owner that does not exist yet (check mode on a fresh host) has uid -1.
-
-    A *released* one is no longer the set's: it stays, and what was there before the set does not come back.
-    """
-
-    path: str
-    state: State
-    secret: bool = False
-    validate: str | None = None
-    released: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Step:
-    """One path from ``before`` to ``after``."""
-
-    path: str
-    before: State
-    after: State
-    secret: bool = False
-    validate: str | None = None
-    mtime_ns: int | None = None
-    edited: bool = False
-
 
 def read_state(path: str) -> State:
-    """What lies at a path. A link is reported, never followed."""
+    """Return the state of a path. A link is reported, never followed."""
     try:
         found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -123,111 +58,8 @@ def read_state(path: str) -> State:
     return State("link" if stat.S_ISLNK(found.st_mode) else "other", None, mode, found.st_uid, found.st_gid)
 
 
-@dataclasses.dataclass(frozen=True)
-class Record:
-    """What the store remembers of a path: what was there before the set, what the set wrote last, and whether any of it was secret."""
-
-    original: State
-    mtime_ns: int | None = None
-    written: str | None = None
-    secret: bool = False
-
-
-def plan(
-    wanted: t.Sequence[Wanted],
-    current: t.Mapping[str, State],
-    records: t.Mapping[str, Record],
-    shared: t.Collection[str] = (),
-) -> list[Step]:
-    """The steps from what lies there to what should, in the order in which they are taken.
-
-    A path that the set once managed and that is no longer wanted gets its original back.
-
-    :param shared: directories that another set manages too, and gives back when its turn comes.
-    :raises Refused: a link, device or directory stands where a file should, or the like; all such paths are named.
-    """
-    steps: list[Step] = []
-    problems: list[str] = []
-    for item in wanted:
-        before = current[item.path]
-        problem = _obstacle(item, before)
-        if problem:
-            problems.append(problem)
-        elif before != item.state:
-            # What was secret before is secret in the diff that makes it public.
-            secret = item.secret or (item.path in records and records[item.path].secret)
-            steps.append(Step(item.path, before, item.state, secret, item.validate))
-    named = {item.path for item in wanted}
-    for path, record in records.items():
-        before = current[path]
-        if path in named or path in shared or before == record.original:
-            continue
-        if before.kind not in ("missing", record.original.kind) and record.original.kind != "missing":
-            problems.append(
-                f"{path} is a {before.kind} now and cannot be given back as the {record.original.kind} it was: move it away"
-            )
-            continue
-        edited = before.kind == "file" and before.digest != record.written
-        steps.append(Step(path, before, record.original, record.secret, None, record.mtime_ns, edited))
-    if problems:
-        raise Refused("; ".join(problems))
-    return sorted(steps, key=_order)
-
-
-def remember(
-    wanted: t.Sequence[Wanted],
-    current: t.Mapping[str, State],
-    records: t.Mapping[str, Record],
-    shared: t.Mapping[str, Record],
-    times: t.Mapping[str, int],
-) -> dict[str, Record]:
-    """The records once the steps of ``plan`` are taken: of each path that was changed, and of each that holds a secret.
-
-    :param shared: what other sets remember of directories. What was there before the first set is what the last one gives back.
-    """
-    remembered = {}
-    for item in wanted:
-        if item.released:
-            continue
-        before = current[item.path]
-        known = records.get(item.path) or shared.get(item.path)
-        own = _is_own_directory(item)
-        if known or own or item.secret or before != item.state:
-            first = known or Record(MISSING if own else before, times.get(item.path))
-            # What was secret once stays so: the diff of a later run shows what was there before it.
-            secret = first.secret or item.secret
-            # Text that lay there already is a person's if it was not written by the set, also where the set wants just this text.
-            found = item.path in records and before.digest == item.state.digest
-            written = first.written if found else item.state.digest
-            remembered[item.path] = dataclasses.replace(first, written=written, secret=secret)
-    return remembered
-
-
-def _is_own_directory(item: Wanted) -> bool:
-    """Whether a directory is the collection's own: who made it, a set or a program of the collection, makes no difference."""
-    return item.state.kind == "directory" and os.path.basename(item.path).startswith("rigwright")
-
-
-def _obstacle(item: Wanted, before: State) -> str | None:
-    """Why a path cannot become what is wanted, or None."""
-    if before.kind == "link":
-        return f"{item.path} is a symbolic link: remove it, or name the file that it points to"
-    if before.kind not in ("missing", item.state.kind) and not (item.state.kind == "missing" and before.kind == "file"):
-        return f"{item.path} is a {before.kind}, not a {item.state.kind if item.state.kind != 'missing' else 'file'}: move it away"
-    return None
-
-
-def _order(step: Step) -> tuple[int, int]:
-    """Directories are made before what lies in them and removed after it."""
-    if step.after.kind == "directory":
-        return (0, step.path.count("/"))
-    if step.before.kind == "directory":
-        return (2, -step.path.count("/"))
-    return (1, 0)
-
-
 class Store:
-    """What is remembered of one set, in a directory that only root reads: originals, the journal, files edited by hand."""
+    """The record of one set, in a directory that only root reads: originals, the journal, files edited by hand."""
 
     def __init__(self, name: str, root: str = STORE) -> None:
         self.name = name
@@ -235,12 +67,12 @@ class Store:
         self.path = os.path.join(root, name)
         self.manifest = os.path.join(self.path, "manifest.json")
         self.journal = os.path.join(self.path, "journal.json")
-        # Copies of what a recovery found where it had to put an older file back.
+        # Copies of the files that a recovery replaced by older ones.
         self.rescued: list[str] = []
 
     @contextlib.contextmanager
     def locked(self) -> t.Iterator[None]:
-        """One run at a time on a host.
+        """Let one run at a time change files on a host.
 
         :raises Refused: another run held the lock for ``LOCK_SECONDS``.
         """
@@ -255,12 +87,12 @@ class Store:
         return {path: self._record(path, entry) for path, entry in self._entries().items()}
 
     def owner_of(self, paths: t.Iterable[str]) -> dict[str, str]:
-        """Which of the paths another set manages, and which set."""
+        """Return the paths that another set manages, with the name of the set."""
         claimed = {path: other.name for other in self._others() for path in other._entries()}
         return {path: claimed[path] for path in paths if path in claimed}
 
     def shared(self, directories: t.Iterable[str]) -> dict[str, Record]:
-        """Which of the directories another set manages too, and what it remembers of them."""
+        """Return the directories that another set manages too, with its records of them."""
         wanted = set(directories)
         return {
             path: other._record(path, entry)
@@ -292,14 +124,14 @@ class Store:
             write(self._blob(path), original.content)
 
     def keep_edited(self, path: str, found: State) -> str:
-        """Save a file that a person edited and that is about to be given back; returns where."""
+        """Save a file that a person edited, before its original is restored; return where."""
         kept = os.path.join(self.path, "edited", _flat(path))
         os.makedirs(os.path.dirname(kept), mode=0o700, exist_ok=True)
         write(kept, found.content or b"")
         return kept
 
     def save(self, records: t.Mapping[str, Record], transaction: str) -> None:
-        """Writing the manifest with the transaction's id is the moment at which the transaction counts."""
+        """Write the manifest with the id of the transaction: from this moment on the transaction counts."""
         paths = {
             path: {
                 "kind": record.original.kind,
@@ -324,7 +156,7 @@ class Store:
                 os.rmdir(path)
 
     def recover(self) -> bool:
-        """Put back what an interrupted transaction left half done; True when it changed what lies there.
+        """Restore the files of an interrupted transaction; return True if that changed a path.
 
         A power cut brings the journal of a finished transaction back: its staged files go, and that is no change.
         """
@@ -348,7 +180,7 @@ class Store:
         """Take journalled steps back, last first. May be run again after a crash in the middle."""
         for step in reversed(journal["steps"]):
             path, before, after = step["path"], step["before"], step["after"]
-            # As long as a staged file waits, its path is not touched yet: what lies there now is not ours to take away.
+            # While the staged file exists, its path was not changed yet: the file there may be a person's.
             if journal["staged"] and not os.path.lexists(new_name(path)):
                 self._undo_file(path, before, after)
             _remove(_staging(path))
@@ -361,8 +193,8 @@ class Store:
 
     def _undo_file(self, path: str, before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> None:
         replaced = os.path.lexists(old_name(path))
-        made = before["kind"] == "missing" and after["kind"] == "file"
-        if not replaced and not made:
+        created = before["kind"] == "missing" and after["kind"] == "file"
+        if not replaced and not created:
             return
         found = read_state(path)
         if found.kind == "file" and found.digest not in (before["digest"], after["digest"]):
@@ -374,7 +206,7 @@ class Store:
 
 
 def sets_in_place(root: str = STORE) -> list[str]:
-    """Names of the sets that have something on this host."""
+    """Return the names of the sets that manage a path on this host."""
     return [name for name in _listdir(root) if Store(name, root)._entries()]
 
 
@@ -384,9 +216,9 @@ def is_open(root: str = STORE) -> list[str]:
 
 
 class Transaction:
-    """The way of one set to what is wanted: ``stage``, ``commit``, the caller's checks, then ``finish`` or ``rollback``.
+    """The change of one set to the wanted state: ``stage``, ``commit``, the caller's checks, then ``finish`` or ``rollback``.
 
-    :raises Refused: something stands in the way.
+    :raises Refused: a path cannot be changed.
     """
 
     def __init__(self, store: Store, wanted: t.Sequence[Wanted]) -> None:
@@ -451,13 +283,13 @@ class Transaction:
             sync_directory(directory)
 
     def rollback(self) -> None:
-        """Everything as it was before ``stage``."""
+        """Restore the state before ``stage``."""
         self.store.recover()
         if not os.path.exists(self.store.manifest):
             self.store.forget()
 
     def finish(self) -> None:
-        """Remember what was written, and let the old files go."""
+        """Record what was written, and remove the old files."""
         self.store.save(self.remembered, self.id)
         self.store.recover()
         if not self.remembered:
@@ -473,12 +305,15 @@ def _journal_state(state: State) -> dict[str, t.Any]:
 
 
 def _staging(path: str) -> str:
-    """A directory beside the file: on its file system, so that a rename is atomic; hidden, so that no *.conf pattern finds it."""
+    """Return the staging directory of a path: next to it, so that a rename is atomic; hidden, so that no *.conf pattern matches it."""
     return os.path.join(os.path.dirname(path), f".rigwright.{os.path.basename(path)}")
 
 
 def _make_staging(path: str) -> None:
-    """:raises OSError: somebody else's lies there."""
+    """Create the staging directory of a path.
+
+    :raises OSError: another user has created one.
+    """
     directory = _staging(path)
     with contextlib.suppress(FileExistsError):
         os.mkdir(directory, 0o700)
@@ -488,7 +323,7 @@ def _make_staging(path: str) -> None:
 
 
 def new_name(path: str) -> str:
-    """The staged file; its base name is the real one, since programs choose a format by the ending."""
+    """Return the path of the staged file. It keeps its base name, since programs choose a format by the ending."""
     return os.path.join(_staging(path), os.path.basename(path))
 
 
@@ -531,7 +366,7 @@ def _remove(path: str) -> None:
 
 
 def _remove_when_empty(path: str) -> bool:
-    """A directory with something in it stays: what a person or a program put there is not ours to remove."""
+    """Remove a directory if it is empty: files of people and other programs in it stay."""
     with contextlib.suppress(FileNotFoundError):
         if not os.listdir(path):
             os.rmdir(path)

@@ -57,7 +57,7 @@ def host_lock(name: str, wait: float | None = None) -> t.Iterator[None]:
 def module_lock(module: AnsibleModule, name: str, wait: float | None = None) -> t.Iterator[None]:
     """Hold the lock *name* while a module reads, plans and changes; check mode changes nothing and waits for nobody.
 
-    Take it after a respawn: the process that started the module anew waits for it.
+    Take it after a respawn: the process that started the module again waits for it.
     """
     with contextlib.ExitStack() as held:
         if not module.check_mode:

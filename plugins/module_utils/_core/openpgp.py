@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """Read files of OpenPGP public keys without gpg, which a minimal host lacks.
 
 A repository's key file is trusted as a whole by apt, so every key in it counts. And apt reads every armor block of a ``.asc``

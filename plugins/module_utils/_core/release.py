@@ -2,16 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Plan the versions of a release on a host, and unpack an archive without trusting its paths.
 
-"""Which versions of a release belong on a host, and how an archive is unpacked without trusting its paths.
-
-What lies below ``/opt/<name>``::
+Content of ``/opt/<name>``::
 
     0.70.1/                   an unpacked archive, never changed once it is in place
     0.70.1/.rigwright.json    the receipt: which archive it came from and the digest of each file
     .rigwright/<user>.json    the record of a user: the versions it chose, newest choice first, and its links
-    .rigwright/work/          unfinished business; what an interrupted run left here is worthless
+    .rigwright/work/          unfinished files; what an interrupted run has left here is removed
 """
 
 from __future__ import annotations
@@ -51,7 +49,7 @@ NOTHING = Record([], [])
 
 
 class State(t.NamedTuple):
-    """A release as one user of it sees it. The same shape before and after: what differs is to be done."""
+    """A release as one user of it sees it, before or after a run: the run applies the difference."""
 
     archives: dict[str, str]
     """Checksum of the archive that each version was unpacked from, or ``damaged``."""
@@ -91,26 +89,26 @@ def check_request(params: dict[str, t.Any]) -> None:
 
 
 def wanted_links(base: str, version: str, programs: dict[str, str]) -> dict[str, str]:
-    """The links straight into a version's directory: each is switched atomically and belongs to one version."""
+    """Return the links into the directory of a version: each is switched atomically and belongs to one version."""
     return {link: f"{base}/{version}/{program}" for link, program in programs.items()}
 
 
 def plan_present(
     current: State, others: list[Record], *, version: str, checksum: str, links: dict[str, str], keep: int
 ) -> State:
-    """The version in use, the newest ``keep`` choices before it, and what the other users rely on."""
-    before = [one for one in current.record.versions if one != version and one in current.archives]
+    """Return the wanted state: the version in use, the newest ``keep`` choices before it, and the versions that other users need."""
+    before = [previous for previous in current.record.versions if previous != version and previous in current.archives]
     record = Record([version, *before][: keep + 1], sorted(links))
     return State({**_relied_on(current.archives, [record, *others]), version: checksum}, record, links, leftovers=False)
 
 
 def plan_absent(current: State, others: list[Record]) -> State:
-    """Nothing of this user, all that the other users rely on."""
+    """Return the wanted state without this user: only the versions that other users need."""
     return State(_relied_on(current.archives, others), NOTHING, {}, leftovers=False)
 
 
 def changed_links(current: State, wanted: State) -> list[str]:
-    """The links behind which another program lies afterwards, or none."""
+    """Return the links that lead to another program afterwards, or to none."""
     replaced = any(current.archives.get(version) != wanted.archives[version] for version in wanted.record.versions[:1])
     paths = current.links.keys() | wanted.links.keys()
     return sorted(path for path in paths if replaced or current.links.get(path) != wanted.links.get(path))
@@ -138,13 +136,13 @@ def _is_program(path: str) -> bool:
 
 
 def sha256(path: str) -> str:
-    """The SHA-256 of a file, in hexadecimal digits."""
+    """Return the SHA-256 of a file, in hexadecimal digits."""
     with open(path, "rb") as file:
         return sha256_of(file)
 
 
 def sha256_of(file: t.IO[bytes]) -> str:
-    """The SHA-256 of an open file from its beginning, in hexadecimal digits."""
+    """Return the SHA-256 of an open file from its beginning, in hexadecimal digits."""
     digest = hashlib.sha256()
     file.seek(0)
     for block in iter(lambda: file.read(1 << 20), b""):
@@ -214,7 +212,7 @@ def unpack(archive: t.IO[bytes], directory: str, strip: int) -> dict[str, str]:
 
 
 def is_program(url: str) -> str:
-    """The name of the program that an address leads to by itself, compressed and in no archive; empty for archives."""
+    """Return the name of a single compressed program that an address leads to; empty for archives."""
     name = posixpath.basename(url)
     return name[: -len(".bz2")] if name.endswith(".bz2") and not name.endswith(".tar.bz2") else ""
 

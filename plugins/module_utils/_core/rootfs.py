@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Files of a host below a root directory, so that a recorded or mounted system is read, and written, as a running one."""
+"""Read and write files of a host below a root directory: of the running, a mounted or a recorded system."""
 
 from __future__ import annotations
 
@@ -46,14 +44,14 @@ class Tree:
             return []
 
     def link(self, path: str) -> str:
-        """Where a symbolic link points to, empty for anything else."""
+        """Return the target of a symbolic link, empty for anything else."""
         try:
             return os.readlink(self.at(path))
         except OSError:
             return ""
 
     def resolve(self, path: str) -> str:
-        """The end of a chain of links. An absolute link stays below the root, as it does for the system itself."""
+        """Return the end of a chain of links. An absolute link stays below the root, as it does for the system itself."""
         for _step in range(_LINK_LIMIT):
             target = self.link(path)
             if not target:
@@ -62,9 +60,9 @@ class Tree:
         return path
 
     def replace(self, path: str, content: builtins.bytes | None) -> None:
-        """Put a whole file in place, which everybody may read: who reads it meanwhile has the old one.
+        """Replace a file in one step; all users may read it.
 
-        With None the file goes, and its directory as well where that is the collection's own and has nothing else.
+        None removes the file, and also its directory if that is the collection's own and empty.
         """
         place = self.at(path)
         folder = os.path.dirname(place)

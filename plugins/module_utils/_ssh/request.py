@@ -62,7 +62,7 @@ def input_problems(params: Params) -> t.Iterator[Problem]:
     for name, minimum in MINIMUM.items():
         if params[name] < minimum:
             yield problem(f"ssh_{name}", f"is {params[name]}", f"set it to {minimum} or more")
-    yield from fail2ban.faults("ssh", params)
+    yield from fail2ban.problems("ssh", params)
     yield from _name_problems(params)
     yield from _option_problems(params["extra_options"])
 

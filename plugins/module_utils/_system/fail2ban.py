@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What is wrong with what a role's variables ask of fail2ban, and whether it is in use."""
+"""Validate a role's variables for fail2ban, and read whether fail2ban is in use."""
 
 from __future__ import annotations
 
@@ -12,7 +10,8 @@ import ipaddress
 import re
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import parse_show
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import show
 
 # jail.conf(5), "TIME ABBREVIATION FORMAT", without the long names of the units.
 TIME = re.compile(r"-1|[0-9]+([smhdwy]|mo)?( [0-9]+([smhdwy]|mo))*")
@@ -32,31 +31,29 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
 
 
 def is_idle(run_command: t.Callable[..., tuple[int, str, str]]) -> bool:
-    """Whether fail2ban neither runs nor starts at boot, as one that is not installed."""
-    asked = ["systemctl", "show", "--property=Id,Names,ActiveState,UnitFileState", UNIT]
-    _rc, out, _err = run_command(asked, check_rc=True)
-    shown = parse_show(out, [UNIT])[UNIT]
+    """Return True if fail2ban neither runs nor starts at boot, also if it is not installed."""
+    shown = show(run_command, [UNIT], ("ActiveState", "UnitFileState"))[UNIT]
     return shown["ActiveState"] in (["inactive"], ["failed"]) and shown.get("UnitFileState") != ["enabled"]
 
 
-def faults(role: str, params: t.Mapping[str, t.Any]) -> t.Iterator[dict[str, t.Any]]:
-    """The problems, as the action ``require`` takes them.
+def problems(role: str, params: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
+    """Yield the problems, as the action ``require`` takes them.
 
     :param params: fail2ban_bantime, fail2ban_findtime, fail2ban_maxretry and fail2ban_ignoreip.
     """
     for name in ("bantime", "findtime"):
         value = params[f"fail2ban_{name}"]
         if not TIME.fullmatch(value):
-            yield _fault(
+            yield problem(
                 f"{role}_fail2ban_{name}",
                 f"is {value!r}, which is not a time that fail2ban reads",
                 "write it as 600, 10m, 1h or 1d 12h; -1 is for good",
             )
     if params["fail2ban_maxretry"] < 1:
-        yield _fault(f"{role}_fail2ban_maxretry", f"is {params['fail2ban_maxretry']}", "set it to 1 or more")
-    odd = [one for one in params["fail2ban_ignoreip"] if not (_is_network(one) or HOST_NAME.fullmatch(one))]
+        yield problem(f"{role}_fail2ban_maxretry", f"is {params['fail2ban_maxretry']}", "set it to 1 or more")
+    odd = [entry for entry in params["fail2ban_ignoreip"] if not (_is_network(entry) or HOST_NAME.fullmatch(entry))]
     if odd:
-        yield _fault(
+        yield problem(
             f"{role}_fail2ban_ignoreip",
             f"has {', '.join(map(repr, odd))}, which is no address, network or host name",
             "write an address such as 192.0.2.10 or a network such as 192.0.2.0/24",
@@ -64,13 +61,9 @@ def faults(role: str, params: t.Mapping[str, t.Any]) -> t.Iterator[dict[str, t.A
 
 
 def _is_network(text: str) -> bool:
-    """Whether it is a network, or an address."""
+    """Return True for a network or an address."""
     try:
         ipaddress.ip_network(text, strict=False)
     except ValueError:
         return False
     return True
-
-
-def _fault(variable: str, problem: str, remedy: str) -> dict[str, t.Any]:
-    return {"ok": False, "variable": variable, "problem": problem, "remedy": remedy}

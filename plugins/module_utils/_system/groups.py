@@ -2,40 +2,38 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Which groups a host should have, and who belongs to them."""
+"""Plan the groups of a host and their members."""
 
 from __future__ import annotations
 
 import re
 import typing as t
 
-# None stands for a group that is not there.
+# None is a group that does not exist.
 Members = t.Optional["list[str]"]
 
 # What useradd(8) recommends, within the 32 characters that the user database holds.
 _NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 
 
-def find_faults(groups: list[dict[str, t.Any]]) -> list[str]:
-    """Say what is wrong with a request."""
-    faults = [
+def find_problems(groups: list[dict[str, t.Any]]) -> list[str]:
+    """Return the problems of a request."""
+    problems = [
         f"{group['name']!r} is no name for a group: use at most 32 lower case letters, digits, _ and -"
         for group in groups
         if not _NAME.fullmatch(group["name"])
     ]
     names = [group["name"] for group in groups]
-    return faults + [f"{name} is listed twice" for name in sorted({name for name in names if names.count(name) > 1})]
+    return problems + [f"{name} is listed twice" for name in sorted({name for name in names if names.count(name) > 1})]
 
 
 def named_users(groups: list[dict[str, t.Any]]) -> list[str]:
-    """The users that should become members."""
+    """Return the users that should become members."""
     return sorted({user for group in groups if group["state"] == "present" for user in group["members"]})
 
 
 def plan(current: dict[str, Members], groups: list[dict[str, t.Any]]) -> dict[str, Members]:
-    """The members, sorted, that each of the groups should have; None for a group that should not be there."""
+    """Return the members, sorted, that each group should have; None for a group that should not exist."""
     wanted: dict[str, Members] = {}
     for group in groups:
         if group["state"] == "absent":
@@ -47,17 +45,17 @@ def plan(current: dict[str, Members], groups: list[dict[str, t.Any]]) -> dict[st
 
 
 def commands(current: dict[str, Members], wanted: dict[str, Members], system: t.Container[str]) -> list[list[str]]:
-    """The commands that turn one into the other: groups are made first, removed last.
+    """Return the commands for a change of groups: groups are created first and removed last.
 
-    :param system: the groups that, if made, get an id from the system's range.
+    :param system: the groups that get an id from the system's range if they are created.
     """
-    made, filled, removed = [], [], []
+    created, filled, removed = [], [], []
     for name, members in wanted.items():
         if members is None:
             removed += [] if current[name] is None else [["groupdel", name]]
             continue
         if current[name] is None:
-            made.append(["groupadd", *(["--system"] if name in system else []), name])
+            created.append(["groupadd", *(["--system"] if name in system else []), name])
         if (current[name] or []) != members:
             filled.append(["gpasswd", "--members", ",".join(members), name])
-    return [*made, *filled, *removed]
+    return [*created, *filled, *removed]

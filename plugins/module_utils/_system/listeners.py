@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Which process and which systemd unit listens on which port, read from ``/proc`` without starting a program.
+"""Read from ``/proc`` which process and which systemd unit listens on which port.
 
 The tables are described in proc_pid_net(5), the control groups in cgroups(7).
 """
@@ -39,8 +37,8 @@ def parse_address(text: str) -> tuple[str, int]:
     The kernel prints an address as 32-bit words in the byte order of the machine, which is little-endian on every
     supported one, and the port as a plain hexadecimal number.
     """
-    words, port = text.split(":")
-    packed = b"".join(bytes.fromhex(words[at : at + 8])[::-1] for at in range(0, len(words), 8))
+    digits, port = text.split(":")
+    packed = b"".join(bytes.fromhex(digits[at : at + 8])[::-1] for at in range(0, len(digits), 8))
     return str(ipaddress.ip_address(packed)), int(port, 16)
 
 
@@ -66,7 +64,7 @@ def parse_unit(cgroup: str) -> str | None:
 
 
 def _read(path: str) -> str:
-    """The text of a file in ``/proc``; empty when the process, or IPv6, is not there."""
+    """Return the text of a file in ``/proc``; empty if the process, or IPv6, does not exist."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -75,7 +73,7 @@ def _read(path: str) -> str:
 
 
 def _links(directory: str) -> t.Iterator[str]:
-    """The targets of the links in a directory of ``/proc``, as far as they may be read."""
+    """Yield the targets of the links in a directory of ``/proc``, as far as they may be read."""
     try:
         names = os.listdir(directory)
     except (FileNotFoundError, ProcessLookupError, PermissionError):

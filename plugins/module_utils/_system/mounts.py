@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What is mounted, and what fstab(5) wants mounted."""
+"""Read the mounts of a host, and those of its fstab(5)."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ import os
 import re
 import typing as t
 
-# What the kernel or a program makes up, what is gone with the next boot, and images that are a file of another file system.
+# File systems that the kernel or a program makes up, that are gone after a boot, or that are a file of another file system.
 MADE_UP = frozenset(
     [
         "autofs",
@@ -56,7 +54,7 @@ MADE_UP = frozenset(
         "udf",
     ]
 )
-# What a server holds: who asks for it waits for the server, for ever where that is gone.
+# File systems of servers: a process that reads one waits for its server, for ever if the server is gone.
 NETWORK = frozenset(
     [
         "9p",
@@ -75,7 +73,7 @@ NETWORK = frozenset(
         "smbfs",
     ]
 )
-# Its files lie in the directories that it is made of. Only as / it is what a container has for a disk.
+# Their files are in the directories that they are made of. Only as / they are what a container has for a disk.
 LAYERED = ("overlay", "aufs")
 # Options of fstab(5) that mount a directory which is somewhere else already.
 BIND = frozenset(["bind", "rbind"])
@@ -97,12 +95,12 @@ class Mount:
 
 
 def parse_mountinfo(text: str) -> list[Mount]:
-    """The mounts of proc(5) in the order of their targets, of several on one target the last: it hides the others."""
+    """Return the mounts of proc(5) in the order of their targets, of several on one target the last, which hides the others."""
     found: dict[str, Mount] = {}
     # Other blanks than these, such as one that does not break, are not escaped: they are a part of a name.
     for line in text.split("\n"):
-        left, dash, right = line.partition(" - ")
-        fields, kind = left.split(" "), right.split(" ")
+        start, dash, end = line.partition(" - ")
+        fields, kind = start.split(" "), end.split(" ")
         if not dash or len(fields) < 6 or len(kind) < 2:
             continue
         target = _plain(fields[4])
@@ -119,7 +117,7 @@ def parse_mountinfo(text: str) -> list[Mount]:
 
 
 def with_planned(mounts: t.Iterable[Mount], planned: t.Mapping[str, t.Any]) -> list[Mount]:
-    """The mounts as they are once earlier tasks have run, of which check mode only has the plan.
+    """Return the mounts as they are after earlier tasks, of which check mode only has the plan.
 
     :param planned: ``mounts``, each with ``target``, ``source`` and ``fstype``, and ``unmounts``, which are targets.
     """
@@ -133,33 +131,35 @@ def with_planned(mounts: t.Iterable[Mount], planned: t.Mapping[str, t.Any]) -> l
 
 
 def read_mounts(mountinfo: str = "/proc/self/mountinfo") -> list[Mount]:
-    """The mounts as they are now."""
+    """Return the current mounts."""
     with open(mountinfo, encoding="utf-8", errors="surrogateescape") as file:
         mounts = parse_mountinfo(file.read())
-    return [dataclasses.replace(one, directory=one.fstype in NETWORK or os.path.isdir(one.target)) for one in mounts]
+    return [
+        dataclasses.replace(mount, directory=mount.fstype in NETWORK or os.path.isdir(mount.target)) for mount in mounts
+    ]
 
 
 def parse_fstab(text: str, binds: bool = True) -> list[str]:
-    """Where fstab(5) mounts something that can be lost by itself at boot. What mount(8) takes is a line, also with three fields alone.
+    """Return the targets that fstab(5) mounts at boot. A line with three fields counts, as for mount(8).
 
     :param binds: also directories that are mounted a second time, which are no storage of their own.
     """
     found = []
     for line in text.split("\n"):
-        words = re.findall(r"[^ \t]+", line)
+        fields = re.findall(r"[^ \t]+", line)
         # Anywhere but in front a # is a part of a name.
-        if len(words) < 3 or words[0].startswith("#") or not words[1].startswith("/"):
+        if len(fields) < 3 or fields[0].startswith("#") or not fields[1].startswith("/"):
             continue
-        options = {*words[3].split(",")} if len(words) > 3 else set()
-        if words[2] in MADE_UP or options & {"noauto", "x-systemd.automount"}:
+        options = {*fields[3].split(",")} if len(fields) > 3 else set()
+        if fields[2] in MADE_UP or options & {"noauto", "x-systemd.automount"}:
             continue
-        if not options & BIND or (binds and words[0] != words[1]):
-            found.append(_plain(words[1]).rstrip("/") or "/")
+        if not options & BIND or (binds and fields[0] != fields[1]):
+            found.append(_plain(fields[1]).rstrip("/") or "/")
     return found
 
 
 def read_fstab(path: str = "/etc/fstab", binds: bool = True) -> list[str]:
-    """The same of a file; nothing where there is none."""
+    """Return the targets of a file as ``parse_fstab`` does; none if there is no file."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return parse_fstab(file.read(), binds)
@@ -168,17 +168,17 @@ def read_fstab(path: str = "/etc/fstab", binds: bool = True) -> list[str]:
 
 
 def holds_data(mount: Mount) -> bool:
-    """Whether a file system is one that can be lost."""
+    """Return True for a file system that holds data of its own."""
     if mount.fstype in LAYERED:
         return mount.target == "/"
     return mount.fstype not in MADE_UP
 
 
 def is_within(path: str, directory: str) -> bool:
-    """Whether a path is a directory or lies below it."""
+    """Return True if a path is a directory or is below it."""
     return directory == "/" or path == directory or path.startswith(f"{directory}/")
 
 
 def _plain(field: str) -> str:
-    """A field without the octal escapes that the kernel puts in for blanks."""
+    """Return a field without the octal escapes that the kernel writes for blanks."""
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found.group(1), 8)), field)

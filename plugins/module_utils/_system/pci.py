@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""NVIDIA's PCI devices, seen with and without a driver. Classes: pci.ids, section "List of known device classes"."""
+"""List NVIDIA's PCI devices, with and without a driver. Classes: pci.ids, section "List of known device classes"."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ DISPLAY, SWITCH = "0x03", "0x0680"
 
 
 def nvidia_devices(tree: Tree, kind: str) -> list[str]:
-    """The addresses of NVIDIA's devices of a class, as 0000:01:00.0."""
+    """Return the addresses of NVIDIA's devices of a class, such as 0000:01:00.0."""
     return [
         address
         for address in tree.names(DEVICES)

@@ -2,10 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What systemd units are, what their files have become since they were loaded, and what has to be done about it.
-
-Note: private to this collection. No Ansible import, so that all of it is tested as plain Python.
-"""
+"""Read systemd units, compare their files with what they have loaded, and plan the ``systemctl`` verbs that are due."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ PROPERTIES = (
     "Type",
 )
 
-# Where the drop-ins of an administrator lie (systemd.unit(5)).
+# Directory of an administrator's drop-ins (systemd.unit(5)).
 UNIT_FILES = "/etc/systemd/system"
 
 # systemctl(1), "is-enabled": states in which the unit is started at boot, or in which it cannot be enabled at all.
@@ -44,11 +41,11 @@ Properties = dict[str, list[str]]
 
 
 def parse_show(text: str, names: t.Sequence[str]) -> dict[str, Properties]:
-    """The answer of ``systemctl show --property=Id,Names,... NAME ...``: the properties of each unit by the name that was asked for.
+    """Parse the output of ``systemctl show --property=Id,Names,... NAME ...`` into the properties of each unit by the requested name.
 
     Each property is a list, since some are printed several times (the ``Listen`` of a socket).
 
-    :raises KeyError: systemctl said nothing of a name.
+    :raises KeyError: the output does not have a name.
     """
     units: dict[str, Properties] = {}
     for block in text.strip().split("\n\n"):
@@ -56,7 +53,7 @@ def parse_show(text: str, names: t.Sequence[str]) -> dict[str, Properties]:
         for line in block.splitlines():
             key, _equals, value = line.partition("=")
             properties.setdefault(key, []).append(value)
-        # An alias is answered with the properties of the unit that it stands for.
+        # For an alias, systemctl prints the properties of the unit that it names.
         for name in [*properties.get("Id", []), *" ".join(properties.get("Names", [])).split()]:
             units[name] = properties
     return {name: units[name] for name in names}
@@ -67,7 +64,7 @@ def show(run: t.Callable[..., t.Any], names: t.Sequence[str], properties: t.Iter
 
     :param run: ``run_command`` of the module.
     :param properties: without Id and Names, which are always read.
-    :returns: the properties of each unit by the name that was asked for; nothing without names.
+    :returns: the properties of each unit by the requested name; nothing without names.
     """
     if not names:
         return {}
@@ -80,7 +77,7 @@ def show(run: t.Callable[..., t.Any], names: t.Sequence[str], properties: t.Iter
 
 
 def parse_time(text: str) -> float:
-    """A time as systemctl prints it with TZ=UTC, such as ``Sat 2026-11-21 10:10:47 UTC``, in seconds; 0 for none.
+    """Return a time that systemctl prints with TZ=UTC, such as ``Sat 2026-11-21 10:10:47 UTC``, in seconds; 0 for none.
 
     The monotonic properties would be finer, but that clock stands still while a laptop sleeps.
     """
@@ -106,7 +103,7 @@ class Status:
 
     @classmethod
     def of(cls, properties: Properties) -> Status:
-        """From what ``systemctl show --property=PROPERTIES`` says with TZ=UTC."""
+        """Return the status from the properties that ``systemctl show --property=PROPERTIES`` prints with TZ=UTC."""
         first = {key: values[0] for key, values in properties.items()}
         return cls(
             load=first["LoadState"],
@@ -129,9 +126,9 @@ class Status:
 
 
 def needs_daemon_reload(status: Status, unit_files: str = UNIT_FILES) -> bool:
-    """Whether systemd knows an older state of the unit's files than lies there.
+    """Return True if systemd has an older state of the unit's files than the disk.
 
-    systemd 252 looks for drop-ins only in the folders that it saw at its last daemon-reload: with a folder that is new,
+    systemd 252 reads drop-ins only in the folders that existed at its last daemon-reload: with a new folder,
     its own NeedDaemonReload stays ``no``.
     """
     if status.load != "loaded":
@@ -149,7 +146,7 @@ class Watched:
     changed: float
 
 
-def look_at(path: str) -> Watched:
+def read_watched(path: str) -> Watched:
     """Read one path. A link counts by the file that it leads to: a version of a program, which is replaced and never edited."""
     try:
         found = os.lstat(path)
@@ -160,7 +157,9 @@ def look_at(path: str) -> Watched:
         return Watched(f"{os.path.realpath(path)} {target.st_ino}", max(found.st_ctime, target.st_ctime))
     if os.path.isdir(path):
         entries = [
-            (name, look_at(os.path.join(path, name))) for name in sorted(os.listdir(path)) if not name.startswith(".")
+            (name, read_watched(os.path.join(path, name)))
+            for name in sorted(os.listdir(path))
+            if not name.startswith(".")
         ]
         digest = hashlib.sha256(repr([(name, entry.digest) for name, entry in entries]).encode()).hexdigest()
         return Watched(digest, max([found.st_ctime, *(entry.changed for _name, entry in entries)]))
@@ -171,11 +170,11 @@ def look_at(path: str) -> Watched:
 def stale(
     status: Status, watched: t.Mapping[str, Watched], loaded: t.Mapping[str, str], coming: t.Sequence[str] = ()
 ) -> list[str]:
-    """The paths that are not what the running unit has loaded.
+    """Return the paths that are not what the running unit has loaded.
 
     :param loaded: digests noted when this invocation of the unit loaded them; a path without one (the unit was started
         by the boot or by a person) is judged by the time of its last change; systemd's times are whole seconds.
-    :param coming: what check mode left undone: each of these paths, or something in it, would be another one by now.
+    :param coming: paths that check mode did not change: each of them, or something in it, counts as changed.
     """
     return [
         path
@@ -188,7 +187,7 @@ def stale(
 def plan(
     unit: t.Mapping[str, t.Any], status: Status, restart_for: t.Sequence[str], reload_for: t.Sequence[str]
 ) -> list[str]:
-    """The ``systemctl`` verbs that bring one unit to what is asked, in order. Empty when it is there."""
+    """Return the ``systemctl`` verbs that bring one unit to the wanted state, in order; none if it is in this state."""
     verbs = []
     if unit["enabled"] is True and status.enabled not in ENABLED:
         verbs.append("enable")
@@ -208,6 +207,6 @@ def plan(
 
 
 def note(watched: t.Mapping[str, Watched], loaded: t.Mapping[str, str], held_back: t.Collection[str]) -> dict[str, str]:
-    """The digests of what a unit has loaded by now; of what was held back, the one that it had loaded before, if known."""
-    now = {path: one.digest for path, one in watched.items() if path not in held_back}
+    """Return the digests of what a unit has loaded; of paths that were held back, the digest that it had loaded before, if known."""
+    now = {path: entry.digest for path, entry in watched.items() if path not in held_back}
     return {**now, **{path: digest for path, digest in loaded.items() if path in held_back}}

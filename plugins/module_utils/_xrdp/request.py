@@ -78,7 +78,7 @@ def problems(params: Params) -> list[Problem]:
         *_number_problems(params),
         *_certificate_problems(params),
         *_environment_problems(params),
-        *fail2ban.faults("xrdp", params),
+        *fail2ban.problems("xrdp", params),
         *(entry for name in OWN for entry in _override_problems(name, params[name.replace("xrdp_", "", 1)])),
     ]
 

@@ -16,7 +16,7 @@ ROLES = (
 
 @pytest.fixture
 def roles(tmp_path):
-    """A copy of the collection by links, whose roles are `web` and `door`; each records a finding with the status web_is, door_is."""
+    """Return a copy of the collection by links, with the roles `web` and `door`, whose findings have the status web_is and door_is."""
     collection = tmp_path / "collections/ansible_collections/rigwright/workstation"
     collection.mkdir(parents=True)
     for part in ("galaxy.yml", "meta", "playbooks", "plugins"):

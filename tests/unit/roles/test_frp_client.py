@@ -24,7 +24,7 @@ VERIFY = Path(__file__).parents[3] / "roles/frp_client/tasks/verify.yml"
         ({"remote_port": 6000}, []),
     ],
 )
-def test_a_service_that_lists_users_and_shares_its_secret_is_named(service, shared):
+def test_service_with_allow_users_and_shared_secret_is_named(service, shared):
     expression = yaml.safe_load(VERIFY.read_text())[-1]["vars"]["__frp_client_shared"]
     environment = NativeEnvironment()
     environment.tests["contains"] = operator.contains

@@ -69,13 +69,13 @@ class Watch:
 
 
 def reads_safely(event: str, arguments: tuple[Any, ...]) -> bool:
-    """Tell whether `open_file` of `_core/directories.py` reads: it meets no link and no FIFO, and the reader trusts no content."""
+    """Return True if `open_file` of `_core/directories.py` reads: it follows no link, opens no FIFO, and the reader trusts no content."""
     flags = arguments[2] if event == "open" else os.O_WRONLY
     return flags & FILE_FLAGS == FILE_FLAGS and flags & os.O_ACCMODE == os.O_RDONLY
 
 
 def creates_alone(event: str, arguments: tuple[Any, ...]) -> bool:
-    """Tell whether the call fails when there is anything: tempfile works so in /tmp."""
+    """Return True if the call fails when the path exists: tempfile works so in /tmp."""
     return event == "os.mkdir" or (event == "open" and bool(arguments[2] & os.O_EXCL))
 
 

@@ -35,7 +35,7 @@ def test_the_archive_is_the_one_with_updates_and_security():
     )
 
 
-def test_without_a_security_source_it_is_expected_beside_the_archive():
+def test_security_source_defaults_to_next_to_the_archive():
     only_updates = "\n".join(line for line in DEBIAN.splitlines() if "security" not in line)
     found = images.archive_of(only_updates)
     assert found == images.Archive("http://mirror.example/debian", "http://mirror.example/debian-security")
@@ -48,7 +48,7 @@ def test_a_machine_without_debians_archive_has_none(uris):
     assert images.archive_of(uris) is None
 
 
-def test_a_machine_that_is_not_debian_is_refused_and_told_the_variable(monkeypatch):
+def test_other_distribution_is_refused_with_the_variable(monkeypatch):
     monkeypatch.delenv("RIGWRIGHT_DEBIAN_MIRROR", raising=False)
     monkeypatch.setattr("harness.sandbox.images.platform.freedesktop_os_release", lambda: {"ID": "ubuntu"})
     with pytest.raises(Refusal, match="RIGWRIGHT_DEBIAN_MIRROR"):
@@ -84,7 +84,7 @@ def test_an_image_is_named_by_its_recipe(monkeypatch):
     assert near != images.reference("debian12")
 
 
-def test_an_image_is_made_anew_in_another_week(monkeypatch):
+def test_image_is_built_again_in_another_week(monkeypatch):
     monkeypatch.setattr(images, "recipe", lambda _name: ["mmdebstrap"])
     names = []
     for day in (datetime(2026, 11, 16), datetime(2026, 11, 22), datetime(2026, 11, 23)):  # Monday, Sunday, Monday
@@ -124,19 +124,19 @@ def test_what_is_no_address_is_refused_with_the_hosts_name(address):
         lab.parse(Path("x.yml"), listing(address))
 
 
-def test_the_number_of_the_sandbox_is_the_second_part_of_its_addresses():
+def test_sandbox_number_is_part_of_its_addresses():
     assert lab.read_number("77") == 77
     assert lab.SUBNET.supernet_of(ipaddress.IPv4Network(f"{lab.DEPOT}/32"))
 
 
 @pytest.mark.parametrize("number", ["256", "-1", "10.1", "x"])
-def test_a_number_that_gives_no_network_is_refused_with_the_variable(number):
+def test_number_without_a_network_is_refused(number):
     with pytest.raises(Refusal, match="RIGWRIGHT_SANDBOX"):
         lab.read_number(number)
 
 
 @pytest.mark.parametrize("name", lab.names())
-def test_the_labs_of_the_checkout_use_known_images_and_addresses_of_their_own(name):
+def test_labs_use_known_images_and_own_addresses(name):
     mine = lab.read(name)
     assert {host.image for host in mine.hosts} <= images.SUITES.keys()
     others = [host.address for other in lab.names() if other != name for host in lab.read(other).hosts]
@@ -160,7 +160,7 @@ def test_routes_are_read_without_the_default_route(tmp_path):
     assert [str(route) for route in engine.host_routes(table)] == ["192.0.2.0/24", "10.213.0.0/16"]
 
 
-def test_the_tests_leave_alone_the_sandboxes_of_other_checkouts_and_the_networks_of_the_machine(tmp_path):
+def test_free_numbers_avoid_other_sandboxes_and_networks(tmp_path):
     first = lab.NUMBER
     owners = {first: tmp_path, first + 1: lab.ROOT, first + 2: tmp_path / "is gone"}
     routes = [lab.subnet(first + 1), ipaddress.IPv4Network(f"10.{first + 3}.7.0/24")]
@@ -189,7 +189,7 @@ def test_a_difference_names_what_is_new_gone_and_changed():
     ]
 
 
-def test_files_of_a_new_package_are_left_out_and_what_a_role_left_is_not():
+def test_files_of_a_role_are_not_those_of_a_new_package():
     before = {
         "package sudo": "1.9",
         "file /etc/sudoers": "0440 0:0 1 +sudo",
@@ -201,13 +201,13 @@ def test_files_of_a_new_package_are_left_out_and_what_a_role_left_is_not():
         "file /etc/default": "0755 0:0 directory +fail2ban +sudo",
         "file /etc/fail2ban/jail.conf": "0644 0:0 2 +fail2ban",
     }
-    left = {
+    remaining = {
         "unit frps.service": "enabled running",
         "file /etc/fail2ban/jail.d/rigwright.conf": "0644 0:0 3",
         "file /etc/sudoers": "0440 0:0 9 +sudo",
     }
-    after = fingerprint.without_new_packages(before, before | new | left)
-    assert after == before | left
+    after = fingerprint.without_new_packages(before, before | new | remaining)
+    assert after == before | remaining
 
 
 # ---- Archives ------------------------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def test_what_is_put_on_a_host_keeps_mode_and_owner():
     assert found == {"home/owner/.ssh": (True, 0o700, 1000), "etc/x": (False, 0o640, 0)}
 
 
-def test_published_bytes_are_served_for_a_while_and_then_what_was_there(tmp_path, monkeypatch):
+def test_published_bytes_are_served_inside_the_block_only(tmp_path, monkeypatch):
     monkeypatch.setattr(depot, "WWW", tmp_path)
     (tmp_path / "real").write_bytes(b"real")
     with depot.publish("real", b"tampered"), depot.publish("extra/deep", b"new"):
@@ -267,7 +267,7 @@ def test_hosts_get_no_device_of_the_machine_but_loop_devices():
     assert all(rule.startswith((loop, loop_control)) for rule in sandbox.LOOP_DEVICE_RULES)
 
 
-def test_a_lab_that_wants_what_the_depot_does_not_serve_is_told_what_there_is():
+def test_lab_with_unknown_depot_content_is_refused():
     with pytest.raises(Refusal, match="serves no 'cudda': name one of conda, container_toolkit, cuda"):
         content.put(["cudda"])
 

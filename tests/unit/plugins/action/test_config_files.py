@@ -24,10 +24,10 @@ sys.stdout.write(config_files._program("_backup.cli"))
 """
 
 
-@pytest.mark.parametrize("what", ["files", "directories"])
-def test_a_mode_that_is_a_number_reaches_the_target_as_one_and_is_refused(run_tasks, tmp_path, what):
-    entry = {"path": str(tmp_path / "new"), "mode": 0o644, **({"content": "x\n"} if what == "files" else {})}
-    done = run_tasks([{"rigwright.workstation.config_files": {"name": "test", what: [entry]}}], "--check")
+@pytest.mark.parametrize("label", ["files", "directories"])
+def test_numeric_mode_is_refused_on_the_target(run_tasks, tmp_path, label):
+    entry = {"path": str(tmp_path / "new"), "mode": 0o644, **({"content": "x\n"} if label == "files" else {})}
+    done = run_tasks([{"rigwright.workstation.config_files": {"name": "test", label: [entry]}}], "--check")
     assert done.rc != 0 and "mode must be octal text in quotes" in done.output
 
 
@@ -38,7 +38,7 @@ def test_a_released_file_has_its_content_rendered(run_tasks, tmp_path):
 
 
 @pytest.mark.parametrize(("due", "rc"), [(True, 0), (False, 2)])
-def test_check_mode_expects_directories_of_tasks_that_change_something(run_tasks, tmp_path, due, rc):
+def test_check_mode_expects_directories_of_earlier_tasks(run_tasks, tmp_path, due, rc):
     install = {"ansible.builtin.debug": {"msg": "fail2ban"}, "changed_when": due, "register": "__ssh_installed"}
     files = [{"path": str(tmp_path / "jail.d/ssh.local"), "content": ""}]
     done = run_tasks([install, {"rigwright.workstation.config_files": {"name": "test", "files": files}}], "--check")

@@ -12,7 +12,7 @@ def test_nothing_to_say_when_all_is_met():
     assert unmet([TOKEN, PORT]) == []
 
 
-def test_every_fault_has_its_line():
+def test_every_problem_has_its_line():
     assert unmet([{**TOKEN, "ok": False}, {**PORT, "ok": False}]) == [
         "x_token: is short; make a longer one.",
         "x_port: is taken; give another.",

@@ -40,7 +40,7 @@ PING = "- {name: Start one, ansible.builtin.ping: }\n"
 
 @pytest.fixture
 def web(tmp_path):
-    """A role `web` that includes a role `common`, both made for the count."""
+    """Create a role `web` that includes a role `common`, both for the count of module runs."""
     tasks = {"web/tasks/main.yml": PROVISION, "web/tasks/verify.yml": VERIFY}
     for path, text in {**tasks, "web/tasks/more.yml": PING, "common/tasks/prepare.yml": PING}.items():
         file = tmp_path / "roles" / path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a client asks for, beside what the inventory knows of the other ends."""
+"""Requests of a client, compared with the inventory's variables of the other ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ def refused(
     services: list[dict[str, Any]], visitors: list[dict[str, Any]], allow_ports: list[dict[str, int]] | None = None
 ) -> list[str]:
     requirements = frp_peer_requirements(frp_tunnels(services, visitors), OFFERED, "gateway", allow_ports)
-    return [f"{one['variable']} {one['problem']}" for one in requirements if not one["ok"]]
+    return [
+        f"{requirement['variable']} {requirement['problem']}" for requirement in requirements if not requirement["ok"]
+    ]
 
 
 def visit(user: str, name: str) -> dict[str, Any]:
@@ -31,7 +33,7 @@ def test_a_service_that_the_other_client_offers():
     assert refused([], [visit("tower", "ssh"), visit("tower", "web")]) == []
 
 
-def test_a_service_that_it_does_not_offer_is_refused_with_what_it_offers():
+def test_service_that_is_not_offered_is_refused():
     assert refused([], [visit("tower", "shh"), visit("idle", "ssh")]) == [
         "frp_client_visitors asks for shh of tower, which offers ssh, web; ssh of idle, which offers nothing"
     ]
@@ -53,6 +55,6 @@ def test_a_port_that_it_does_not_allow_is_refused(allow_ports):
     ]
 
 
-def test_a_server_that_is_not_known_allows_what_it_likes_and_a_private_service_needs_no_port():
+def test_unknown_server_and_private_service_are_accepted():
     assert refused([public(6011)], [], None) == []
     assert refused([{"name": "ssh", "local_port": 22}], [], []) == []

@@ -26,11 +26,11 @@ def test_a_public_port_has_no_secret():
     assert proxy == {"name": "web", "type": "tcp", "localIP": "127.0.0.1", "localPort": 8080, "remotePort": 6000}
 
 
-def test_a_service_without_a_port_has_port_zero_for_the_role_to_refuse():
+def test_service_without_a_port_has_port_zero():
     assert frp_tunnels([{"name": "web"}], [], ports=PORTS)["proxies"][0]["localPort"] == 0
 
 
-def test_a_visitor_listens_on_loopback_and_names_the_other_client():
+def test_visitor_listens_on_loopback():
     visitors = [{"server_name": "ssh", "server_user": "workstation", "bind_port": 6022}]
     assert frp_tunnels([], visitors, secret_key="s" * 16)["visitors"] == [
         {
@@ -45,7 +45,7 @@ def test_a_visitor_listens_on_loopback_and_names_the_other_client():
     ]
 
 
-def test_options_that_were_left_out_of_the_argument_spec_come_as_null():
+def test_options_without_a_value_are_null():
     service = {
         "name": "ssh",
         "local_port": None,

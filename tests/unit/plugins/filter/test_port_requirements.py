@@ -39,7 +39,7 @@ def test_a_taken_port_names_the_program():
     assert refused({"a_port": 53}, protocol="udp") == ["a_port wants port 53, which is taken by dnsmasq"]
 
 
-def test_a_port_that_is_requested_twice():
+def test_port_requested_twice_is_refused():
     assert refused({"ports": [6022, 6022]}) == ["ports wants port 6022, which is asked for twice"]
     assert refused({"a_port": 7400, "ports": [6022, 7400]}) == [
         "a_port wants port 7400, which is asked for twice",

@@ -23,7 +23,11 @@ def choose(own: dict[str, Any] | None = None, version: str = "", machine: str = 
 
 
 def refused(chosen: dict[str, Any]) -> list[str]:
-    return [f"{one['variable']} {one['problem']}" for one in chosen["requirements"] if not one["ok"]]
+    return [
+        f"{requirement['variable']} {requirement['problem']}"
+        for requirement in chosen["requirements"]
+        if not requirement["ok"]
+    ]
 
 
 def test_the_pinned_version_for_this_machine():
@@ -53,7 +57,7 @@ def test_a_version_without_a_checksum_is_refused(checksum):
     assert (chosen["url"], chosen["checksum"]) == ("", "")
 
 
-def test_a_machine_for_which_there_is_none_is_refused_once():
+def test_machine_without_a_release_is_refused_once():
     assert refused(choose(machine="riscv64")) == [
         "frp_server_version cannot be had for this machine: no release of frp is known for riscv64"
     ]

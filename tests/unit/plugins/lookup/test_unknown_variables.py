@@ -16,16 +16,16 @@ MISSPELLED = {"ssh_pasword": True, "samba_shraes": [1], "workstation_gpus": Fals
 def test_misspelled_variables_are_refused_before_any_module_runs(run_tasks, tasks):
     run = run_tasks(tasks, "-e", json.dumps(MISSPELLED))
     assert run.rc == 2
-    words = " ".join(run.output.split())
-    assert "ssh_pasword: is no variable of the role ssh; write ssh_passwords, or set" in words
-    assert "samba_shraes: is no variable of the role samba; write samba_shares, or set" in words
-    assert "workstation_gpus: is no variable of the role common; write workstation_gpu, or set" in words
-    assert "note:" not in words
+    output = " ".join(run.output.split())
+    assert "ssh_pasword: is no variable of the role ssh; write ssh_passwords, or set" in output
+    assert "samba_shraes: is no variable of the role samba; write samba_shares, or set" in output
+    assert "workstation_gpus: is no variable of the role common; write workstation_gpu, or set" in output
+    assert "note:" not in output
     runs = [role["module_runs"] for role in run.report["hosts"]["localhost"]["roles"].values()]
     assert sum(runs) == 0
 
 
-def asked(setting, run_tasks):
+def query(setting, run_tasks):
     tasks = [{"rigwright.workstation.require": {"that": "{{ query('rigwright.workstation.unknown_variables') }}"}}] * 2
     variables = {"samba_shraes": [1]} | ({"workstation_unknown_variables": setting} if setting else {})
     run = run_tasks(tasks, "-e", json.dumps(variables))
@@ -33,7 +33,7 @@ def asked(setting, run_tasks):
 
 
 @pytest.mark.parametrize(
-    ("setting", "rc", "told"),
+    ("setting", "rc", "message"),
     [
         (None, 2, "samba_shraes: is no variable of the role samba; write samba_shares, or set"),
         ("refuse", 2, "samba_shraes: is no variable"),
@@ -41,22 +41,22 @@ def asked(setting, run_tasks):
         ("ignore", 0, ""),
     ],
 )
-def test_setting(run_tasks, setting, rc, told):
-    ended, words = asked(setting, run_tasks)
+def test_setting(run_tasks, setting, rc, message):
+    ended, output = query(setting, run_tasks)
     assert ended == rc
-    assert told in words
-    assert ("samba_shraes" in words) is bool(told)
-    assert words.count("[WARNING]: samba_shraes") == (setting == "warn")
+    assert message in output
+    assert ("samba_shraes" in output) is bool(message)
+    assert output.count("[WARNING]: samba_shraes") == (setting == "warn")
 
 
 def test_setting_is_one_of_its_choices(run_tasks):
-    ended, words = asked("wran", run_tasks)
+    ended, output = query("wran", run_tasks)
     assert ended == 2
-    assert "wran" in words
+    assert "wran" in output
 
 
 def test_variables_of_other_people_pass(run_plays, tmp_path):
-    """Defaults of another's role, results and facts of tasks; those of the inventory and of -e with one warning."""
+    """Accept defaults of another role, results and facts of tasks, and with one warning variables of plays, inventory and -e."""
     defaults = tmp_path / "roles/other.docker/defaults/main.yml"
     defaults.parent.mkdir(parents=True)
     defaults.write_text("docker_install_compose_plugin: true\n")
@@ -68,11 +68,25 @@ def test_variables_of_other_people_pass(run_plays, tmp_path):
     play = {"hosts": "all", "gather_facts": False, "vars": {"cuda_visible_devices": 0}, "tasks": tasks}
     play["roles"] = [str(tmp_path / "roles/other.docker")]
     run = run_plays([play], "-e", json.dumps({"docker_compose_version": 2, "ssh_known_hosts": []}), hosts=("a", "b"))
-    words = " ".join(run.output.split())
+    output = " ".join(run.output.split())
     assert run.rc == 0, run.output
-    assert words.count("[WARNING]: No role of rigwright.workstation has docker_compose_version, ssh_known_hosts,") == 1
-    for name in ("docker_install_compose_plugin", "ssh_passwrods", "ssh_port", "cuda_visible_devices"):
-        assert name not in words
+    assert (
+        output.count(
+            "[WARNING]: No role of rigwright.workstation has cuda_visible_devices, docker_compose_version, ssh_known_hosts,"
+        )
+        == 1
+    )
+    for name in ("docker_install_compose_plugin", "ssh_passwrods", "ssh_port"):
+        assert name not in output
+
+
+def test_play_variable_of_a_vars_file_and_of_a_task_warns(run_plays, tmp_path):
+    (tmp_path / "more.yml").write_text("samba_of_mine: 1\n")
+    task = {"rigwright.workstation.require": {"that": "{{ query('rigwright.workstation.unknown_variables') }}"}}
+    play = {"hosts": "all", "gather_facts": False, "vars_files": ["more.yml"]}
+    run = run_plays([{**play, "tasks": [{**task, "vars": {"ssh_of_mine": 1}}]}])
+    assert run.rc == 0, run.output
+    assert "[WARNING]: No role of rigwright.workstation has samba_of_mine, ssh_of_mine," in " ".join(run.output.split())
 
 
 @pytest.mark.parametrize("where", ["play", "inventory"])

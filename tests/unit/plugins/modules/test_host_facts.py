@@ -44,8 +44,12 @@ def test_a_socket_of_this_process_is_found(
         if kind == socket.SOCK_STREAM:
             waiting.listen()
         port = waiting.getsockname()[1]
-        found = [one for one in facts()["listeners"] if one["port"] == port and one["protocol"] == protocol]
-    assert [(one["address"], one["pid"]) for one in found] == [(address, os.getpid())]
+        found = [
+            listener
+            for listener in facts()["listeners"]
+            if listener["port"] == port and listener["protocol"] == protocol
+        ]
+    assert [(listener["address"], listener["pid"]) for listener in found] == [(address, os.getpid())]
     assert found[0]["process"] == Path("/proc/self/comm").read_text().strip()
 
 
@@ -55,7 +59,7 @@ def test_a_path_to_come_counts_for_its_directory(facts: Run, tmp_path: Path) -> 
     assert free[str(tmp_path / "not" / "there")] == pytest.approx(shutil.disk_usage(tmp_path).free, rel=0.05)
 
 
-def test_a_host_without_package_lists_is_told(facts: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_without_package_lists_is_reported(facts: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_facts, "ROOT", str(tmp_path))
     assert not facts()["package_lists"]
     lists = tmp_path / "var/lib/apt/lists"
@@ -88,12 +92,12 @@ def test_a_host_without_systemd_has_version_0(run_module: Run, monkeypatch: pyte
     assert run_module(host_facts)["ansible_facts"]["rigwright"]["systemd"]["version"] == 0
 
 
-def test_users_come_with_the_comment_that_tells_who_made_them(facts: Run) -> None:
+def test_users_have_their_comment(facts: Run) -> None:
     assert facts()["users"]["root"] == pwd.getpwnam("root").pw_gecos
 
 
 @pytest.mark.parametrize(("uid", "managed"), [(0, ["ssh"]), (1000, [])])
-def test_root_is_told_which_sets_are_in_place(
+def test_sets_in_place_are_returned_to_root(
     facts: Run, monkeypatch: pytest.MonkeyPatch, uid: int, managed: list[str]
 ) -> None:
     monkeypatch.setattr(host_facts, "sets_in_place", lambda: ["ssh"])

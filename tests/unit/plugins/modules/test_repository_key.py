@@ -36,17 +36,17 @@ def test_the_right_key_is_returned(fetch: Run, wanted: str) -> None:
     assert fetch(KEY, wanted)["content"] == KEY.decode()
 
 
-def test_what_is_returned_is_written_anew(fetch: Run) -> None:
+def test_returned_key_is_written_as_one_new_block(fetch: Run) -> None:
     assert fetch(KEY.replace(b"\n\n", b"\nComment: theirs\n\n"), FINGERPRINT)["content"] == KEY.decode()
 
 
 @pytest.mark.parametrize("content", SMUGGLED.values(), ids=SMUGGLED)
-def test_a_key_beside_the_right_one_is_refused(fetch: Run, content: bytes) -> None:
+def test_additional_key_is_refused(fetch: Run, content: bytes) -> None:
     assert "Nothing was changed" in fetch(content, FINGERPRINT)["msg"]
 
 
 @pytest.mark.parametrize(
-    ("content", "wanted", "words"),
+    ("content", "wanted", "message"),
     [
         (ANOTHER, FINGERPRINT, "is not the key that was expected: it holds 9DC858229FC7DD38854AE2D88D81803C0EBFCD88"),
         (KEY + ANOTHER, FINGERPRINT, "a line that does not belong there"),
@@ -56,8 +56,8 @@ def test_a_key_beside_the_right_one_is_refused(fetch: Run, content: bytes) -> No
     ],
     ids=["another key", "one key more", "no key", "nothing there", "a short id"],
 )
-def test_anything_else_is_refused(fetch: Run, content: bytes | None, wanted: str, words: str) -> None:
+def test_anything_else_is_refused(fetch: Run, content: bytes | None, wanted: str, message: str) -> None:
     result = fetch(content, wanted)
     assert result["failed"]
-    assert words in result["msg"]
+    assert message in result["msg"]
     assert "content" not in result

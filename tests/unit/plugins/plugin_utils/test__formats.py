@@ -53,7 +53,7 @@ def test_ini_repeats_an_option_for_a_list():
     )
 
 
-def test_ini_refuses_a_line_break_that_would_start_another_option():
+def test_ini_refuses_a_line_break_in_a_value():
     with pytest.raises(ValueError, match="s.a: INI holds single lines"):
         to_ini({"s": {"a": "b\nc = d"}})
 

@@ -58,7 +58,7 @@ def test_every_variable_of_a_role_is_known():
 
 
 def test_every_variable_of_a_playbook_is_known():
-    """What a playbook takes by -e, as its code names it."""
+    """Read the variables that playbooks take by -e from their code."""
     texts = [file.read_text() for file in CHECKOUT.glob("playbooks/**/*.yml")]
     code = " ".join(part for text in texts for part in re.findall(r"\{\{.*?\}\}|when: .*", text, re.DOTALL))
     names = set(re.findall(r"(?<![\w.'/])[a-z]\w*_\w+(?![\w'(])", code))

@@ -40,7 +40,7 @@ def request(*urls: str, suites: dict[str, str] | None = None) -> Request:
 
 
 def serve(pages: dict[str, str | Exception]) -> Callable[[str], str]:
-    """A fetch for which only these pages exist."""
+    """Return a fetch function for which only these pages exist."""
 
     def fetch(url: str) -> str:
         page = pages.get(url, Missing("404 Not Found"))
@@ -51,13 +51,13 @@ def serve(pages: dict[str, str | Exception]) -> Callable[[str], str]:
     return fetch
 
 
-def test_the_updates_suite_tells_the_age_since_a_release_itself_is_months_old_everywhere() -> None:
+def test_age_of_a_mirror_is_that_of_the_updates_suite() -> None:
     fetch = serve({f"{A}/dists/bookworm/InRelease": OLD, f"{A}/dists/bookworm-updates/InRelease": FRESH})
 
     assert examine(A, request(), fetch, NOW) == Mirror(A, FIT, "", 1.0)
 
 
-def test_a_stale_mirror_is_told_with_its_age_and_the_limit() -> None:
+def test_stale_mirror_has_its_age_and_the_limit_as_reason() -> None:
     fetch = serve({f"{A}/dists/bookworm/InRelease": OLD, f"{A}/dists/bookworm-updates/InRelease": OLD})
 
     found = examine(A, request(), fetch, NOW)
@@ -87,7 +87,7 @@ def test_a_login_page_is_no_mirror() -> None:
     assert examine(A, request(), fetch, NOW) == Mirror(A, DEAD, "what it serves is no Release file")
 
 
-def test_security_is_asked_for_beside_the_archive() -> None:
+def test_security_suite_is_next_to_the_archive() -> None:
     fetch = serve({
         f"{A}/dists/bookworm/InRelease": OLD,
         f"{A}/dists/bookworm-updates/InRelease": FRESH,
@@ -121,7 +121,7 @@ def test_dead_mirrors_are_tried_last_and_stale_ones_never() -> None:
     assert choice.left_out == (stale,)
 
 
-def test_without_a_fit_mirror_every_reason_is_told() -> None:
+def test_no_fit_mirror_raises_every_reason() -> None:
     with pytest.raises(NoMirror, match=rf"{A}: refused; {B}: 41 days old"):
         choose(request(A, B), [Mirror(A, DEAD, "refused"), Mirror(B, STALE, "41 days old")])
 
@@ -186,7 +186,7 @@ index-url = https://for-install.example/simple
     )
 
 
-def test_a_pip_conf_is_made_where_there_is_none() -> None:
+def test_missing_pip_conf_is_created() -> None:
     assert (
         set_ini_option("", "global", "index-url", "https://m.example/simple")
         == "[global]\nindex-url = https://m.example/simple\n"
@@ -200,7 +200,7 @@ inis = st.dictionaries(
 
 
 @given(inis)
-def test_whatever_an_ini_says_one_option_is_set_and_the_rest_is_kept(data: dict[str, dict[str, str]]) -> None:
+def test_setting_an_ini_option_keeps_all_other_lines(data: dict[str, dict[str, str]]) -> None:
     text = "".join(
         f"[{name}]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items()) for name, keys in data.items()
     )

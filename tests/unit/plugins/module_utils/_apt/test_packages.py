@@ -49,7 +49,7 @@ def test_status_has_what_is_installed_in_whole_or_in_part():
     }
 
 
-def test_extended_states_tell_what_apt_brought_by_itself():
+def test_extended_states_list_automatic_packages():
     text = "Package: a\nArchitecture: amd64\nAuto-Installed: 1\n\nPackage: b\nAuto-Installed: 0\n\n"
     assert parse_automatic(text) == {"a"}
 
@@ -73,7 +73,7 @@ g++:
 """
 
 
-def test_policy_tells_what_apt_can_install():
+def test_policy_lists_installable_packages():
     assert parse_policy(POLICY) == {"cuda-toolkit-13-0", "g++"}
 
 
@@ -88,7 +88,7 @@ def test_what_is_unfinished_is_found_at_any_distance(state):
 
 def package(*depends: str, recommends: tuple[str, ...] = (), provides: tuple[str, ...] = ()) -> Package:
     """Each of *depends* is one dependency: alternatives with a bar between them."""
-    choices = frozenset(frozenset(words.split(" | ")) for words in depends)
+    choices = frozenset(frozenset(fields.split(" | ")) for fields in depends)
     return Package("1", needs=frozenset().union(recommends, *choices), provides=frozenset(provides), depends=choices)
 
 

@@ -78,7 +78,7 @@ def wanted(texts: dict[str, str], distribution: Distribution = DEBIAN, **options
 
 
 def cells_in(texts: dict[str, str | None], distribution: Distribution = DEBIAN) -> list[Cell]:
-    """What apt would make of the files, as far as it is the distribution's archive; with every repetition."""
+    """Return the cells of the distribution's archive as apt would read them, with every repetition."""
     present = {path: text for path, text in texts.items() if text is not None}
     entries = [
         block.entry
@@ -103,7 +103,7 @@ def test_a_deb822_host_changes_its_address_and_nothing_else() -> None:
     assert wanted({OWN: DEB822}) == {OWN: HEADER + DEB822.replace("http://archive.example/debian\n", f"{MIRROR}\n")}
 
 
-def test_a_one_line_host_gets_one_deb822_file_and_loses_the_line_file() -> None:
+def test_one_line_sources_become_one_deb822_file() -> None:
     planned = wanted({LIST: ONE_LINE})
 
     assert planned[LIST] is None
@@ -113,7 +113,7 @@ def test_a_one_line_host_gets_one_deb822_file_and_loses_the_line_file() -> None:
     )
 
 
-def test_an_upgraded_host_with_both_formats_has_one_definition_afterwards() -> None:
+def test_host_with_both_formats_gets_one_definition() -> None:
     texts = {LIST: ONE_LINE, OWN: DEB822}
 
     after = apply(texts, wanted(texts))
@@ -239,16 +239,16 @@ def test_what_is_no_source_is_kept_as_text(line: str) -> None:
     assert [block.entry for block in parse(LIST, line + "\n")] == [None]
 
 
-def test_a_definition_for_all_architectures_replaces_those_for_some() -> None:
+def test_definition_for_all_architectures_comes_first() -> None:
     some = Entry(("deb",), ("http://a.example/debian",), ("bookworm",), ("main",), (("Architectures", "amd64"),))
     every = Entry(("deb",), ("http://b.example/debian",), ("bookworm",), ("main",))
 
     assert [cell.uris for cell in cells_of([some, every])] == [("http://b.example/debian",)]
 
 
-words = st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=8)
-tuples = st.lists(words, min_size=1, max_size=3, unique=True).map(tuple)
-options = st.dictionaries(st.sampled_from(["Signed-By", "Architectures", "By-Hash"]), words, max_size=2).map(
+names = st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=8)
+tuples = st.lists(names, min_size=1, max_size=3, unique=True).map(tuple)
+options = st.dictionaries(st.sampled_from(["Signed-By", "Architectures", "By-Hash"]), names, max_size=2).map(
     lambda found: tuple(found.items())
 )
 entries = st.builds(
@@ -293,9 +293,7 @@ def one_line(entry: Entry) -> str:
 
 
 @given(st.lists(archives, max_size=3), st.lists(archives, max_size=3), st.booleans())
-def test_whatever_a_host_has_the_archive_is_defined_once_afterwards(
-    lines: list[Entry], stanzas: list[Entry], security: bool
-) -> None:
+def test_any_sources_lead_to_one_definition(lines: list[Entry], stanzas: list[Entry], security: bool) -> None:
     texts = {LIST: "".join(map(one_line, lines)), OWN: render(stanzas), DOCKER: THIRD_PARTY}
     if not lines and not stanzas:
         with pytest.raises(NoArchive):

@@ -103,10 +103,10 @@ def test_of_two_that_write_at_once_one_is_there_whole(path: Path) -> None:
     threads = [threading.Thread(target=write, args=(text,)) for text in texts]
     for thread in threads:
         thread.start()
-    seen = set()
+    contents = set()
     while any(thread.is_alive() for thread in threads):
-        seen |= {path.read_text()} if path.exists() else set()
-    assert seen | {path.read_text()} <= {*texts}
+        contents |= {path.read_text()} if path.exists() else set()
+    assert contents | {path.read_text()} <= {*texts}
     assert beside(path) == ["file"]
 
 
@@ -121,7 +121,7 @@ def test_a_link_points_elsewhere(path: Path, before: str) -> None:
     assert beside(path) == ["file"]
 
 
-def test_what_a_killed_run_left_beside_a_link_is_used_up(path: Path) -> None:
+def test_temporary_link_of_a_killed_run_is_replaced(path: Path) -> None:
     (path.parent / ".file.rigwright").symlink_to("nowhere")
     replace_link(str(path), "new")
     assert beside(path) == ["file"] and path.readlink() == Path("new")

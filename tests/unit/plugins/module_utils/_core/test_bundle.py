@@ -43,7 +43,7 @@ def test_program_starts_by_its_path(tmp_path: Path) -> None:
     assert "import-tar" in done.stdout, done.stderr
 
 
-def test_everything_that_is_imported_comes_along_and_nothing_else() -> None:
+def test_bundle_has_exactly_what_is_imported() -> None:
     names = {name.removeprefix(f"{program.PACKAGE}.") for name in program.collect("_gpu.mode.boot")}
     assert {
         "_gpu.mode.boot",
@@ -60,7 +60,7 @@ def test_the_same_code_makes_the_same_bytes() -> None:
     assert program.bundle("_gpu.nvml_errors") == program.bundle("_gpu.nvml_errors")
 
 
-def test_packages_are_named_so_that_python_finds_them_in_the_archive() -> None:
+def test_python_finds_the_packages_of_the_archive() -> None:
     with zipfile.ZipFile(io.BytesIO(program.bundle("_gpu.nvml_errors"))) as archive:
         assert sorted(archive.namelist()) == [
             "__main__.py",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""When a certificate has to be made anew. What openssl prints was recorded with OpenSSL 3.0.19."""
+"""Decisions on renewal of certificates. The output of openssl was recorded with OpenSSL 3.0.19."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.certif
     alternative_name,
     check_request,
     days_left,
-    find_ca_faults,
+    find_ca_problems,
     find_reasons,
     parse_certificate,
 )
@@ -124,14 +124,14 @@ def test_what_is_no_certificate_is_no_certificate() -> None:
 
 
 def certificate(days: float = 400) -> Certificate:
-    """A certificate that ends so many days from now."""
+    """Return a certificate that ends in this many days."""
     names = frozenset(alternative_name(name) for name in NAMES)
     return Certificate(names, NOW + datetime.timedelta(days=days), "51:65", PUBLIC_KEY)
 
 
-@pytest.mark.parametrize(("days", "left"), [(1.5, 1), (1, 1), (0.5, 0), (0, 0), (-0.1, -1)])
-def test_days_left_are_whole_days(days: float, left: int) -> None:
-    assert days_left(certificate(days), NOW) == left
+@pytest.mark.parametrize(("days", "remaining"), [(1.5, 1), (1, 1), (0.5, 0), (0, 0), (-0.1, -1)])
+def test_days_left_are_whole_days(days: float, remaining: int) -> None:
+    assert days_left(certificate(days), NOW) == remaining
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_why_a_certificate_is_made(present: Certificate | None, change: dict[str
 
 
 @pytest.mark.parametrize(
-    ("ca", "public_key", "faults"),
+    ("ca", "public_key", "problems"),
     [
         (certificate(), PUBLIC_KEY, []),
         (certificate(1), PUBLIC_KEY, []),
@@ -168,5 +168,5 @@ def test_why_a_certificate_is_made(present: Certificate | None, change: dict[str
         (certificate(0.5), PUBLIC_KEY, ["it ends on 2026-11-21"]),
     ],
 )
-def test_why_a_ca_can_sign_nothing(ca: Certificate | None, public_key: str | None, faults: list[str]) -> None:
-    assert find_ca_faults(ca, public_key, NOW) == faults
+def test_why_a_ca_can_sign_nothing(ca: Certificate | None, public_key: str | None, problems: list[str]) -> None:
+    assert find_ca_problems(ca, public_key, NOW) == problems

@@ -13,13 +13,11 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import config_files, lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import (
     MISSING,
-    Record,
     Refused,
     State,
     Store,
     Transaction,
     Wanted,
-    plan,
     read_state,
     sets_in_place,
 )
@@ -38,73 +36,13 @@ def directory(mode: int = 0o755) -> State:
 
 
 OLD, NEW = file("old\n"), file("new\n")
-LINK, DEVICE = State("link"), State("other")
-
-
-@pytest.mark.parametrize(
-    ("wanted", "before", "after"),
-    [
-        pytest.param(NEW, MISSING, NEW, id="made"),
-        pytest.param(NEW, OLD, NEW, id="replaced"),
-        pytest.param(NEW, NEW, None, id="unchanged"),
-        pytest.param(file("new\n", 0o600), NEW, file("new\n", 0o600), id="mode"),
-        pytest.param(MISSING, OLD, MISSING, id="moved away"),
-        pytest.param(MISSING, MISSING, None, id="already away"),
-        pytest.param(directory(), MISSING, directory(), id="directory made"),
-    ],
-)
-def test_a_step_leads_from_what_is_there_to_what_is_wanted(wanted, before, after):
-    steps = plan([Wanted("/x", wanted)], {"/x": before}, {})
-    assert [(step.before, step.after) for step in steps] == ([] if after is None else [(before, after)])
-
-
-@pytest.mark.parametrize(
-    ("wanted", "before", "reason"),
-    [
-        (NEW, LINK, "symbolic link"),
-        (directory(), LINK, "symbolic link"),
-        (MISSING, LINK, "symbolic link"),
-        (NEW, directory(), "is a directory"),
-        (MISSING, directory(), "is a directory"),
-        (directory(), OLD, "is a file"),
-        (NEW, DEVICE, "is a other"),
-    ],
-)
-def test_what_is_in_the_way_is_refused(wanted, before, reason):
-    with pytest.raises(Refused, match=reason):
-        plan([Wanted("/x", wanted)], {"/x": before}, {})
-
-
-def test_all_obstacles_are_named_at_once():
-    with pytest.raises(Refused, match="/x is .*/y is "):
-        plan([Wanted("/x", NEW), Wanted("/y", NEW)], {"/x": LINK, "/y": LINK}, {})
-
-
-def test_a_file_that_is_no_longer_listed_is_given_back():
-    records = {"/x": Record(OLD, 5, NEW.digest)}
-    (step,) = plan([], {"/x": NEW}, records)
-    assert (step.after, step.mtime_ns, step.edited) == (OLD, 5, False)
-
-
-def test_a_file_that_a_person_edited_is_marked_before_it_is_given_back():
-    (step,) = plan([], {"/x": file("by hand\n")}, {"/x": Record(OLD, 5, NEW.digest)})
-    assert step.edited
-
-
-def test_directories_are_made_first_and_removed_last():
-    current = dict.fromkeys(["/a", "/a/b", "/a/b/f"], MISSING)
-    wanted = [Wanted("/a/b/f", NEW), Wanted("/a/b", directory()), Wanted("/a", directory())]
-    assert [step.path for step in plan(wanted, current, {})] == ["/a", "/a/b", "/a/b/f"]
-    records = {path: Record(MISSING) for path in current}
-    there = {"/a": directory(), "/a/b": directory(), "/a/b/f": NEW}
-    assert [step.path for step in plan([], there, records)] == ["/a/b/f", "/a/b", "/a"]
 
 
 # --- Carrying a plan out, on a real file system ---
 
 
 def snapshot(root: Path) -> dict[str, tuple]:
-    """All that a restored tree must have again: kind, mode, owner, time and content of everything in it."""
+    """Return what a restored tree must have again: kind, mode, owner, time and content of everything in it."""
 
     def entry(path: Path) -> tuple:
         found = path.lstat()
@@ -116,7 +54,7 @@ def snapshot(root: Path) -> dict[str, tuple]:
 
 
 class Host:
-    """A tree under a temporary directory, and a store beside it."""
+    """A tree under a temporary directory, and a store next to it."""
 
     def __init__(self, tmp: Path) -> None:
         self.root = tmp / "etc"
@@ -135,8 +73,8 @@ class Host:
         os.utime(self.path(name), ns=(10**18, 10**18))
 
     def begin(self, wanted: dict[str, State], store: Store | None = None, secret: bool = False) -> Transaction:
-        asked = [Wanted(self.path(name), state, secret) for name, state in wanted.items()]
-        return Transaction(store or self.store, asked)
+        listed_paths = [Wanted(self.path(name), state, secret) for name, state in wanted.items()]
+        return Transaction(store or self.store, listed_paths)
 
     def apply(self, wanted: dict[str, State], store: Store | None = None, secret: bool = False) -> Transaction:
         transaction = self.begin(wanted, store, secret)
@@ -159,13 +97,13 @@ FIVE = {"d": directory(0o750), "d/1": file("one\n"), "2": file("two\n", 0o600), 
 
 @pytest.fixture
 def lived_in(host):
-    """A host where two of the five files exist already, one of them to be moved away."""
+    """Return a host where two of the five files exist already, one of them to be moved away."""
     host.write("2", "second\n", 0o640)
     host.write("3", "third\n", 0o604)
     return host
 
 
-def test_a_set_is_put_in_place_and_given_back_byte_for_byte(lived_in):
+def test_set_is_applied_and_restored_byte_for_byte(lived_in):
     before = snapshot(lived_in.root)
     lived_in.apply(FIVE)
     assert {name: read_state(lived_in.path(name)) for name in FIVE} == FIVE
@@ -194,7 +132,7 @@ def test_a_directory_with_something_else_in_it_stays(lived_in):
     assert os.listdir(lived_in.path("d")) == ["someone_else"]
 
 
-def test_what_a_person_edited_is_kept_beside(lived_in):
+def test_edited_file_is_kept(lived_in):
     lived_in.apply(FIVE)
     lived_in.write("4", "by hand\n")
     (kept,) = lived_in.apply({}).edited
@@ -202,7 +140,7 @@ def test_what_a_person_edited_is_kept_beside(lived_in):
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o600], ids=["as it is", "in another mode"])
-def test_what_a_person_edited_is_kept_also_after_a_run_that_wanted_just_that(lived_in, mode):
+def test_edited_file_is_kept_if_the_set_wants_its_content(lived_in, mode):
     lived_in.apply({"2": file("two\n")})
     lived_in.write("2", "two\nby hand\n")
     lived_in.apply({"2": file("two\nby hand\n", mode)})
@@ -210,10 +148,10 @@ def test_what_a_person_edited_is_kept_also_after_a_run_that_wanted_just_that(liv
     assert Path(kept).read_text() == "two\nby hand\n"
 
 
-def test_a_released_file_stays_as_it_is_and_the_rest_is_given_back(lived_in):
+def test_released_file_stays_and_the_rest_is_restored(lived_in):
     lived_in.apply(FIVE)
-    left = Wanted(lived_in.path("2"), file("theirs\n"), released=True)
-    transaction = Transaction(lived_in.store, [left])
+    released_path = Wanted(lived_in.path("2"), file("theirs\n"), released=True)
+    transaction = Transaction(lived_in.store, [released_path])
     transaction.stage()
     transaction.commit()
     transaction.finish()
@@ -227,22 +165,22 @@ def test_a_path_of_another_set_is_known(host):
     assert host.set("other").owner_of([host.path("4"), host.path("5")]) == {host.path("4"): "test"}
 
 
-def test_a_set_is_in_place_until_it_is_given_back(host):
-    known = [sets_in_place(host.store.root)]
+def test_set_is_in_place_until_it_is_removed(host):
+    recorded = [sets_in_place(host.store.root)]
     host.apply({"4": NEW})
     host.begin({"5": NEW}, host.set("interrupted")).stage()
     (Path(host.store.root) / "a file").touch()
-    known.append(sets_in_place(host.store.root))
+    recorded.append(sets_in_place(host.store.root))
     host.apply({})
-    known.append(sets_in_place(host.store.root))
-    assert known == [[], ["test"], []]
+    recorded.append(sets_in_place(host.store.root))
+    assert recorded == [[], ["test"], []]
 
 
 @pytest.mark.parametrize("order", [("one", "two"), ("two", "one")], ids=" before ".join)
-@pytest.mark.parametrize("there", [None, 0o700], ids=["new", "there before"])
-def test_a_directory_of_two_sets_is_given_back_by_the_last_one(host, order, there):
-    if there:
-        os.mkdir(host.path("d"), there)
+@pytest.mark.parametrize("existing", [None, 0o700], ids=["new", "there before"])
+def test_last_set_restores_a_shared_directory(host, order, existing):
+    if existing:
+        os.mkdir(host.path("d"), existing)
     before = snapshot(host.root)
     wanted = {name: {"d": directory(), f"d/{name}": NEW} for name in ("one", "two")}
     for name, files in wanted.items():
@@ -254,7 +192,7 @@ def test_a_directory_of_two_sets_is_given_back_by_the_last_one(host, order, ther
     assert snapshot(host.root) == before
 
 
-def test_a_directory_of_the_collection_goes_although_a_program_of_it_made_it_before(host):
+def test_own_directory_made_by_a_program_is_removed(host):
     os.mkdir(host.path("rigwright"))
     host.write("rigwright/program.pyz", "program\n")
     host.apply({"rigwright": directory(), "rigwright/a": NEW})
@@ -273,9 +211,9 @@ def test_an_empty_directory_stays_as_long_as_one_set_wants_it(host):
     assert os.listdir(host.root) == ["2"]
 
 
-@pytest.mark.parametrize("known", [True, False], ids=["of the set", "of the host"])
-def test_a_file_that_becomes_secret_and_stays_the_same_is_remembered_as_secret(host, known):
-    if known:
+@pytest.mark.parametrize("recorded", [True, False], ids=["of the set", "of the host"])
+def test_unchanged_file_is_recorded_as_secret(host, recorded):
+    if recorded:
         host.apply({"2": NEW})
     else:
         host.write("2", "new\n")
@@ -286,7 +224,7 @@ def test_a_file_that_becomes_secret_and_stays_the_same_is_remembered_as_secret(h
     assert step.secret
 
 
-def test_what_was_secret_once_stays_hidden_until_the_set_is_given_back(host):
+def test_original_of_a_secret_file_stays_hidden(host):
     host.write("2", "the host's own secret\n")
     host.apply({"2": OLD}, secret=True)
     host.apply({"2": NEW})
@@ -294,7 +232,7 @@ def test_what_was_secret_once_stays_hidden_until_the_set_is_given_back(host):
     assert step.after.content == b"the host's own secret\n" and step.secret
 
 
-def test_what_a_person_put_in_the_way_meanwhile_is_not_taken_back(host):
+def test_rollback_keeps_a_file_that_a_person_wrote(host):
     transaction = host.begin({"4": NEW})
     transaction.stage()
     host.write("4", "by hand\n")
@@ -312,14 +250,14 @@ CALLS += ["mkdir", "makedirs", "rmdir"]
 
 def breaking_at(monkeypatch, number: int, error: BaseException) -> list[str]:
     """Let the ``number``-th call that changes the disk fail; returns the calls seen."""
-    seen: list[str] = []
+    calls: list[str] = []
 
     def wrap(name):
         real = getattr(os, name)
 
         def call(*args, **kwargs):
-            seen.append(name)
-            if len(seen) == number:
+            calls.append(name)
+            if len(calls) == number:
                 raise error
             return real(*args, **kwargs)
 
@@ -327,7 +265,7 @@ def breaking_at(monkeypatch, number: int, error: BaseException) -> list[str]:
 
     for name in CALLS:
         monkeypatch.setattr(config_files.os, name, wrap(name))
-    return seen
+    return calls
 
 
 @pytest.mark.parametrize("first", [{}, FIVE], ids=["putting in place", "giving back"])
@@ -343,20 +281,20 @@ def test_a_full_disk_at_any_point_leaves_everything_as_it_was(tmp_path, monkeypa
         before = snapshot(host.root)
         transaction = host.begin(wanted)
         with monkeypatch.context() as patch:
-            seen = breaking_at(patch, number, OSError(errno.ENOSPC, "No space left on device"))
+            calls = breaking_at(patch, number, OSError(errno.ENOSPC, "No space left on device"))
             # An error that is no obstacle (a directory that exists already) is passed over; then the checks say no.
             with contextlib.suppress(OSError):
                 transaction.stage()
                 transaction.commit()
         transaction.rollback()
-        if len(seen) < number:
+        if len(calls) < number:
             break
-        assert snapshot(host.root) == before, f"call {number} ({seen[-1]})"
+        assert snapshot(host.root) == before, f"call {number} ({calls[-1]})"
     assert number > 20
 
 
 @pytest.mark.parametrize("first", [{}, FIVE], ids=["putting in place", "giving back"])
-def test_after_a_crash_at_any_point_the_next_run_finds_the_old_state_or_the_new_one(tmp_path, monkeypatch, first):
+def test_crash_at_any_point_leaves_the_old_or_new_state(tmp_path, monkeypatch, first):
     wanted = {} if first else FIVE
     for number in range(1, 1000):
         (tmp_path / str(number)).mkdir()
@@ -368,24 +306,24 @@ def test_after_a_crash_at_any_point_the_next_run_finds_the_old_state_or_the_new_
             host.apply(first)
         before = snapshot(host.root)
         with monkeypatch.context() as patch:
-            seen = breaking_at(patch, number, Crash())
+            calls = breaking_at(patch, number, Crash())
             with contextlib.suppress(Crash):
                 host.apply(wanted)
-        if len(seen) < number:
+        if len(calls) < number:
             break
         host.set("test").recover()
         now = snapshot(host.root)
         leftovers = [path for path in now if "/.rigwright" in path]
-        assert not leftovers, f"call {number} ({seen[-1]})"
+        assert not leftovers, f"call {number} ({calls[-1]})"
         if now != before:
-            assert {name: read_state(host.path(name)) for name in wanted} == wanted, f"call {number} ({seen[-1]})"
+            assert {name: read_state(host.path(name)) for name in wanted} == wanted, f"call {number} ({calls[-1]})"
         host.apply(wanted)
         host.apply({})
-        assert snapshot(host.root) == untouched, f"call {number} ({seen[-1]})"
+        assert snapshot(host.root) == untouched, f"call {number} ({calls[-1]})"
     assert number > 20
 
 
-def test_files_that_were_in_place_before_a_power_cut_are_written_again_once(host):
+def test_files_are_written_again_once_after_a_power_cut(host):
     cut = host.begin({"4": NEW})
     cut.stage()
     cut.commit()  # the checks may not have run: nothing of it counts yet
@@ -403,16 +341,16 @@ def test_a_crash_during_the_recovery_is_recovered_from(lived_in, monkeypatch):
         transaction.stage()
         transaction.commit()  # and then the power goes
         with monkeypatch.context() as patch:
-            seen = breaking_at(patch, number, Crash())
+            calls = breaking_at(patch, number, Crash())
             with contextlib.suppress(Crash):
                 lived_in.store.recover()
         lived_in.store.recover()
-        assert snapshot(lived_in.root) == before, f"call {number} ({seen[-1]})"
-        if len(seen) < number:
+        assert snapshot(lived_in.root) == before, f"call {number} ({calls[-1]})"
+        if len(calls) < number:
             break
 
 
-def test_what_a_person_repaired_after_a_crash_is_kept_beside_the_file_that_comes_back(host):
+def test_recovery_keeps_a_copy_of_a_repaired_file(host):
     host.write("2", "old\n")
     transaction = host.begin({"2": NEW})
     transaction.stage()
@@ -424,7 +362,7 @@ def test_what_a_person_repaired_after_a_crash_is_kept_beside_the_file_that_comes
     assert Path(kept).read_text() == "by hand\n"
 
 
-def test_what_a_person_made_after_a_crash_before_anything_was_in_place_stays(host, monkeypatch):
+def test_recovery_keeps_a_file_made_after_a_crash(host, monkeypatch):
     transaction = host.begin({"4": NEW})
     with monkeypatch.context() as patch:
         patch.setattr(config_files, "write", _crash_at(".rigwright.4"))
@@ -436,11 +374,11 @@ def test_what_a_person_made_after_a_crash_before_anything_was_in_place_stays(hos
     assert host.store.rescued == []
 
 
-def _crash_at(words: str):
+def _crash_at(part: str):
     real = config_files.write
 
     def write(path, *args):
-        if words in path:
+        if part in path:
             raise Crash
         real(path, *args)
 
@@ -448,7 +386,7 @@ def _crash_at(words: str):
 
 
 @pytest.mark.parametrize("first", [{}, FIVE], ids=["putting in place", "giving back"])
-def test_after_a_crash_at_any_point_nothing_that_a_person_wrote_since_is_lost(tmp_path, monkeypatch, first):
+def test_crash_at_any_point_loses_no_edited_file(tmp_path, monkeypatch, first):
     for number in range(1, 1000):
         (tmp_path / str(number)).mkdir()
         host = Host(tmp_path / str(number))
@@ -457,10 +395,10 @@ def test_after_a_crash_at_any_point_nothing_that_a_person_wrote_since_is_lost(tm
         if first:
             host.apply(first)
         with monkeypatch.context() as patch:
-            seen = breaking_at(patch, number, Crash())
+            calls = breaking_at(patch, number, Crash())
             with contextlib.suppress(Crash):
                 host.apply({} if first else FIVE)
-        if len(seen) < number:
+        if len(calls) < number:
             break
         for name in "234":
             Path(host.path("by hand")).write_text(f"{name} by hand\n")
@@ -468,7 +406,7 @@ def test_after_a_crash_at_any_point_nothing_that_a_person_wrote_since_is_lost(tm
         store = host.set("test")
         store.recover()
         found = [Path(path).read_text() for path in [*map(host.path, "234"), *store.rescued] if os.path.exists(path)]
-        assert {f"{name} by hand\n" for name in "234"} <= {*found}, f"call {number} ({seen[-1]})"
+        assert {f"{name} by hand\n" for name in "234"} <= {*found}, f"call {number} ({calls[-1]})"
     assert number > 20
 
 
@@ -479,7 +417,7 @@ OWN = {"one": ["a", "d/a"], "two": ["b", "d/b"]}
 
 
 def requests(names: list[str]) -> st.SearchStrategy[dict[str, State]]:
-    """Some of these files, to be there or away, with the directory that they need."""
+    """Generate some of these files, present or absent, with the directory that they need."""
     files = st.dictionaries(st.sampled_from(names), FILES | st.just(MISSING))
     return st.builds(
         lambda files, listed: {**({"d": directory()} if listed or any("/" in name for name in files) else {}), **files},
@@ -499,15 +437,15 @@ RUNS = st.sampled_from(sorted(OWN)).flatmap(
 
 
 def after(now: dict[str, State], transaction: Transaction) -> dict[str, State]:
-    """What a plan leads to; a directory with something in it is not removed."""
+    """Return the states that a plan leads to; a directory with something in it is not removed."""
     then = {**now, **{step.path: step.after for step in transaction.steps}}
-    there = {path: state for path, state in then.items() if state != MISSING}
-    kept = [path for path in now if path not in there and any(other.startswith(f"{path}/") for other in there)]
-    return there | {path: now[path] for path in kept}
+    existing = {path: state for path, state in then.items() if state != MISSING}
+    kept = [path for path in now if path not in existing and any(other.startswith(f"{path}/") for other in existing)]
+    return existing | {path: now[path] for path in kept}
 
 
 def run_until(host: Host, transaction: Transaction, number: int | None, error: BaseException) -> None:
-    """As the module does it: an error takes everything back at once, a cut leaves that to the next run."""
+    """Run a transaction as the module does: an error restores everything at once, a crash leaves that to the next run."""
     with pytest.MonkeyPatch.context() as patch:
         if number:
             breaking_at(patch, number, error)
@@ -523,18 +461,16 @@ def run_until(host: Host, transaction: Transaction, number: int | None, error: B
 
 @settings(max_examples=80, deadline=None)
 @given(
-    there=st.dictionaries(st.sampled_from(["a", "b"]), FILES),
+    existing=st.dictionaries(st.sampled_from(["a", "b"]), FILES),
     folder=st.none() | st.dictionaries(st.sampled_from(["d/a", "d/b", "d/other"]), FILES),
     runs=st.lists(RUNS, max_size=6),
     last=st.permutations(sorted(OWN)),
 )
-def test_after_any_history_each_run_has_happened_or_not_and_all_can_be_given_back(
-    tmp_path_factory, there, folder, runs, last
-):
+def test_any_history_of_runs_can_be_restored(tmp_path_factory, existing, folder, runs, last):
     host = Host(tmp_path_factory.mktemp("host"))
     if folder is not None:
         os.mkdir(host.path("d"), 0o700)
-    for name, state in {**there, **(folder or {})}.items():
+    for name, state in {**existing, **(folder or {})}.items():
         Path(host.path(name)).write_bytes(state.content)
         os.chmod(host.path(name), state.mode)
     untouched = host.states()

@@ -62,7 +62,7 @@ def module(check: bool = False) -> Any:
     return SimpleNamespace(check_mode=check, fail_json=fail)
 
 
-def test_a_module_fails_with_one_message_while_another_run_is_at_work() -> None:
+def test_module_fails_while_another_run_holds_the_lock() -> None:
     refused = pytest.raises(SystemExit, match=r"another run .*x\.lock.*Nothing was changed")
     with host_lock("x"), refused, module_lock(module(), "x", wait=0):
         pytest.fail("two at once")

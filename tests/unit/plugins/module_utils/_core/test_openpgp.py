@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fingerprints as gpg and apt tell them, and files that are no keys."""
+"""Fingerprints as gpg and apt print them, and files that are no keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.openpg
 from hypothesis import given
 from hypothesis import strategies as st
 
-# Made with `gpg --quick-gen-key ... ed25519 sign`; gpg tells its fingerprint.
+# Made with `gpg --quick-gen-key ... ed25519 sign`; the fingerprint is from gpg.
 KEY = b"""\
 -----BEGIN PGP PUBLIC KEY BLOCK-----
 
@@ -34,7 +34,7 @@ AQDU4wgBIaaNC7fN36u3HDkXY61LGKPINbvG5/6IUCrODA==
 """
 FINGERPRINT = "9E3DA7B537ADC14623542D2882CDAC0D3CD5E7FC"
 
-# The primary key of Docker's repository (download.docker.com/linux/debian/gpg), whose fingerprint Docker's manual tells.
+# The primary key of Docker's repository (download.docker.com/linux/debian/gpg), whose fingerprint is in Docker's manual.
 DOCKER = """\
 mQINBFit2ioBEADhWpZ8/wvZ6hUTiXOwQHXMAlaFHcPH9hAtr4F1y2+OYdbtMuthlqqwp028AqyY+PRfVMtSYMbjuQuu5byyKR01BbqYhuS3jtqQ
 mljZ/bJvXqnmiVXh38UuLa+z077PxyxQhu5BbqntTPQMfiyqEiU+BKbq2WmANUKQf+1AmZY/IruOXbnqL4C1+gJ8vfmXQt99npCaxEjaNRVYfOS8
@@ -112,22 +112,22 @@ def gpg_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def seen_by_gpg(packets: bytes, home: Path) -> list[str]:
-    """The primary keys, by gpg."""
+def keys_by_gpg(packets: bytes, home: Path) -> list[str]:
+    """Return the primary keys that gpg reads."""
     command = ["gpg", "--batch", "--homedir", str(home), "--show-keys", "--with-colons"]
-    told = subprocess.run(command, input=packets, capture_output=True, check=False).stdout.decode()
-    return re.findall(r"^pub:.*\nfpr:+(\w+):", told, re.MULTILINE)
+    listing = subprocess.run(command, input=packets, capture_output=True, check=False).stdout.decode()
+    return re.findall(r"^pub:.*\nfpr:+(\w+):", listing, re.MULTILINE)
 
 
-def seen_by_apt(content: bytes, home: Path) -> list[str]:
-    """The primary keys in a .asc file, by apt."""
-    return seen_by_gpg(
+def keys_by_apt(content: bytes, home: Path) -> list[str]:
+    """Return the primary keys in a .asc file that apt reads."""
+    return keys_by_gpg(
         subprocess.run(["sh", "-c", APT_READER], input=content, capture_output=True, check=False).stdout, home
     )
 
 
-def test_the_fingerprint_is_the_one_that_gpg_tells(gpg_home: Path) -> None:
-    assert seen_by_gpg(PACKETS, gpg_home) == fingerprints(KEY) == fingerprints(PACKETS) == [FINGERPRINT]
+def test_fingerprint_is_that_of_gpg(gpg_home: Path) -> None:
+    assert keys_by_gpg(PACKETS, gpg_home) == fingerprints(KEY) == fingerprints(PACKETS) == [FINGERPRINT]
 
 
 def test_the_fingerprint_of_an_old_packet_format() -> None:
@@ -143,7 +143,7 @@ def test_keys_are_written_as_gpg_writes_them(gpg_home: Path) -> None:
     assert armored(PACKETS) == KEY.decode()
     both = armored(PACKETS + OTHERS).encode()
     assert parse_keys(both).packets == PACKETS + OTHERS
-    assert seen_by_apt(both, gpg_home) == [FINGERPRINT, OTHER]
+    assert keys_by_apt(both, gpg_home) == [FINGERPRINT, OTHER]
 
 
 @pytest.mark.parametrize(
@@ -164,8 +164,8 @@ def test_what_is_a_key_file(content: bytes) -> None:
 
 @pytest.mark.parametrize("content", SMUGGLED.values(), ids=SMUGGLED)
 def test_a_key_that_apt_would_take_as_well_is_seen(content: bytes, gpg_home: Path) -> None:
-    assert OTHER in seen_by_apt(content, gpg_home)
-    assert fingerprints(content) == seen_by_apt(content, gpg_home)
+    assert OTHER in keys_by_apt(content, gpg_home)
+    assert fingerprints(content) == keys_by_apt(content, gpg_home)
     with contextlib.suppress(Invalid):
         assert OTHER in parse_keys(content).fingerprints
 
@@ -215,7 +215,7 @@ def test_a_key_file_begins_with_a_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "message"),
     [
         (b"", "no OpenPGP key"),
         (b"<html>", "no OpenPGP key"),
@@ -229,8 +229,8 @@ def test_a_key_file_begins_with_a_key() -> None:
         (bytes([0x80 | 13 << 2, 1, 65]), "no public key"),
     ],
 )
-def test_what_is_no_key_file(content: bytes, words: str) -> None:
-    with pytest.raises(Invalid, match=words):
+def test_what_is_no_key_file(content: bytes, message: str) -> None:
+    with pytest.raises(Invalid, match=message):
         fingerprints(content)
     with pytest.raises(Invalid):
         parse_keys(content)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Secrets in texts are masked, and what helps to find a fault stays."""
+"""Secrets in texts are masked, and what helps to find a problem stays."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ REQUEST: dict[str, Any] = {
 
 
 def state(archives: str, versions: str = "", links: dict[str, str] | None = None) -> State:
-    """A state whose archives are named after their versions."""
+    """Return a state whose archives are named after their versions."""
     record = Record(versions.split(), sorted(links or {}))
     return State({version: f"archive {version}" for version in archives.split()}, record, links or {}, leftovers=False)
 
@@ -67,7 +67,7 @@ def test_what_is_kept(current: State, others: list[Record], keep: int, archives:
     assert wanted == state(archives, versions, LINKS)
 
 
-def test_an_installed_version_is_replaced_when_its_archive_changes() -> None:
+def test_version_is_replaced_when_its_archive_changes() -> None:
     wanted = plan_present(state("2.0", "2.0", LINKS), [], version="2.0", checksum="other", links=LINKS, keep=1)
     assert wanted.archives == {"2.0": "other"}
 
@@ -171,12 +171,12 @@ def test_an_archive_that_could_write_elsewhere_is_refused(members: list[tarfile.
 # A program by itself
 
 
-def test_an_address_of_a_single_program_is_told_from_an_archive() -> None:
+def test_address_of_a_single_program_is_no_archive() -> None:
     assert is_program("https://x/v1/restic_0.19.1_linux_amd64.bz2") == "restic_0.19.1_linux_amd64"
     assert [is_program(f"https://x/a{ending}") for ending in (".tar.bz2", ".tar.gz", "")] == ["", "", ""]
 
 
-def test_a_single_program_is_unpacked_whole_and_executable_or_refused(tmp_path: Path) -> None:
+def test_single_program_is_unpacked_executable_or_refused(tmp_path: Path) -> None:
     found = unpack_program(io.BytesIO(bz2.compress(b"#!/bin/sh\n")), str(tmp_path / "x"), "x")
     assert found == {"x": hashlib.sha256(b"#!/bin/sh\n").hexdigest()}
     assert (tmp_path / "x/x").stat().st_mode & 0o777 == 0o755

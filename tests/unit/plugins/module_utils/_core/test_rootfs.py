@@ -66,9 +66,7 @@ def test_a_file_is_written_as_a_whole_or_not_at_all(tree: Tree, monkeypatch: pyt
         ("/etc/systemd/system/rigwright-gpu-test.service", "", True),
     ],
 )
-def test_the_last_file_takes_a_directory_of_the_collection_with_it(
-    tree: Tree, path: str, beside: str, stays: bool
-) -> None:
+def test_own_directory_is_removed_with_its_last_file(tree: Tree, path: str, beside: str, stays: bool) -> None:
     tree.replace(path, b"content")
     folder = Path(tree.at(path)).parent
     if beside:

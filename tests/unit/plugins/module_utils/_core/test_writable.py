@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where others than root may put something in the way."""
+"""Directories that users other than root may write."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ NOBODY = 65534
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A directory of root's, in another one."""
+    """Return a directory of root's, in another one."""
     (tmp_path / "above/place").mkdir(parents=True)
     return tmp_path / "above/place"
 
 
-def test_what_only_root_may_write_is_good_also_where_it_is_not_there_yet(place):
+def test_path_that_only_root_may_write_is_safe(place):
     assert open_to_others(str(place)) == open_to_others(str(place / "new/er")) == []
 
 
 @pytest.mark.parametrize("mode", [0o775, 0o757, STICKY])
-@pytest.mark.parametrize("what", ["above", "above/place"])
-def test_who_may_write_there_or_above_is_told(tmp_path, place, mode, what):
-    (tmp_path / what).chmod(mode)
-    is_kept = mode == STICKY and what == "above"
-    assert open_to_others(str(place)) == ([] if is_kept else [str(tmp_path / what)])
+@pytest.mark.parametrize("expected", ["above", "above/place"])
+def test_directories_that_others_may_write_are_returned(tmp_path, place, mode, expected):
+    (tmp_path / expected).chmod(mode)
+    is_kept = mode == STICKY and expected == "above"
+    assert open_to_others(str(place)) == ([] if is_kept else [str(tmp_path / expected)])
 
 
 def test_a_sticky_directory_is_open_where_nothing_is_yet(place):
@@ -38,14 +38,14 @@ def test_a_sticky_directory_is_open_where_nothing_is_yet(place):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a directory away")
-def test_what_another_owns_is_open_and_so_is_a_sticky_directory_above_it(place):
+def test_path_of_another_owner_is_open_to_others(place):
     os.chown(place, NOBODY, -1)
     assert open_to_others(str(place)) == [str(place)]
     place.parent.chmod(STICKY)
     assert open_to_others(str(place)) == [str(place.parent), str(place)]
 
 
-def test_links_are_followed_and_every_directory_on_their_way_counts(tmp_path, place):
+def test_every_directory_behind_links_counts(tmp_path, place):
     (tmp_path / "open").mkdir(mode=0o700)
     (tmp_path / "open").chmod(0o777)
     (tmp_path / "open/back").symlink_to(place)

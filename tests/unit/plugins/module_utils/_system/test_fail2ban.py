@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.fail2ban import faults, is_idle
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.fail2ban import is_idle, problems
 
 REQUEST: dict[str, Any] = {
     "fail2ban_bantime": "1h",
@@ -16,12 +16,12 @@ REQUEST: dict[str, Any] = {
 }
 
 
-def refused(**asked: Any) -> dict[str, str]:
-    return {fault["variable"]: fault["problem"] for fault in faults("xrdp", {**REQUEST, **asked})}
+def refused(**options: Any) -> dict[str, str]:
+    return {entry["variable"]: entry["problem"] for entry in problems("xrdp", {**REQUEST, **options})}
 
 
 @pytest.mark.parametrize(
-    ("asked", "variable", "why"),
+    ("options", "variable", "why"),
     [
         ({"fail2ban_bantime": "soon"}, "xrdp_fail2ban_bantime", "'soon', which is not a time"),
         ({"fail2ban_findtime": "10 minutes"}, "xrdp_fail2ban_findtime", "'10 minutes', which is not a time"),
@@ -31,25 +31,25 @@ def refused(**asked: Any) -> dict[str, str]:
         ({"fail2ban_ignoreip": ["a\nb"]}, "xrdp_fail2ban_ignoreip", "which is no address"),
     ],
 )
-def test_a_wrong_entry_is_refused_and_named(asked: dict[str, Any], variable: str, why: str) -> None:
-    assert why in refused(**asked)[variable]
+def test_a_wrong_entry_is_refused_and_named(options: dict[str, Any], variable: str, why: str) -> None:
+    assert why in refused(**options)[variable]
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         {},
         {"fail2ban_bantime": "-1", "fail2ban_findtime": "1d 12h"},
         {"fail2ban_ignoreip": ["192.0.2.9", "192.0.2.0/24", "2001:db8::/32", "laptop.example.org"]},
     ],
 )
-def test_what_fail2ban_reads_is_not_refused(asked: dict[str, Any]) -> None:
-    assert refused(**asked) == {}
+def test_what_fail2ban_reads_is_not_refused(options: dict[str, Any]) -> None:
+    assert refused(**options) == {}
 
 
 def test_all_is_refused_at_once() -> None:
-    asked = {"fail2ban_bantime": "soon", "fail2ban_maxretry": 0, "fail2ban_ignoreip": ["/"]}
-    assert {*refused(**asked)} == {"xrdp_fail2ban_bantime", "xrdp_fail2ban_maxretry", "xrdp_fail2ban_ignoreip"}
+    options = {"fail2ban_bantime": "soon", "fail2ban_maxretry": 0, "fail2ban_ignoreip": ["/"]}
+    assert {*refused(**options)} == {"xrdp_fail2ban_bantime", "xrdp_fail2ban_maxretry", "xrdp_fail2ban_ignoreip"}
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,6 @@ def test_all_is_refused_at_once() -> None:
         ("inactive", "enabled", False),
     ],
 )
-def test_fail2ban_is_idle_where_it_neither_runs_nor_starts_at_boot(active: str, at_boot: str, idle: bool) -> None:
+def test_fail2ban_is_idle_if_stopped_and_disabled(active: str, at_boot: str, idle: bool) -> None:
     text = f"Id=fail2ban.service\nNames=fail2ban.service\nActiveState={active}\nUnitFileState={at_boot}\n"
     assert is_idle(lambda _command, **_options: (0, text, "")) is idle

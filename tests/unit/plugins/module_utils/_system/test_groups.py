@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.groups import (
     commands,
-    find_faults,
+    find_problems,
     named_users,
     plan,
 )
@@ -19,7 +19,7 @@ def group(name: str, *members: str, append: bool = True, state: str = "present")
 
 
 @pytest.mark.parametrize(
-    ("current", "asked", "wanted"),
+    ("current", "requested", "wanted"),
     [
         (None, group("lab"), []),
         (None, group("lab", "ada", "alan"), ["ada", "alan"]),
@@ -31,8 +31,8 @@ def group(name: str, *members: str, append: bool = True, state: str = "present")
         (None, group("lab", state="absent"), None),
     ],
 )
-def test_who_should_belong(current: list[str] | None, asked: dict[str, Any], wanted: list[str] | None) -> None:
-    assert plan({"lab": current}, [asked]) == {"lab": wanted}
+def test_who_should_belong(current: list[str] | None, requested: dict[str, Any], wanted: list[str] | None) -> None:
+    assert plan({"lab": current}, [requested]) == {"lab": wanted}
 
 
 @pytest.mark.parametrize(
@@ -62,18 +62,18 @@ def test_groups_are_made_first_and_removed_last() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "Lab", "1lab", "lab users", "-r", "a" * 33, "a:b", "lab\n"])
-def test_a_bad_name_is_a_fault(name: str) -> None:
-    assert len(find_faults([group(name)])) == 1
+def test_bad_name_is_a_problem(name: str) -> None:
+    assert len(find_problems([group(name)])) == 1
 
 
-def test_a_group_that_is_listed_twice_is_a_fault() -> None:
-    assert find_faults([group("lab"), group("docker"), group("lab", "ada")]) == ["lab is listed twice"]
+def test_group_listed_twice_is_a_problem() -> None:
+    assert find_problems([group("lab"), group("docker"), group("lab", "ada")]) == ["lab is listed twice"]
 
 
-def test_good_groups_have_no_fault() -> None:
-    assert find_faults([group("lab"), group("ssh-users"), group("_x1")]) == []
+def test_good_groups_have_no_problem() -> None:
+    assert find_problems([group("lab"), group("ssh-users"), group("_x1")]) == []
 
 
 def test_users_count_once_and_not_for_a_group_that_goes() -> None:
-    asked = [group("lab", "alan", "ada"), group("docker", "ada"), group("old", "eve", state="absent")]
-    assert named_users(asked) == ["ada", "alan"]
+    requested = [group("lab", "alan", "ada"), group("docker", "ada"), group("old", "eve", state="absent")]
+    assert named_users(requested) == ["ada", "alan"]

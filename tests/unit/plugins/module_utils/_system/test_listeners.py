@@ -87,7 +87,7 @@ def test_the_unit_is_the_innermost_one(cgroup: str, unit: str | None) -> None:
 
 @pytest.fixture
 def proc(tmp_path: Path) -> Path:
-    """A /proc in which systemd handed its socket to sshd, which has a child, and nobody visible holds the others."""
+    """Return a /proc in which systemd gave its socket to sshd, which has a child, and no visible process holds the others."""
     (tmp_path / "net").mkdir()
     (tmp_path / "net/tcp").write_text(TCP)
     (tmp_path / "net/udp").write_text(UDP)
@@ -105,7 +105,7 @@ def proc(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_socket_belongs_to_the_service_before_systemd_and_to_the_master_before_its_child(proc: Path) -> None:
+def test_socket_belongs_to_the_master_process_of_a_service(proc: Path) -> None:
     ssh, dashboard, dns = read_listeners(str(proc))
     assert ssh == {
         "protocol": "tcp",

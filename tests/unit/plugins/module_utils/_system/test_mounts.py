@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is mounted is read as the kernel tells it, and what can be lost is told from what is made up."""
+"""Mounts as the kernel reports them, and file systems that hold data of their own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOUNTINFO = r"""
 """
 
 
-def test_file_systems_that_can_be_lost_are_told_from_those_that_are_made_up() -> None:
+def test_file_systems_with_data_of_their_own() -> None:
     found = [mount for mount in mounts.parse_mountinfo(MOUNTINFO) if mounts.holds_data(mount)]
     assert [mount.target for mount in found] == ["/", "/media/owner/My Disk", "/mnt/nas"]
     assert found[1] == Mount("/media/owner/My Disk", "/dev/sdc1", "exfat", "/", "8:33")
@@ -35,7 +35,7 @@ def test_a_mount_that_another_hides_is_not_seen() -> None:
     assert nas.source == "/dev/sdd1"
 
 
-def test_mounted_files_are_told_from_directories(tmp_path: Path) -> None:
+def test_mounted_files_are_no_directories(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     lines = [f"28 1 8:1 / {place} rw - ext4 /dev/sda1 rw\n" for place in (tmp_path, tmp_path / "file")]
     (tmp_path / "mountinfo").write_text("".join(lines))
@@ -73,7 +73,7 @@ nas:/export /nas nfs _netdev
 """
 
 
-def test_fstab_tells_what_is_mounted_at_boot() -> None:
+def test_fstab_lists_targets_mounted_at_boot() -> None:
     found = mounts.parse_fstab(FSTAB)
     storage = ["/", "/home", "/my data", "/three", "/srv/a#b", "/labelled"]
     assert found == [*storage, "/srv/www", "/srv/ftp", "/nas"]
@@ -87,11 +87,11 @@ def test_fstab_is_read_as_mount_reads_it(tmp_path: Path) -> None:
     (tmp_path / "fstab").write_text(FSTAB)
     command = ["findmnt", "--fstab", "--tab-file", str(tmp_path / "fstab"), "-rno", "TARGET"]
     listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")
-    told = [place.replace("\\x20", " ").rstrip("/") or "/" for place in listed if place.startswith("/")]
-    assert told == mounts.parse_fstab(FSTAB)
+    targets = [place.replace("\\x20", " ").rstrip("/") or "/" for place in listed if place.startswith("/")]
+    assert targets == mounts.parse_fstab(FSTAB)
 
 
-def test_what_is_not_mounted_at_boot_or_made_up_is_not_waited_for() -> None:
+def test_fstab_without_noauto_and_made_up_file_systems() -> None:
     left_out = [
         "UUID=5 /usb vfat noauto 0 0",
         "UUID=6 /later ext4 x-systemd.automount 0 0",

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-License-Identifier: GPL-3.0-or-due
 """What has to be done about a unit, from what systemd says and what its files are."""
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import (
     Status,
     Watched,
-    look_at,
     needs_daemon_reload,
     note,
     parse_show,
     plan,
+    read_watched,
     show,
     stale,
 )
@@ -71,7 +71,7 @@ def status(**changes) -> Status:
     return dataclasses.replace(RUNNING, **changes)
 
 
-def test_units_are_found_by_each_of_their_names_in_whatever_order():
+def test_units_are_found_by_each_name_in_any_order():
     units = parse_show(SHOWN, ["nothing.service", "ssh.socket", "sshd.service"])
     assert [properties["Id"] for properties in units.values()] == [["nothing.service"], ["ssh.socket"], ["ssh.service"]]
 
@@ -80,7 +80,7 @@ def test_a_property_that_is_printed_several_times_is_a_list():
     assert parse_show(SHOWN, ["ssh.socket"])["ssh.socket"]["Listen"] == ["0.0.0.0:22 (Stream)", "[::]:22 (Stream)"]
 
 
-def test_a_unit_of_which_nothing_is_said_is_an_error_and_not_another_unit():
+def test_missing_unit_in_the_output_is_an_error():
     with pytest.raises(KeyError):
         parse_show(SHOWN, ["ssh.socket", "other.service"])
 
@@ -106,7 +106,7 @@ def test_the_answer_of_systemctl_is_read():
 
 @pytest.fixture
 def drop_in(tmp_path):
-    """A drop-in on the disk, in a folder of one of the names of the unit."""
+    """Create a drop-in on the disk, in a folder of one of the names of the unit."""
     path = tmp_path / "sshd.service.d/limits.conf"
     path.parent.mkdir()
     path.write_text("[Service]\n")
@@ -114,7 +114,7 @@ def drop_in(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("known", "changes", "needed"),
+    ("is_loaded", "changes", "needed"),
     [
         pytest.param(True, {}, False, id="read"),
         pytest.param(False, {}, True, id="not read, and systemd does not say so"),
@@ -123,12 +123,12 @@ def drop_in(tmp_path):
         pytest.param(False, {"load": "not-found"}, False, id="of a unit that is not installed"),
     ],
 )
-def test_a_drop_in_that_systemd_has_not_read_needs_a_daemon_reload(tmp_path, drop_in, known, changes, needed):
-    ssh = status(**{"names": ("ssh.service", "sshd.service"), "drop_ins": (drop_in,) if known else (), **changes})
+def test_unread_drop_in_needs_a_daemon_reload(tmp_path, drop_in, is_loaded, changes, needed):
+    ssh = status(**{"names": ("ssh.service", "sshd.service"), "drop_ins": (drop_in,) if is_loaded else (), **changes})
     assert needs_daemon_reload(ssh, str(tmp_path)) is needed
 
 
-def test_what_lies_beside_the_drop_ins_is_none(tmp_path, drop_in):
+def test_other_files_next_to_drop_ins_do_not_count(tmp_path, drop_in):
     os.rename(drop_in, f"{drop_in}.off")
     assert not needs_daemon_reload(status(names=("sshd.service",)), str(tmp_path))
 
@@ -185,9 +185,9 @@ def test_what_a_unit_has_loaded_is_compared_with_what_is_there(now, loaded, expe
     ],
 )
 def test_what_check_mode_left_undone_counts_as_changed(coming, expected):
-    there = {"/etc/frp/frps.toml": Watched("same", 900.0), "/etc/frp/conf.d": Watched("same", 900.0)}
-    loaded = {path: one.digest for path, one in there.items()}
-    assert stale(RUNNING, there, loaded, coming) == expected
+    watched = {"/etc/frp/frps.toml": Watched("same", 900.0), "/etc/frp/conf.d": Watched("same", 900.0)}
+    loaded = {path: entry.digest for path, entry in watched.items()}
+    assert stale(RUNNING, watched, loaded, coming) == expected
 
 
 @pytest.mark.parametrize(
@@ -198,9 +198,9 @@ def test_what_check_mode_left_undone_counts_as_changed(coming, expected):
     ],
 )
 def test_what_was_held_back_is_not_noted_as_loaded(loaded, noted):
-    there = {"/a": Watched("new", 1100.0), "/b": Watched("new", 1100.0)}
-    assert note(there, loaded, held_back=["/a"]) == noted
-    assert stale(RUNNING, there, noted) == ["/a"]
+    watched = {"/a": Watched("new", 1100.0), "/b": Watched("new", 1100.0)}
+    assert note(watched, loaded, held_back=["/a"]) == noted
+    assert stale(RUNNING, watched, noted) == ["/a"]
 
 
 ACTIVE = ["active", "reloading", "inactive", "failed", "activating", "deactivating"]
@@ -209,7 +209,7 @@ PATHS = st.lists(st.just("/etc/a"), max_size=1)
 
 
 def obeyed(verbs, now, restart_for, reload_for):
-    """The unit once systemctl has done what the verbs say."""
+    """Return the unit after systemctl has run the verbs."""
     effects = {
         "enable": {"enabled": "enabled"},
         "disable": {"enabled": "disabled"},
@@ -220,8 +220,8 @@ def obeyed(verbs, now, restart_for, reload_for):
     }
     for verb in verbs:
         now = dataclasses.replace(now, **effects[verb])
-    left = not {"start", "restart"} & set(verbs) and now.running
-    return now, restart_for if left else [], reload_for if left and "reload" not in verbs else []
+    due = not {"start", "restart"} & set(verbs) and now.running
+    return now, restart_for if due else [], reload_for if due and "reload" not in verbs else []
 
 
 @given(
@@ -230,26 +230,26 @@ def obeyed(verbs, now, restart_for, reload_for):
     restart_for=PATHS,
     reload_for=PATHS,
 )
-def test_one_run_brings_a_unit_to_what_is_asked_and_the_next_one_does_nothing(wanted, now, restart_for, reload_for):
+def test_second_run_of_a_plan_does_nothing(wanted, now, restart_for, reload_for):
     verbs = plan(wanted, now, restart_for, reload_for)
-    then, *left = obeyed(verbs, now, restart_for, reload_for)
+    then, *due = obeyed(verbs, now, restart_for, reload_for)
     assert then.running is (wanted["state"] == "started")
     if wanted["enabled"] is not None:
         fixed = ["static", "indirect", "alias", "generated"]  # nothing that enable or disable could change
         assert then.enabled in fixed or then.enabled.startswith("enabled") is wanted["enabled"]
-    assert plan(wanted, then, *(left if wanted["state"] == "started" else ([], []))) == []
+    assert plan(wanted, then, *(due if wanted["state"] == "started" else ([], []))) == []
 
 
-def test_a_directory_changes_with_the_files_in_it_and_not_with_hidden_ones(tmp_path):
+def test_directory_changes_with_its_visible_files(tmp_path):
     (tmp_path / "a.toml").write_text("1")
-    first = look_at(str(tmp_path)).digest
+    first = read_watched(str(tmp_path)).digest
     (tmp_path / ".rigwright.a.toml").mkdir()
-    assert look_at(str(tmp_path)).digest == first
+    assert read_watched(str(tmp_path)).digest == first
     (tmp_path / "b.toml").write_text("2")
-    assert look_at(str(tmp_path)).digest != first
+    assert read_watched(str(tmp_path)).digest != first
 
 
-def test_a_link_changes_with_the_version_that_it_leads_to_and_with_a_repaired_one(tmp_path):
+def test_link_changes_with_its_target(tmp_path):
     link, versions = tmp_path / "program", [tmp_path / "1.0", tmp_path / "1.1"]
     for version in versions:
         version.write_text("program")
@@ -257,10 +257,10 @@ def test_a_link_changes_with_the_version_that_it_leads_to_and_with_a_repaired_on
     for version in versions:
         link.unlink(missing_ok=True)
         os.symlink(version, link)
-        digests.append(look_at(str(link)).digest)
+        digests.append(read_watched(str(link)).digest)
     (tmp_path / "repaired").write_text("program")
     os.replace(tmp_path / "repaired", versions[1])
-    digests.append(look_at(str(link)).digest)
+    digests.append(read_watched(str(link)).digest)
     assert len(set(digests)) == 3
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import certificate_run
 from ansible_collections.rigwright.workstation.plugins.modules import tls_certificate
 
 Run = Callable[..., dict[str, Any]]
@@ -55,7 +56,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
                 return datetime.datetime.now(tz) + datetime.timedelta(days=days)
 
         fake = type("datetime", (), {**vars(datetime), "datetime": Clock})
-        monkeypatch.setattr(tls_certificate, "datetime", fake)
+        monkeypatch.setattr(certificate_run, "datetime", fake)
 
     return travel
 
@@ -152,9 +153,9 @@ def test_check_mode_predicts_and_changes_nothing(keep: Run, pki: Path) -> None:
     predicted = keep(check=True, group="a-group-to-come")
     assert (predicted["changed"], predicted["ca_certificate"], predicted["fingerprint"]) == (True, None, None)
     assert not pki.exists()
-    made = keep()
-    assert predicted["changed_paths"] == made["changed_paths"] == sorted(str(pki / name) for name in FILES)
-    assert predicted["not_after"][:13] == made["not_after"][:13]
+    created = keep()
+    assert predicted["changed_paths"] == created["changed_paths"] == sorted(str(pki / name) for name in FILES)
+    assert predicted["not_after"][:13] == created["not_after"][:13]
     assert predicted["diff"]["after"]["certificate"]["names"] == ["DNS:gateway.test", "IP:127.0.0.1"]
 
 
@@ -182,7 +183,7 @@ def test_a_changed_mode_is_put_right(keep: Run, pki: Path) -> None:
         (lambda pki: shutil.copy(pki / "ca.crt", pki / "server.crt"), {}, "its names differ"),
     ],
 )
-def test_a_certificate_that_does_not_serve_is_made_anew(
+def test_unusable_certificate_is_created_again(
     keep: Run, pki: Path, spoil: Callable[[Path], Any], params: dict[str, Any], reason: str
 ) -> None:
     ca = keep()["ca_certificate"]
@@ -218,7 +219,7 @@ def test_a_certificate_does_not_outlive_its_ca(keep: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "fault"),
+    ("spoil", "problem"),
     [
         (lambda pki: (pki / "ca.key").unlink(), "its key is missing"),
         (lambda pki: shutil.copy(pki / "server.key", pki / "ca.key"), "its key is missing or another one's"),
@@ -226,14 +227,14 @@ def test_a_certificate_does_not_outlive_its_ca(keep: Run) -> None:
     ],
 )
 def test_a_broken_ca_is_replaced_only_when_asked(
-    keep: Run, pki: Path, snapshot: Snapshot, spoil: Callable[[Path], Any], fault: str
+    keep: Run, pki: Path, snapshot: Snapshot, spoil: Callable[[Path], Any], problem: str
 ) -> None:
     keep()
     spoil(pki)
     before = snapshot(pki)
     refused = keep()
     assert refused["failed"] is True
-    assert fault in refused["msg"]
+    assert problem in refused["msg"]
     assert "set `renew_ca`" in refused["msg"]
     assert snapshot(pki) == before
 
@@ -262,7 +263,7 @@ def test_a_lost_ca_certificate_is_made_from_its_key(keep: Run, pki: Path) -> Non
 # Removing, refusing, interrupted
 
 
-def test_absent_gives_the_directory_back(keep: Run, pki: Path) -> None:
+def test_absent_removes_the_directory(keep: Run, pki: Path) -> None:
     keep()
     assert keep(state="absent", check=True)["changed"] is True
     assert modes(pki).keys() == FILES
@@ -304,7 +305,7 @@ def test_a_missing_parent_is_refused(run_module: Run, tmp_path: Path) -> None:
 
 def test_a_failing_openssl_leaves_nothing_behind(keep: Run, pki: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as broken:
-        broken.setattr(tls_certificate.Authority, "_make_key", lambda self, path: self._must("genpkey", "-nonsense"))
+        broken.setattr(certificate_run.Authority, "_make_key", lambda self, path: self._must("genpkey", "-nonsense"))
         assert keep()["msg"].startswith("openssl genpkey failed: ")
     assert not pki.exists()
     assert keep()["changed"] is True
@@ -316,17 +317,17 @@ def test_a_full_disk_leaves_nothing_behind(keep: Run, pki: Path, monkeypatch: py
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as full:
-        full.setattr(tls_certificate, "_write", write)
+        full.setattr(certificate_run, "_write", write)
         assert "No space left on device. Free space on its disk." in keep()["msg"]
     assert not pki.exists()
     assert keep()["changed"] is True
 
 
 @pytest.mark.parametrize("state", ["first", "renewal", "new CA"])
-def test_a_run_killed_at_any_step_is_completed_by_the_next(
+def test_next_run_completes_one_killed_at_any_step(
     keep: Run, pki: Path, run_killed: Callable[..., bool], state: str
 ) -> None:
-    """Whenever it is killed, the next run with the same parameters ends in a pair that serves."""
+    """Check that after each kill the next run with the same parameters ends in a pair that serves."""
     params: dict[str, Any] = {"names": ["gateway.test"]}
     if state != "first":
         keep()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirror_plan
 from ansible_collections.rigwright.workstation.plugins.modules import mirrors_plan
 
 Run = Callable[..., dict[str, Any]]
@@ -67,7 +68,7 @@ class Host:
         file.write_text(text)
 
     def mirrors(self, **days: float) -> None:
-        """Which mirrors live, by the first letter of their name, and how many days old they are."""
+        """Set which mirrors answer, by the first letter of their name, and how many days old they are."""
         answers = [
             f"https://{name}.example/*) printf 'Origin: Debian\\nDate: {formatdate(_days_ago(age), usegmt=True)}\\n' > \"$3\" ;;"
             for name, age in days.items()
@@ -75,13 +76,13 @@ class Host:
         self.write("apt-helper", APT_HELPER.format(log=self.log, answers="\n".join(answers)))
         (self.root / "apt-helper").chmod(0o755)
 
-    def asked(self) -> list[str]:
+    def requests(self) -> list[str]:
         urls = self.log.read_text().split() if self.log.exists() else []
         self.log.unlink(missing_ok=True)
         return sorted(urls)
 
     def apply(self, result: dict[str, Any]) -> None:
-        """What config_files does with the files."""
+        """Write the files as config_files does."""
         for item in result["files"]:
             if item.get("state") == "absent":
                 (self.root / item["path"].lstrip("/")).unlink(missing_ok=True)
@@ -101,8 +102,8 @@ def contents(result: dict[str, Any]) -> dict[str, str]:
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
-    monkeypatch.setattr(mirrors_plan, "ROOT", str(tmp_path))
-    monkeypatch.setattr(mirrors_plan, "APT_HELPER", str(tmp_path / "apt-helper"))
+    monkeypatch.setattr(mirror_plan, "ROOT", str(tmp_path))
+    monkeypatch.setattr(mirror_plan, "APT_HELPER", str(tmp_path / "apt-helper"))
     host = Host(tmp_path)
     host.write(OWN, SOURCES)
     host.mirrors(a=0.5, b=0.5)
@@ -154,7 +155,7 @@ def test_a_stale_mirror_is_left_out(host: Host, plan: Run) -> None:
     assert [(mirror["url"], mirror["status"]) for mirror in result["mirrors"]] == [(B, "fit"), (A, "stale")]
 
 
-def test_without_a_mirror_to_use_every_reason_is_told(host: Host, plan: Run) -> None:
+def test_no_usable_mirror_fails_with_every_reason(host: Host, plan: Run) -> None:
     host.mirrors(a=41)
 
     result = plan(A, B, max_age_days=5)
@@ -166,7 +167,7 @@ def test_without_a_mirror_to_use_every_reason_is_told(host: Host, plan: Run) -> 
     assert [mirror["status"] for mirror in result["mirrors"]] == ["stale", "dead"]
 
 
-def test_a_proof_is_told_what_is_wrong_and_goes_on(host: Host, plan: Run) -> None:
+def test_report_only_returns_the_problem(host: Host, plan: Run) -> None:
     host.mirrors(a=41)
 
     result = plan(A, max_age_days=5, report_only=True)
@@ -179,11 +180,11 @@ def test_a_proof_is_told_what_is_wrong_and_goes_on(host: Host, plan: Run) -> Non
 def test_the_same_request_again_asks_nobody_and_plans_the_same(host: Host, plan: Run) -> None:
     first = plan(A, B)
     host.apply(first)
-    assert host.asked()
+    assert host.requests()
 
     second = plan(A, B)
 
-    assert host.asked() == []
+    assert host.requests() == []
     assert second["asked"] is False
     assert contents(second) == contents(first)
 
@@ -191,29 +192,29 @@ def test_the_same_request_again_asks_nobody_and_plans_the_same(host: Host, plan:
 @pytest.mark.parametrize("change", [{"ask_again": True}, {"max_age_days": 8}, {"security": True}])
 def test_another_request_asks_again(host: Host, plan: Run, change: dict[str, Any]) -> None:
     host.apply(plan(A))
-    host.asked()
+    host.requests()
 
     assert plan(A, **change)["asked"] is True
-    assert host.asked()
+    assert host.requests()
 
 
 def test_a_suite_that_was_added_by_hand_is_kept_and_asked_for(host: Host, plan: Run) -> None:
     host.apply(plan(A))
-    host.asked()
+    host.requests()
     edited = (host.root / OWN.lstrip("/")).read_text().replace("Components: main\n", "Components: main contrib\n")
     host.write(OWN, edited.replace("Suites: bookworm bookworm-updates\n", "Suites: bookworm\n"))
 
     result = plan(A)
 
-    assert host.asked() == [f"{A}/dists/bookworm-updates/InRelease", f"{A}/dists/bookworm/InRelease"]
+    assert host.requests() == [f"{A}/dists/bookworm-updates/InRelease", f"{A}/dists/bookworm/InRelease"]
     assert f"URIs: {A}\nSuites: bookworm\nComponents: main contrib\n" in contents(result)[OWN]
 
 
-def test_security_goes_to_the_mirrors_when_asked_and_comes_back(host: Host, plan: Run) -> None:
-    asked = plan(A, security=True)
-    assert f"URIs: {A}-security\nSuites: bookworm-security\n" in contents(asked)[OWN]
-    assert f"{A}-security/dists/bookworm-security/InRelease" in host.asked()
-    host.apply(asked)
+def test_security_moves_to_the_mirrors_and_back(host: Host, plan: Run) -> None:
+    requests = plan(A, security=True)
+    assert f"URIs: {A}-security\nSuites: bookworm-security\n" in contents(requests)[OWN]
+    assert f"{A}-security/dists/bookworm-security/InRelease" in host.requests()
+    host.apply(requests)
 
     again = plan(A, B, security=True)
     assert "URIs: mirror+file:/etc/apt/mirrors/debian-security.list\n" in contents(again)[OWN]
@@ -227,7 +228,7 @@ def test_unseen_mirrors_keep_the_given_order_and_are_not_asked(host: Host, plan:
 
     result = plan(A, B, ask=False)
 
-    assert host.asked() == []
+    assert host.requests() == []
     assert contents(result)["/etc/apt/mirrors/debian.list"] == f"{A}\tpriority:1\n{B}\tpriority:2\n"
 
 
@@ -239,7 +240,7 @@ def test_check_mode_asks_and_writes_nothing(host: Host, plan: Run) -> None:
     assert sorted(path for path in host.root.rglob("*") if path != host.log) == before
 
 
-def test_cloud_init_is_told_to_leave_the_sources_alone(host: Host, plan: Run) -> None:
+def test_cloud_init_preserves_the_sources(host: Host, plan: Run) -> None:
     (host.root / "etc/cloud/cloud.cfg.d").mkdir(parents=True)
 
     assert (
@@ -274,7 +275,7 @@ def test_a_host_without_its_own_sources_is_refused(host: Host, plan: Run) -> Non
 
     assert result["failed"] is True
     assert "no file in /etc/apt defines the archive of debian bookworm" in result["msg"]
-    assert host.asked() == []
+    assert host.requests() == []
 
 
 def test_a_source_file_that_is_no_text_is_refused(host: Host, plan: Run) -> None:
@@ -292,10 +293,10 @@ def test_a_source_file_that_is_no_text_is_refused(host: Host, plan: Run) -> None
     ],
 )
 def test_lists_are_found_under_the_names_that_apt_gives_them(uri: str, name: str) -> None:
-    assert mirrors_plan.list_name(uri, "bookworm") == name
+    assert mirror_plan.list_name(uri, "bookworm") == name
 
 
-def test_what_apt_fetched_tells_a_third_party_from_the_distribution(host: Host, plan: Run) -> None:
+def test_origin_identifies_the_distribution(host: Host, plan: Run) -> None:
     host.write("/etc/apt/sources.list", "deb http://packages.example/debian bookworm main\n")
     host.write("/var/lib/apt/lists/packages.example_debian_dists_bookworm_InRelease", "Origin: Example Packages\n")
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import frpc as frpc_state
 from ansible_collections.rigwright.workstation.plugins.modules import frpc_info
 
 JOURNAL = "journalctl --unit=frpc.service --lines=200 --no-pager --output=cat"
@@ -57,7 +58,7 @@ def frpc() -> Iterator[Callable[..., int]]:
 
 
 @pytest.fixture
-def door() -> Iterator[Callable[[Callable[[socket.socket], object]], str]]:
+def service() -> Iterator[Callable[[Callable[[socket.socket], object]], str]]:
     """Accept connections and do something with each; gives where."""
     listeners = []
 
@@ -120,15 +121,15 @@ def test_a_frpc_that_is_not_there_and_a_wrong_password(info, frpc):
     assert info(frpc({}), password="wrong")["error"] == "frpc answers with status 401"
 
 
-def test_a_visitor_reaches_a_service_that_speaks_and_one_that_waits(info, frpc, door):
+def test_visitor_reaches_a_speaking_and_a_waiting_service(info, frpc, service):
     open_ends: list[socket.socket] = []
-    doors = {"speaks": door(lambda peer: peer.sendall(b"SSH-2.0-x\r\n")), "waits": door(open_ends.append)}
-    assert info(frpc({}), visitors=doors)["visitors"] == {"speaks": "", "waits": ""}
+    services = {"speaks": service(lambda peer: peer.sendall(b"SSH-2.0-x\r\n")), "waits": service(open_ends.append)}
+    assert info(frpc({}), visitors=services)["visitors"] == {"speaks": "", "waits": ""}
 
 
-@pytest.mark.parametrize("words", [b"HEAD / HTTP/", b"\x03\x00\x00\x13\x0e\xe0", b"\x00\x00\x00\x66\xfeSMB"])
-def test_who_waits_for_its_client_is_asked_and_closes_on_other_questions(info, frpc, door, monkeypatch, words):
-    monkeypatch.setattr(frpc_info, "PATIENCE", 0.2)
+@pytest.mark.parametrize("opening", [b"HEAD / HTTP/", b"\x03\x00\x00\x13\x0e\xe0", b"\x00\x00\x00\x66\xfeSMB"])
+def test_waiting_service_answers_one_of_the_probes(info, frpc, service, monkeypatch, opening):
+    monkeypatch.setattr(frpc_state, "PATIENCE", 0.2)
     quiet: list[socket.socket] = []
 
     def answer(peer: socket.socket) -> None:
@@ -137,32 +138,32 @@ def test_who_waits_for_its_client_is_asked_and_closes_on_other_questions(info, f
             quiet.append(peer)
             return
         with peer:
-            asked = peer.recv(200)
-            if asked.startswith(words):
+            request = peer.recv(200)
+            if request.startswith(opening):
                 peer.sendall(b"what it says")
 
     begun = time.monotonic()
-    assert info(frpc({}), visitors={"tower-web": door(answer)}, silence=60)["visitors"] == {"tower-web": ""}
+    assert info(frpc({}), visitors={"tower-web": service(answer)}, silence=60)["visitors"] == {"tower-web": ""}
     assert time.monotonic() - begun < 30, "nobody waited for the silence to end"
 
 
-def test_a_server_that_closes_while_questions_wait_did_not_reach_it(info, frpc, door, monkeypatch):
-    """The other client's machine has lost its power: the server waits ten seconds for it, and closes."""
-    monkeypatch.setattr(frpc_info, "PATIENCE", 0.1)
-    doors = {"tower-rdp": door(lambda peer: threading.Timer(0.5, peer.close).start())}
-    assert info(frpc({}), LOGGED_IN, visitors=doors, silence=60)["visitors"] == {
+def test_server_that_closes_during_probes_is_unreached(info, frpc, service, monkeypatch):
+    """Close the connection late, as the server does after ten seconds if the other client's machine has lost its power."""
+    monkeypatch.setattr(frpc_state, "PATIENCE", 0.1)
+    services = {"tower-rdp": service(lambda peer: threading.Timer(0.5, peer.close).start())}
+    assert info(frpc({}), LOGGED_IN, visitors=services, silence=60)["visitors"] == {
         "tower-rdp": "the connection is closed at once"
     }
 
 
-def test_a_visitor_whose_connection_is_closed_at_once_did_not_reach_it(info, frpc, door):
-    doors = {"tower-ssh": door(socket.socket.close)}
-    assert info(frpc({}), LOGGED_IN + NO_SUCH_SERVICE, visitors=doors)["visitors"] == {
+def test_closed_connection_of_a_visitor_is_unreached(info, frpc, service):
+    services = {"tower-ssh": service(socket.socket.close)}
+    assert info(frpc({}), LOGGED_IN + NO_SUCH_SERVICE, visitors=services)["visitors"] == {
         "tower-ssh": "custom listener for [tower.ssh] doesn't exist"
     }
     closed = {"tower-ssh": "the connection is closed at once"}
-    assert info(frpc({}), LOGGED_IN, visitors=doors)["visitors"] == closed
-    assert info(frpc({}), LOGGED_IN + CLOSED_BEFORE_THE_ANSWER, visitors=doors)["visitors"] == closed
+    assert info(frpc({}), LOGGED_IN, visitors=services)["visitors"] == closed
+    assert info(frpc({}), LOGGED_IN + CLOSED_BEFORE_THE_ANSWER, visitors=services)["visitors"] == closed
 
 
 def test_a_visitor_that_does_not_listen(info, frpc):
@@ -171,10 +172,10 @@ def test_a_visitor_that_does_not_listen(info, frpc):
     assert info(frpc({}), visitors={"tower-ssh": place})["visitors"] == {"tower-ssh": "Connection refused"}
 
 
-def test_a_visitor_may_come_up_a_little_later(info, frpc, door):
+def test_visitor_that_starts_later_is_reached(info, frpc, service):
     def greet(peer):
         next(peers)(peer)
 
     peers = iter([socket.socket.close, lambda peer: peer.sendall(b"hello")])
-    doors = {"tower-web": door(greet)}
-    assert info(frpc({}), visitors=doors, timeout=5)["visitors"] == {"tower-web": ""}
+    services = {"tower-web": service(greet)}
+    assert info(frpc({}), visitors=services, timeout=5)["visitors"] == {"tower-web": ""}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Several runs in a row, with a service manager that does what it is told: what each run does, and leaves for the next one."""
+"""Several runs in a row with a fake systemd: what each run does, and leaves for the next one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import systemd_run
 from ansible_collections.rigwright.workstation.plugins.modules import systemd_units
 
 DONE = (0, "", "")
@@ -15,7 +16,7 @@ X_CHECK = "x --check x.toml"
 
 
 class Systemd:
-    """A service that started an hour ago, and every verb that it was told since. Once started, it has to be forgiven."""
+    """A service that started an hour ago, and every verb since then. A second start needs reset-failed first."""
 
     def __init__(self) -> None:
         self.verbs: list[str] = []
@@ -66,13 +67,13 @@ class Systemd:
 def systemd(monkeypatch):
     systemd = Systemd()
 
-    def run_command(_module, words, **_options):
-        if words == X_CHECK.split():
+    def run_command(_module, command, **_options):
+        if command == X_CHECK.split():
             return systemd.validator
-        if words[0] == "journalctl":
+        if command[0] == "journalctl":
             return (0, systemd.journal, "")
-        assert words[0] == "systemctl"
-        return systemd.systemctl(*words[1:])
+        assert command[0] == "systemctl"
+        return systemd.systemctl(*command[1:])
 
     monkeypatch.setattr(AnsibleModule, "run_command", run_command)
     return systemd
@@ -80,7 +81,7 @@ def systemd(monkeypatch):
 
 @pytest.fixture
 def files(tmp_path):
-    """What the service reads at its start, and what it reads again when it is reloaded; both are older than its start."""
+    """Return the file that the service reads at its start, and the one that it reads at a reload; both are older than its start."""
     for name in ("main.toml", "more.toml"):
         (tmp_path / name).write_text("1\n")
     return tmp_path / "main.toml", tmp_path / "more.toml"
@@ -88,8 +89,8 @@ def files(tmp_path):
 
 @pytest.fixture
 def run(run_module, systemd, monkeypatch, tmp_path, files):
-    """A run of the module for this service: its result, and the verbs that it used."""
-    monkeypatch.setattr(systemd_units, "NOTES", str(tmp_path / "notes"))
+    """Run the module for this service; return its result, and the verbs that it used."""
+    monkeypatch.setattr(systemd_run, "NOTES", str(tmp_path / "notes"))
     systemd.started = time.time() + 3600  # the files cannot be made older: a ctime is the system's own
 
     def run(check=False, changed_paths=(), fails=False, secrets=(), **unit):
@@ -131,7 +132,7 @@ def test_a_daemon_reload_comes_first_and_once(run, files, systemd):
     assert run()[1] == []
 
 
-def test_a_restart_that_must_wait_is_announced_at_every_run_until_somebody_does_it(run, files, systemd):
+def test_held_back_restart_is_announced_at_every_run(run, files, systemd):
     run()
     files[0].write_text("2\n")
     for _run in range(2):
@@ -143,9 +144,9 @@ def test_a_restart_that_must_wait_is_announced_at_every_run_until_somebody_does_
     assert run(may_restart=False)[0]["pending"] == []
 
 
-@pytest.mark.parametrize("known", [True, False], ids=["noted", "judged by its time"])
-def test_while_a_restart_waits_a_reload_is_done_once(run, files, systemd, known):
-    if known:
+@pytest.mark.parametrize("noted", [True, False], ids=["noted", "judged by its time"])
+def test_while_a_restart_waits_a_reload_is_done_once(run, files, systemd, noted):
+    if noted:
         run()
     else:
         systemd.started = time.time() - 3600
@@ -157,7 +158,7 @@ def test_while_a_restart_waits_a_reload_is_done_once(run, files, systemd, known)
     assert run(may_restart=True)[1] == ["restart"]
 
 
-def test_check_mode_announces_a_restart_for_a_file_that_was_not_written(run, files, tmp_path):
+def test_check_mode_announces_a_restart_for_a_change(run, files, tmp_path):
     run()
     result, verbs = run(check=True, changed_paths=[str(files[0])])
     assert (result["changed"], result["actions"], verbs) == (True, {"x.service": ["restart"]}, [])
@@ -167,7 +168,7 @@ def test_check_mode_announces_a_restart_for_a_file_that_was_not_written(run, fil
 
 
 @pytest.mark.parametrize(("changed", "verb"), [(0, "restart"), (1, "reload")])
-def test_a_running_service_stays_as_it_is_when_it_would_load_what_is_refused(run, files, systemd, changed, verb):
+def test_refused_file_leaves_the_running_service_alone(run, files, systemd, changed, verb):
     run()
     files[changed].write_text("broken\n")
     systemd.validator = (255, "", "x.toml line 1: what is this?\n")
@@ -186,7 +187,7 @@ def test_a_service_that_does_not_run_has_nothing_to_lose(run, systemd, state):
     assert run(validate=X_CHECK)[1] in (["start"], ["restart"])
 
 
-def test_check_mode_announces_nothing_for_a_service_that_would_not_be_restarted(run, files):
+def test_check_mode_announces_no_held_back_restart(run, files):
     run()
     result, _verbs = run(check=True, changed_paths=[str(files[0])], may_restart=False)
     assert (result["changed"], result["pending"]) == (False, ["x.service"])
@@ -202,8 +203,8 @@ def test_outside_check_mode_only_the_files_count(run, files):
 def test_what_a_unit_knows_already_is_noted_and_leads_to_nothing(run, files, systemd, changed):
     systemd.started = time.time() - 3600
     files[changed].write_text("2\n")
-    known = [str(file) for file in files]
-    assert run(loaded=known)[1] == []
+    noted = [str(file) for file in files]
+    assert run(loaded=noted)[1] == []
     # The next run does not say so any more.
     assert run()[1] == []
     files[changed].write_text("3\n")

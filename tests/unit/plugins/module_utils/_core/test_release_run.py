@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import lock, release_run
 from ansible_collections.rigwright.workstation.plugins.modules import release_archive
 
 Run = Callable[..., dict[str, Any]]
@@ -45,7 +45,7 @@ def names(directory: Path) -> list[str]:
 
 
 class Host:
-    """A directory with the places of a host, and a publisher's archives beside it."""
+    """A directory with the paths of a host, and a publisher's archives next to it."""
 
     def __init__(self, root: Path, run_module: Run) -> None:
         self.published = root / "published"
@@ -105,7 +105,7 @@ def host(tmp_path: Path, run_module: Run) -> Host:
 
 def test_what_was_checked_is_unpacked(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     work = host.opt / "frp/.rigwright/work"
-    digest_of = release_archive.sha256_of
+    digest_of = release_run.sha256_of
 
     def exchanged(file: Any) -> str:
         found = digest_of(file)
@@ -114,7 +114,7 @@ def test_what_was_checked_is_unpacked(host: Host, monkeypatch: pytest.MonkeyPatc
         (work / "other").replace(work / "archive")
         return found
 
-    monkeypatch.setattr(release_archive, "sha256_of", exchanged)
+    monkeypatch.setattr(release_run, "sha256_of", exchanged)
     host.install("0.70.1")
     assert host.says() == "frps 0.70.1"
 
@@ -152,7 +152,7 @@ def test_the_second_run_does_nothing_and_needs_no_network(host: Host, snapshot: 
     assert snapshot(host.root) == before
 
 
-def test_an_upgrade_keeps_the_previous_version_and_prunes_the_one_before(host: Host) -> None:
+def test_upgrade_keeps_only_the_previous_version(host: Host) -> None:
     for version in ("0.69.0", "0.70.1", "0.71.0"):
         result = host.install(version)
     assert (result["version"], result["previous"]) == ("0.71.0", "0.70.1")
@@ -259,7 +259,7 @@ def test_a_user_who_takes_a_link_over_relies_on_it(host: Host) -> None:
 # Removing
 
 
-def test_absent_gives_the_host_back(host: Host, snapshot: Snapshot) -> None:
+def test_absent_restores_the_host(host: Host, snapshot: Snapshot) -> None:
     before = snapshot(host.root)
     host.install("0.69.0")
     host.install("0.70.1")
@@ -397,10 +397,10 @@ def test_a_full_disk_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("state", ["first", "upgrade", "repair", "removal"])
-def test_a_run_killed_at_any_step_is_completed_by_the_next(
+def test_next_run_completes_one_killed_at_any_step(
     host: Host, snapshot: Snapshot, run_killed: Callable[..., bool], state: str
 ) -> None:
-    """The next run ends where an uninterrupted one does. Until then a link leads to a whole program, old or new."""
+    """Check that the next run ends as an uninterrupted one, and that a link always leads to a whole program, old or new."""
     params = host.params("0.71.0") if state != "removal" else {**host.params("0.71.0"), "state": "absent"}
     if state != "first":
         host.install("0.69.0")

@@ -14,7 +14,11 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import config_files, config_files_boot
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import (
+    config_files,
+    config_files_boot,
+    config_files_run,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import (
     State,
     Store,
@@ -39,12 +43,12 @@ def etc(tmp_path):
 @pytest.fixture
 def apply(run_module, monkeypatch, tmp_path):
     monkeypatch.setattr(config_files_boot, "ROOT", str(tmp_path / "root"))
-    monkeypatch.setattr(config_files_apply, "Store", functools.partial(Store, root=str(tmp_path / "store")))
+    monkeypatch.setattr(config_files_run, "Store", functools.partial(Store, root=str(tmp_path / "store")))
 
-    def run(contents: dict[Path, str], files: list[dict] | None = None, told: dict | None = None, **params):
+    def run(contents: dict[Path, str], files: list[dict] | None = None, extra_payload: dict | None = None, **params):
         extra = {item["path"]: item for item in files or []}
         listed = [{"path": str(path), **extra.pop(str(path), {})} for path in contents] + list(extra.values())
-        texts = payload({str(path): text for path, text in contents.items()}, **(told or {}))
+        texts = payload({str(path): text for path, text in contents.items()}, **(extra_payload or {}))
         return run_module(config_files_apply, name="test", files=listed, contents=texts, **params)
 
     return run
@@ -70,7 +74,7 @@ def test_a_power_cut_right_after_a_run_is_no_change(apply, etc, monkeypatch):
     assert not result["changed"] and not result["recovered"]
 
 
-def test_a_power_cut_before_the_checks_have_passed_is_healed_once(apply, etc, monkeypatch):
+def test_power_cut_before_the_checks_is_recovered_once(apply, etc, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Transaction, "finish", lambda self: None)
         apply({etc / "a": "1\n"})
@@ -82,14 +86,14 @@ def test_a_released_file_outlives_its_set(apply, etc):
     (etc / "a").write_text("before\n")
     apply({etc / "a": "1\n", etc / "b": "2\n"})
 
-    left = [{"path": str(etc / "a"), "state": "released"}]
-    assert apply({etc / "a": "theirs\n"}, left)["changed_paths"] == [str(etc / "a"), str(etc / "b")]
+    released = [{"path": str(etc / "a"), "state": "released"}]
+    assert apply({etc / "a": "theirs\n"}, released)["changed_paths"] == [str(etc / "a"), str(etc / "b")]
 
     assert apply({}, state="absent")["changed"] is False
     assert [(path.name, path.read_text()) for path in etc.iterdir()] == [("a", "theirs\n")]
 
 
-def test_the_third_of_five_is_refused_and_nothing_has_changed(apply, etc):
+def test_refused_file_leaves_the_whole_set_unchanged(apply, etc):
     for name in ("a", "c"):
         (etc / name).write_text("before\n")
     (etc / "c").chmod(0o640)
@@ -100,7 +104,7 @@ def test_the_third_of_five_is_refused_and_nothing_has_changed(apply, etc):
     assert shape(etc) == before, "same files, same inodes, same modes, same times"
 
 
-def test_a_check_of_the_whole_set_takes_everything_back_and_shows_its_words(apply, etc):
+def test_failed_check_restores_files_and_shows_its_output(apply, etc):
     (etc / "a").write_text("before\n")
     before = shape(etc)
     result = apply(
@@ -129,7 +133,7 @@ def test_a_secret_shows_nowhere(apply, etc, check):
     assert result["changed"] and SECRET not in json.dumps(result)
 
 
-def test_a_secret_is_struck_out_of_the_words_of_a_check(apply, etc):
+def test_secret_is_masked_in_the_output_of_a_check(apply, etc):
     files = [{"path": str(etc / "token"), "secret": True}]
     result = apply({etc / "token": f'password = "{SECRET}"\n'}, files, checks=[f"sh -c 'cat {etc / 'token'}; exit 1'"])
     assert "********" in result["msg"] and SECRET not in json.dumps(result)
@@ -142,7 +146,7 @@ def test_a_file_that_is_secret_no_more_does_not_show_what_it_was(apply, etc):
     assert SECRET not in json.dumps(result)
 
 
-def test_a_full_disk_while_the_result_is_noted_takes_everything_back(apply, etc, monkeypatch):
+def test_full_disk_while_saving_restores_everything(apply, etc, monkeypatch):
     def no_room(*_args: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -154,10 +158,10 @@ def test_a_full_disk_while_the_result_is_noted_takes_everything_back(apply, etc,
 
 
 @pytest.mark.parametrize("check", [False, True], ids=["applied", "check mode"])
-def test_a_directory_that_others_may_write_is_refused_unless_the_set_closes_it(apply, etc, check):
+def test_directory_open_to_others_is_refused_or_closed(apply, etc, check):
     (etc / "open").mkdir()
     (etc / "open").chmod(0o777)
-    assert "others than root may write" in apply({etc / "open/a": "x\n"}, check=check)["msg"]
+    assert "users other than root may write" in apply({etc / "open/a": "x\n"}, check=check)["msg"]
     assert apply({etc / "open/a": "x\n"}, directories=[{"path": str(etc / "open")}], check=check)["changed"]
 
 
@@ -165,7 +169,7 @@ def test_a_directory_above_that_others_may_write_is_refused(apply, etc):
     (etc / "open/ours/deep").mkdir(parents=True)
     (etc / "open").chmod(0o777)
     refused = apply({etc / "open/ours/deep/a": "x\n"})["msg"]
-    assert f"others than root may write in {etc / 'open'}, and" in refused
+    assert f"users other than root may write in {etc / 'open'}, and" in refused
     assert (
         f"in {etc / 'open'}, and"
         in apply({etc / "open/b/a": "x\n"}, directories=[{"path": str(etc / "open/b")}])["msg"]
@@ -218,19 +222,14 @@ def test_a_program_is_summed_up_in_the_diff(apply, tmp_path, path, text):
     file = tmp_path / path
     file.parent.mkdir(exist_ok=True)
     file.write_text("#!/bin/sh\n")
-    (diff,) = apply({file: text}, told={"version": "0.2.0"})["diff"]
+    (diff,) = apply({file: text}, extra_payload={"version": "0.2.0"})["diff"]
     digest = hashlib.sha256(text.encode()).hexdigest()
     assert diff["after"] == f"program {file.name} of rigwright.workstation 0.2.0, {len(text)} bytes, sha256 {digest}\n"
     assert diff["before"].startswith(f"program {file.name}, 10 bytes, sha256 ")
 
 
-def test_a_script_in_etc_is_configuration():
-    assert not config_files_apply._is_program("/etc/xrdp/startwm.sh", "#!/bin/sh\n")
-    assert config_files_apply._is_program("/usr/local/sbin/tool", "#!/bin/sh\n")
-
-
 @pytest.mark.parametrize(
-    ("path", "extra", "words"),
+    ("path", "extra", "message"),
     [
         ("link", {}, "is a symbolic link"),
         ("directory", {}, "is a directory"),
@@ -241,13 +240,13 @@ def test_a_script_in_etc_is_configuration():
         ("../a", {}, "not an absolute, plain path"),
     ],
 )
-def test_a_request_that_cannot_be_carried_out_is_refused(apply, etc, path, extra, words):
+def test_a_request_that_cannot_be_carried_out_is_refused(apply, etc, path, extra, message):
     (etc / "link").symlink_to("/etc/passwd")
     (etc / "directory").mkdir()
     before = shape(etc)
     target = f"{etc}/{path}"
     result = apply({target: "x\n"}, [{"path": target, **extra}])
-    assert result["failed"] and words in result["msg"] and "Nothing was changed" in result["msg"]
+    assert result["failed"] and message in result["msg"] and "Nothing was changed" in result["msg"]
     assert shape(etc) == before
 
 
@@ -258,7 +257,7 @@ def test_a_path_of_another_set_is_refused(apply, run_module, etc):
     assert "belongs to the set test" in result["msg"]
 
 
-def test_absent_gives_everything_back(apply, run_module, etc):
+def test_absent_restores_everything(apply, run_module, etc):
     (etc / "a").write_text("before\n")
     before = (etc / "a").read_bytes(), (etc / "a").stat().st_mtime_ns
     apply({etc / "a": "after\n", etc / "sub/b": "x\n"}, directories=[{"path": str(etc / "sub")}])
@@ -268,9 +267,7 @@ def test_absent_gives_everything_back(apply, run_module, etc):
     assert run_module(config_files_apply, name="test", state="absent")["changed"] is False
 
 
-def test_what_a_person_wrote_after_an_interruption_is_kept_and_named_also_when_the_next_run_is_refused(
-    apply, etc, tmp_path
-):
+def test_refused_run_names_the_copy_of_an_edited_file(apply, etc, tmp_path):
     (etc / "a").write_text("before\n")
     (etc / "link").symlink_to("a")
     after = State("file", b"after\n", 0o644, os.geteuid(), os.getegid())
@@ -288,8 +285,9 @@ RUN = """
 import functools, json, sys
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import config_files_run
 from ansible_collections.rigwright.workstation.plugins.modules import config_files_apply
-config_files_apply.Store = functools.partial(Store, root=sys.argv[1])
+config_files_run.Store = functools.partial(Store, root=sys.argv[1])
 with patch_module_args(json.loads(sys.argv[2])):
     config_files_apply.main()
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is left on the disk, and what an interruption leaves there."""
+"""Fixtures for the files that a module leaves on the disk, also after an interruption."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def snapshot() -> Callable[[Path], dict[str, tuple[int, Any]]]:
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], bool]:
-    """Tell whether a file or directory was synced, under whichever name it had then."""
+    """Return a function that returns True if a file or directory was synced, under any name."""
     inodes: set[int] = set()
     sync = os.fsync
 

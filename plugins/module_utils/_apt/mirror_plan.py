@@ -1,0 +1,255 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Plan the files that send a host's package managers to mirrors."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import glob
+import os
+import re
+import tempfile
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirrors as apt_mirrors
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt import sources as apt_sources
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import STORE, Store
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+ROOT = "/"
+# A directory of its own: config_files keeps /var/lib/rigwright for itself.
+MEMORY = "/var/lib/rigwright_mirrors/choice.json"
+LISTS = "/var/lib/apt/lists"
+MIRROR_LISTS = "/etc/apt/mirrors"
+APT_OPTIONS = "/etc/apt/apt.conf.d/80rigwright-mirrors"
+CLOUD_INIT = "/etc/cloud/cloud.cfg.d"
+PIP_CONF = "/etc/pip.conf"
+# timeout(1): the command was ended.
+TIMED_OUT = 124
+APT_HELPER = "/usr/lib/apt/apt-helper"
+
+
+class Refused(Exception):
+    """The request cannot be planned."""
+
+
+@dataclasses.dataclass
+class Plan:
+    """The files for the caller to write, and the state of the mirrors."""
+
+    files: list[dict[str, str]] = dataclasses.field(default_factory=list)
+    directories: list[dict[str, str]] = dataclasses.field(default_factory=list)
+    asked: bool = False
+    mirrors: list[apt_mirrors.Mirror] = dataclasses.field(default_factory=list)
+
+    def add(self, path: str, content: str | None) -> None:
+        self.files.append({"path": path, "state": "absent"} if content is None else {"path": path, "content": content})
+
+
+class Planner:
+    """One request and the package sources of the host."""
+
+    def __init__(self, params: dict[str, t.Any], fetch: apt_mirrors.Fetch) -> None:
+        self.params = params
+        self.fetch = fetch
+        self.plan = Plan()
+        data: dict[str, t.Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in params["distribution"].items()
+        }
+        self.security_suffix: str = data.pop("security_suffix")
+        self.distribution = apt_sources.Distribution(**data)
+
+    def run(self) -> Plan:
+        if self.params["apt_urls"]:
+            self._plan_apt()
+        if self.params["pip_url"]:
+            text = apt_mirrors.set_ini_option(read(PIP_CONF) or "", "global", "index-url", self.params["pip_url"])
+            self.plan.add(PIP_CONF, text)
+        return self.plan
+
+    def _plan_apt(self) -> None:
+        texts = read_sources()
+        found = apt_sources.survey(texts, self.distribution, read_origins(texts))
+        remembered = apt_mirrors.from_json(read(MEMORY) or "")
+        # Where security updates came from before they came from mirrors is no longer in the host's own files.
+        taken = remembered.security_uris if remembered and remembered.request.security else ()
+        choice = self._choose(found, remembered, taken or tuple(found.security_uris))
+        self.plan.mirrors = [*choice.order, *choice.left_out]
+        # The order matters should the writing be cut short: what is remembered, and what the sources point to, comes first.
+        self.plan.directories.append({"path": os.path.dirname(MEMORY)})
+        self.plan.add(MEMORY, apt_mirrors.to_json(choice))
+        uri = self._address(self.distribution.id, [mirror.url for mirror in choice.order])
+        if not self.params["security"]:
+            security_uris = taken
+        elif self.security_suffix:
+            urls = [mirror.url + self.security_suffix for mirror in choice.order]
+            security_uris = (self._address(f"{self.distribution.id}{self.security_suffix}", urls),)
+        else:
+            security_uris = (uri,)
+        # A file that config_files has removed has to stay in the list, or config_files restores it.
+        managed = [path for path in Store("mirrors", ROOT.rstrip("/") + STORE).load() if is_source(path)]
+        for path, text in apt_sources.plan(found, uri, security_uris, managed).items():
+            self.plan.add(path, text)
+        if len(choice.order) > 1:
+            self.plan.add(APT_OPTIONS, apt_options(self.params["timeout"]))
+        if os.path.isdir(at(CLOUD_INIT)):
+            # cloud-init would overwrite the sources on its first run.
+            self.plan.add(f"{CLOUD_INIT}/99-rigwright-mirrors.cfg", "apt:\n  preserve_sources_list: true\n")
+
+    def _choose(
+        self, found: apt_sources.Survey, remembered: apt_mirrors.Choice | None, security_uris: tuple[str, ...]
+    ) -> apt_mirrors.Choice:
+        request = apt_mirrors.Request(
+            urls=tuple(url.rstrip("/") for url in self.params["apt_urls"]),
+            codename=self.distribution.codename,
+            suites={
+                suite: self.security_suffix if self.distribution.is_security(suite) else ""
+                for suite in found.suites(self.params["security"])
+            },
+            security=self.params["security"],
+            ask=self.params["ask"],
+            max_age_days=self.params["max_age_days"],
+        )
+        if remembered and remembered.request == request and not self.params["ask_again"]:
+            return remembered
+        if not request.ask:
+            return apt_mirrors.choose(request, [apt_mirrors.Mirror(url) for url in request.urls], security_uris)
+        self.plan.asked = True
+        self.plan.mirrors = apt_mirrors.examine_all(request, self.fetch, datetime.datetime.now(datetime.timezone.utc))
+        return apt_mirrors.choose(request, self.plan.mirrors, security_uris)
+
+    def _address(self, name: str, urls: t.Sequence[str]) -> str:
+        """Return the address for the sources: the mirror itself, or a list of mirrors that apt tries in order."""
+        if len(urls) == 1:
+            return urls[0]
+        path = f"{MIRROR_LISTS}/{name}.list"
+        if {"path": MIRROR_LISTS} not in self.plan.directories:
+            self.plan.directories.append({"path": MIRROR_LISTS})
+        self.plan.add(path, apt_mirrors.mirror_list(urls))
+        return f"mirror+file:{path}"
+
+
+def apt_options(timeout: int) -> str:
+    """Return the options that let apt change to the next mirror soon.
+
+    By default apt tries a mirror that hangs four times, up to a minute each, for every suite, before it tries the next one.
+    Measured with apt 2.6 and two suites: 160 s at a timeout of 10 s, 80 s with these options.
+    """
+    return (
+        "// Several mirrors are listed: the next one is tried soon, instead of the same one again.\n"
+        'Acquire::Retries "1";\n'
+        f'Acquire::http::Timeout "{timeout}";\n'
+        f'Acquire::https::Timeout "{timeout}";\n'
+    )
+
+
+def at(path: str) -> str:
+    return os.path.join(ROOT, path.lstrip("/"))
+
+
+def read(path: str) -> str | None:
+    """Return the text of a file; None if there is none."""
+    try:
+        with open(at(path), encoding="utf-8") as file:
+            return file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except UnicodeDecodeError as error:
+        raise Refused(f"{path} is not UTF-8 text: {error.reason}. Correct it, or move it away") from error
+
+
+def is_source(path: str) -> bool:
+    # apt reads no other names (sources.list(5)).
+    return path == apt_sources.SOURCES_LIST or bool(
+        re.fullmatch(rf"{apt_sources.SOURCES_PARTS}/[\w.-]+\.(list|sources)", path)
+    )
+
+
+def read_sources() -> dict[str, str]:
+    names = sorted(os.path.basename(path) for path in glob.glob(at(f"{apt_sources.SOURCES_PARTS}/*")))
+    paths = [apt_sources.SOURCES_LIST, *(f"{apt_sources.SOURCES_PARTS}/{name}" for name in names)]
+    texts = {path: read(path) for path in paths if is_source(path)}
+    return {path: text for path, text in texts.items() if text is not None}
+
+
+def read_origins(texts: dict[str, str]) -> dict[tuple[str, str], str]:
+    """Return the ``Origin`` of each suite of an address, from the Release files that apt has."""
+    entries = [block.entry for path, text in texts.items() for block in apt_sources.parse(path, text) if block.entry]
+    origins = {}
+    for uri, suite in {(uri, suite) for entry in entries for uri in entry.uris for suite in entry.suites}:
+        match = re.search(r"^Origin: *(.+)$", read(f"{LISTS}/{list_name(uri, suite)}") or "", re.MULTILINE)
+        if match:
+            origins[uri, suite] = match[1].strip()
+    return origins
+
+
+def list_name(uri: str, suite: str) -> str:
+    """Return the name under which apt keeps a Release file (URItoFileName in apt-pkg/contrib/strutl.cc)."""
+    address = re.sub(r"^[a-z0-9+.-]+:(?://)?(?:[^/@]*@)?", "", apt_mirrors.release_url(uri, suite))
+    return re.sub(r'[\\|{}\[\]<>"^~_=!@#$%&*]', lambda match: f"%{ord(match[0]):02x}", address).replace("/", "_")
+
+
+def fetcher(module: AnsibleModule, timeout: int) -> apt_mirrors.Fetch:
+    """Return a function that fetches with apt's own transport: a mirror that apt cannot reach is of no use."""
+
+    def fetch(url: str) -> str:
+        with tempfile.TemporaryDirectory() as directory:
+            target = os.path.join(directory, "InRelease")
+            options = {
+                "Acquire::Retries": 0,
+                "Acquire::http::Timeout": timeout,
+                "Acquire::https::Timeout": timeout,
+                # apt's unprivileged user cannot write to root's private directory; apt would only complain and go on.
+                "APT::Sandbox::User": "root",
+            }
+            command = [
+                # apt's timeout is for one step (name, connection, answer); this one is for all of them.
+                *("timeout", str(3 * timeout)),
+                APT_HELPER,
+                "download-file",
+                url,
+                target,
+                *(f"-o{name}={value}" for name, value in options.items()),
+            ]
+            status, _out, message = module.run_command(command, environ_update={"LC_ALL": "C.UTF-8"})
+            if status == TIMED_OUT:
+                raise apt_mirrors.Unreachable(f"no answer within {3 * timeout} s")
+            if status != 0:
+                raise failure(message, url)
+            with open(target, encoding="utf-8", errors="replace") as file:
+                return file.read()
+
+    return fetch
+
+
+def failure(message: str, url: str) -> apt_mirrors.Unreachable:
+    """Return apt's error without the parts that the caller knows already."""
+    match = re.search(rf"^E: Failed to fetch {re.escape(url)} +(.*)$", message, re.MULTILINE)
+    # "[IP: ...]" differs from run to run where a name has several addresses.
+    reason = re.sub(r" *\[IP: [^]]*\]$", "", (match[1] if match else message).strip())
+    return apt_mirrors.Missing(reason) if re.match(r"(404|410|403)\b", reason) else apt_mirrors.Unreachable(reason)
+
+
+def run(module: AnsibleModule) -> None:
+    """Plan the mirrors, or say why not, and end the module."""
+    planner = Planner(module.params, fetcher(module, module.params["timeout"]))
+    try:
+        planner.run()
+        problem = ""
+    except apt_mirrors.NoMirror as error:
+        problem = f"mirrors_apt_urls: no mirror can be used. {error}. Set other mirrors, or `mirrors_check: false` to use them unseen."
+    except apt_sources.NoArchive as error:
+        problem = (
+            f"mirrors_apt_urls: {error}, so its suites and keys are unknown. Give the host its own sources back first."
+        )
+    except Refused as error:
+        problem = f"{error}."
+    plan = dataclasses.asdict(planner.plan)
+    if problem and not module.params["report_only"]:
+        module.fail_json(msg=f"{problem} Nothing was changed.", asked=plan["asked"], mirrors=plan["mirrors"])
+    module.exit_json(changed=False, problem=problem, **plan)

@@ -1,0 +1,88 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Validate a request for a set of files: the arguments that the action and its module share, and the paths that they name."""
+
+from __future__ import annotations
+
+import os
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import (
+    MISSING,
+    Refused,
+    State,
+    Wanted,
+)
+
+# The arguments that the action and its module have in common.
+DIRECTORY: dict[str, t.Any] = {
+    "path": {"type": "str", "required": True},
+    # raw: of an unquoted 0644, which YAML reads as the number 420, "str" would make "420", another octal mode.
+    "mode": {"type": "raw", "default": "0755"},
+    "owner": {"type": "str", "default": "root"},
+    "group": {"type": "str", "default": "root"},
+}
+FILE: dict[str, t.Any] = {
+    **DIRECTORY,
+    "mode": {"type": "raw", "default": "0644"},
+    "state": {"type": "str", "choices": ["present", "released", "absent"], "default": "present"},
+    "secret": {"type": "bool", "default": False},
+    "validate": {"type": "str"},
+}
+SET: dict[str, t.Any] = {
+    "name": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "directories": {"type": "list", "elements": "dict", "default": [], "options": DIRECTORY},
+    "checks": {"type": "list", "elements": "str", "default": []},
+}
+
+
+class Request:
+    """The parameters of one run, with the content of each file."""
+
+    def __init__(self, params: t.Mapping[str, t.Any], contents: t.Mapping[str, bytes], check_mode: bool) -> None:
+        self.params = params
+        self.contents = contents
+        self.check_mode = check_mode
+
+    def wanted(self) -> list[Wanted]:
+        """Return the directories and files that the set should have; none when it should be absent.
+
+        :raises Refused: a path, a mode, an owner or a group is not usable.
+        """
+        if self.params["state"] != "present":
+            return []
+        directories = [Wanted(item["path"], self._state("directory", item)) for item in self.params["directories"]]
+        files = [
+            Wanted(
+                item["path"],
+                self._state("file", item) if item["state"] != "absent" else MISSING,
+                item["secret"],
+                item["validate"],
+                item["state"] == "released",
+            )
+            for item in self.params["files"]
+        ]
+        paths = [item.path for item in directories + files]
+        repeated = sorted({path for path in paths if paths.count(path) > 1})
+        if repeated:
+            raise Refused(f"listed twice: {', '.join(repeated)}")
+        unusable = [path for path in paths if not os.path.isabs(path) or os.path.normpath(path) != path]
+        if unusable:
+            raise Refused(f"not an absolute, plain path: {', '.join(unusable)}")
+        return directories + files
+
+    def _state(self, kind: str, item: t.Mapping[str, t.Any]) -> State:
+        content = self.contents[item["path"]] if kind == "file" else None
+        if not isinstance(item["mode"], str) or not re.fullmatch("0[0-7]{3,4}", item["mode"]):
+            raise Refused(f'{item["path"]}: mode must be octal text in quotes, such as "0644", and is {item["mode"]!r}')
+        uid, gid = accounts.uid_of(item["owner"]), accounts.gid_of(item["group"])
+        for key, number in (("owner", uid), ("group", gid)):
+            # In check mode a task before this one would have created it.
+            if number is None and not self.check_mode:
+                raise Refused(f"{item['path']}: there is no {key} {item[key]}")
+        return State(kind, content, int(item["mode"], 8), -1 if uid is None else uid, -1 if gid is None else gid)

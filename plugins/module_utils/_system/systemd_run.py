@@ -1,0 +1,193 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Bring systemd units to a state and make them load their current files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import time
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact import without_secrets
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import (
+    PROPERTIES,
+    Status,
+    Watched,
+    needs_daemon_reload,
+    note,
+    plan,
+    read_watched,
+    show,
+    stale,
+)
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+# Notes of what each unit loaded; gone after a reboot, as the units are.
+NOTES = "/run/rigwright/units"
+START_SECONDS = 90
+JOURNAL_LINES = 15
+
+
+class Units:
+    """The units of one run."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        self.module = module
+        self.units: list[dict[str, t.Any]] = module.params["units"]
+        self.names = [unit["name"] for unit in self.units]
+        # Paths that a unit would have to be restarted for, and was not.
+        self.held_back: dict[str, list[str]] = {}
+        self.secrets: list[str] = module.params["secrets"]
+
+    def run(self) -> dict[str, t.Any]:
+        status = self._status()
+        if not self.module.check_mode and any(needs_daemon_reload(unit_status) for unit_status in status.values()):
+            self._systemctl("daemon-reload")
+            status = self._status()
+        watched = {
+            unit["name"]: {path: read_watched(path) for path in unit["restart_on"] + unit["reload_on"]}
+            for unit in self.units
+        }
+        actions = {unit["name"]: self._plan(unit, status[unit["name"]], watched[unit["name"]]) for unit in self.units}
+        for unit in self.units:
+            if status[unit["name"]].running and {"restart", "reload"} & set(actions[unit["name"]]):
+                self._validate(unit)
+        if not self.module.check_mode:
+            for name, verbs in actions.items():
+                self._act(name, verbs)
+            self._settle([name for name, verbs in actions.items() if {"start", "restart"} & set(verbs)])
+            self._note(self._status(), watched)
+        changed = {name: verbs for name, verbs in actions.items() if verbs}
+        return {
+            "changed": bool(changed),
+            "actions": changed,
+            "pending": list(self.held_back),
+            "diff": _diff(self.units, status, actions),
+        }
+
+    def _plan(self, unit: dict[str, t.Any], status: Status, watched: dict[str, Watched]) -> list[str]:
+        name = unit["name"]
+        if unit["state"] == "started" and status.load == "masked":
+            self.module.fail_json(msg=f"{name} is masked: run `systemctl unmask {name}` if it should run here")
+        if unit["state"] == "started" and status.load == "not-found" and not self.module.check_mode:
+            self.module.fail_json(msg=f"there is no unit {name}: install what provides it")
+        coming = self.module.params["changed_paths"] if self.module.check_mode else []
+        found = stale(status, watched, self._loaded(name, status), coming)
+        changed = [path for path in found if path not in unit["loaded"]]
+        restart_for = [path for path in changed if path in unit["restart_on"]]
+        reload_for = [path for path in changed if path in unit["reload_on"]]
+        if status.running and restart_for and not unit["may_restart"]:
+            self.held_back[name] = restart_for
+            self.module.warn(
+                f"{name} still runs with older files ({', '.join(restart_for)}): restart it when its work allows"
+            )
+            restart_for = []
+        return plan(unit, status, restart_for, reload_for)
+
+    def _status(self) -> dict[str, Status]:
+        shown = show(self.module.run_command, self.names, PROPERTIES)
+        return {name: Status.of(properties) for name, properties in shown.items()}
+
+    def _validate(self, unit: dict[str, t.Any]) -> None:
+        coming = self.module.check_mode and self.module.params["changed_paths"]
+        if not unit["validate"] or coming:
+            return
+        code, out, err = self.module.run_command(shlex.split(unit["validate"]), environ_update={"LC_ALL": "C.UTF-8"})
+        if code != 0:
+            self.module.fail_json(
+                msg=f"{unit['name']} goes on as it is: what it would load now is refused by `{unit['validate']}` "
+                f"(exit status {code}): {self._shown(err.strip() or out.strip())}"
+            )
+
+    def _act(self, name: str, verbs: list[str]) -> None:
+        for verb in verbs:
+            if verb in ("start", "restart"):
+                # Without this, systemd refuses the fourth start of docker within a minute (StartLimitBurst=).
+                self._call("reset-failed", name)
+            code, _out, err = self._call(verb, name)
+            if code != 0:
+                self._fail(name, f"`systemctl {verb} {name}` failed: {err.strip()}")
+
+    def _settle(self, names: list[str]) -> None:
+        """Wait until started units are up and stay up: with Type=simple, a program that ends at once counts as started, too."""
+        if not names:
+            return
+        before = self._wait_until_up(names)
+        time.sleep(self.module.params["settle"])
+        after = self._status()
+        for name in names:
+            done = after[name].oneshot and after[name].active == "inactive"
+            if not (after[name].active == "active" or done) or after[name].restarts != before[name].restarts:
+                self._fail(name, f"{name} did not stay up: it is {after[name].active} ({after[name].sub})")
+
+    def _wait_until_up(self, names: list[str]) -> dict[str, Status]:
+        end = time.monotonic() + START_SECONDS
+        while True:
+            status = self._status()
+            if all(status[name].active != "activating" or status[name].sub == "auto-restart" for name in names):
+                return status
+            if time.monotonic() > end:
+                return status
+            time.sleep(0.1)
+
+    def _loaded(self, name: str, status: Status) -> dict[str, str]:
+        """Return the digests noted for this invocation of the unit; none after a reboot or a restart outside of this module."""
+        try:
+            with open(os.path.join(NOTES, f"{name}.json"), encoding="utf-8") as file:
+                note = json.load(file)
+        except (FileNotFoundError, ValueError):
+            return {}
+        return t.cast("dict[str, str]", note["loaded"]) if note["invocation"] == status.invocation else {}
+
+    def _note(self, status: dict[str, Status], watched: dict[str, dict[str, Watched]]) -> None:
+        os.makedirs(NOTES, mode=0o755, exist_ok=True)
+        for name, paths in watched.items():
+            if paths and status[name].running:
+                loaded = note(paths, self._loaded(name, status[name]), self.held_back.get(name, []))
+                with open(os.path.join(NOTES, f"{name}.json"), "w", encoding="utf-8") as file:
+                    json.dump({"invocation": status[name].invocation, "loaded": loaded}, file)
+
+    def _fail(self, name: str, message: str) -> None:
+        _code, journal, _err = self.module.run_command(
+            ["journalctl", f"--unit={name}", f"--lines={JOURNAL_LINES}", "--no-pager", "--output=cat"]
+        )
+        self.module.fail_json(msg=self._shown(f"{message}. Its journal ends with:\n{journal.strip()}"))
+
+    def _shown(self, text: str) -> str:
+        """Return output of a program without secrets: services print their arguments and settings."""
+        return without_secrets(text, self.secrets)
+
+    def _systemctl(self, *arguments: str) -> str:
+        code, out, err = self._call(*arguments)
+        if code != 0:
+            self.module.fail_json(msg=f"`systemctl {arguments[0]}` failed: {err.strip()}")
+        return out
+
+    def _call(self, *arguments: str) -> tuple[int, str, str]:
+        outcome: tuple[int, str, str] = self.module.run_command(
+            ["systemctl", *arguments], environ_update={"LC_ALL": "C.UTF-8", "TZ": "UTC"}
+        )
+        return outcome
+
+
+def _diff(units: list[dict[str, t.Any]], status: dict[str, Status], actions: dict[str, list[str]]) -> dict[str, str]:
+    before, after = [], []
+    for unit in units:
+        name = unit["name"]
+        if actions[name]:
+            before.append(f"{name}: {status[name].active or 'missing'}, {status[name].enabled or 'no unit file'}\n")
+            after.append(f"{name}: {unit['state']} ({', '.join(actions[name])})\n")
+    return {"before": "".join(before), "after": "".join(after)}
+
+
+def run(module: AnsibleModule) -> None:
+    """Bring the units to their state and end the module."""
+    with module_lock(module, "systemd_units"):
+        module.exit_json(**Units(module).run())
