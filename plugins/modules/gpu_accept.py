@@ -255,232 +255,10 @@ findings:
       remedy: ""
 """
 
-import json
-import os
-import pwd
-import time
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import compare, machine
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import run as runner
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import verdict as accept
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_log
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml, respawn_where_needed
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import request, run
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Nvml, respawn_where_needed
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.processes import GRAPHICS
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.state import read_card
-
-SEED = 6
-USUAL = {"warm_up_s": 30.0, "window_s": 10.0}
-QUICK = {"warm_up_s": 5.0, "window_s": 2.0}
-
-
-class Accept:
-    """Measures GPUs, and judges each."""
-
-    def __init__(self, module: AnsibleModule, nvml: Nvml) -> None:
-        self.module, self.params, self.nvml = module, module.params, nvml
-        usual = QUICK if self.params["quick"] else USUAL
-        self.request: dict[str, t.Any] = {
-            **{key: value if self.params[key] is None else self.params[key] for key, value in usual.items()},
-            "windows": self.params["windows"],
-            "burn_in_s": self.params["minutes"] * 60,
-            "memory_share": self.params["memory_share"],
-            "seed": SEED,
-        }
-
-    def facts(self, card: Card) -> accept.Facts:
-        return {**read_card(self.nvml, card), "driver": self.nvml.driver_version()}
-
-    def measure(self, cards: t.Sequence[Card]) -> tuple[list[accept.Facts], accept.Facts]:
-        """Reports of the cards in their order, and one of what is between them."""
-        before = {card.index: self.facts(card) for card in cards}
-        reports = {}
-        for index, facts in before.items():
-            # A desktop draws now and then; what computes would share the card with the test.
-            pids = [row["pid"] for row in facts["processes"] or [] if row["kind"] != GRAPHICS]
-            reason = accept.obstacle(facts, pids)
-            if reason:
-                reports[index] = accept.not_measured(facts, *reason)
-        free = [card for card in cards if card.index not in reports]
-        links = machine.links([], [], None)
-        try:
-            if free:
-                measured, links = self.measure_free(free, before)
-                reports.update(measured)
-        except OSError as error:
-            words = f"{self.params['python']} cannot be started: {error.strerror}"
-            step = "name a Python that has PyTorch as `python`"
-            reports.update({card.index: accept.not_measured(before[card.index], words, step) for card in free})
-        return [reports[card.index] for card in cards], links
-
-    def measure_free(
-        self, cards: t.Sequence[Card], before: t.Mapping[int, accept.Facts]
-    ) -> tuple[dict[int, accept.Facts], accept.Facts]:
-        """:raises OSError: the interpreter cannot be started."""
-        requests = [(card, {**self.request, "dtypes": accept.dtypes_of(before[card.index])}) for card in cards]
-        log, options = self.kernel_log(), self.as_user()
-        outcomes = runner.measure(self.nvml, requests, self.params["python"], **options)
-        sound = [
-            (card, request, outcome)
-            for (card, request), outcome in zip(requests, outcomes)
-            if accept.failure(outcome, self.params["python"]) is None and not outcome.lost
-        ]
-        pairs = None
-        if len(sound) > 1:
-            able = [card for card, _request, _outcome in sound]
-            pairs = runner.measure_pairs(self.nvml, able, self.params["python"], sound[0][1], **options)
-        now = self.kernel_log()
-        reports = {
-            card.index: self.report(before[card.index], card, request, outcome, self.new_xids(log, now, card))
-            for (card, request), outcome in zip(requests, outcomes)
-        }
-        facts = [before[card.index] for card, _request, _outcome in sound]
-        return reports, machine.links(facts, [outcome for _card, _request, outcome in sound], pairs)
-
-    def report(
-        self,
-        before: accept.Facts,
-        card: Card,
-        request: accept.Facts,
-        outcome: runner.Outcome,
-        xids: list[accept.Facts] | None,
-    ) -> accept.Facts:
-        reason = accept.failure(outcome, self.params["python"])
-        if reason:
-            fault = accept.fault(outcome)
-            found = accept.not_measured(before, *reason)
-            if fault:
-                found = accept.not_measured(before, fault["evidence"], fault["next_step"], fault["verdict"])
-            # What the kernel said meanwhile may be the reason.
-            found["notes"] = [f"Xid {xid['code']} meanwhile: {xid['text']}" for xid in xids or ()]
-            return found
-        after = self.facts(card)
-        found = accept.report(before, after, request, outcome.events, outcome.samples, xids)
-        found["memory_test"], problems, notes = machine.memory(outcome)
-        found["together"], more, told = machine.together(before, found["tests"], outcome)
-        later = machine.later_fault(outcome)
-        found["problems"] += [*problems, *more, *([later] if later else [])]
-        found["notes"] += [*notes, *told]
-        return found
-
-    def as_user(self) -> dict[str, t.Any]:
-        if os.geteuid() != 0:
-            return {}
-        user = pwd.getpwnam(self.params["user"])
-        groups = os.getgrouplist(user.pw_name, user.pw_gid)
-        own = {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}
-        return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": groups, "env": own}
-
-    def kernel_log(self) -> str | None:
-        """None where it may not be read."""
-        program = self.module.get_bin_path("dmesg")
-        if program is None:
-            return None
-        status, out, _err = self.module.run_command([program])
-        return out if status == 0 else None
-
-    def new_xids(self, log: str | None, now: str | None, card: Card) -> list[accept.Facts] | None:
-        if log is None or now is None:
-            return None
-        # The log is a ring: what was there before may have gone, so its length says nothing.
-        known = set(log.splitlines())
-        new = "\n".join(line for line in now.splitlines() if line not in known)
-        address = xid_log.normal_address(card.pci_address)
-        return [xid.told() for xid in xid_log.parse(new) if xid.pci_address == address]
-
-    # Baselines
-
-    def path(self, uuid: str) -> str:
-        return os.path.join(self.params["directory"], f"{uuid}.json")
-
-    def read_baseline(self, uuid: str | None) -> accept.Facts | None:
-        """None where there is none; it fails where there is one that cannot be read."""
-        if uuid is None or self.params["baseline"] == "ignore" or not os.path.exists(self.path(uuid)):
-            return None
-        try:
-            with open(self.path(uuid), encoding="utf-8") as file:
-                found: accept.Facts = json.load(file)
-            if found["uuid"] != uuid or not isinstance(found["tests"], dict):
-                raise ValueError("it is that of another GPU, or of something else")
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            self.module.fail_json(
-                msg=f"`directory`: the baseline {self.path(uuid)} is damaged ({error}): restore it, or remove it. Nothing was measured."
-            )
-        return found
-
-    def write_baseline(self, baseline: accept.Facts) -> None:
-        os.makedirs(self.params["directory"], mode=0o755, exist_ok=True)
-        replace_file(self.path(baseline["uuid"]), text_of(baseline))
-
-
-def text_of(baseline: accept.Facts | None) -> str:
-    return "" if baseline is None else json.dumps(baseline, indent=1, sort_keys=True) + "\n"
-
-
-def check(module: AnsibleModule) -> None:
-    """Refuse what cannot be meant, before anything is started."""
-    params = module.params
-    least = {"warm_up_s": 0, "window_s": 0.5, "windows": 1, "minutes": 0}
-    for name, value in least.items():
-        if params[name] is not None and params[name] < value:
-            module.fail_json(msg=f"`{name}` is {params[name]:g}: give {value:g} or more. Nothing was measured.")
-    if not 0 <= params["memory_share"] <= 0.95:
-        module.fail_json(
-            msg=f"`memory_share` is {params['memory_share']:g}: give 0 to 0.95: comparing needs memory, too. Nothing was measured."
-        )
-    if os.geteuid() == 0:
-        try:
-            pwd.getpwnam(params["user"])
-        except KeyError:
-            module.fail_json(
-                msg=f"There is no user {params['user']}: set `user` to one that exists. Nothing was measured."
-            )
-
-
-def run(module: AnsibleModule, nvml: Nvml) -> dict[str, t.Any]:
-    """:raises Refusal: a GPU that is asked for is not there."""
-    acceptance = Accept(module, nvml)
-    asked = module.params["gpus"]
-    cards = [nvml.find(wanted) for wanted in asked] if asked else nvml.cards()
-    cards = list({card.index: card for card in cards}.values())
-    if not cards:
-        raise Refusal("`gpus`: NVML shows no GPU at all; gpu_host_info tells what PCI shows")
-    known = {card.index: acceptance.read_baseline(card.uuid or None) for card in cards}
-    policy = module.params["baseline"]
-    before, after = {}, {}
-    reports, links = acceptance.measure(cards)
-    for card, report in zip(cards, reports):
-        baseline = known[card.index]
-        problems, notes = compare.against_baseline(report, baseline, policy)
-        report["problems"] += problems
-        report["notes"] += notes
-        report["verdict"] = accept.worst(report["problems"])
-        wanted = compare.plan_baseline(baseline, report, policy, time.strftime("%Y-%m-%d"))
-        if wanted is not None and wanted != baseline:
-            try:
-                if not module.check_mode:
-                    acceptance.write_baseline(wanted)
-            except OSError as error:
-                # What was measured is worth more than its baseline.
-                report["notes"].append(
-                    f"there is no baseline of this run ({error}): run it as root, or set `directory`"
-                )
-            else:
-                before[card.uuid], after[card.uuid] = baseline, wanted
-    return {
-        "changed": bool(after),
-        "verdict": accept.worst([one for report in [*reports, links] for one in report["problems"]]),
-        "gpus": reports,
-        "links": links,
-        "findings": [*map(accept.finding, reports), *machine.findings(links)],
-        "diff": {
-            "before": "".join(text_of(one) for one in before.values()),
-            "after": "".join(text_of(one) for one in after.values()),
-        },
-    }
 
 
 def main() -> None:
@@ -501,14 +279,14 @@ def main() -> None:
         supports_check_mode=True,
     )
     respawn_where_needed(module)
-    check(module)
     try:
+        request.validate(module.params)
         with Nvml() as nvml:
-            result = run(module, nvml)
+            result = run.run(module, nvml)
     except Refusal as error:
         module.fail_json(msg=f"{error}. Nothing was measured.")
     except NvmlError as error:
-        module.fail_json(msg=str(error), **error.told())
+        module.fail_json(msg=str(error), **error.as_result())
     module.exit_json(**result)
 
 

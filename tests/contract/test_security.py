@@ -35,11 +35,17 @@ PRIVATE = "a private temporary directory"
 # Files that make, give away or remove by path, and why no other user can change these paths.
 WRITERS = {
     **dict.fromkeys(
-        ("_core/config_files.py", "_conda/store.py", "conda_environment.py", "_conda/rattler.py", "gpu_accept.py"),
+        (
+            "_core/config_files.py",
+            "_conda/store.py",
+            "conda_environment.py",
+            "_conda/rattler.py",
+            "_gpu/accept/baseline.py",
+        ),
         CHECKED,
     ),
     **dict.fromkeys(
-        ("_backup/drill.py", "_gpu/accept/run.py", "firewall_plan.py", "ssh_plan.py", "_nvidia/cudnn_wheels.py"),
+        ("_backup/drill.py", "_gpu/accept/workers.py", "firewall_plan.py", "ssh_plan.py", "_nvidia/cudnn_wheels.py"),
         PRIVATE,
     ),
     **dict.fromkeys(("_bare_metal/backup.py", "_bare_metal/apply.py"), "a live system, where only root logs in"),

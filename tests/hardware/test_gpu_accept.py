@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "collections"))
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import run as runner  # noqa: E402
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import workers  # noqa: E402
 
 from tests.hardware import module  # noqa: E402
 
@@ -128,10 +128,10 @@ import torch
 
 def test_a_bit_that_is_stuck_is_found_on_the_card():
     """The comparison runs on the GPU itself: with a word that is changed behind its back."""
-    names = {name.rpartition("_")[2]: f"sys.modules[{name!r}]" for name, _text in runner.sources()}
-    text = runner.STARTER.rpartition("raise")[0] + CORRUPT.format(**names)
+    names = {name.rpartition(".")[2]: f"sys.modules[{name!r}]" for name, _text in workers.sources()}
+    text = workers.STARTER.rpartition("raise")[0] + CORRUPT.format(**names)
     done = subprocess.run(
-        [PYTHON, "-c", text], input=json.dumps(runner.sources()) + "\n", capture_output=True, text=True, check=False
+        [PYTHON, "-c", text], input=json.dumps(workers.sources()) + "\n", capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])

@@ -19,8 +19,8 @@ from typing import Any
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "collections"))
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import run as runner  # noqa: E402
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import verdict as accept  # noqa: E402
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import workers  # noqa: E402
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml  # noqa: E402
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.state import read_card  # noqa: E402
 
@@ -37,7 +37,7 @@ BESIDE_S = 0.1
 def request_for(seconds: float, repeats: int, dtypes: list[str]) -> Facts:
     """Windows as long as the time allows."""
     windows = repeats * WINDOWS
-    tests = len(dtypes) + runner.BESIDE
+    tests = len(dtypes) + workers.BESIDE
     each = (seconds - START_S - WARM_UP_S) / (windows * tests) / 1.25 - BESIDE_S
     if each < 0.2:
         raise SystemExit(
@@ -97,7 +97,7 @@ def measure(nvml: Nvml, card: Card, wanted: argparse.Namespace) -> Facts:
     request = request_for(wanted.seconds, wanted.repeats, accept.dtypes_of(before))
     print(f"{card.name}: {wanted.repeats} repeats of {WINDOWS} windows of {request['window_s']} s", flush=True)
     begun = time.monotonic()
-    (outcome,) = runner.measure(nvml, [(card, request)], wanted.python)
+    (outcome,) = workers.measure(nvml, [(card, request)], wanted.python)
     after = {**read_card(nvml, card), "driver": nvml.driver_version()}
     failure = accept.failure(outcome, wanted.python)
     found: Facts = {

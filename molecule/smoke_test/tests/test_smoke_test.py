@@ -174,7 +174,7 @@ def test_a_broken_environment_is_named_with_its_remedy(
     [
         ("no-torch", "No module named 'torch'", "FROM no-torch, RUN"),
         ("no-sklearn", "No module named 'sklearn'", "FROM no-sklearn, RUN"),
-        ("no-python", "python3", "say python: for this image"),
+        ("no-python", "python3", "set python: for this image"),
         ("not-pulled", "docker has no image not-pulled", "docker pull not-pulled"),
     ],
 )
@@ -306,7 +306,7 @@ def test_bad_input_is_refused(all_refused: Callable[..., None]) -> None:
             ({"smoke_test_accuracy": 95}, "smoke_test_accuracy: is no share of the digits"),
             ({"smoke_test_epochs": 0}, "smoke_test_epochs: is less than 1"),
             ({"smoke_test_timeout_s": 0}, "smoke_test_timeout_s: is less than 1"),
-            ({"smoke_test_environments": [DEBIAN, DEBIAN]}, "environment debian is there twice"),
+            ({"smoke_test_environments": [DEBIAN, DEBIAN]}, "environment debian is listed twice"),
             ({"smoke_test_environments": [{"name": "torch"}]}, "python"),
             ({"smoke_test_user": "nobody-of-that-name"}, "There is no user nobody-of-that-name"),
         ]

@@ -70,7 +70,7 @@ def read_card(nvml: Nvml | None, card: Card, tree: Tree | None = None) -> Facts:
     for row in facts["processes"] or []:
         row.update(use.get(row["pid"], NO_USE) if use is not None else NO_USE)
     facts["unreadable"] += reader.unreadable
-    facts["problem"] = facts["problem"] or (reader.problem and reader.problem.told())
+    facts["problem"] = facts["problem"] or (reader.problem and reader.problem.as_result())
     return facts
 
 

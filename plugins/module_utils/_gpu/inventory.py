@@ -67,7 +67,7 @@ def gather(tree: Tree) -> Facts:
             gpus = [read_card(nvml, card, tree) for card in place_lost(nvml.cards(), listed)]
             topology = read_topology(nvml)
     except NvmlError as error:
-        driver["problem"] = error.told()
+        driver["problem"] = error.as_result()
     system = gpu_host.read_system(tree)
     return {
         "gpus": complete(gpus, listed),

@@ -114,9 +114,12 @@ class NvmlError(Exception):
         self.absent = answer.absent
         super().__init__(f"{function}: {answer.name}: {answer.next_step}")
 
-    def told(self) -> dict[str, t.Any]:
-        """As a result tells it."""
+    def as_result(self) -> dict[str, t.Any]:
+        """Return the keys of a module's result."""
         return {"nvml_error": self.name, "function": self.function, "next_step": self.next_step}
+
+    # Until _gpu/mig and _gpu/mode use the new name.
+    told = as_result
 
 
 class Refusal(Exception):

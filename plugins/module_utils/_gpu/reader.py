@@ -85,7 +85,7 @@ class Reader:
             if error.name in _FINAL:
                 self.problem = error
             elif not error.absent:
-                self.unreadable.append(error.told())
+                self.unreadable.append(error.as_result())
             return None
 
 

@@ -126,7 +126,7 @@ def read_card(nvml: Nvml | None, card: Card, tree: Tree | None = None) -> Facts:
     }
     facts["sharing"] = sharing(facts)
     facts["unreadable"] = reader.unreadable
-    facts["problem"] = reader.problem.told() if reader.problem else None
+    facts["problem"] = reader.problem.as_result() if reader.problem else None
     return facts
 
 

@@ -86,10 +86,10 @@ def _own(test: str, one: Facts) -> bool:
     return test.startswith("matmul") or "least of a healthy card" not in one["evidence"]
 
 
-def later_fault(outcome: t.Any) -> Facts | None:
+def later_problem(outcome: t.Any) -> Facts | None:
     """Of a program that measured its card and broke off after that. Of an all-reduce that failed, see :func:`all_reduce`."""
     failed = next(iter(outcome.of("failed")), None)
-    found = accept.fault(outcome)
+    found = accept.problem_of_ended(outcome)
     if failed:
         found = problem(HARDWARE, failed["step"] or "", failed["words"], accept.LOOK)
     elif not found and outcome.status != 0:
@@ -158,7 +158,7 @@ def judge_pairs(cards: t.Sequence[Facts], outcome: t.Any) -> tuple[list[Facts], 
             for row in alike
             if row["gb_s"] < LIKE * middle
         ]
-    broken = accept.fault(outcome) or _failed(outcome)
+    broken = accept.problem_of_ended(outcome) or _failed(outcome)
     if broken:
         trying = (outcome.of("trying") or [None])[-1]
         where = f"{_name(cards[trying['source']])} to {_name(cards[trying['target']])}: " if trying else ""

@@ -403,7 +403,7 @@ def failure(outcome: t.Any, python: str) -> tuple[str, str] | None:
     )
 
 
-def fault(outcome: t.Any) -> Facts | None:
+def problem_of_ended(outcome: t.Any) -> Facts | None:
     """Of a program that was ended: it hung, or its card no longer answered. No healthy card does that, so it has failed."""
     if outcome.hung:
         return problem(HARDWARE, outcome.hung, "the program was not done in time and was ended: it hangs", LOOK)

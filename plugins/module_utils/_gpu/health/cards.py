@@ -50,7 +50,7 @@ def read(tree: Tree, nvml: t.Callable[[], Nvml], unread: list[str]) -> Found:
         if error.name in _NOT_ASKED:
             unread.append(f"NVML: {error.name}: {error.next_step}")
         elif on_bus or error.name not in _NO_GPU:
-            problem = error.told()
+            problem = error.as_result()
         return Found([only_on_bus(address, None) for address in on_bus], problem, False, on_bus)
     shown = {card["pci_address"] for card in cards}
     missing = [address for address in on_bus if address not in shown and _driver(tree, address) == "nvidia"]

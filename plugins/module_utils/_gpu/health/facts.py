@@ -221,7 +221,7 @@ def _judge(
     told = {
         **{name: card.get(name) for name in ("index", "uuid", "pci_address", "name")},
         **health.judge(judged, open_ones, look_at.of_host),
-        "xids": [xid.told() for xid in open_ones],
+        "xids": [xid.as_result() for xid in open_ones],
         "xids_over": over,
         "since_last_look": since,
         # What runs on it, and for whom, is nobody's concern who asks for its health.

@@ -122,7 +122,7 @@ def split(
         if verdict == data.RESTART_APP and xid.pid is None and alive is not None and users is not None and not users:
             why = "no program uses the GPU any more"
         if why:
-            over.append({**xid.told(), "over": why})
+            over.append({**xid.as_result(), "over": why})
         else:
             open_ones.append(xid)
     return open_ones, over

@@ -110,8 +110,8 @@ class Xid:
         found = _CAUSE.search(self.text)
         return int(found[1]) if found else None
 
-    def told(self) -> dict[str, t.Any]:
-        """As a result tells it."""
+    def as_result(self) -> dict[str, t.Any]:
+        """Return the keys of a module's result."""
         row = data.find(self.code)
         return {
             **dataclasses.asdict(self),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import machine
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.run import Outcome
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.workers import Outcome
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._finding import parse
 
@@ -191,11 +191,11 @@ def test_the_power_brake_under_the_load_of_all_is_named() -> None:
     ],
 )
 def test_a_program_that_breaks_off_after_the_figures_is_a_fault(told: Outcome, words: str) -> None:
-    found = machine.later_fault(told)
+    found = machine.later_problem(told)
 
     assert found is not None and found["verdict"] == "hardware"
     assert words in found["evidence"]
 
 
 def test_a_program_that_came_to_its_end_is_no_fault() -> None:
-    assert machine.later_fault(outcome()) is None
+    assert machine.later_problem(outcome()) is None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import run as runner
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import workers
 
 REQUEST = {
     "warm_up_s": 0,
@@ -29,8 +29,8 @@ def start(tmp_path: Path, torch: str | None, request: dict[str, Any] | None = No
     if torch is not None:
         (tmp_path / "torch.py").write_text(torch)
     own = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.modules.pop('torch', None)\n"
-    command = [sys.executable, "-I", "-u", "-c", own + runner.STARTER, json.dumps({**REQUEST, **(request or {})})]
-    text = json.dumps(runner.sources()) + "\n"
+    command = [sys.executable, "-I", "-u", "-c", own + workers.STARTER, json.dumps({**REQUEST, **(request or {})})]
+    text = json.dumps(workers.sources()) + "\n"
     return subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
 
 

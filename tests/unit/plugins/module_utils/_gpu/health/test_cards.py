@@ -107,7 +107,7 @@ def test_a_gpu_that_was_lost_without_an_address_is_not_missing_when_it_is_back(m
         **dict.fromkeys(card()),
         "index": 0,
         "unreadable": [],
-        "problem": fail("GPU_IS_LOST").told(),
+        "problem": fail("GPU_IS_LOST").as_result(),
     }
     machine.cards = [lost]
     state = machine.look()[1]
@@ -123,7 +123,7 @@ def test_a_lost_gpu_that_is_off_the_bus_is_one_gpu(machine: Machine) -> None:
         **dict.fromkeys(card()),
         "index": 1,
         "unreadable": [],
-        "problem": fail("GPU_IS_LOST").told(),
+        "problem": fail("GPU_IS_LOST").as_result(),
     }
     machine.cards = [card(), lost]
     result, _state = machine.look(NOW + 600, kept=kept)

@@ -101,7 +101,7 @@ def test_a_lost_gpu_is_a_verdict_and_the_others_are_judged(machine: Machine) -> 
         **dict.fromkeys(card()),
         "index": 1,
         "unreadable": [],
-        "problem": fail("GPU_IS_LOST").told(),
+        "problem": fail("GPU_IS_LOST").as_result(),
     }
     machine.cards = [card(), lost]
     machine.log(xid(79, "GPU has fallen off the bus.", OTHER))
@@ -113,7 +113,9 @@ def test_a_lost_gpu_is_a_verdict_and_the_others_are_judged(machine: Machine) -> 
 
 def test_a_lost_gpu_is_known_by_the_name_that_the_last_look_knew(machine: Machine) -> None:
     _result, known = machine.look()
-    machine.cards = [{**dict.fromkeys(card()), "index": 0, "unreadable": [], "problem": fail("GPU_IS_LOST").told()}]
+    machine.cards = [
+        {**dict.fromkeys(card()), "index": 0, "unreadable": [], "problem": fail("GPU_IS_LOST").as_result()}
+    ]
     for _look in range(2):
         result, known = machine.look(kept=json.dumps(known))
         assert [(gpu["uuid"], gpu["name"], gpu["verdict"]) for gpu in result["gpus"]] == [
@@ -142,7 +144,7 @@ def test_an_xid_of_a_slot_that_nothing_shows_any_more_is_not_lost(machine: Machi
 
 
 def test_what_a_card_did_not_tell_is_named(machine: Machine) -> None:
-    refused = NvmlError(CODES["NO_PERMISSION"], "nvmlDeviceGetFanSpeed_v2").told()
+    refused = NvmlError(CODES["NO_PERMISSION"], "nvmlDeviceGetFanSpeed_v2").as_result()
     machine.cards = [card(unreadable=[refused])]
     result, _state = machine.look()
     assert result["verdict"] == "PASS"
@@ -204,7 +206,7 @@ def test_of_several_cards_that_are_missing_nobody_guesses_which_one_is_lost(mach
         **dict.fromkeys(card()),
         "index": 1,
         "unreadable": [],
-        "problem": fail("GPU_IS_LOST").told(),
+        "problem": fail("GPU_IS_LOST").as_result(),
     }
     machine.cards = [card(), lost]
     result, _state = machine.look()

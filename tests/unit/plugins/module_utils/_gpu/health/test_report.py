@@ -25,7 +25,7 @@ def result(signs: dict[str, Any] | None = None, *xids: Xid, unread: tuple[str, .
     gpu = {
         **{name: facts.get(name) for name in ("index", "uuid", "pci_address", "name")},
         **judged,
-        "xids": [xid.told() for xid in xids],
+        "xids": [xid.as_result() for xid in xids],
         "card": facts,
     }
     return {"verdict": judged["verdict"], "reasons": [], "gpus": [gpu], "unread": list(unread), "time": 1000.5}
@@ -77,8 +77,8 @@ def test_what_could_not_be_read_is_a_warning_and_no_failure() -> None:
 def test_nvml_that_does_not_answer_is_one_finding_with_what_to_do(code: int, status: str) -> None:
     """A reboot that is due after a change of the driver is no failure: whether it is one, the role nvidia_driver says."""
     problem = NvmlError(code, "nvmlInit")
-    host = {"problem": problem.told()}
-    reasons = [vars(health_verdict.of_error(problem.told()))]
+    host = {"problem": problem.as_result()}
+    reasons = [vars(health_verdict.of_error(problem.as_result()))]
     told = result(card(uuid=None, name=None))
     told["gpus"][0] |= health_verdict.judge({}, [], host)
     gpu, nvml, _unread = report.findings({**told, "verdict": "REBOOT", "reasons": reasons})

@@ -199,7 +199,7 @@ def test_other_limits_may_be_given() -> None:
 )
 def test_a_failure_of_nvml_is_a_verdict_with_a_next_step(name: str, expected: str) -> None:
     code = next(code for code, answer in ANSWERS.items() if answer.name == name)
-    problem = NvmlError(code, "nvmlDeviceGetHandleByIndex").told()
+    problem = NvmlError(code, "nvmlDeviceGetHandleByIndex").as_result()
     for judged in (health.judge({"problem": problem}, [], {}), health.judge({}, [], {"problem": problem})):
         assert judged["verdict"] == expected
         assert judged["reasons"][0]["what"] == f"nvml_{name}"
@@ -214,7 +214,7 @@ def test_every_failure_that_has_a_verdict_of_its_own_is_one_of_nvmls() -> None:
 
 
 def test_of_equal_reasons_the_one_of_the_highest_authority_comes_first() -> None:
-    lost = NvmlError(15, "nvmlDeviceGetHandleByIndex").told()
+    lost = NvmlError(15, "nvmlDeviceGetHandleByIndex").as_result()
     signs = card(problem=lost, counters__recovery_action="reboot", counters__remapped_rows__pending=True)
     judged = health.judge(signs, [Xid(79, SLOT), Xid(109, SLOT)], {})
     assert [row["what"] for row in judged["reasons"]] == [
@@ -268,7 +268,7 @@ FAULTS = st.fixed_dictionaries(
         "since_last_look__pcie_replays": st.integers(0, 200),
         "since_last_look__nvlinks_gone": st.lists(st.integers(0, 17)),
         "returned_xids": st.lists(st.sampled_from([79, 119])),
-        "problem": st.sampled_from(sorted(ANSWERS)).map(lambda code: NvmlError(code, "nvmlInit_v2").told()),
+        "problem": st.sampled_from(sorted(ANSWERS)).map(lambda code: NvmlError(code, "nvmlInit_v2").as_result()),
     },
 )  # fmt: skip
 TEXTS = st.sampled_from(

@@ -185,7 +185,7 @@ def test_an_address_is_the_same_in_any_form(address: str) -> None:
 
 
 def test_a_result_tells_what_the_catalogue_says_beside_the_line() -> None:
-    told = Xid(109, "0000:41:00", NOON, 7, "train").told()
+    told = Xid(109, "0000:41:00", NOON, 7, "train").as_result()
     assert told["name"] == "Context Switch Timeout Error"
     assert (told["code"], told["action"], told["verdict"], told["pid"]) == (109, "RESET_GPU", "RESET_GPU", 7)
 
