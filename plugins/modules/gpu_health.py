@@ -238,8 +238,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import write_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import facts as looking
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import state
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import facts, request, run, state
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import verdict as health
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.report import name_of
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.xid_catalogue import VERDICTS
@@ -250,7 +249,7 @@ ROOT = "/"
 NONE = "none"
 
 ARGUMENTS: dict[str, t.Any] = {
-    "window": {"type": "str", "default": looking.BOOT},
+    "window": {"type": "str", "default": request.BOOT},
     "limits": {
         "type": "dict",
         "default": {},
@@ -271,47 +270,50 @@ ARGUMENTS: dict[str, t.Any] = {
     "acknowledged": {"type": "list", "elements": "str", "default": []},
     "ignore": {"type": "list", "elements": "str", "default": []},
     "fail_on": {"type": "str", "choices": [NONE, *VERDICTS[1:]], "default": NONE},
-    "state_file": {"type": "path", "default": looking.STATE},
+    "state_file": {"type": "path", "default": state.STATE},
     "remember": {"type": "bool", "default": False},
 }
 
 
-def write_state(module: AnsibleModule, path: str, left: dict[str, t.Any]) -> None:
+def write_state(module: AnsibleModule, path: str, content: dict[str, t.Any]) -> None:
+    """Write the state for the next check."""
     try:
-        write_file(path, json.dumps(left, indent=1, sort_keys=True))
+        write_file(path, json.dumps(content, indent=1, sort_keys=True))
     except OSError as error:
-        module.fail_json(msg=f"`remember`: {path} cannot be written: {error}. Make its directory, or set `state_file`.")
+        module.fail_json(
+            msg=f"`remember`: {path} cannot be written: {error}. Create its directory, or set `state_file`."
+        )
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     respawn_where_possible()
 
-    def run(command: t.Sequence[str]) -> tuple[int, str, str]:
+    def run_program(command: t.Sequence[str]) -> tuple[int, str, str]:
         program = module.get_bin_path(command[0], opt_dirs=["/sbin", "/usr/sbin"])
         if program is None:
-            return 127, "", f"{command[0]} is not there"
-        done: tuple[int, str, str] = module.run_command(
+            return 127, "", f"{command[0]} is not installed"
+        outcome: tuple[int, str, str] = module.run_command(
             [program, *command[1:]], environ_update={"LC_ALL": "C.UTF-8"}, errors="surrogateescape"
         )
-        return done
+        return outcome
 
     tree = Tree(ROOT)
     path = tree.at(module.params["state_file"])
     writes = module.params["remember"] and not module.check_mode
-    request = looking.Request(*(module.params[name] for name in ("expected_count", "acknowledged", "ignore")))
+    declared = request.Request(*(module.params[name] for name in ("expected_count", "acknowledged", "ignore")))
     try:
-        window = looking.window_seconds(module.params["window"])
-        limits = looking.limits_of(module.params["limits"])
+        window = request.window_seconds(module.params["window"])
+        limits = request.limits_of(module.params["limits"])
     except Refusal as error:
         module.fail_json(msg=str(error))
-    # Another user keeps a state of his own, and has no right to the locks of the host.
+    # Any other user keeps a state of their own, and has no right to the locks of the host.
     with module_lock(module, "gpu_health") if writes and os.geteuid() == 0 else contextlib.nullcontext():
-        kept, unread = state.kept(path)
-        result, left = looking.look(looking.Host(run, time.time(), tree), window, limits, kept, request)
+        kept, unread = state.read_kept(path)
+        result, next_state = run.check(facts.Host(run_program, time.time(), tree), window, limits, kept, declared)
         result["unread"] += unread
         if writes:
-            write_state(module, path, left)
+            write_state(module, path, next_state)
     least = module.params["fail_on"]
     if least != NONE and health.rank(result["verdict"]) >= health.rank(least):
         grave = [
@@ -319,8 +321,8 @@ def main() -> None:
             for gpu in result["gpus"]
             if health.rank(gpu["verdict"]) >= health.rank(least)
         ]
-        words = "; ".join(grave or [reason["evidence"] for reason in result["reasons"]])
-        module.fail_json(msg=f"The verdict is {result['verdict']}: {words}", **result)
+        evidence = "; ".join(grave or [reason["evidence"] for reason in result["reasons"]])
+        module.fail_json(msg=f"The verdict is {result['verdict']}: {evidence}", **result)
     module.exit_json(changed=False, **result)
 
 

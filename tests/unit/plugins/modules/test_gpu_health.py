@@ -143,7 +143,7 @@ def away(host: Host, gpu: int) -> None:
 
 def test_a_gpu_that_is_lost_after_a_look_is_told_until_somebody_acknowledges_it(health: Run, hosts: Any) -> None:
     host = hosts("H200", "RTX 4090")
-    host.write(gpu_health.looking.STATE, "")
+    host.write(gpu_health.state.STATE, "")
     uuid = host.machine.gpus[1].uuid
     assert health(remember=True)["verdict"] == "PASS"
     away(host, 1)
@@ -172,7 +172,7 @@ def test_a_gpu_that_is_dead_when_the_driver_is_loaded_is_told(health: Run, hosts
 
 def test_pages_of_a_v100_that_grow_within_a_week_have_it_replaced(health: Run, hosts: Any) -> None:
     host = hosts("V100")
-    host.write(gpu_health.looking.STATE, "")
+    host.write(gpu_health.state.STATE, "")
     host.machine.set(0, retired__1=[*range(3)])
     assert health(remember=True)["verdict"] == "PASS"
     host.machine.set(0, retired__1=[*range(16)])
@@ -182,7 +182,7 @@ def test_pages_of_a_v100_that_grow_within_a_week_have_it_replaced(health: Run, h
 
 def test_errors_of_nvlink_5_are_compared_with_the_last_look(health: Run, hosts: Any) -> None:
     host = hosts("B200")
-    host.write(gpu_health.looking.STATE, "")
+    host.write(gpu_health.state.STATE, "")
     health(remember=True)
     host.machine.set(0, nvlink__recovery_failures=1)
     assert whats(health()["gpus"][0]) == ["nvlink_recovery_failures"]
@@ -191,11 +191,11 @@ def test_errors_of_nvlink_5_are_compared_with_the_last_look(health: Run, hosts: 
 def test_a_state_that_another_user_can_have_written_is_left_out(health: Run, hosts: Any, tmp_path: Path) -> None:
     host = hosts("H200")
     place = host.write("/theirs/state.json", "{}")
-    link = host.write(gpu_health.looking.STATE, "")
+    link = host.write(gpu_health.state.STATE, "")
     link.unlink()
     link.symlink_to(place)
     told = health()
-    assert (told["verdict"], "the last look" in told["unread"][0]) == ("PASS", True)
+    assert (told["verdict"], "the last check" in told["unread"][0]) == ("PASS", True)
 
 
 def test_the_module_writes_nothing_to_a_gpu_and_leaves_its_state_as_it_was(health: Run, hosts: Any) -> None:
@@ -251,7 +251,7 @@ def test_azures_check_of_remapped_rows_reads_a_column_that_is_not_there_and_ours
 
 def test_gcps_check_of_nvlink_looks_at_gpu_0_alone_and_ours_at_each(health: Run, hosts: Any) -> None:
     host = hosts("H200", "H200")
-    host.write(gpu_health.looking.STATE, "")
+    host.write(gpu_health.state.STATE, "")
     health(remember=True)
     host.machine.set(1, nvlink__error__2=10_000_000)
     assert [(gpu["verdict"], whats(gpu)) for gpu in health()["gpus"]] == [
@@ -355,7 +355,7 @@ def test_without_rights_the_module_says_what_it_could_not_read(health: Run, host
 
 def test_counters_are_compared_with_the_look_that_was_remembered(health: Run, hosts: Any) -> None:
     host = hosts("H200")
-    state = host.write(gpu_health.looking.STATE, "")
+    state = host.write(gpu_health.state.STATE, "")
     assert health(remember=True)["since"] is None
     told = health()
     assert told["since"] == json.loads(state.read_text())["time"]
@@ -364,10 +364,10 @@ def test_counters_are_compared_with_the_look_that_was_remembered(health: Run, ho
 
 def test_a_half_written_state_file_is_told_and_nothing_is_compared(health: Run, hosts: Any) -> None:
     host = hosts("H200")
-    host.write(gpu_health.looking.STATE, '{"version": 1, "gpus"')
+    host.write(gpu_health.state.STATE, '{"version": 1, "gpus"')
     told = health()
     assert (told["verdict"], told["since"]) == ("PASS", None)
-    assert "the last look" in told["unread"][0]
+    assert "the last check" in told["unread"][0]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import facts as looking
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import facts, run
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import CODES, NO_BINDING, NvmlError
 
 from tests.unit.support.gpu.cards import ADDRESS, card
@@ -88,9 +88,9 @@ class Machine:
     def reboot(self, number: int) -> None:
         self.write("/proc/sys/kernel/random/boot_id", f"boot-{number}\n")
 
-    def look(self, now: float = NOW, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    def check(self, now: float = NOW, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         nvml: Callable[[], Any] = lambda: Driver(self.cards, self.error)  # noqa: E731
-        return looking.look(looking.Host(self.run, now, Tree(str(self.root)), nvml), **options)
+        return run.check(facts.Host(self.run, now, Tree(str(self.root)), nvml), **options)
 
     def log(self, *lines: str) -> None:
         self.answers[JOURNAL] = (0, "".join([entry("Linux version 6.12"), *lines]), "")

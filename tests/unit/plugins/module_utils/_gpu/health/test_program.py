@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import facts as looking
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import program
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import program, state
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 
@@ -20,7 +19,7 @@ def tree(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: 
     """A host without a GPU."""
     monkeypatch.setattr(lock, "DIRECTORY", str(tmp_path_factory.mktemp("locks")))
     monkeypatch.setattr(program, "run", lambda command: (0, '{"MESSAGE":"Linux"}\n', ""))
-    (tmp_path / looking.HOME.lstrip("/")).mkdir(parents=True)
+    (tmp_path / state.HOME.lstrip("/")).mkdir(parents=True)
     return Tree(str(tmp_path))
 
 
@@ -36,7 +35,7 @@ def test_a_look_leaves_a_report_a_state_and_a_textfile_and_nothing_half_written(
         "var/lib/rigwright_gpu_health/report.json",
         "var/lib/rigwright_gpu_health/state.json",
     ]
-    report = json.loads(tree.text(looking.REPORT))
+    report = json.loads(tree.text(state.REPORT))
     assert (report["verdict"], report["time"], report["since"]) == ("PASS", 1000.0, None)
     assert [row["id"] for row in report["findings"]] == ["gpu_health.nvml", "gpu_health.unread"]
     assert "rigwright_gpu_health_host_verdict 0\n" in tree.text("/textfile/rigwright_gpu_health.prom")
@@ -52,7 +51,7 @@ def test_the_second_look_knows_of_the_first(tree: Tree) -> None:
 def test_a_directory_that_is_not_there_fails_and_the_look_is_kept(tree: Tree) -> None:
     with pytest.raises(FileNotFoundError):
         program.check({"textfile_directory": "/nowhere"}, tree, 1000.0)
-    assert json.loads(tree.text(looking.REPORT))["verdict"] == "PASS"
+    assert json.loads(tree.text(state.REPORT))["verdict"] == "PASS"
 
 
 @pytest.mark.parametrize("settings", [{"window": "yesterday"}, {"limits": {"rows": 1}}])

@@ -15,9 +15,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health 
 
 def test_a_state_is_read_back_and_nothing_else_is_left(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
-    assert state.kept(str(path)) == ("", [])
+    assert state.read_kept(str(path)) == ("", [])
     write_file(str(path), "whole")
-    assert (state.kept(str(path)), path.stat().st_mode & 0o777) == (("whole", []), 0o644)
+    assert (state.read_kept(str(path)), path.stat().st_mode & 0o777) == (("whole", []), 0o644)
     assert [one.name for one in tmp_path.iterdir()] == ["state.json"]
 
 
@@ -25,15 +25,15 @@ def test_what_another_user_has_put_there_is_not_taken(tmp_path: Path, monkeypatc
     path, target = tmp_path / "state.json", tmp_path / "theirs"
     target.write_text("theirs")
     path.symlink_to(target)
-    assert state.kept(str(path))[0] == ""
+    assert state.read_kept(str(path))[0] == ""
     path.unlink()
     os.link(target, path)
-    text, (problem,) = state.kept(str(path))
-    assert (text, "the last look" in problem) == ("", True)
+    text, (problem,) = state.read_kept(str(path))
+    assert (text, "the last check" in problem) == ("", True)
     path.unlink()
     path.write_text("of another uid")
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
-    assert state.kept(str(path))[0] == ("" if path.stat().st_uid else "of another uid")
+    assert state.read_kept(str(path))[0] == ("" if path.stat().st_uid else "of another uid")
 
 
 def test_two_looks_of_root_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
