@@ -37,7 +37,7 @@ BESIDE_S = 0.1
 def request_for(seconds: float, repeats: int, dtypes: list[str]) -> Facts:
     """Windows as long as the time allows."""
     windows = repeats * WINDOWS
-    tests = len(dtypes) + workers.BESIDE
+    tests = len(dtypes) + workers.COPY_TESTS
     each = (seconds - START_S - WARM_UP_S) / (windows * tests) / 1.25 - BESIDE_S
     if each < 0.2:
         raise SystemExit(
@@ -113,7 +113,7 @@ def measure(nvml: Nvml, card: Card, wanted: argparse.Namespace) -> Facts:
         "failure": failure,
     }
     if failure:
-        return {**found, "events": outcome.events[-5:], "words": outcome.words}
+        return {**found, "events": outcome.events[-5:], "words": outcome.output}
     reports = [
         accept.report(before, after, request, events, outcome.samples, None)
         for events in split(outcome.events, wanted.repeats)

@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""The processes of the measuring program, one for each GPU, and the samples of NVML meanwhile. PyTorch needs no NVML, and NVML no PyTorch.
 
-"""GPUs under the measuring program, one process a GPU, sampled through NVML by its side. PyTorch needs no NVML, and NVML no PyTorch.
-
-The processes live as long as the whole measurement and do one step after the other, as they are told. First each GPU alone, then all at
-once. A step has a limit: a process that is not done by then hangs. It is ended, and the others go on.
+The processes live for the whole measurement and do one step after the other on command: first each GPU alone, then all at once. A step
+has a limit. A process that exceeds it hangs: it is killed, and the others go on.
 """
 
 from __future__ import annotations
@@ -33,24 +31,24 @@ Facts = dict[str, t.Any]
 
 # Ten samples a second: gpu.md 5.3 asks for five at least, and each takes some milliseconds.
 PERIOD_S = 0.1
-# Of what the program writes, and of its complaints.
+# Kept lines of standard output and of standard error.
 KEPT_LINES = 20000
-KEPT_WORDS = 20
-# An import of PyTorch from a cold disk by all processes at once, and the end of one.
+KEPT_ERROR_LINES = 20
+# For the import of PyTorch from a cold disk by all processes at once, and for the end of a process.
 START_S, END_S = 120.0, 30.0
-# Beside its windows: data, the windows' settling.
+# Of a step in addition to its windows, for its data.
 STEP_S = 60.0
-# Six patterns, written and read: a card of 300 GB at a tenth of its speed.
+# For six patterns, written and read, on a card of 300 GB at a tenth of its speed.
 MEMORY_S = 300.0
 REDUCE_S = 120.0
 PAIR_S = 20.0
-# Tests of a card beside products: copy, h2d, d2h and both ways; those of all cards at once: a product, h2d, d2h.
-BESIDE, TOGETHER = 4, 3
+# The tests of a card next to products: copy, h2d, d2h, h2d_d2h. The tests of all cards at once: a product, h2d, d2h.
+COPY_TESTS, TOGETHER = 4, 3
 
 SM, MEMORY = 1, 2
 
-# Standard input has the modules in its first line, as [name, text], and then the steps: they reach the target inside Ansible's archive,
-# where no path leads to them.
+# The first line of standard input has the modules as [name, text]: on the target they are inside Ansible's archive, and have no path.
+# The steps follow.
 STARTER = """
 import json, sys, types
 for name, text in json.loads(sys.stdin.readline()):
@@ -65,25 +63,28 @@ raise SystemExit(module.main(sys.argv[1:]))
 
 @dataclasses.dataclass
 class Outcome:
-    """What a process told. *status* is None when it was ended before its time. *events* and *samples* are in the order of time."""
+    """The result of a process. *status* is None where it was killed. *events* and *samples* are in the order of time."""
 
     status: int | None = None
     events: list[Facts] = dataclasses.field(default_factory=list)
     samples: list[Facts] = dataclasses.field(default_factory=list)
-    words: str = ""
-    # The step that it did not end in time, and the error with which NVML no longer answered.
+    # The end of its standard error.
+    output: str = ""
+    # The step in which it hung, and the error of NVML for a lost card.
     hung: str | None = None
     lost: NvmlError | None = None
 
     def of(self, kind: str) -> list[Facts]:
+        """Return the events of a kind."""
         return [event for event in self.events if event.get("event") == kind]
 
     def did(self, step: str) -> bool:
+        """Check that a step is done."""
         return any(event.get("step") == step for event in self.of("did"))
 
 
 def sources() -> list[tuple[str, str]]:
-    """The program and what it imports from here, which comes before it."""
+    """Return name and text of the program and of the modules that it imports, in the order of their import."""
     found = []
     for module in (loads, patterns, links, program):
         spec: t.Any = module.__spec__
@@ -92,7 +93,7 @@ def sources() -> list[tuple[str, str]]:
 
 
 def sample(nvml: Nvml, card: Card) -> Facts:
-    """What the card says now; null where it does not say.
+    """Read clocks, power, temperature and link of a card; null where it does not report a value.
 
     :raises NvmlError: the card does not answer.
     """
@@ -114,10 +115,10 @@ def sample(nvml: Nvml, card: Card) -> Facts:
 
 
 def step_seconds(request: t.Mapping[str, t.Any], step: str) -> float:
-    """How long a process may take for a step, if nothing hangs."""
+    """Return the time limit of a step."""
     settle = loads.SETTLE_S + 1
     if step == "measure":
-        windows = request["windows"] * (len(request["dtypes"]) + BESIDE)
+        windows = request["windows"] * (len(request["dtypes"]) + COPY_TESTS)
         return STEP_S + float(
             request["warm_up_s"] + windows * (request["window_s"] + settle) + 1.2 * request["burn_in_s"]
         )
@@ -127,34 +128,39 @@ def step_seconds(request: t.Mapping[str, t.Any], step: str) -> float:
 
 
 def seconds_needed(request: t.Mapping[str, t.Any], cards: int = 1) -> float:
-    """What the whole takes at most."""
+    """Return the time limit of all steps."""
     once = sum(step_seconds(request, step) for step in ("start", "memory", "together", "all_reduce", "end"))
     return once + cards * step_seconds(request, "measure")
 
 
 def read_lines(pipe: t.IO[str], events: list[Facts]) -> None:
+    """Append the events in a pipe to a list, until it is closed."""
     for line in pipe:
         with contextlib.suppress(ValueError):
             found = json.loads(line)
-            # A program of somebody else's might print numbers.
+            # A library might print a number, which is JSON, too.
             if isinstance(found, dict) and len(events) < KEPT_LINES:
                 events.append(found)
 
 
-def keep_end(pipe: t.IO[str], words: list[str]) -> None:
+def keep_end(pipe: t.IO[str], lines: list[str]) -> None:
+    """Read a pipe until it is closed, and keep its last lines."""
     for line in pipe:
-        words.append(line.strip())
-        del words[:-KEPT_WORDS]
+        lines.append(line.strip())
+        del lines[:-KEPT_ERROR_LINES]
 
 
 class Worker:
-    """A process with the measuring program, which sees these GPUs alone."""
+    """A process with the measuring program, which sees only these GPUs."""
 
     def __init__(self, cards: t.Sequence[Card], python: str, request: t.Mapping[str, t.Any], **options: t.Any) -> None:
-        """:raises OSError: it cannot be started."""
+        """Start the process.
+
+        :raises OSError: it cannot be started.
+        """
         visible = ",".join(card.uuid for card in cards)
-        own = {"CUDA_VISIBLE_DEVICES": visible, "CUDA_CACHE_DISABLE": "1"}
-        environment = {**os.environ, **options.pop("env", {}), **own}
+        variables = {"CUDA_VISIBLE_DEVICES": visible, "CUDA_CACHE_DISABLE": "1"}
+        environment = {**os.environ, **options.pop("env", {}), **variables}
         self.card, self.outcome = cards[0], Outcome()
         self.process = subprocess.Popen(  # pylint: disable=ansible-bad-function
             [python, "-I", "-u", "-c", STARTER, json.dumps(request)],
@@ -167,27 +173,28 @@ class Worker:
             start_new_session=True,
             **options,
         )
-        self._words: list[str] = []
+        self._error_lines: list[str] = []
         self._ended = False
         self.stdin, stdout, stderr = t.cast(
             "tuple[t.IO[str], ...]", (self.process.stdin, self.process.stdout, self.process.stderr)
         )
         self._threads = [
             threading.Thread(target=read_lines, args=(stdout, self.outcome.events), daemon=True),
-            threading.Thread(target=keep_end, args=(stderr, self._words), daemon=True),
+            threading.Thread(target=keep_end, args=(stderr, self._error_lines), daemon=True),
         ]
         for thread in self._threads:
             thread.start()
-        self.say(sources())
+        self.send(sources())
 
-    def say(self, line: t.Any) -> None:
-        # One that has ended tells why by its status.
+    def send(self, line: t.Any) -> None:
+        """Write a line to the process."""
+        # The exit status of an ended process has the reason.
         with contextlib.suppress(OSError):
             self.stdin.write(json.dumps(line) + "\n")
             self.stdin.flush()
 
     def runs(self) -> bool:
-        """Not reaped yet, it keeps the number of its group from being anybody else's."""
+        """Check that the process runs. It is not reaped here, so that its process group is not reused."""
         if not self._ended:
             waited = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
             if waited is not None:
@@ -195,7 +202,7 @@ class Worker:
         return not self._ended
 
     def end(self, hung: str | None = None, lost: NvmlError | None = None) -> None:
-        """With its children, if it has any."""
+        """Kill the process and its children, and complete its outcome."""
         if self._ended:
             return
         self._ended = True
@@ -206,18 +213,18 @@ class Worker:
             thread.join(5)
         with contextlib.suppress(OSError):
             self.stdin.close()
-        self.outcome.hung, self.outcome.lost, self.outcome.words = hung, lost, " ".join(self._words[-3:])
+        self.outcome.hung, self.outcome.lost, self.outcome.output = hung, lost, " ".join(self._error_lines[-3:])
         self.outcome.status = None if hung or lost else self.process.returncode
 
 
 def wait(nvml: Nvml, workers: t.Sequence[Worker], done: t.Callable[[Worker], bool], step: str, seconds: float) -> None:
-    """Sample the GPUs until all that still run are done. Who is not in time is ended."""
+    """Sample the GPUs until all running processes are done. Kill a process at the limit."""
     limit = time.monotonic() + seconds
     while True:
         waiting = [worker for worker in workers if worker.runs() and not done(worker)]
         if not waiting:
             return
-        for worker in [one for one in workers if one.runs()]:
+        for worker in running(workers):
             if worker in waiting and time.monotonic() >= limit:
                 worker.end(hung=step)
                 continue
@@ -229,16 +236,16 @@ def wait(nvml: Nvml, workers: t.Sequence[Worker], done: t.Callable[[Worker], boo
 
 
 def do(nvml: Nvml, workers: t.Sequence[Worker], step: str, seconds: float, **facts: t.Any) -> None:
-    """Have processes do a step at the same time, each with its rank among them."""
+    """Let processes do a step at the same time, each with its rank among them."""
     for rank, worker in enumerate(workers):
-        worker.say({"do": step, "rank": rank, "world": len(workers), "limit_s": seconds, **facts})
+        worker.send({"do": step, "rank": rank, "world": len(workers), "limit_s": seconds, **facts})
     wait(nvml, workers, lambda worker: worker.outcome.did(step), step, seconds)
 
 
 def load_together(nvml: Nvml, workers: t.Sequence[Worker], seconds: float) -> None:
-    """Each test begins when all processes are ready for it."""
+    """Let processes do the step `together`. Each test begins when all processes are ready for it."""
     for worker in workers:
-        worker.say({"do": "together"})
+        worker.send({"do": "together"})
     for number in range(1, TOGETHER + 1):
 
         def is_ready(worker: Worker, number: int = number) -> bool:
@@ -246,11 +253,12 @@ def load_together(nvml: Nvml, workers: t.Sequence[Worker], seconds: float) -> No
 
         wait(nvml, workers, is_ready, "together", seconds)
         for worker in running(workers):
-            worker.say({"go": number})
+            worker.send({"go": number})
     wait(nvml, workers, lambda worker: worker.outcome.did("together"), "together", seconds)
 
 
 def running(workers: t.Sequence[Worker]) -> list[Worker]:
+    """Return the processes that run."""
     return [worker for worker in workers if worker.runs()]
 
 
@@ -259,9 +267,9 @@ def measure(
 ) -> list[Outcome]:
     """Run the program on these GPUs, with a Python that has PyTorch, and sample them until it ends.
 
-    :param requests: each GPU, and what is asked of it.
-    :param options: of the processes, such as their user.
-    :raises OSError: it cannot be started.
+    :param requests: each GPU, and its request.
+    :param options: of Popen, such as the user.
+    :raises OSError: a process cannot be started.
     """
     longest = max(seconds_needed(request, len(requests)) for _card, request in requests)
     workers: list[Worker] = []
@@ -292,11 +300,11 @@ def measure(
 def measure_pairs(
     nvml: Nvml, cards: t.Sequence[Card], python: str, request: t.Mapping[str, t.Any], **options: t.Any
 ) -> Outcome:
-    """Run the program on all of these GPUs at once, for what they give to each other."""
+    """Run one process that measures copies between all pairs of these GPUs."""
     seconds = STEP_S + PAIR_S * len(cards) * (len(cards) - 1)
     worker = Worker(cards, python, {**request, "limit_s": seconds + START_S + END_S}, **options)
     try:
-        wait(nvml, [worker], lambda one: bool(one.outcome.of("started")), "start", START_S)
+        wait(nvml, [worker], lambda started: bool(started.outcome.of("started")), "start", START_S)
         do(nvml, running([worker]), "pairs", seconds)
         worker.stdin.close()
         wait(nvml, [worker], lambda _worker: False, "end", END_S)
@@ -307,7 +315,7 @@ def measure_pairs(
 
 @contextlib.contextmanager
 def meeting_place(**options: t.Any) -> t.Iterator[str]:
-    """A file by which processes of one user find each other, in a directory of that user."""
+    """Create a directory of the user, for the file by which the processes find each other."""
     folder = tempfile.mkdtemp(prefix="rigwright-gpu-accept-")
     try:
         if "user" in options:

@@ -50,7 +50,7 @@ def test_a_question_that_failed_is_a_warning(tell: Any) -> None:
         machine.fail("nvmlDeviceGetPowerUsage", "UNKNOWN")
         told = tell()
     assert told["gpu0"]["status"] == "warn"
-    assert "failed questions: 1, the first nvmlDeviceGetPowerUsage with UNKNOWN" in told["gpu0"]["evidence"]
+    assert "failed calls of NVML: 1, the first nvmlDeviceGetPowerUsage with UNKNOWN" in told["gpu0"]["evidence"]
 
 
 def test_a_driver_that_cannot_be_asked_has_failed_and_its_gpus_are_told_from_pci(tell: Any, tmp_path: Path) -> None:

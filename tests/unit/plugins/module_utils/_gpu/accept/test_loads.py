@@ -34,7 +34,7 @@ class Load:
         time.sleep(0.01)
         return 5.0
 
-    def told(self) -> dict[str, Any]:
+    def result(self) -> dict[str, Any]:
         return {"wrong": 0}
 
 

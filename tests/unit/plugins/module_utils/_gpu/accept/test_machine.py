@@ -60,7 +60,7 @@ def test_a_healthy_machine_passes_with_any_number_of_gpus(count: int) -> None:
 @pytest.mark.parametrize(
     ("other", "verdict", "words"),
     [
-        ({"wrong": 1}, "hardware", "GPU 1 (GPU-1) to GPU 0 (GPU-0): what was copied arrived otherwise"),
+        ({"wrong": 1}, "hardware", "GPU 1 (GPU-1) to GPU 0 (GPU-0): the copy differs from its source"),
         ({"gb_s": 200.0}, "hardware", "200 of 477 GB/s, 42%; 60% is the least"),
         ({"gb_s": 300.0}, "slower", "GPU 1 to 0: 300 GB/s, 400 is the median"),
         ({"peer_access": False, "gb_s": 30.0}, "hardware", "NVLink is active, and CUDA gives no access"),
@@ -132,7 +132,7 @@ def test_memory_that_keeps_all_patterns_is_told_with_its_share() -> None:
 
 def test_less_memory_than_was_free_is_noted() -> None:
     assert machine.memory(filled(tested_bytes=500))[2] == [
-        "memory: 50% of what was free could be taken, and was tested"
+        "memory: 50% of the free memory could be allocated, and was tested"
     ]
 
 
@@ -187,7 +187,7 @@ def test_the_power_brake_under_the_load_of_all_is_named() -> None:
             outcome({"event": "failed", "step": "memory", "words": "CUDA error: uncorrectable ECC"}, status=4),
             "uncorrectable ECC",
         ),
-        (outcome(status=-9, words="Killed"), "status -9: Killed"),
+        (outcome(status=-9, output="Killed"), "status -9: Killed"),
     ],
 )
 def test_a_program_that_breaks_off_after_the_figures_is_a_fault(told: Outcome, words: str) -> None:

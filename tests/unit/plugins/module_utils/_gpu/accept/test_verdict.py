@@ -181,7 +181,7 @@ def test_the_peak_is_that_of_tensor_cores_where_lightning_has_the_other_one(
 
 def test_a_check_that_reads_nothing_does_not_pass():
     """GCP's test sums a column that is not there, and so never fails: without windows there is no report."""
-    nothing = SimpleNamespace(status=0, events=[{"event": "started"}], words="")
+    nothing = SimpleNamespace(status=0, events=[{"event": "started"}], output="")
 
     assert accept.failure(nothing, "python3") is not None
 
@@ -323,7 +323,9 @@ def test_a_lowered_power_limit_is_noted():
     ],
 )
 def test_without_pytorch_nothing_passes(reason: str, step: str):
-    failed = SimpleNamespace(status=3, events=[{"event": "failed", "reason": reason, "words": "words of it"}], words="")
+    failed = SimpleNamespace(
+        status=3, events=[{"event": "failed", "reason": reason, "words": "words of it"}], output=""
+    )
 
     found = accept.failure(failed, "/opt/python3")
 
@@ -334,13 +336,13 @@ def test_without_pytorch_nothing_passes(reason: str, step: str):
 
 
 def test_a_program_that_hangs_or_dies_is_no_measurement():
-    died = SimpleNamespace(status=-9, events=events()[:-2], words="Killed")
+    died = SimpleNamespace(status=-9, events=events()[:-2], output="Killed")
 
     assert accept.failure(died, "python3") == (
         "python3 ended with status -9: Killed",
-        "look at what it says, and name a Python that runs here",
+        "read its output, and name a Python that runs here",
     )
-    assert accept.failure(SimpleNamespace(status=0, events=events(), words=""), "python3") is None
+    assert accept.failure(SimpleNamespace(status=0, events=events(), output=""), "python3") is None
 
 
 @pytest.mark.parametrize(

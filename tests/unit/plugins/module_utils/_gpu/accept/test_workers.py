@@ -117,7 +117,7 @@ def test_what_the_program_says_last_is_kept(tmp_path: Path):
     with fake(["H200"]), Nvml() as nvml:
         outcome = measure(nvml, python)
 
-    assert (outcome.status, outcome.words) == (1, "no more memory")
+    assert (outcome.status, outcome.output) == (1, "no more memory")
 
 
 def test_an_interpreter_that_is_not_there_is_told(tmp_path: Path):
