@@ -197,7 +197,7 @@ def test_the_spec_names_every_gpu_of_the_driver(spec: Path, gpus: list[tuple[str
 
 
 @pytest.mark.parametrize("devices", [None, "void"])
-def test_a_container_that_asks_for_no_gpu_sees_none(start: Start, devices: str | None) -> None:
+def test_container_without_a_gpu_sees_none(start: Start, devices: str | None) -> None:
     ended = start(devices, ["sh", "-c", LOOK])
 
     assert "devices:" in ended.output
@@ -205,14 +205,14 @@ def test_a_container_that_asks_for_no_gpu_sees_none(start: Start, devices: str |
 
 
 @pytest.mark.parametrize("form", ["nvidia.com/gpu={uuid}", "nvidia.com/gpu={index}", "{uuid}"])
-def test_a_container_has_exactly_the_gpu_that_it_asks_for(start: Start, gpus: list[tuple[str, str]], form: str) -> None:
+def test_container_has_exactly_its_requested_gpu(start: Start, gpus: list[tuple[str, str]], form: str) -> None:
     for index, (uuid, node) in enumerate(gpus):
         ended = start(form.format(uuid=uuid, index=index), ["sh", "-c", LOOK])
 
         assert (ended.devices, ended.uuids) == ([node], [uuid])
 
 
-def test_a_container_that_asks_for_all_has_all(start: Start, gpus: list[tuple[str, str]]) -> None:
+def test_container_with_all_gpus_has_all(start: Start, gpus: list[tuple[str, str]]) -> None:
     ended = start("nvidia.com/gpu=all", ["sh", "-c", LOOK])
 
     assert sorted(ended.devices) == sorted(node for _uuid, node in gpus)
@@ -230,7 +230,7 @@ def test_without_a_gpu_the_same_program_finds_no_driver(start: Start) -> None:
     assert "libcuda.so.1" in start(None, ["squares"]).output
 
 
-def test_a_gpu_that_is_not_there_is_refused(start: Start) -> None:
+def test_unknown_gpu_is_refused(start: Start) -> None:
     ended = start("nvidia.com/gpu=99", ["sh", "-c", LOOK])
 
     assert ended.rc != 0

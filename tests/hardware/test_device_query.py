@@ -67,7 +67,7 @@ def test_every_gpu_is_found_under_its_name_and_address(devices, told):
     assert [device["compute_capability"] for device in found] == [gpu["compute_cap"] for gpu in told]
 
 
-def test_memory_is_that_of_the_card_less_what_the_driver_keeps(devices, told):
+def test_memory_is_that_of_the_card_less_reserved_memory(devices, told):
     for device, gpu in zip(sorted(devices, key=lambda device: device["uuid"]), told, strict=True):
         share = int(device["memory_total_bytes"]) / (int(gpu["memory.total"]) * 1024**2)
         assert 0.9 < share <= 1

@@ -45,17 +45,17 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
-def test_a_good_card_passes_every_time(runs):
+def test_healthy_card_passes_every_time(runs):
     assert runs["verdicts"]["passed"] == REPEATS, runs["problems"]
 
 
-def test_every_figure_has_a_ceiling_that_it_does_not_beat(runs):
+def test_no_figure_is_above_its_ceiling(runs):
     judged = [test for test in runs["distribution"] if test not in ("h2d", "d2h", "h2d_d2h")]
     for test in judged:
         assert 0 < runs["distribution"][test]["efficiency_most"] <= 1.03, test
 
 
-def test_figures_spread_by_less_than_what_a_baseline_allows(runs):
+def test_figures_spread_less_than_a_baseline_allows(runs):
     for test, told in runs["distribution"].items():
         assert (told["most"] - told["least"]) / told["median"] < 0.05, test
 
@@ -91,7 +91,7 @@ def test_the_module_gives_the_same_verdict(accepted):
     assert accepted["changed"]
 
 
-def test_nine_tenths_of_the_free_memory_keep_all_patterns(accepted):
+def test_most_of_the_free_memory_keeps_all_patterns(accepted):
     for gpu in accepted["gpus"]:
         told = gpu["memory_test"]
         print(told)
@@ -99,7 +99,7 @@ def test_nine_tenths_of_the_free_memory_keep_all_patterns(accepted):
         assert (told["wrong"], told["first"]) == (0, None)
 
 
-def test_what_takes_several_gpus_is_measured_or_skipped(accepted):
+def test_links_are_measured_or_skipped(accepted):
     several = len(accepted["gpus"]) > 1
     found = {one["id"]: one["status"] for one in accepted["findings"]}
     print(json.dumps(accepted["links"]))
@@ -126,7 +126,7 @@ import torch
 """
 
 
-def test_a_bit_that_is_stuck_is_found_on_the_card():
+def test_stuck_bit_is_found_on_the_card():
     """The comparison runs on the GPU itself: with a word that is changed behind its back."""
     names = {name.rpartition(".")[2]: f"sys.modules[{name!r}]" for name, _text in workers.sources()}
     text = workers.STARTER.rpartition("raise")[0] + CORRUPT.format(**names)
@@ -143,7 +143,7 @@ def test_a_bit_that_is_stuck_is_found_on_the_card():
     assert told["tested_bytes"] % (told["first"]["offset"] - 12345 * 8) == 0
 
 
-def test_two_programs_share_the_card_in_every_mode_that_it_has(tmp_path):
+def test_two_programs_share_the_card_in_every_mode(tmp_path):
     out = tmp_path / "share.json"
     command = [PYTHON, "-m", "harness.bench.gpu_sharing", "--part", "0", "--seconds", "150", "--out", str(out)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -43,13 +43,13 @@ def test_every_gpu_that_nvidia_smi_shows_is_judged(looks: list[dict[str, Any]], 
         assert {gpu["uuid"] for gpu in told["gpus"] if gpu["uuid"]} == shown
 
 
-def test_a_gpu_that_computes_is_not_to_be_reset_rebooted_or_replaced(looks: list[dict[str, Any]]) -> None:
+def test_computing_gpu_needs_no_reset_or_reboot(looks: list[dict[str, Any]]) -> None:
     for told in looks:
         for gpu in told["gpus"]:
             assert gpu["verdict"] in ("PASS", "MONITOR", "RESTART_APP"), gpu["reasons"]
 
 
-def test_the_recovery_action_is_the_one_that_nvidia_smi_tells(looks: list[dict[str, Any]]) -> None:
+def test_recovery_action_is_that_of_nvidia_smi(looks: list[dict[str, Any]]) -> None:
     words = subprocess.run(["nvidia-smi", "-q", "-x"], capture_output=True, text=True, check=True).stdout
     found = re.findall(r"<gpu_recovery_action>(.+?)</", words)
     if not found:
@@ -58,7 +58,7 @@ def test_the_recovery_action_is_the_one_that_nvidia_smi_tells(looks: list[dict[s
     assert ours == [ACTIONS.get(word.strip()) for word in found]
 
 
-def test_the_second_look_compares_with_the_first(looks: list[dict[str, Any]]) -> None:
+def test_second_check_compares_with_the_first(looks: list[dict[str, Any]]) -> None:
     first, second = looks
     assert second["since"] == first["time"]
     for gpu in second["gpus"]:
@@ -67,6 +67,6 @@ def test_the_second_look_compares_with_the_first(looks: list[dict[str, Any]]) ->
             assert gpu["since_last_look"]["pcie_replays"] in (None, 0)
 
 
-def test_what_could_not_be_read_says_what_would_help(looks: list[dict[str, Any]]) -> None:
+def test_unread_facts_have_a_remedy(looks: list[dict[str, Any]]) -> None:
     for words in looks[0]["unread"]:
         assert re.search(r"root|systemd-journal|install|says", words)

@@ -41,19 +41,19 @@ def test_every_gpu_is_found(info, told):
     assert {gpu["kernel_driver"] for gpu in info["gpus"]} == {"nvidia"}
 
 
-def test_the_data_of_the_cards_hold(info, told):
+def test_catalogue_matches_the_cards(info, told):
     for gpu, row in zip(info["gpus"], told, strict=True):
         assert gpu["known"]
         assert gpu["compute_capability"] == row["compute_cap"]
         assert gpu["mig"] is (row["mig.mode.current"] != "[N/A]")
 
 
-def test_the_driver_is_the_one_that_answers(info, told):
+def test_driver_is_the_loaded_one(info, told):
     (version,) = {row["driver_version"] for row in told}
     assert (info["driver"]["loaded"], info["driver"]["library"], info["driver"]["matches"]) == (version, version, True)
 
 
-def test_open_modules_are_told_from_closed_ones(info):
+def test_open_and_closed_modules_are_distinguished(info):
     if shutil.which("modinfo") is None:
         pytest.skip("this machine has no modinfo to compare with")
     module = subprocess.run(["modinfo", "--field", "license", "nvidia"], capture_output=True, text=True, check=False)
@@ -62,7 +62,7 @@ def test_open_modules_are_told_from_closed_ones(info):
     assert info["driver"]["modules"] == ("closed" if module.stdout.strip() == "NVIDIA" else "open")
 
 
-def test_who_has_the_gpu_open_is_named():
+def test_processes_with_an_open_gpu_are_named():
     with subprocess.Popen([sys.executable, "-c", HOLDER], stdout=subprocess.PIPE, text=True) as holder:
         try:
             assert holder.stdout is not None

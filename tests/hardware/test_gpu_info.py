@@ -114,7 +114,7 @@ def value(told: dict[str, Any], path: str) -> Any:
 
 
 @pytest.mark.parametrize(("field", "path", "read"), SAME, ids=[field for field, _path, _read in SAME])
-def test_both_say_the_same(
+def test_facts_match_nvidia_smi(
     info: dict[str, Any],
     nvidia_smi: Callable[..., list[dict[str, str]]],
     field: str,
@@ -157,7 +157,7 @@ def test_details_are_those_of_nvidia_smi(
         assert (None if ours is None else read(ours)) == theirs
 
 
-def test_what_moves_is_told_and_grows(info: dict[str, Any], nvidia_smi_xml: dict[str, ElementTree.Element]) -> None:
+def test_changing_values_are_read_and_grow(info: dict[str, Any], nvidia_smi_xml: dict[str, ElementTree.Element]) -> None:
     later = {gpu["uuid"]: gpu for gpu in module.told("gpu_info")["gpus"]}
     for gpu in info["gpus"]:
         told = (gpu["power"]["energy_j"], gpu["pcie"]["sent_kb_s"], gpu["counters"]["throttled"]["sw_power_cap_ns"])
@@ -198,7 +198,7 @@ def test_a_busy_process_has_its_share(tmp_path: Path) -> None:
     assert max(row["sm_percent"] or 0 for row in found) > 50
 
 
-def test_nothing_is_in_the_way(info: dict[str, Any]) -> None:
+def test_no_value_is_unreadable(info: dict[str, Any]) -> None:
     assert info["driver"]["problem"] is None
     for gpu in info["gpus"]:
         assert gpu["problem"] is None

@@ -155,7 +155,7 @@ def test_a_private_daemon_is_started_and_a_client_proves_it(site: Site) -> None:
     assert whole * 0.4 <= inside["multiprocessors"] <= whole * 0.5 + 2
 
 
-def test_the_daemon_answers_as_the_imitation_does(site: Site) -> None:
+def test_daemon_answers_as_the_fake_does(site: Site) -> None:
     for command in (
         "help",
         "ps",
@@ -184,20 +184,20 @@ def test_the_second_run_changes_nothing(site: Site) -> None:
     assert site.pid == before
 
 
-def test_memory_beyond_the_limit_is_not_given(site: Site) -> None:
+def test_memory_above_the_limit_is_refused(site: Site) -> None:
     assert site.allocate(LIMIT_MIB // 8, site.pipe) == 0
     assert site.allocate(LIMIT_MIB + 512, site.pipe) == OUT_OF_MEMORY
     # The same is given to a program that does not run under the daemon: it is the limit that holds it back.
     assert site.allocate(LIMIT_MIB + 512, site.folder / "no-daemon") == 0
 
 
-def test_check_mode_tells_and_changes_nothing(site: Site) -> None:
+def test_check_mode_changes_nothing(site: Site) -> None:
     result = site.run("--check", active_thread_percentage=25)
     assert result["changed"]
     assert float(site.ask("get_default_active_thread_percentage")) == 50
 
 
-def test_a_limit_for_a_gpu_that_the_daemon_does_not_have_is_refused(site: Site) -> None:
+def test_limit_for_another_gpu_is_refused(site: Site) -> None:
     before = site.pid
     for stranger in ("63", "GPU-00000000-0000-0000-0000-000000000000"):
         result = site.run(succeeds=False, memory_limits={site.uuid: "1G", stranger: "1G"})
@@ -217,7 +217,7 @@ def test_a_server_without_clients_takes_a_new_limit_at_once(site: Site) -> None:
     assert not site.run(active_thread_percentage=25)["changed"]
 
 
-def test_a_limit_that_is_no_longer_declared_goes_with_a_restart(site: Site) -> None:
+def test_undeclared_limit_is_removed_by_a_restart(site: Site) -> None:
     before = site.pid
     result = site.run(active_thread_percentage=None, memory_limits={})
     assert (result["daemons"][0]["actions"], result["daemons"][0]["verified"]["problems"]) == (["restart"], [])
@@ -227,7 +227,7 @@ def test_a_limit_that_is_no_longer_declared_goes_with_a_restart(site: Site) -> N
     assert not site.run(active_thread_percentage=None, memory_limits={})["changed"]
 
 
-def test_clients_hold_off_what_would_touch_them(site: Site) -> None:
+def test_clients_block_changes_that_affect_them(site: Site) -> None:
     client = subprocess.Popen(
         [sys.executable, "-c", ALLOCATE, "64", "300"],
         env={**site.environment, "CUDA_MPS_PIPE_DIRECTORY": str(site.pipe)},
@@ -256,7 +256,7 @@ def test_clients_hold_off_what_would_touch_them(site: Site) -> None:
         client.wait()
 
 
-def test_a_daemon_that_is_gone_stays_gone(site: Site) -> None:
+def test_removed_daemon_stays_removed(site: Site) -> None:
     result = site.run(state="absent")
     assert (result["changed"], result["daemons"][0]["state"]) == (False, "stopped")
     assert not list((site.folder / "config").glob("*"))

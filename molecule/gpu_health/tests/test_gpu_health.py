@@ -57,7 +57,7 @@ def nvml(targets: list[Machine]) -> Iterator[Callable[[dict[str, Entry]], None]]
         look(target)
 
 
-def test_cards_that_are_well_pass(verified: Verified, targets: list[Machine]) -> None:
+def test_healthy_cards_pass(verified: Verified, targets: list[Machine]) -> None:
     for target in targets:
         told = look(target)
         assert (told["verdict"], verdicts(told), told["unread"]) == ("PASS", ["PASS", "PASS"], [])
@@ -74,7 +74,7 @@ def test_cards_that_are_well_pass(verified: Verified, targets: list[Machine]) ->
         } <= found.keys()
 
 
-def test_an_xid_in_the_journal_has_its_gpu_reset_until_the_driver_takes_it_back(
+def test_xid_requires_a_reset_until_the_driver_recovers(
     apply: Callable[..., Any], verified: Verified, targets: list[Machine]
 ) -> None:
     slot = GPUS[1]["address"].partition(".")[0]
@@ -95,7 +95,7 @@ def test_an_xid_in_the_journal_has_its_gpu_reset_until_the_driver_takes_it_back(
     assert {found[SECOND] for found in verified().values()} == {"pass"}
 
 
-def test_a_card_that_fell_off_the_bus_and_a_driver_that_is_gone_are_told(
+def test_lost_card_and_missing_driver_are_reported(
     verified: Verified, targets: list[Machine], nvml: Callable[[dict[str, Entry]], None]
 ) -> None:
     nvml(state(gpu__1__lost="1"))
@@ -111,7 +111,7 @@ def test_a_card_that_fell_off_the_bus_and_a_driver_that_is_gone_are_told(
         assert (found["gpu_health.nvml"], found["gpu_health.timer"]) == ("warn", "pass")
 
 
-def test_the_proof_tells_a_check_that_does_not_run(verified: Verified, targets: list[Machine]) -> None:
+def test_verify_reports_a_stopped_check(verified: Verified, targets: list[Machine]) -> None:
     old = json.dumps({"time": 0, "findings": []})
     for target in targets:
         target.must(f"systemctl stop rigwright-gpu-health.timer; echo '{old}' > {REPORT}")

@@ -186,20 +186,20 @@ def test_a_broken_image_is_named_with_its_remedy(
     assert remedy in finding["remedy"]
 
 
-def test_an_accuracy_that_is_missed(failed: Any) -> None:
+def test_missed_accuracy_fails(failed: Any) -> None:
     findings = failed("debian12", {"smoke_test_accuracy": 1.0, "smoke_test_epochs": 1})
     evidence = findings["smoke_test.image.digits"]["evidence"]
     assert re.search(r"0\.\d{4} of the digits are right, and 1\.0 is asked for", evidence)
 
 
-def test_what_is_not_done_in_time_is_ended(failed: Any) -> None:
+def test_slow_training_is_ended(failed: Any) -> None:
     findings = failed("debian13", {"smoke_test_timeout_s": 1})
     for id_ in ("smoke_test.environment.debian", "smoke_test.image.digits"):
         assert "not done in time" in findings[id_]["evidence"]
         assert "smoke_test_timeout_s" in findings[id_]["remedy"]
 
 
-def test_what_does_not_end_itself_is_ended_with_its_children(failed: Any, machine: Callable[[str], Machine]) -> None:
+def test_hanging_program_is_killed_with_its_children(failed: Any, machine: Callable[[str], Machine]) -> None:
     """In the place of an interpreter something that minds no limit. It is ended 20 seconds after it."""
     target, sleeper = machine("debian13"), "/usr/bin/sleeper"
     script = "#!/bin/sh\\nsleep 454545 & sleep 454545\\n"
@@ -258,7 +258,7 @@ def library(gpu: Machine, tmp_path: Path) -> Iterator[None]:
     gpu.must(f"rm {LIBCUDA} && ldconfig")
 
 
-def test_a_training_that_falls_back_on_the_processor_fails(failed: Any, gpu: Machine) -> None:
+def test_fallback_on_the_processor_fails(failed: Any, gpu: Machine) -> None:
     findings = failed("debian13", {**ONLY, "smoke_test_environments": [DEBIAN]})
     assert {finding["status"] for finding in findings.values()} == {"fail"}
     assert "was built without CUDA" in findings["smoke_test.environment.debian"]["evidence"]
@@ -266,13 +266,13 @@ def test_a_training_that_falls_back_on_the_processor_fails(failed: Any, gpu: Mac
     assert "nvidia_driver" in findings["smoke_test.gpus"]["remedy"]
 
 
-def test_places_on_the_processor_are_left_in_peace(apply: Apply, gpu: Machine) -> None:
+def test_places_on_the_processor_pass(apply: Apply, gpu: Machine) -> None:
     result = apply(hosts="debian13", variables={**ONLY, "smoke_test_environments": [{**DEBIAN, "device": "cpu"}]})
     assert result.rc == 0, result.output
     assert result.findings("debian13") == {"smoke_test.environment.debian": "pass", "smoke_test.gpus": "skip"}
 
 
-def test_an_image_that_sees_no_gpu_is_told_from_an_environment_that_does(failed: Any, library: None) -> None:
+def test_image_without_a_gpu_fails_and_environment_passes(failed: Any, library: None) -> None:
     """Docker has no such CDI device; without its option the container starts, and sees none."""
     asked = {"smoke_test_environments": [DEBIAN], "smoke_test_images": [{"image": "digits"}]}
     refused = failed("debian13", asked)["smoke_test.image.digits"]
@@ -292,7 +292,7 @@ def test_the_same_gpu_passes(failed: Any, library: None) -> None:
     assert findings["smoke_test.gpus"]["evidence"] == f"the host, environment debian see {UUID}"
 
 
-def test_a_gpu_that_is_demanded_and_is_not_there(failed: Any) -> None:
+def test_missing_required_gpu_fails(failed: Any) -> None:
     findings = failed("debian12", {**ONLY, "smoke_test_device": "cuda"})
     assert "no NVIDIA GPU on the PCI bus" in findings["smoke_test.gpus"]["evidence"]
 

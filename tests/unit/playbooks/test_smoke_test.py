@@ -37,7 +37,7 @@ VARS = Path(__file__).parents[3] / "roles/smoke_test/vars/main.yml"
         ({"conda_environments": [{"name": "e", "state": "absent", "packages": ["pytorch", "scikit-learn"]}]}, []),
     ],
 )
-def test_environments_of_conda_with_all_that_is_needed(run_tasks, request_: dict[str, Any], found: list[str]):
+def test_conda_environments_with_the_packages_are_chosen(run_tasks, request_: dict[str, Any], found: list[str]):
     run = run_tasks(
         [
             {"ansible.builtin.include_vars": str(VARS)},

@@ -16,7 +16,7 @@ from harness.fakes import nvml as fake_nvml
 CHECKOUT = Path(__file__).parents[4]
 
 
-def test_the_filter_is_known_by_its_name() -> None:
+def test_filter_has_its_name() -> None:
     assert list(FilterModule().filters()) == ["gpu_findings"]
 
 

@@ -20,7 +20,7 @@ def report(uuid: str, **values: float) -> dict[str, Any]:
     return accept.report(card(uuid=uuid), card(), REQUEST, events(**values), samples(), [])
 
 
-def test_the_slow_one_is_named_on_its_host():
+def test_slow_card_is_named_on_its_host():
     found = gpu_fleet({"ws1": [report("GPU-a"), report("GPU-b")], "ws2": [report("GPU-c", copy=3000)]})
 
     assert [(one["id"], one["status"]) for one in found["ws2"]] == [("gpu_fleet.GPU-c_copy", "warn")]

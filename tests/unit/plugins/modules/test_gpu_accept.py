@@ -32,7 +32,7 @@ def accept(run_module: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return run
 
 
-def test_a_driver_that_was_upgraded_under_it_is_told_by_name(accept: Run, machine: Any):
+def test_upgraded_driver_is_an_error_with_its_name(accept: Run, machine: Any):
     machine.upgrade_library("590.48.01")
 
     result = accept()

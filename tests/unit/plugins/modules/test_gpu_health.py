@@ -86,7 +86,7 @@ def whats(gpu: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", models())
-def test_a_card_of_any_model_that_is_well_passes(health: Run, hosts: Any, name: str) -> None:
+def test_healthy_card_of_any_model_passes(health: Run, hosts: Any, name: str) -> None:
     host = hosts(name)
     told = health()
     assert told["gpus"][0]["reasons"] == []
@@ -124,7 +124,7 @@ def test_a_card_of_any_model_that_is_well_passes(health: Run, hosts: Any, name: 
         ("V100", {"retired__1": [*range(16)]}, "double_bit_pages", "MONITOR"),
     ],
 )
-def test_each_trouble_of_a_card_is_found_through_nvml(
+def test_each_problem_of_a_card_is_found_through_nvml(
     health: Run, hosts: Any, model: str, facts: dict[str, Any], what: str, verdict: str
 ) -> None:
     host = hosts(model)
@@ -141,7 +141,7 @@ def away(host: Host, gpu: int) -> None:
     shutil.rmtree(host.root / f"sys/bus/pci/devices/{host.machine.gpus[gpu].pci_address}")
 
 
-def test_a_gpu_that_is_lost_after_a_look_is_told_until_somebody_acknowledges_it(health: Run, hosts: Any) -> None:
+def test_lost_gpu_is_reported_until_acknowledged(health: Run, hosts: Any) -> None:
     host = hosts("H200", "RTX 4090")
     host.write(gpu_health.state.STATE, "")
     uuid = host.machine.gpus[1].uuid
@@ -156,7 +156,7 @@ def test_a_gpu_that_is_lost_after_a_look_is_told_until_somebody_acknowledges_it(
     assert health()["verdict"] == "PASS"
 
 
-def test_a_gpu_that_is_dead_when_the_driver_is_loaded_is_told(health: Run, hosts: Any) -> None:
+def test_gpu_dead_when_the_driver_is_loaded_is_reported(health: Run, hosts: Any) -> None:
     host = hosts("H200", "H200")
     host.machine.kill(1)
     host.machine.reboot()
@@ -170,7 +170,7 @@ def test_a_gpu_that_is_dead_when_the_driver_is_loaded_is_told(health: Run, hosts
     assert (told["verdict"], whats(told["gpus"][1])) == ("REBOOT", ["no_driver", "xid_79"])
 
 
-def test_pages_of_a_v100_that_grow_within_a_week_have_it_replaced(health: Run, hosts: Any) -> None:
+def test_v100_with_growing_retired_pages_is_replaced(health: Run, hosts: Any) -> None:
     host = hosts("V100")
     host.write(gpu_health.state.STATE, "")
     host.machine.set(0, retired__1=[*range(3)])
@@ -180,7 +180,7 @@ def test_pages_of_a_v100_that_grow_within_a_week_have_it_replaced(health: Run, h
     assert (told["verdict"], whats(told["gpus"][0])) == ("REPLACE", ["double_bit_pages"])
 
 
-def test_errors_of_nvlink_5_are_compared_with_the_last_look(health: Run, hosts: Any) -> None:
+def test_nvlink_5_errors_are_compared_with_the_last_check(health: Run, hosts: Any) -> None:
     host = hosts("B200")
     host.write(gpu_health.state.STATE, "")
     health(remember=True)
@@ -188,7 +188,7 @@ def test_errors_of_nvlink_5_are_compared_with_the_last_look(health: Run, hosts: 
     assert whats(health()["gpus"][0]) == ["nvlink_recovery_failures"]
 
 
-def test_a_state_that_another_user_can_have_written_is_left_out(health: Run, hosts: Any, tmp_path: Path) -> None:
+def test_state_of_another_user_is_left_out(health: Run, hosts: Any, tmp_path: Path) -> None:
     host = hosts("H200")
     place = host.write("/theirs/state.json", "{}")
     link = host.write(gpu_health.state.STATE, "")
@@ -198,7 +198,7 @@ def test_a_state_that_another_user_can_have_written_is_left_out(health: Run, hos
     assert (told["verdict"], "the last check" in told["unread"][0]) == ("PASS", True)
 
 
-def test_the_module_writes_nothing_to_a_gpu_and_leaves_its_state_as_it_was(health: Run, hosts: Any) -> None:
+def test_module_writes_nothing_to_a_gpu_or_the_state(health: Run, hosts: Any) -> None:
     host = hosts("H200", "RTX 4090")
     before = host.machine.state()
     health(remember=False)
@@ -217,7 +217,7 @@ def test_a_lost_gpu_is_a_verdict_and_no_crash(health: Run, hosts: Any) -> None:
     assert whats(told["gpus"][1]) == ["nvml_GPU_IS_LOST", "xid_79"]
 
 
-def test_a_library_that_does_not_match_the_driver_is_a_verdict_and_no_crash(health: Run, hosts: Any) -> None:
+def test_driver_library_mismatch_is_a_verdict(health: Run, hosts: Any) -> None:
     host = hosts("RTX 4090")
     host.machine.upgrade_library("590.48.01")
     told = health()
@@ -227,7 +227,7 @@ def test_a_library_that_does_not_match_the_driver_is_a_verdict_and_no_crash(heal
     assert health()["verdict"] == "PASS"
 
 
-def test_a_driver_that_is_not_loaded_is_a_verdict_and_no_crash(health: Run, hosts: Any) -> None:
+def test_driver_that_is_not_loaded_is_a_verdict(health: Run, hosts: Any) -> None:
     host = hosts("RTX 4090")
     host.machine.unload_driver()
     assert [row["what"] for row in health()["reasons"]] == ["nvml_DRIVER_NOT_LOADED"]
@@ -241,7 +241,7 @@ def test_an_xid_of_the_journal_is_judged_by_the_catalogue(health: Run, hosts: An
     assert told["gpus"][1]["xids"][0]["process"] == "train"
 
 
-def test_azures_check_of_remapped_rows_reads_a_column_that_is_not_there_and_ours_reads_the_count(
+def test_remapped_rows_are_read_unlike_azures_check(
     health: Run, hosts: Any
 ) -> None:
     host = hosts("A100 80GB")
@@ -249,7 +249,7 @@ def test_azures_check_of_remapped_rows_reads_a_column_that_is_not_there_and_ours
     assert (health()["verdict"], whats(health()["gpus"][0])) == ("REPLACE", ["remapped_rows"])
 
 
-def test_gcps_check_of_nvlink_looks_at_gpu_0_alone_and_ours_at_each(health: Run, hosts: Any) -> None:
+def test_nvlinks_of_each_gpu_count_unlike_gcps_check(health: Run, hosts: Any) -> None:
     host = hosts("H200", "H200")
     host.write(gpu_health.state.STATE, "")
     health(remember=True)
@@ -260,7 +260,7 @@ def test_gcps_check_of_nvlink_looks_at_gpu_0_alone_and_ours_at_each(health: Run,
     ]
 
 
-def test_gcps_check_of_ecc_adds_up_a_column_that_is_not_there_and_ours_sees_one_error(health: Run, hosts: Any) -> None:
+def test_one_ecc_error_counts_unlike_gcps_check(health: Run, hosts: Any) -> None:
     host = hosts("H200")
     host.machine.set(0, **{"ecc.0.1.total": 1})
     assert whats(health()["gpus"][0]) == ["uncorrected_errors"]
@@ -269,7 +269,7 @@ def test_gcps_check_of_ecc_adds_up_a_column_that_is_not_there_and_ours_sees_one_
 @pytest.mark.parametrize(
     ("code", "verdict"), [(109, "RESET_GPU"), (13, "RESTART_APP"), (31, "RESTART_APP"), (43, "MONITOR"), (63, "PASS")]
 )
-def test_the_k8s_device_plugin_ignores_xid_109_like_errors_of_programs_and_ours_does_not(
+def test_xid_109_counts_unlike_the_k8s_plugin(
     health: Run, hosts: Any, code: int, verdict: str
 ) -> None:
     host = hosts("H200")
@@ -278,7 +278,7 @@ def test_the_k8s_device_plugin_ignores_xid_109_like_errors_of_programs_and_ours_
     assert health()["verdict"] == verdict
 
 
-def test_dcgm_files_xids_under_wrong_subsystems_and_ours_tells_the_catalogues(health: Run, hosts: Any) -> None:
+def test_subsystems_of_xids_are_the_catalogues_not_dcgms(health: Run, hosts: Any) -> None:
     host = hosts("H200")
     for code in (38, 62, 78):
         host.log(0, code)
@@ -286,7 +286,7 @@ def test_dcgm_files_xids_under_wrong_subsystems_and_ours_tells_the_catalogues(he
     assert told == {38: "firmware", 62: "firmware", 78: "other"}
 
 
-def test_remapped_rows_that_a_card_does_not_tell_inside_mig_are_unknown_and_no_fault(health: Run, hosts: Any) -> None:
+def test_unknown_rows_inside_mig_are_no_problem(health: Run, hosts: Any) -> None:
     host = hosts("A100 40GB")
     host.machine.set(0, mig__mode=1, mig__pending=1)
     host.machine.fail("nvmlDeviceGetRemappedRows", "NOT_SUPPORTED", times=0)
@@ -295,7 +295,7 @@ def test_remapped_rows_that_a_card_does_not_tell_inside_mig_are_unknown_and_no_f
     assert (gpu["verdict"], gpu["reasons"]) == ("PASS", [])
 
 
-def test_an_error_of_a_program_is_over_when_the_program_is(health: Run, hosts: Any) -> None:
+def test_error_of_a_program_ends_with_the_program(health: Run, hosts: Any) -> None:
     host = hosts("H200")
     host.write("/proc/4242/comm", "train\n")
     host.machine.run_process(gpu=0, pid=4242)
@@ -310,7 +310,7 @@ def test_an_error_of_a_program_is_over_when_the_program_is(health: Run, hosts: A
     assert (told["verdict"], [row["code"] for row in told["gpus"][0]["xids_over"]]) == ("PASS", [31, 94])
 
 
-def test_deepops_health_prolog_is_inverted_and_ours_lets_the_healthy_node_work(health: Run, hosts: Any) -> None:
+def test_healthy_node_passes_unlike_deepops_prolog(health: Run, hosts: Any) -> None:
     """DeepOps drains where its grep finds no "fail": a node that is well is taken out, and a broken one gets the job."""
     host = hosts("H200")
     assert "failed" not in health(fail_on="RESET_GPU")
@@ -324,7 +324,7 @@ def test_deepops_health_prolog_is_inverted_and_ours_lets_the_healthy_node_work(h
     ("fail_on", "failed"),
     [("none", False), ("MONITOR", True), ("RESTART_APP", True), ("RESET_GPU", False), ("REPLACE", False)],
 )
-def test_the_module_fails_from_the_verdict_on_that_is_asked_for(
+def test_module_fails_from_the_given_verdict_on(
     health: Run, hosts: Any, fail_on: str, failed: bool
 ) -> None:
     host = hosts("H200")
@@ -336,7 +336,7 @@ def test_the_module_fails_from_the_verdict_on_that_is_asked_for(
     assert (told["verdict"], len(told["gpus"])) == ("RESTART_APP", 1)
 
 
-def test_a_lost_card_is_named_by_what_is_known_of_it(health: Run, hosts: Any) -> None:
+def test_lost_card_is_named_by_address_or_index(health: Run, hosts: Any) -> None:
     """It tells neither UUID nor address; PCI may show it, and may not."""
     host = hosts("H200")
     host.machine.lose(gpu=0)
@@ -345,7 +345,7 @@ def test_a_lost_card_is_named_by_what_is_known_of_it(health: Run, hosts: Any) ->
     assert health(fail_on="REBOOT")["msg"].startswith("The verdict is REBOOT: index 0: nvml_GPU_IS_LOST")
 
 
-def test_without_rights_the_module_says_what_it_could_not_read(health: Run, hosts: Any) -> None:
+def test_module_without_rights_lists_what_is_unread(health: Run, hosts: Any) -> None:
     host = hosts("H200")
     host.readable = False
     told = health()
@@ -353,7 +353,7 @@ def test_without_rights_the_module_says_what_it_could_not_read(health: Run, host
     assert len(told["unread"]) == 1 and "the kernel's log" in told["unread"][0]
 
 
-def test_counters_are_compared_with_the_look_that_was_remembered(health: Run, hosts: Any) -> None:
+def test_counters_are_compared_with_the_remembered_check(health: Run, hosts: Any) -> None:
     host = hosts("H200")
     state = host.write(gpu_health.state.STATE, "")
     assert health(remember=True)["since"] is None
@@ -362,7 +362,7 @@ def test_counters_are_compared_with_the_look_that_was_remembered(health: Run, ho
     assert told["gpus"][0]["since_last_look"]["pcie_replays"] == 0
 
 
-def test_a_half_written_state_file_is_told_and_nothing_is_compared(health: Run, hosts: Any) -> None:
+def test_damaged_state_file_is_unread(health: Run, hosts: Any) -> None:
     host = hosts("H200")
     host.write(gpu_health.state.STATE, '{"version": 1, "gpus"')
     told = health()
@@ -380,7 +380,7 @@ def test_a_half_written_state_file_is_told_and_nothing_is_compared(health: Run, 
         ({"remember": True, "state_file": "/nowhere/state.json"}, "`remember`: "),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_what_is_possible(
+def test_invalid_options_are_refused_with_possible_values(
     health: Run, hosts: Any, params: dict[str, Any], said: str
 ) -> None:
     host = hosts("H200")

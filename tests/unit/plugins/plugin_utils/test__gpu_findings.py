@@ -24,7 +24,7 @@ def tell(tmp_path: Path) -> Any:
     return findings
 
 
-def test_a_gpu_is_a_line_with_model_sharing_memory_power_heat_and_users(tell: Any) -> None:
+def test_gpu_is_a_line_with_its_state_and_users(tell: Any) -> None:
     with fake_nvml.fake(["H200"]) as machine:
         idle = tell()
         machine.run_process(0, 4242, memory_mib=20480)
@@ -45,7 +45,7 @@ def test_a_lost_gpu_has_failed_and_the_others_pass(tell: Any) -> None:
     assert "GPU_IS_LOST" in told["gpu1"]["evidence"] and "reboot" in told["gpu1"]["remedy"]
 
 
-def test_a_question_that_failed_is_a_warning(tell: Any) -> None:
+def test_failed_call_of_nvml_is_a_warning(tell: Any) -> None:
     with fake_nvml.fake(["H200"]) as machine:
         machine.fail("nvmlDeviceGetPowerUsage", "UNKNOWN")
         told = tell()
@@ -53,7 +53,7 @@ def test_a_question_that_failed_is_a_warning(tell: Any) -> None:
     assert "failed calls of NVML: 1, the first nvmlDeviceGetPowerUsage with UNKNOWN" in told["gpu0"]["evidence"]
 
 
-def test_a_driver_that_cannot_be_asked_has_failed_and_its_gpus_are_told_from_pci(tell: Any, tmp_path: Path) -> None:
+def test_without_a_driver_gpus_come_from_pci(tell: Any, tmp_path: Path) -> None:
     device = tmp_path / "sys/bus/pci/devices/0000:41:00.0"
     device.mkdir(parents=True)
     for name, text in {"vendor": "0x10de", "class": "0x030200", "device": "0x2335"}.items():
@@ -66,6 +66,6 @@ def test_a_driver_that_cannot_be_asked_has_failed_and_its_gpus_are_told_from_pci
     assert told["pci-0000-41-00-0"]["status"] == "skip"
 
 
-def test_a_host_without_gpus_has_nothing_to_tell() -> None:
+def test_host_without_gpus_is_skipped() -> None:
     told = _gpu_findings.findings({"gpus": [], "driver": {"problem": {"nvml_error": "LIBRARY_NOT_FOUND"}}})
     assert [row["status"] for row in told] == ["skip"]

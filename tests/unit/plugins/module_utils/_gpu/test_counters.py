@@ -23,7 +23,7 @@ def read() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("number", "name"), [(0, "none"), (1, "reset"), (2, "reboot"), (4, "drain_and_reset"), (42, "unknown (42)")]
 )
-def test_the_advice_of_the_driver_has_a_name(number: int, name: str) -> None:
+def test_recovery_action_has_a_name(number: int, name: str) -> None:
     with fake_nvml.fake(["H100"]) as machine:
         machine.set(0, recovery_action=number)
         assert read()["recovery_action"] == name
@@ -53,7 +53,7 @@ def test_nvlink_5_has_counters_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("valid", "told"), [(1, True), (0, False), (None, None), ("!TIMEOUT", None)])
-def test_an_inforom_is_valid_or_not_or_cannot_be_checked(valid: Any, told: bool | None) -> None:
+def test_inforom_is_valid_invalid_or_unknown(valid: Any, told: bool | None) -> None:
     with fake_nvml.fake(["H200"]) as machine:
         machine.set(0, inforom__valid=valid)
         assert read()["inforom_valid"] is told
@@ -74,7 +74,7 @@ def test_unrepairable_memory_is_read_where_the_driver_writes_it(is_set: int) -> 
         assert read()["unrepairable_memory"] is bool(is_set)
 
 
-def test_ecc_errors_are_told_since_boot_and_over_the_cards_life() -> None:
+def test_ecc_errors_since_boot_and_over_the_cards_life() -> None:
     with fake_nvml.fake(["H100"]):
         assert read()["ecc_errors"] == {
             "volatile": {"corrected": 0, "uncorrected": 0},

@@ -52,7 +52,7 @@ def test_a_record_of_nothing_is_no_file_and_no_directory(tree: Tree) -> None:
     record.write_locked(tree, {})
 
 
-def test_what_is_declared_keeps_the_directory(tree: Tree) -> None:
+def test_declaration_keeps_the_directory(tree: Tree) -> None:
     record.write_locked(tree, LOCKED)
     tree.replace(gpu_boot.declared_path(record.NAME), files.text(LOCKED))
     record.write_locked(tree, {})

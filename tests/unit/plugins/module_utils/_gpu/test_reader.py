@@ -17,14 +17,14 @@ def test_without_nvml_every_answer_is_none() -> None:
     assert (reader.problem, reader.unreadable) == (None, [])
 
 
-def test_what_is_not_supported_is_no_failure() -> None:
+def test_unsupported_value_is_no_error() -> None:
     with fake_nvml.fake(["RTX 4090"]), Nvml() as nvml:
         reader = Reader(nvml, nvml.cards()[0])
         assert reader.ask("nvmlDeviceGetSerial") is None
     assert reader.unreadable == []
 
 
-def test_after_a_gpu_is_lost_nothing_more_is_asked() -> None:
+def test_nothing_is_read_after_a_gpu_is_lost() -> None:
     with fake_nvml.fake(["H100"]) as machine, Nvml() as nvml:
         reader = Reader(nvml, nvml.cards()[0])
         machine.fail("nvmlDeviceGetPowerUsage", "GPU_IS_LOST")
@@ -36,7 +36,7 @@ def test_after_a_gpu_is_lost_nothing_more_is_asked() -> None:
     assert reader.unreadable == []
 
 
-def test_numbers_have_names_and_those_of_a_later_driver_are_told_as_numbers() -> None:
+def test_unknown_numbers_of_a_later_driver_keep_the_number() -> None:
     assert reading.named(1, {1: "one"}) == "one"
     assert reading.named(7, {1: "one"}) == "unknown (7)"
     assert reading.named(None, {1: "one"}) is None

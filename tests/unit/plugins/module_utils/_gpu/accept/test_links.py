@@ -67,7 +67,7 @@ def test_each_gpu_copies_to_each_other_one(count: int):
     )
 
 
-def test_what_arrives_otherwise_is_told(monkeypatch: pytest.MonkeyPatch):
+def test_wrong_copy_is_reported(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Part, "broken", True)
 
     assert [one["wrong"] for one in measured(2) if one["event"] == "pair"] == [1, 1]

@@ -38,7 +38,7 @@ class Load:
         return {"wrong": 0}
 
 
-def test_a_window_counts_what_was_done_in_it_and_not_what_settled_before():
+def test_window_does_not_count_the_settling_time():
     said: list[dict[str, Any]] = []
     load = Load()
 

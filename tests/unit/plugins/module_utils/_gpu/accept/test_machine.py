@@ -66,27 +66,27 @@ def test_a_healthy_machine_passes_with_any_number_of_gpus(count: int) -> None:
         ({"peer_access": False, "gb_s": 30.0}, "hardware", "NVLink is active, and CUDA gives no access"),
     ],
 )
-def test_the_way_that_is_not_like_the_others_is_named(other: Facts, verdict: str, words: str) -> None:
+def test_slower_pair_is_named(other: Facts, verdict: str, words: str) -> None:
     found = links([gpu(index) for index in range(4)], pairs(4, **{"1-0": other}))
 
     assert found["verdict"] == verdict
     assert words in found["problems"][0]["evidence"]
 
 
-def test_over_pcie_the_rate_is_told_and_no_access_is_no_fault() -> None:
+def test_pcie_pair_without_access_is_no_problem() -> None:
     slow = {f"{one}-{two}": {"peer_access": False, "gb_s": 20.0} for one in range(2) for two in range(2) if one != two}
     found = links([gpu(index, links=0) for index in range(2)], pairs(2, **slow))
 
     assert (found["verdict"], found["pairs"][0]["link"], found["pairs"][0]["ceiling"]) == ("passed", "pcie", 63.0)
 
 
-def test_a_bridge_carries_what_its_own_links_carry() -> None:
+def test_ceiling_of_a_bridge_is_that_of_its_links() -> None:
     one = gpu(0, 4, "gpu", "0000:41:00.0")
     assert machine.link_ceiling(one, gpu(1, 4, "gpu", "0000:40:00.0")) == ("nvlink", 106.0)
     assert machine.link_ceiling(one, gpu(2, 0))[0] == "pcie"
 
 
-def test_a_program_that_hangs_between_two_gpus_names_them() -> None:
+def test_hanging_copy_names_both_gpus() -> None:
     told = outcome({"event": "trying", "source": 1, "target": 2}, status=None, hung="pairs")
     found = links([gpu(index) for index in range(3)], told)
 
@@ -94,7 +94,7 @@ def test_a_program_that_hangs_between_two_gpus_names_them() -> None:
     assert "GPU 1 (GPU-1) to GPU 2 (GPU-2): " in found["problems"][0]["evidence"]
 
 
-def test_a_wrong_sum_names_the_gpu_that_has_it() -> None:
+def test_wrong_sum_names_its_gpu() -> None:
     outcomes = [reduced(0), reduced(1, wrong=7)]
     found = links([gpu(0), gpu(1)], pairs(2), outcomes)
 
@@ -102,13 +102,13 @@ def test_a_wrong_sum_names_the_gpu_that_has_it() -> None:
     assert [one["status"] for one in machine.findings(found)] == ["pass", "fail"]
 
 
-def test_the_slowest_counts_of_an_all_reduce() -> None:
+def test_slowest_gpu_counts_in_an_all_reduce() -> None:
     found = links([gpu(0), gpu(1)], pairs(2), [reduced(0), reduced(1, gb_s=350.0)])
 
     assert (found["all_reduce"]["gb_s"], found["all_reduce"]["efficiency"]) == (350, pytest.approx(0.734, abs=0.001))
 
 
-def test_what_was_not_measured_is_skipped_with_the_reason() -> None:
+def test_unmeasured_test_is_skipped_with_the_reason() -> None:
     missing = outcome({"event": "skipped", "test": "all_reduce", "words": "built without NCCL"})
     found = machine.findings(links([gpu(0), gpu(1)], pairs(2), [missing, missing]))
 
@@ -124,7 +124,7 @@ def filled(**facts: Any) -> Outcome:
     return outcome({"event": "memory", **usual, "gb_s": 900.0, "wrong": 0, "first": None, **facts})
 
 
-def test_memory_that_keeps_all_patterns_is_told_with_its_share() -> None:
+def test_memory_test_has_its_share() -> None:
     facts, problems, notes = machine.memory(filled())
 
     assert facts is not None and (facts["share"], problems, notes) == (0.9, [], [])
@@ -136,7 +136,7 @@ def test_less_memory_than_was_free_is_noted() -> None:
     ]
 
 
-def test_memory_that_was_left_out_is_null() -> None:
+def test_omitted_memory_test_is_null() -> None:
     assert machine.memory(outcome()) == (None, [], [])
 
 
@@ -160,7 +160,7 @@ ALONE: Facts = {"matmul_bf16": {"value": 780.0}, "h2d": {"value": 54.0}}
         ({"h2d": 25.0}, [], 1),
     ],
 )
-def test_a_card_that_loses_while_the_others_work_is_told(
+def test_card_slower_with_all_loaded_is_reported(
     values: dict[str, float], verdicts: list[str], notes: int
 ) -> None:
     facts, problems, told = machine.together(card(), ALONE, loaded(**values))
@@ -169,7 +169,7 @@ def test_a_card_that_loses_while_the_others_work_is_told(
     assert facts["matmul_bf16"]["alone"] == 780
 
 
-def test_the_power_brake_under_the_load_of_all_is_named() -> None:
+def test_power_brake_with_all_loaded_is_reported() -> None:
     braked = loaded()
     braked.samples[:] = [sample(number / 10, reasons=["power_brake"]) for number in range(90)]
 
@@ -190,12 +190,12 @@ def test_the_power_brake_under_the_load_of_all_is_named() -> None:
         (outcome(status=-9, output="Killed"), "status -9: Killed"),
     ],
 )
-def test_a_program_that_breaks_off_after_the_figures_is_a_fault(told: Outcome, words: str) -> None:
+def test_program_that_fails_later_is_a_problem(told: Outcome, words: str) -> None:
     found = machine.later_problem(told)
 
     assert found is not None and found["verdict"] == "hardware"
     assert words in found["evidence"]
 
 
-def test_a_program_that_came_to_its_end_is_no_fault() -> None:
+def test_finished_program_is_no_problem() -> None:
     assert machine.later_problem(outcome()) is None

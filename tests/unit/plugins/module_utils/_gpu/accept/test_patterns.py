@@ -27,14 +27,14 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patterns, "LEAST_BYTES", 1024)
 
 
-def test_memory_that_keeps_everything_has_nothing_wrong():
+def test_good_memory_has_no_wrong_word():
     told = fill(Torch(FREE))
 
     assert (told["wrong"], told["first"]) == (0, None)
     assert 0.45 < told["tested_bytes"] / told["free_bytes"] <= 0.5
 
 
-def test_a_bit_that_is_stuck_is_found_with_its_place():
+def test_stuck_bit_is_found_with_its_place():
     def stick(pieces: list[Words]) -> None:
         pieces[3][7] |= 1 << 5
 
@@ -47,7 +47,7 @@ def test_a_bit_that_is_stuck_is_found_with_its_place():
     assert 2 <= told["wrong"] <= 4
 
 
-def test_two_addresses_that_are_one_are_found():
+def test_aliased_addresses_are_found():
     """Each constant is in both of them."""
 
     def alias(pieces: list[Words]) -> None:
@@ -59,13 +59,13 @@ def test_two_addresses_that_are_one_are_found():
     assert told["wrong"] == 2 * len(Torch.made[0])
 
 
-def test_less_memory_than_was_said_to_be_free_is_told():
+def test_less_memory_than_free_is_reported():
     told = fill(Torch(FREE, room=FREE // 4))
 
     assert told["tested_bytes"] <= FREE // 4
 
 
-def test_the_first_wrong_word_is_told_with_its_place_and_bits():
+def test_first_wrong_word_has_its_place_and_bits():
     expected = patterns.CONSTANTS["0xaa"]
 
     found = patterns.first_wrong("0xaa", 4096, 0x7F0000001000, expected, expected ^ 0b1001)
@@ -81,13 +81,13 @@ def test_the_first_wrong_word_is_told_with_its_place_and_bits():
 
 
 @pytest.mark.parametrize("bit", [0, 62, 63])
-def test_every_bit_is_found_also_that_of_the_sign(bit: int):
+def test_every_bit_is_found_including_the_sign(bit: int):
     found = patterns.first_wrong("ones", 0, 0, -1, patterns.signed((1 << 64) - 1 - (1 << bit)))
 
     assert found["bits"] == [bit]
 
 
-def test_each_bit_is_once_0_and_once_1_and_words_differ():
+def test_patterns_have_each_bit_as_0_and_1():
     assert patterns.CONSTANTS["zeros"] == ~patterns.CONSTANTS["ones"] == 0
     assert patterns.CONSTANTS["0x55"] == ~patterns.CONSTANTS["0xaa"]
     assert {"address", "random"} < set(patterns.PATTERNS)

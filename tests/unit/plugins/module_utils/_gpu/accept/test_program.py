@@ -54,7 +54,7 @@ def start(tmp_path: Path, torch: str | None, request: dict[str, Any] | None = No
         ),
     ],
 )
-def test_why_nothing_is_measured_is_told_apart(tmp_path: Path, torch: str | None, reason: str):
+def test_failures_of_pytorch_have_reasons(tmp_path: Path, torch: str | None, reason: str):
     done = start(tmp_path, torch)
 
     last = json.loads(done.stdout.splitlines()[-1])

@@ -94,7 +94,7 @@ def test_check_mode_measures_and_writes_no_baseline(accept: Run, machine: Any, t
     assert not (tmp_path / "baselines").exists()
 
 
-def test_a_baseline_that_cannot_be_written_does_not_cost_what_was_measured(accept: Run, machine: Any, tmp_path: Path):
+def test_unwritable_baseline_keeps_the_measurement(accept: Run, machine: Any, tmp_path: Path):
     (tmp_path / "baselines").write_text("in the way")
 
     result = accept()
@@ -103,11 +103,11 @@ def test_a_baseline_that_cannot_be_written_does_not_cost_what_was_measured(accep
     assert "there is no baseline of this run ([Errno" in only(result)["notes"][-1]
 
 
-def test_a_gpu_that_is_not_there_is_refused_in_whole_sentences(accept: Run, machine: Any):
+def test_unknown_gpu_is_refused_in_whole_sentences(accept: Run, machine: Any):
     assert accept(gpus=["GPU-x"])["msg"].endswith("at 0000:41:00.0. Nothing was measured.")
 
 
-def test_a_card_slower_than_its_baseline_is_told_and_keeps_it(accept: Run, machine: Any, tmp_path: Path):
+def test_slower_card_keeps_its_baseline(accept: Run, machine: Any, tmp_path: Path):
     accept()
 
     result = accept(values={"matmul_bf16": 720})
@@ -118,7 +118,7 @@ def test_a_card_slower_than_its_baseline_is_told_and_keeps_it(accept: Run, machi
     assert accept(values={"matmul_bf16": 720})["verdict"] == "passed"
 
 
-def test_a_baseline_that_is_ignored_is_neither_read_nor_written(accept: Run, machine: Any, tmp_path: Path):
+def test_ignored_baseline_is_neither_read_nor_written(accept: Run, machine: Any, tmp_path: Path):
     (tmp_path / "baselines").mkdir()
     (tmp_path / "baselines" / f"{machine.gpus[0].uuid}.json").write_text("{half")
 
@@ -126,7 +126,7 @@ def test_a_baseline_that_is_ignored_is_neither_read_nor_written(accept: Run, mac
 
 
 @pytest.mark.parametrize("text", ["{half", "[]", '{"uuid": "GPU-another", "tests": {}}', '{"tests": {}}'])
-def test_a_half_written_baseline_is_refused_before_anything_is_measured(
+def test_damaged_baseline_is_refused_before_a_measurement(
     accept: Run, machine: Any, tmp_path: Path, text: str
 ):
     (tmp_path / "baselines").mkdir()
@@ -139,7 +139,7 @@ def test_a_half_written_baseline_is_refused_before_anything_is_measured(
     assert not (tmp_path / "record.jsonl").exists()
 
 
-def test_a_card_that_is_held_back_by_heat_is_told(accept: Run, machine: Any):
+def test_card_held_back_by_heat_is_cooling(accept: Run, machine: Any):
     machine.set(0, **{"clock.1.current": 1000, "events.current": 0x20, "temperature.gpu": 89})
 
     result = accept(values={"matmul_bf16": 480, "matmul_fp16": 480})
@@ -148,7 +148,7 @@ def test_a_card_that_is_held_back_by_heat_is_told(accept: Run, machine: Any):
     assert result["changed"] is False
 
 
-def test_an_xid_that_comes_meanwhile_is_told_and_old_ones_and_those_of_others_are_not(
+def test_only_new_xids_of_the_card_count(
     accept: Run, machine: Any, log: list[str]
 ):
     address = machine.gpus[0].pci_address.removeprefix("0000:").partition(".")[0]
@@ -161,7 +161,7 @@ def test_an_xid_that_comes_meanwhile_is_told_and_old_ones_and_those_of_others_ar
     assert [one["evidence"] for one in only(result)["problems"]] == ["Xid 48: DBE (double bit error)"]
 
 
-def test_a_kernel_log_that_may_not_be_read_is_noted(accept: Run, machine: Any, monkeypatch: pytest.MonkeyPatch):
+def test_unreadable_kernel_log_is_noted(accept: Run, machine: Any, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
         AnsibleModule, "run_command", lambda self, command, **options: (1, "", "Operation not permitted")
     )
@@ -169,7 +169,7 @@ def test_a_kernel_log_that_may_not_be_read_is_noted(accept: Run, machine: Any, m
     assert only(accept())["notes"] == ["the kernel's log could not be read: Xids are not judged"]
 
 
-def test_a_counter_that_rises_meanwhile_is_a_fault(accept: Run, machine: Any, monkeypatch: pytest.MonkeyPatch):
+def test_rising_counter_is_a_problem(accept: Run, machine: Any, monkeypatch: pytest.MonkeyPatch):
     plain = workers.measure
 
     def measure(*arguments: Any, **options: Any) -> Any:
@@ -189,7 +189,7 @@ def failing(reason: str) -> str:
     return f"say(event='failed', reason={reason!r}, words='words of it'); sys.exit(3)"
 
 
-def test_without_pytorch_nothing_passes_and_the_remedy_is_named(accept: Run, machine: Any):
+def test_without_pytorch_nothing_passes_and_has_a_remedy(accept: Run, machine: Any):
     result = accept(before=failing("no_torch"))
 
     gpu = only(result)
@@ -199,7 +199,7 @@ def test_without_pytorch_nothing_passes_and_the_remedy_is_named(accept: Run, mac
     assert gpu["power_limit_w"] == 700
 
 
-def test_an_interpreter_that_is_not_there_is_no_crash(accept: Run, machine: Any):
+def test_missing_interpreter_is_no_crash(accept: Run, machine: Any):
     gpu = only(accept(python="/nowhere/python"))
 
     assert gpu["problems"][0]["evidence"] == "/nowhere/python cannot be started: No such file or directory"
@@ -215,7 +215,7 @@ def test_a_card_in_use_is_left_alone(accept: Run, machine: Any, tmp_path: Path):
     assert not (tmp_path / "record.jsonl").exists()
 
 
-def test_a_desktop_is_no_use(accept: Run, machine: Any):
+def test_desktop_does_not_count_as_use(accept: Run, machine: Any):
     machine.run_process(gpu=0, pid=4242, kind="graphics", memory_mib=64)
 
     assert accept()["verdict"] == "passed"
@@ -235,7 +235,7 @@ def test_a_lost_card_hides_no_other(accept: Run, tmp_path: Path):
 # Requests
 
 
-def test_only_the_card_that_is_asked_for_is_measured_and_once(accept: Run, tmp_path: Path):
+def test_only_the_requested_card_is_measured_once(accept: Run, tmp_path: Path):
     with fake(["H200", "H200"]) as machine:
         machine.set(1, **UNDER_LOAD)
         result = accept(gpus=["1", machine.gpus[1].uuid, machine.gpus[1].pci_address.upper()])
@@ -245,7 +245,7 @@ def test_only_the_card_that_is_asked_for_is_measured_and_once(accept: Run, tmp_p
     assert [json.loads(line)["uuid"] for line in (tmp_path / "record.jsonl").read_text().splitlines()] == [uuid]
 
 
-def test_a_card_that_is_not_there_is_refused_with_those_that_are(accept: Run, machine: Any):
+def test_unknown_card_is_refused_with_the_existing_ones(accept: Run, machine: Any):
     result = accept(gpus=["GPU-none"])
 
     assert result["failed"]
@@ -261,7 +261,7 @@ def test_times_follow_quick_unless_they_are_given(accept: Run, machine: Any, tmp
     assert (second["warm_up_s"], second["window_s"], second["burn_in_s"]) == (30, 10, 0)
 
 
-def test_every_model_is_measured_by_what_it_has_and_none_breaks_it(accept: Run):
+def test_every_model_is_measured_with_its_types(accept: Run):
     with fake(models()) as machine:
         result = accept(baseline="ignore", window_s=0.5)
         names = [gpu.model for gpu in machine.gpus]
@@ -302,14 +302,14 @@ def test_all_gpus_are_loaded_together_and_linked(accept: Run, four: Any, tmp_pat
     assert sorted(map(len, started)) == [1, 1, 1, 1, 4]
 
 
-def test_one_gpu_has_no_other_to_talk_to_and_that_is_no_pass(accept: Run, machine: Any):
+def test_single_gpu_skips_pairs_and_all_reduce(accept: Run, machine: Any):
     findings = {one["id"]: one for one in accept()["findings"]}
 
     assert findings["gpu_accept.pairs"]["status"] == findings["gpu_accept.all_reduce"]["status"] == "skip"
     assert findings["gpu_accept.pairs"]["evidence"] == "1 GPU could be measured, and it takes two"
 
 
-def test_without_nccl_the_all_reduce_is_skipped_with_the_reason(accept: Run, four: Any):
+def test_all_reduce_without_nccl_is_skipped(accept: Run, four: Any):
     without = "def all_reduce(line): say('skipped', test='all_reduce', words='this PyTorch was built without NCCL')"
     result = accept(before=without)
 
@@ -321,7 +321,7 @@ def test_without_nccl_the_all_reduce_is_skipped_with_the_reason(accept: Run, fou
 
 
 @pytest.mark.parametrize("step", ["measure", "memory", "together"])
-def test_a_program_that_hangs_fails_its_gpu_and_the_others_go_on(
+def test_hanging_program_fails_only_its_gpu(
     accept: Run, four: Any, monkeypatch: pytest.MonkeyPatch, step: str
 ):
     whole = workers.step_seconds
@@ -337,7 +337,7 @@ def test_a_program_that_hangs_fails_its_gpu_and_the_others_go_on(
     assert "it hangs" in failed["evidence"]
 
 
-def test_an_all_reduce_that_hangs_is_no_fault_of_a_single_card(accept: Run, four: Any, monkeypatch: pytest.MonkeyPatch):
+def test_hanging_all_reduce_blames_no_single_card(accept: Run, four: Any, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(workers, "REDUCE_S", 3.0)
     result = accept(before="def all_reduce(line): say('meeting', rank=line['rank']); hang()")
 
@@ -347,7 +347,7 @@ def test_an_all_reduce_that_hangs_is_no_fault_of_a_single_card(accept: Run, four
     assert "4 of 4 GPUs began" in failed["evidence"]
 
 
-def test_the_card_that_does_not_come_to_the_all_reduce_is_named(
+def test_card_missing_from_the_all_reduce_is_named(
     accept: Run, four: Any, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(workers, "REDUCE_S", 3.0)
@@ -357,7 +357,7 @@ def test_the_card_that_does_not_come_to_the_all_reduce_is_named(
     assert [gpu["uuid"] for gpu in result["gpus"] if gpu["verdict"] == "hardware"] == [third]
 
 
-def test_memory_that_does_not_keep_a_pattern_fails_its_card(accept: Run, machine: Any):
+def test_wrong_memory_fails_its_card(accept: Run, machine: Any):
     first = {"pattern": "0xaa", "offset": 4096, "address": "0x7f00", "expected": "0xaa", "found": "0xab", "bits": [0]}
     facts = {"free_bytes": 10, "total_bytes": 12, "tested_bytes": 9, "patterns": ["0xaa"], "seconds": 1, "gb_s": 1}
     bad = f"def memory(line): say('memory', **{facts}, wrong=1, first={first})"
@@ -368,12 +368,12 @@ def test_memory_that_does_not_keep_a_pattern_fails_its_card(accept: Run, machine
     assert "0xaa at byte 4096 (0x7f00): 0xab instead of 0xaa, bits 0" in gpu["problems"][0]["evidence"]
 
 
-def test_memory_can_be_left_out_and_has_limits(accept: Run, machine: Any):
+def test_memory_test_can_be_omitted_and_has_limits(accept: Run, machine: Any):
     assert only(accept(memory_share=0))["memory_test"] is None
     assert "give 0 to 0.95" in accept(memory_share=1)["msg"]
 
 
-def test_a_card_that_is_lost_under_load_has_failed(accept: Run, four: Any, tmp_path: Path):
+def test_card_lost_under_load_fails(accept: Run, four: Any, tmp_path: Path):
     lose = f"""if uuid == {four.gpus[1].uuid!r}:
     def measure(line):
         open({str(tmp_path / "now")!r}, 'w')

@@ -35,7 +35,7 @@ def evidence(found: Facts) -> list[tuple[str, str]]:
 # Ceilings
 
 
-def test_a_healthy_card_passes_and_its_efficiencies_are_told():
+def test_healthy_card_passes_with_efficiencies():
     found = report()
 
     assert (found["verdict"], found["problems"], found["notes"]) == ("passed", [], [])
@@ -45,7 +45,7 @@ def test_a_healthy_card_passes_and_its_efficiencies_are_told():
     assert found["tests"]["matmul_bf16"]["efficiency"] == pytest.approx(780 / 919.142, abs=1e-4)
 
 
-def test_a_power_cap_alone_is_no_fault():
+def test_power_cap_alone_is_no_problem():
     """At full load a card of 700 W runs into its limit: that is how it is built."""
     assert report(reasons=["sw_power_cap"], clock_mhz=1500)["verdict"] == "passed"
 
@@ -77,7 +77,7 @@ def test_low_efficiency_at_a_good_clock_is_hardware():
     assert "640 of 919.14 tflops, 70%; 72% is the least" in found["problems"][0]["evidence"]
 
 
-def test_heat_in_few_samples_is_none():
+def test_heat_in_few_samples_is_no_problem():
     seen = samples()
     seen[0]["reasons"] = ["sw_thermal"]
     found = accept.report(card(), card(), REQUEST, events(), seen, [])
@@ -91,7 +91,7 @@ def test_a_slow_memory_and_a_slow_bus_are_found(test: str, value: float):
     assert evidence(report({test: value})) == [("hardware", test)]
 
 
-def test_a_link_below_what_card_and_slot_can_do_is_found_although_it_is_used_well():
+def test_slow_link_is_found_despite_its_efficiency():
     found = report({"h2d": 27, "d2h": 27}, pcie_width=8)
 
     assert evidence(found) == [("hardware", "h2d"), ("hardware", "d2h")]
@@ -103,7 +103,7 @@ def test_fp32_is_measured_and_not_judged():
     assert report({"matmul_fp32": 10})["verdict"] == "passed"
 
 
-def test_a_card_that_beats_its_ceiling_is_not_judged():
+def test_rate_above_its_ceiling_is_not_judged():
     """An idle clock that was read too late gives a ceiling that is too low: no verdict is better than a wrong one."""
     found = report(clock_mhz=345)
 
@@ -111,7 +111,7 @@ def test_a_card_that_beats_its_ceiling_is_not_judged():
     assert any(note.startswith("matmul_bf16: not judged") for note in found["notes"])
 
 
-def test_what_a_card_does_not_tell_is_null_and_not_judged():
+def test_unknown_value_is_null_and_not_judged():
     found = report(
         clock_mhz=None,
         memory_clock_mhz=None,
@@ -139,7 +139,7 @@ def test_what_a_card_does_not_tell_is_null_and_not_judged():
         ("L40", {"name": "NVIDIA L40", "memory": {"bus_width_bits": 384}}, 9001, 49.05),
     ],
 )
-def test_a_floor_of_dcgm_that_is_wrong_by_its_unit_cannot_happen(
+def test_floor_has_no_wrong_unit_unlike_dcgms(
     name: str, told: Facts, clock: int, floor_of_dcgm: float
 ):
     """diag-skus.yaml.in has floors for these that a card with a tenth of its bandwidth would pass (GB/s here)."""
@@ -151,7 +151,7 @@ def test_a_floor_of_dcgm_that_is_wrong_by_its_unit_cannot_happen(
     assert accept.COPY_FLOOR * full > 8 * floor_of_dcgm
 
 
-def test_the_floor_of_pcie_is_that_of_its_generation_and_not_of_the_third():
+def test_pcie_floor_follows_its_generation():
     """DCGM's floor is that of generation 3 for cards of generation 5, too."""
     assert report({"h2d": 13, "d2h": 13})["verdict"] == "hardware"
     third = {"pcie": {"max_generation": 3, "max_width": 16}}
@@ -162,7 +162,7 @@ def test_the_floor_of_pcie_is_that_of_its_generation_and_not_of_the_third():
     ("name", "brand", "sm", "clock", "tensor", "lightning"),
     [("RTX 4090", "geforce_rtx", 128, 2520, 165.2, 82.6), ("RTX 3090", "geforce_rtx", 82, 1695, 71.2, 35.6)],
 )
-def test_the_peak_is_that_of_tensor_cores_where_lightning_has_the_other_one(
+def test_peak_is_with_tensor_cores_unlike_lightnings(
     name: str, brand: str, sm: int, clock: int, tensor: float, lightning: float
 ):
     """With Lightning's number a card at half its speed would be at 100 %."""
@@ -196,7 +196,7 @@ def test_a_check_that_reads_nothing_does_not_pass():
         ({"compute_capability": "8.6", "compute": {"sm_count": 84}}, 1800, "matmul_fp64", 0.605),
     ],
 )
-def test_every_kind_has_the_ceiling_of_its_data_sheet_and_fp64_that_of_its_tensor_cores(
+def test_every_type_has_the_ceiling_of_its_data_sheet(
     told: Facts, clock: int, test: str, tflops: float
 ):
     facts = report({test: tflops / 2}, told=told, clock_mhz=clock)["tests"][test]
@@ -204,19 +204,19 @@ def test_every_kind_has_the_ceiling_of_its_data_sheet_and_fp64_that_of_its_tenso
     assert facts["ceiling"] == pytest.approx(tflops, rel=0.01)
 
 
-def test_both_ways_of_the_bus_have_the_ceiling_of_both():
+def test_both_directions_have_twice_the_ceiling():
     facts = report()["tests"]["h2d_d2h"]
 
     assert (facts["ceiling"], facts["value"]) == (pytest.approx(126, rel=1e-2), 90)
 
 
-def test_fp8_may_be_less_exact_than_others():
+def test_fp8_is_allowed_a_larger_error():
     sums = {"matmul_fp8": {"error": 0.05}, "matmul_bf16": {"error": 0.05}}
 
     assert [one["test"] for one in accept.judge_results(sums)] == ["matmul_bf16"]
 
 
-def test_what_this_pytorch_cannot_do_is_told_and_has_not_passed():
+def test_skipped_test_is_noted_and_has_not_passed():
     skipped = {"event": "skipped", "test": "matmul_fp8", "words": "no attribute '_scaled_mm'"}
     found = accept.report(
         card(), card(), REQUEST, [*(one for one in events() if one.get("test") != "matmul_fp8"), skipped], samples(), []
@@ -229,7 +229,7 @@ def test_what_this_pytorch_cannot_do_is_told_and_has_not_passed():
 # Results and counters
 
 
-def test_one_wrong_number_is_a_fault_of_the_hardware():
+def test_wrong_number_is_a_hardware_problem():
     found = events()
     found[2]["wrong"] = 1
 
@@ -240,7 +240,7 @@ def test_one_wrong_number_is_a_fault_of_the_hardware():
 
 
 @pytest.mark.parametrize("error", [0.3, float("nan"), float("inf")])
-def test_a_product_that_is_wrong_from_the_start_is_found(error: float):
+def test_always_wrong_product_is_found(error: float):
     found = events()
     found[1]["error"] = error
 
@@ -259,7 +259,7 @@ def test_a_wrong_result_of_the_burn_in_is_found():
 
 
 @pytest.mark.parametrize("path", accept.GRAVE, ids=".".join)
-def test_a_grave_counter_that_rises_is_a_fault(path: tuple[str, ...]):
+def test_rising_grave_counter_is_a_problem(path: tuple[str, ...]):
     before, after = card(), card()
     if path[0] == "retired_pages":
         before["counters"]["retired_pages"] = {"single_bit": 0, "double_bit": 0, "pending": False}
@@ -274,25 +274,25 @@ def test_a_grave_counter_that_rises_is_a_fault(path: tuple[str, ...]):
     assert [one["evidence"] for one in problems] == [f"{'.'.join(path)} rose by 1"]
 
 
-def test_old_errors_are_not_held_against_the_card():
+def test_old_errors_do_not_count():
     old = {"remapped_rows": {"correctable": 4, "uncorrectable": 2, "pending": False, "failure": False}}
 
     assert accept.judge_counters({**COUNTERS, **old}, {**COUNTERS, **old}, []) == ([], [])
 
 
-def test_corrected_errors_are_told_without_a_verdict():
+def test_corrected_errors_are_notes():
     after = {"pcie": {**COUNTERS["pcie"], "replays": 5}}
 
     assert report(after=after)["notes"] == ["pcie.replays rose by 2, corrected"]
 
 
-def test_a_counter_that_the_card_does_not_have_is_no_fault():
+def test_missing_counter_is_no_problem():
     problems, _notes = accept.judge_counters({"ecc_errors": None, "pcie": {}}, {"ecc_errors": None, "pcie": {}}, [])
 
     assert problems == []
 
 
-def test_an_xid_and_a_recovery_action_meanwhile_are_faults():
+def test_new_xid_and_recovery_action_are_problems():
     found = report(after={"recovery_action": "reset"}, xids=[{"code": 79, "text": "GPU has fallen off the bus"}])
 
     assert [one["evidence"] for one in found["problems"]] == [
@@ -354,7 +354,7 @@ def test_a_program_that_hangs_or_dies_is_no_measurement():
         ({}, [4242], "in use by process 4242"),
     ],
 )
-def test_a_card_that_cannot_be_measured_now_says_why(told: Facts, pids: list[int], words: str):
+def test_obstacle_has_evidence_and_next_step(told: Facts, pids: list[int], words: str):
     found = accept.obstacle(card(**told), pids)
 
     assert found is not None
@@ -387,7 +387,7 @@ def test_not_measured_outweighs_everything():
         (None, None, ["fp32", "fp64"]),
     ],
 )
-def test_only_what_the_card_has_is_multiplied(capability: str | None, brand: str | None, dtypes: list[str]):
+def test_only_supported_types_are_multiplied(capability: str | None, brand: str | None, dtypes: list[str]):
     assert accept.dtypes_of(card(compute_capability=capability, brand=brand)) == dtypes
 
 
@@ -402,14 +402,14 @@ def test_the_example_is_as_measured():
         ({"copy": 1000}, "fail", "NVIDIA H200, hardware: copy: 1000 of"),
     ],
 )
-def test_a_finding_tells_figures_or_what_is_wrong(values: dict[str, float], status: str, words: str):
+def test_finding_has_figures_or_problems(values: dict[str, float], status: str, words: str):
     found = accept.finding(report(values))
 
     assert parse(found)["status"] == status
     assert found["evidence"].startswith(words)
 
 
-def test_a_card_that_was_not_measured_is_a_warning_also_when_it_is_lost():
+def test_unmeasured_card_is_a_warning_even_when_lost():
     lost = accept.finding(accept.not_measured(card(uuid=None, name=None), "it does not answer: GPU_IS_LOST", "reboot"))
 
     assert parse(lost) == {

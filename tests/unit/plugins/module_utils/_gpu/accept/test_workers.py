@@ -33,7 +33,7 @@ def measure(nvml: Nvml, python: Path | str) -> workers.Outcome:
     return outcome
 
 
-def test_the_program_is_handed_over_as_text():
+def test_program_is_sent_as_text():
     names = [name.rpartition(".")[2] for name, _text in workers.sources()]
     assert names[-1] == "program"
     # What a module imports comes before it.
@@ -64,7 +64,7 @@ def test_events_and_samples_come_from_one_clock(tmp_path: Path, monkeypatch: pyt
     assert record["wanted"]["limit_s"] == workers.seconds_needed(REQUEST)
 
 
-def test_what_a_card_does_not_tell_is_null_in_a_sample():
+def test_unknown_value_is_null_in_a_sample():
     with fake(["H200"]) as machine, Nvml() as nvml:
         for function in ("nvmlDeviceGetPowerUsage", "nvmlDeviceGetCurrPcieLinkWidth"):
             machine.fail(function, "NOT_SUPPORTED")
@@ -74,7 +74,7 @@ def test_what_a_card_does_not_tell_is_null_in_a_sample():
     assert found["clock_mhz"] is not None
 
 
-def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_hanging_program_is_killed_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     hanging = f"import subprocess; child = subprocess.Popen(['sleep', '60']); open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid)); "
     python = measuring_program.write(tmp_path, hanging + "time.sleep(60)")
     monkeypatch.setattr(workers, "START_S", 1.0)
@@ -100,7 +100,7 @@ def gone(pid: int) -> bool:
     return False
 
 
-def test_a_card_that_is_lost_under_load_ends_the_program(tmp_path: Path):
+def test_lost_card_ends_the_program(tmp_path: Path):
     python = measuring_program.write(tmp_path, "time.sleep(60)")
     begun = time.monotonic()
     with fake(["H200"]) as machine, Nvml() as nvml:
@@ -112,7 +112,7 @@ def test_a_card_that_is_lost_under_load_ends_the_program(tmp_path: Path):
     assert time.monotonic() - begun < 20
 
 
-def test_what_the_program_says_last_is_kept(tmp_path: Path):
+def test_end_of_standard_error_is_kept(tmp_path: Path):
     python = measuring_program.write(tmp_path, "sys.exit('no more memory')")
     with fake(["H200"]), Nvml() as nvml:
         outcome = measure(nvml, python)
@@ -120,19 +120,19 @@ def test_what_the_program_says_last_is_kept(tmp_path: Path):
     assert (outcome.status, outcome.output) == (1, "no more memory")
 
 
-def test_an_interpreter_that_is_not_there_is_told(tmp_path: Path):
+def test_missing_interpreter_is_an_error(tmp_path: Path):
     with fake(["H200"]), Nvml() as nvml, pytest.raises(FileNotFoundError):
         measure(nvml, tmp_path / "none")
 
 
-def test_processes_meet_in_a_directory_of_their_own_that_goes_again():
+def test_meeting_place_is_private_and_removed():
     with workers.meeting_place() as store:
         folder = Path(store).parent
         assert folder.stat().st_mode & 0o777 == 0o700
     assert not folder.exists()
 
 
-def test_all_begin_a_test_only_when_all_are_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_test_begins_when_all_processes_are_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(workers, "PERIOD_S", 0.005)
     python = measuring_program.write(tmp_path)
     with fake(["H200", "H200"]), Nvml() as nvml:

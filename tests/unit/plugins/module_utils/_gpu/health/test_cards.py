@@ -37,7 +37,7 @@ def with_two(machine: Machine) -> str:
     return kept
 
 
-def test_a_gpu_that_was_there_and_has_gone_is_told_until_it_is_acknowledged(machine: Machine) -> None:
+def test_missing_gpu_is_reported_until_acknowledged(machine: Machine) -> None:
     kept, verdicts = with_two(machine), []
     for number, boot in enumerate((1, 1, 2, 3)):
         machine.reboot(boot)
@@ -62,14 +62,14 @@ def test_the_only_gpu_is_missing_too(machine: Machine) -> None:
     assert (result["verdict"], whats(result["gpus"][0])) == ("REBOOT", {"missing": "REBOOT"})
 
 
-def test_where_neither_nvml_nor_the_bus_can_be_seen_nothing_is_missing(machine: Machine) -> None:
+def test_without_nvml_and_bus_nothing_is_missing(machine: Machine) -> None:
     kept = json.dumps(machine.check()[1])
     shutil.rmtree(machine.root / "sys")
     machine.error = fail("BINDING_NOT_FOUND")
     assert machine.check(NOW + 600, kept=kept)[0]["verdict"] == "PASS"
 
 
-def test_a_gpu_that_came_back_was_moved_or_replaced_is_not_missing(machine: Machine) -> None:
+def test_returned_moved_or_replaced_gpu_is_not_missing(machine: Machine) -> None:
     kept = with_two(machine)
     moved = "0000:d1:00.0"
     for shown in (
@@ -81,13 +81,13 @@ def test_a_gpu_that_came_back_was_moved_or_replaced_is_not_missing(machine: Mach
         assert machine.check(NOW + 600, kept=kept)[0]["verdict"] == "PASS"
 
 
-def test_a_gpu_that_was_handed_to_a_virtual_machine_is_not_missing(machine: Machine) -> None:
+def test_gpu_of_a_virtual_machine_is_not_missing(machine: Machine) -> None:
     kept = with_two(machine)
     machine.put_on_bus(OTHER, "vfio-pci")
     assert machine.check(NOW + 600, kept=kept)[0]["verdict"] == "PASS"
 
 
-def test_a_container_misses_a_gpu_that_is_off_the_bus_and_none_that_it_was_not_lent(machine: Machine) -> None:
+def test_container_misses_only_its_own_gpus(machine: Machine) -> None:
     kept = with_two(machine)
     machine.namespace("pid:[4026532999]")
     assert whats(machine.check(NOW + 600, kept=kept)[0]["gpus"][1]) == {"missing": "REBOOT"}
@@ -100,7 +100,7 @@ def test_a_container_misses_a_gpu_that_is_off_the_bus_and_none_that_it_was_not_l
     assert machine.check(NOW + 600, kept=kept)[0]["verdict"] == "PASS"
 
 
-def test_a_gpu_that_was_lost_without_an_address_is_not_missing_when_it_is_back(machine: Machine) -> None:
+def test_gpu_lost_without_an_address_is_not_missing_later(machine: Machine) -> None:
     machine.put_on_bus(OTHER)
     lost: dict[str, Any] = {
         **dict.fromkeys(card()),
@@ -130,7 +130,7 @@ def test_a_lost_gpu_that_is_off_the_bus_is_one_gpu(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("lines", [[NO_ANSWER], NO_ANSWER.splitlines()])
-def test_a_gpu_that_is_dead_at_the_load_of_the_driver_is_told(machine: Machine, lines: list[str]) -> None:
+def test_gpu_dead_at_the_load_of_the_driver_is_reported(machine: Machine, lines: list[str]) -> None:
     machine.put_on_bus(OTHER, None)
     machine.log(*map(entry, lines))
     kept, verdicts = "", []
@@ -142,7 +142,7 @@ def test_a_gpu_that_is_dead_at_the_load_of_the_driver_is_told(machine: Machine, 
     assert verdicts == [{"no_driver": "REBOOT", "xid_79": "REBOOT"}, {"no_driver": "REPLACE", "xid_79": "REBOOT"}]
 
 
-def test_a_gpu_without_a_driver_is_no_fault_where_that_is_meant(machine: Machine) -> None:
+def test_gpu_without_a_driver_on_purpose_is_healthy(machine: Machine) -> None:
     machine.put_on_bus(OTHER, None)
     assert machine.check()[0]["verdict"] == "REBOOT"
     machine.write(f"/sys/bus/pci/devices/{OTHER}/driver_override", "vfio-pci\n")
@@ -162,14 +162,14 @@ def test_a_gpu_without_a_driver_is_no_fault_where_that_is_meant(machine: Machine
         "NVRM: The NVIDIA GeForce GT 710 GPU installed in this system is\nNVRM:  supported through the NVIDIA 470.xx Legacy drivers.\n",
     ],
 )
-def test_a_card_that_the_driver_does_not_support_is_no_broken_one(machine: Machine, words: str) -> None:
+def test_unsupported_card_is_not_a_broken_card(machine: Machine, words: str) -> None:
     machine.put_on_bus(OTHER, None)
     machine.log(entry(words))
     assert whats(machine.check()[0]["gpus"][1]) == {"unsupported": "MONITOR"}
 
 
 @pytest.mark.parametrize(("expected", "verdict"), [(None, "PASS"), (1, "PASS"), (2, "REBOOT")])
-def test_gpus_are_counted_where_their_number_is_known(machine: Machine, expected: int | None, verdict: str) -> None:
+def test_gpus_are_counted_where_a_number_is_expected(machine: Machine, expected: int | None, verdict: str) -> None:
     result, _state = machine.check(request=request.Request(expected))
     assert (result["verdict"], [row["what"] for row in result["reasons"]]) == (
         verdict,
@@ -177,7 +177,7 @@ def test_gpus_are_counted_where_their_number_is_known(machine: Machine, expected
     )
 
 
-def test_a_reason_that_is_ignored_is_told_and_does_not_count(machine: Machine) -> None:
+def test_ignored_reason_is_reported_and_does_not_count(machine: Machine) -> None:
     machine.cards = [card(pcie__gpu_max_generation=6)]
     assert whats(machine.check()[0]["gpus"][0]) == {"pcie_slot": "MONITOR"}
     result, _state = machine.check(request=request.Request(ignored=["pcie_slot"]))

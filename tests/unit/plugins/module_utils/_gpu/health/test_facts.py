@@ -18,7 +18,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(tmp_path)
 
 
-def test_without_root_the_log_is_unread_and_no_fault(machine: Machine) -> None:
+def test_unreadable_log_is_listed_as_unread(machine: Machine) -> None:
     machine.answers[JOURNAL] = (1, "", "No journal files were opened due to insufficient permissions.\n")
     result, _state = machine.check()
     assert result["verdict"] == "PASS"
@@ -27,7 +27,7 @@ def test_without_root_the_log_is_unread_and_no_fault(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("journal", [(127, "", "journalctl is not there"), (0, "", ""), (0, "\n", "Hint: You are ...")])
-def test_where_the_journal_has_nothing_of_the_kernel_dmesg_is_read(
+def test_dmesg_is_read_where_the_journal_is_empty(
     machine: Machine, journal: tuple[int, str, str]
 ) -> None:
     machine.answers[JOURNAL] = journal
@@ -38,14 +38,14 @@ def test_where_the_journal_has_nothing_of_the_kernel_dmesg_is_read(
 
 
 @pytest.mark.parametrize(("rc", "words"), [(1, ""), (0, "")])
-def test_a_journal_without_a_line_of_the_driver_was_read(machine: Machine, rc: int, words: str) -> None:
+def test_journal_without_lines_of_the_driver_counts_as_read(machine: Machine, rc: int, words: str) -> None:
     machine.run = lambda command: (  # type: ignore[method-assign]
         (rc, "", words) if facts.DRIVERS_LINES[-1] in command else (0, "Linux version 6.12\n", "")
     )
     assert (machine.check()[0]["verdict"], machine.check()[0]["unread"]) == ("PASS", [])
 
 
-def test_a_journalctl_without_patterns_is_read_whole(machine: Machine) -> None:
+def test_journalctl_without_grep_is_read_completely(machine: Machine) -> None:
     def run(command: Any) -> tuple[int, str, str]:
         if facts.DRIVERS_LINES[-1] in command:
             return 1, "", "Compiled without pattern matching support\n"

@@ -12,17 +12,17 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_er
 @pytest.mark.parametrize(
     ("window", "seconds"), [("boot", None), ("90s", 90), ("30m", 1800), ("24h", 86400), ("2d", 172800)]
 )
-def test_a_window_is_the_boot_or_a_time(window: str, seconds: int | None) -> None:
+def test_window_is_the_boot_or_a_duration(window: str, seconds: int | None) -> None:
     assert request.window_seconds(window) == seconds
 
 
 @pytest.mark.parametrize("window", ["", "24", "h", "yesterday", "-1h", "1.5h"])
-def test_another_window_is_refused_with_what_is_possible(window: str) -> None:
+def test_invalid_window_is_refused(window: str) -> None:
     with pytest.raises(Refusal, match="`boot`, or a number with s, m, h or d"):
         request.window_seconds(window)
 
 
-def test_limits_that_are_not_given_are_the_collections_own() -> None:
+def test_default_limits_are_those_of_the_collection() -> None:
     assert request.limits_of(None) == request.limits_of({"remapped_rows": None}) == Limits()
     assert request.limits_of({"remapped_rows": 8}).remapped_rows == 8
 
@@ -30,6 +30,6 @@ def test_limits_that_are_not_given_are_the_collections_own() -> None:
 @pytest.mark.parametrize(
     ("limits", "said"), [({"rows": 8}, "there are busy_percent"), ({"remapped_rows": 0}, "at 0 or below")]
 )
-def test_a_limit_that_is_none_is_refused(limits: dict[str, int], said: str) -> None:
+def test_invalid_limit_is_refused(limits: dict[str, int], said: str) -> None:
     with pytest.raises(Refusal, match=said):
         request.limits_of(limits)

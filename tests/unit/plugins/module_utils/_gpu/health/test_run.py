@@ -21,7 +21,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(tmp_path)
 
 
-def test_a_host_that_is_well_passes_and_everything_was_read(machine: Machine) -> None:
+def test_healthy_host_passes_and_has_nothing_unread(machine: Machine) -> None:
     result, state = machine.check()
     assert (result["verdict"], result["reasons"], result["unread"], result["since"]) == ("PASS", [], [], None)
     (gpu,) = result["gpus"]
@@ -29,12 +29,12 @@ def test_a_host_that_is_well_passes_and_everything_was_read(machine: Machine) ->
     assert (state["boot"], list(state["gpus"])) == ("boot-one", [ADDRESS])
 
 
-def test_what_runs_on_a_gpu_and_for_whom_is_not_told(machine: Machine) -> None:
+def test_processes_and_users_are_not_in_the_result(machine: Machine) -> None:
     machine.cards = [card(processes=[{"pid": 7, "command": "train --secret"}])]
     assert "secret" not in json.dumps(machine.check())
 
 
-def test_an_xid_in_the_log_is_the_verdict_of_its_gpu_and_of_the_host(machine: Machine) -> None:
+def test_xid_is_the_verdict_of_its_gpu_and_the_host(machine: Machine) -> None:
     machine.put_on_bus(OTHER)
     machine.cards = [card(), card(index=1, uuid="GPU-other", pci_address=OTHER)]
     machine.log(xid(109, "pid=7, name=train, Ch 00000008", OTHER))
@@ -51,7 +51,7 @@ def test_only_xids_within_the_window_count(machine: Machine) -> None:
     assert machine.check()[0]["verdict"] == "RESET_GPU"
 
 
-def test_a_program_that_has_ended_is_history_where_its_processes_can_be_seen(machine: Machine) -> None:
+def test_xid_of_an_ended_program_is_over_outside_containers(machine: Machine) -> None:
     machine.log(xid(31, "pid=7, name=train, MMU Fault"))
     assert machine.check()[0]["verdict"] == "PASS"
     machine.write("/proc/7/comm", "train\n")
@@ -66,7 +66,7 @@ def test_a_program_that_has_ended_is_history_where_its_processes_can_be_seen(mac
 
 
 @pytest.mark.parametrize("name", ["LIB_RM_VERSION_MISMATCH", "DRIVER_NOT_LOADED", "LIBRARY_NOT_FOUND"])
-def test_a_driver_that_does_not_answer_is_a_verdict_and_no_crash(machine: Machine, name: str) -> None:
+def test_error_of_the_driver_is_a_verdict(machine: Machine, name: str) -> None:
     machine.error = fail(name)
     machine.log(xid(13))
     result, _state = machine.check()
@@ -86,7 +86,7 @@ def test_a_host_without_a_gpu_needs_no_driver(machine: Machine, name: str) -> No
 
 
 @pytest.mark.parametrize("name", ["BINDING_NOT_FOUND", "NO_PERMISSION", "OPERATING_SYSTEM"])
-def test_nvml_that_could_not_be_asked_is_told_and_the_log_is_judged_alone(machine: Machine, name: str) -> None:
+def test_log_is_judged_without_nvml(machine: Machine, name: str) -> None:
     machine.error = fail(name)
     assert machine.check()[0]["verdict"] == "PASS"
     machine.log(xid(79))
@@ -95,7 +95,7 @@ def test_nvml_that_could_not_be_asked_is_told_and_the_log_is_judged_alone(machin
     assert len(result["unread"]) == 1 and name in result["unread"][0]
 
 
-def test_a_lost_gpu_is_a_verdict_and_the_others_are_judged(machine: Machine) -> None:
+def test_lost_gpu_is_a_verdict_and_others_are_judged(machine: Machine) -> None:
     machine.put_on_bus(OTHER)
     lost: dict[str, Any] = {
         **dict.fromkeys(card()),
@@ -111,7 +111,7 @@ def test_a_lost_gpu_is_a_verdict_and_the_others_are_judged(machine: Machine) -> 
     assert [row["what"] for row in result["gpus"][1]["reasons"]] == ["nvml_GPU_IS_LOST", "xid_79"]
 
 
-def test_a_lost_gpu_is_known_by_the_name_that_the_last_look_knew(machine: Machine) -> None:
+def test_lost_gpu_has_the_name_of_the_last_check(machine: Machine) -> None:
     _result, known = machine.check()
     machine.cards = [
         {**dict.fromkeys(card()), "index": 0, "unreadable": [], "problem": fail("GPU_IS_LOST").as_result()}
@@ -123,13 +123,13 @@ def test_a_lost_gpu_is_known_by_the_name_that_the_last_look_knew(machine: Machin
         ]
 
 
-def test_a_card_that_the_driver_has_and_nvml_does_not_show_did_not_start(machine: Machine) -> None:
+def test_card_that_nvml_does_not_show_did_not_start(machine: Machine) -> None:
     machine.put_on_bus(OTHER)
     result, _state = machine.check()
     assert [(gpu["pci_address"], gpu["verdict"]) for gpu in result["gpus"]] == [(ADDRESS, "PASS"), (OTHER, "REBOOT")]
 
 
-def test_a_card_of_a_virtual_machine_and_one_that_a_container_was_not_lent_are_no_fault(machine: Machine) -> None:
+def test_cards_of_virtual_machines_and_others_are_no_problem(machine: Machine) -> None:
     machine.put_on_bus(OTHER, "vfio-pci")
     assert machine.check()[0]["verdict"] == "PASS"
     machine.put_on_bus("0000:e1:00.0")
@@ -137,13 +137,13 @@ def test_a_card_of_a_virtual_machine_and_one_that_a_container_was_not_lent_are_n
     assert machine.check()[0]["verdict"] == "PASS"
 
 
-def test_an_xid_of_a_slot_that_nothing_shows_any_more_is_not_lost(machine: Machine) -> None:
+def test_xid_of_an_empty_slot_is_reported(machine: Machine) -> None:
     machine.log(xid(79, address=OTHER))
     result, _state = machine.check()
     assert [(gpu["pci_address"], gpu["verdict"]) for gpu in result["gpus"]] == [(ADDRESS, "PASS"), (OTHER, "REBOOT")]
 
 
-def test_what_a_card_did_not_tell_is_named(machine: Machine) -> None:
+def test_unreadable_value_is_listed(machine: Machine) -> None:
     refused = NvmlError(CODES["NO_PERMISSION"], "nvmlDeviceGetFanSpeed_v2").as_result()
     machine.cards = [card(unreadable=[refused])]
     result, _state = machine.check()
@@ -154,7 +154,7 @@ def test_what_a_card_did_not_tell_is_named(machine: Machine) -> None:
 # --- The log ---
 
 
-def test_a_container_is_not_told_of_gpus_that_are_not_its_own(machine: Machine) -> None:
+def test_container_does_not_report_foreign_gpus(machine: Machine) -> None:
     machine.put_on_bus(OTHER)
     machine.log(xid(79, address=OTHER), xid(31))
     machine.namespace("pid:[4026532999]")
@@ -162,7 +162,7 @@ def test_a_container_is_not_told_of_gpus_that_are_not_its_own(machine: Machine) 
     assert [(gpu["pci_address"], gpu["verdict"]) for gpu in result["gpus"]] == [(ADDRESS, "RESTART_APP")]
 
 
-def test_of_several_cards_that_are_missing_nobody_guesses_which_one_is_lost(machine: Machine) -> None:
+def test_lost_card_has_no_address_where_several_are_missing(machine: Machine) -> None:
     for address in (OTHER, "0000:e1:00.0"):
         machine.put_on_bus(address)
     lost: dict[str, Any] = {
@@ -180,7 +180,7 @@ def test_of_several_cards_that_are_missing_nobody_guesses_which_one_is_lost(mach
 # --- NVSwitches and links ---
 
 
-def test_an_sxid_is_the_verdict_of_its_nvswitch_and_of_the_host(machine: Machine) -> None:
+def test_sxid_is_the_verdict_of_its_nvswitch_and_the_host(machine: Machine) -> None:
     head = "nvidia-nvswitch0: SXid (PCI:0000:05:00.0):"
     machine.log(
         entry(f"{head} 12028, Non-fatal, Link 32 egress non-posted PRIV error (First)"),
@@ -198,7 +198,7 @@ def test_an_sxid_is_the_verdict_of_its_nvswitch_and_of_the_host(machine: Machine
     assert machine.check(window=30)[0]["nvswitches"] == []
 
 
-def test_links_that_are_down_at_the_first_look_are_told(machine: Machine) -> None:
+def test_links_down_at_the_first_check_are_reported(machine: Machine) -> None:
     down = {"count": 18, "active": 16, "links": [{"link": n, "active": n not in (3, 7)} for n in range(18)]}
     machine.cards = [card(nvlink=down)]
     (row,) = machine.check()[0]["gpus"][0]["reasons"]
@@ -206,7 +206,7 @@ def test_links_that_are_down_at_the_first_look_are_told(machine: Machine) -> Non
     assert "16 of 18" in row["evidence"] and "not 3, 7" in row["evidence"]
 
 
-def test_a_fabric_in_progress_is_watched_until_the_host_is_up_for_a_while(machine: Machine) -> None:
+def test_fabric_in_progress_is_allowed_soon_after_the_boot(machine: Machine) -> None:
     machine.cards = [card(fabric={"state": "in_progress", "status": "SUCCESS"})]
     assert machine.check()[0]["verdict"] == "REBOOT"
     machine.write("/proc/uptime", "120.00 1.00\n")
@@ -222,7 +222,7 @@ def warp(gpc: int, pid: int, time: float) -> str:
     )
 
 
-def test_an_xid_at_one_place_again_and_again_is_watched_when_its_programs_have_ended(machine: Machine) -> None:
+def test_xids_at_one_place_count_after_their_programs_end(machine: Machine) -> None:
     machine.log(*(warp(1, number, NOW - number) for number in range(1, 51)))
     gpu = machine.check()[0]["gpus"][0]
     (row,) = gpu["reasons"]
@@ -230,7 +230,7 @@ def test_an_xid_at_one_place_again_and_again_is_watched_when_its_programs_have_e
     assert "50 lines at GPC 1, TPC 2" in row["evidence"]
 
 
-def test_contained_memory_errors_of_a_day_are_counted_over_boots(machine: Machine) -> None:
+def test_contained_memory_errors_are_counted_over_boots(machine: Machine) -> None:
     machine.log(*(xid(94, time=NOW - 3600 * number) for number in range(1, 7)))
     first, state = machine.check()
     machine.reboot(2)
@@ -250,7 +250,7 @@ def test_many_lines_of_one_crash_are_one_error_of_a_program(machine: Machine) ->
 # --- The last look ---
 
 
-def test_another_card_in_the_same_slot_does_not_inherit_what_the_old_one_did(machine: Machine) -> None:
+def test_new_card_in_a_slot_has_no_history(machine: Machine) -> None:
     machine.log(xid(119))
     kept = ""
     for number in range(3):
@@ -261,7 +261,7 @@ def test_another_card_in_the_same_slot_does_not_inherit_what_the_old_one_did(mac
     assert (result["verdict"], result["gpus"][0]["since_last_look"]) == ("RESET_GPU", None)
 
 
-def test_counters_are_compared_with_the_last_look_and_not_with_0(machine: Machine) -> None:
+def test_counters_are_compared_with_the_last_check_not_with_0(machine: Machine) -> None:
     machine.cards = [card(counters__pcie__replays=5000)]
     first, state = machine.check()
     assert first["verdict"] == "PASS"
@@ -271,7 +271,7 @@ def test_counters_are_compared_with_the_last_look_and_not_with_0(machine: Machin
     assert [row["what"] for row in result["gpus"][0]["reasons"]] == ["pcie_replays"]
 
 
-def test_a_gpu_that_was_reset_between_two_looks_is_well_again(machine: Machine) -> None:
+def test_gpu_reset_between_two_checks_is_healthy(machine: Machine) -> None:
     machine.log(xid(119, time=NOW - 60))
     machine.cards = [card(counters__recovery_action="reset")]
     first, state = machine.check()
@@ -286,7 +286,7 @@ def test_a_gpu_that_was_reset_between_two_looks_is_well_again(machine: Machine) 
     assert machine.check(NOW + 1800, kept=json.dumps(state))[0]["verdict"] == "RESET_GPU"
 
 
-def test_what_the_driver_asked_for_before_a_reboot_says_nothing_of_the_xids_after_it(machine: Machine) -> None:
+def test_recovery_action_ends_with_its_boot(machine: Machine) -> None:
     machine.cards = [card(counters__recovery_action="reboot")]
     _first, state = machine.check()
     machine.write("/proc/sys/kernel/random/boot_id", "boot-two\n")
@@ -295,7 +295,7 @@ def test_what_the_driver_asked_for_before_a_reboot_says_nothing_of_the_xids_afte
     assert machine.check(NOW + 600, kept=json.dumps(state))[0]["verdict"] == "RESET_GPU"
 
 
-def test_an_xid_that_returns_after_two_reboots_has_the_card_replaced(machine: Machine) -> None:
+def test_xid_after_two_reboots_replaces_the_card(machine: Machine) -> None:
     machine.log(xid(119))
     kept, verdicts = "", []
     for number in range(3):
@@ -307,7 +307,7 @@ def test_an_xid_that_returns_after_two_reboots_has_the_card_replaced(machine: Ma
 
 
 @pytest.mark.parametrize("kept", ["{", '{"version": 99, "gpus": {}}'])
-def test_a_half_written_state_is_told_and_the_next_look_has_a_whole_one(machine: Machine, kept: str) -> None:
+def test_damaged_state_is_unread_and_written_again(machine: Machine, kept: str) -> None:
     result, state = machine.check(kept=kept)
     assert result["verdict"] == "PASS"
     assert len(result["unread"]) == 1 and "the last check" in result["unread"][0]

@@ -13,7 +13,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock i
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import state
 
 
-def test_a_state_is_read_back_and_nothing_else_is_left(tmp_path: Path) -> None:
+def test_state_is_read_and_nothing_else_is_left(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     assert state.read_kept(str(path)) == ("", [])
     write_file(str(path), "whole")
@@ -21,7 +21,7 @@ def test_a_state_is_read_back_and_nothing_else_is_left(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["state.json"]
 
 
-def test_what_another_user_has_put_there_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, target = tmp_path / "state.json", tmp_path / "theirs"
     target.write_text("theirs")
     path.symlink_to(target)
@@ -36,7 +36,7 @@ def test_what_another_user_has_put_there_is_not_taken(tmp_path: Path, monkeypatc
     assert state.read_kept(str(path))[0] == ("" if path.stat().st_uid else "of another uid")
 
 
-def test_two_looks_of_root_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_checks_of_root_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "DIRECTORY", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     with state.locked(), pytest.raises(Busy), host_lock("gpu_health", 0):

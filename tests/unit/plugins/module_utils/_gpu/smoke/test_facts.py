@@ -9,12 +9,12 @@ ONE, TWO = (f"GPU-00000000-0000-0000-0000-00000000000{number}" for number in (1,
 PART = "MIG-11111111-2222-3333-4444-555555555555"
 
 
-def test_gpus_are_read_as_nvidia_smi_lists_them():
+def test_uuids_are_read_from_nvidia_smi():
     text = f"GPU 0: NVIDIA H100 80GB HBM3 (UUID: {ONE})\nGPU 1: NVIDIA H100 80GB HBM3 (UUID: {TWO})\n"
     assert facts.read_listing(text) == ((ONE, TWO), False)
 
 
-def test_of_a_divided_gpu_its_parts_count():
+def test_parts_of_a_divided_gpu_are_read():
     text = (
         f"GPU 0: NVIDIA H100 80GB HBM3 (UUID: {ONE})\n  MIG 1g.10gb     Device  0: (UUID: {PART})\n"
         f"GPU 1: NVIDIA H100 80GB HBM3 (UUID: {TWO})\n"

@@ -53,7 +53,7 @@ def outcome(status: int | None, stdout: str = "", stderr: str = "") -> process.O
     return process.Outcome(status, stdout, stderr)
 
 
-def test_the_account_is_the_last_line_of_it():
+def test_report_is_the_last_line_of_json():
     said = f'A banner of the image\n{{"reason": "cut\n{json.dumps(WELL)}\n'
     assert findings.report_of(LAB, outcome(0, said)) == WELL
 
@@ -81,13 +81,13 @@ def test_the_account_is_the_last_line_of_it():
         (LAB, outcome(126, stderr="permission denied"), "no_interpreter", "permission denied"),
     ],
 )
-def test_silence_has_a_reason(place, left, reason, words):
+def test_missing_report_has_a_reason(place, left, reason, words):
     found = findings.report_of(place, left)
     assert found["reason"] == reason
     assert words in found["words"]
 
 
-def test_of_many_words_the_last_are_told():
+def test_end_of_a_long_output_is_kept():
     found = findings.report_of(TORCH, outcome(1, stderr="x" * 10_000 + " at last"))
     assert found["words"].endswith("at last")
     assert len(found["words"]) < 500
@@ -96,7 +96,7 @@ def test_of_many_words_the_last_are_told():
 # --- Findings of a place ---
 
 
-def test_figures_are_told():
+def test_evidence_has_the_figures():
     assert findings.judge(TORCH, WELL)["evidence"] == (
         "environment torch: PyTorch 2.11.0+cu130 on cuda (NVIDIA H100 80GB HBM3) got 0.986 of 359 digits right"
         " after 20 epochs of 0.065 s, with 1391 MiB and 69 MiB of the GPU"
@@ -158,7 +158,7 @@ def test_every_reason_has_its_remedy(place, reason):
         (LAB, report("no_image"), "docker pull lab/pytorch:2.9"),
     ],
 )
-def test_remedies_go_by_what_was_said(place, told, words):
+def test_remedy_depends_on_the_report(place, told, words):
     assert words in findings.remedy(place, told)
 
 
@@ -177,7 +177,7 @@ def sees(*uuids: str, **changes: Any) -> findings.Report:
     return report(gpus=[{"uuid": uuid, "name": "x"} for uuid in uuids], **changes)
 
 
-def test_places_that_see_what_the_host_sees_pass():
+def test_places_that_see_the_hosts_gpus_pass():
     finding = compare(facts.Host(2, (ONE, TWO)), (TORCH, sees(TWO, ONE)), (LAB, sees(ONE, TWO)))
     assert finding["status"] == "pass"
     assert finding["evidence"] == f"the host, environment torch, image lab/pytorch:2.9 see {ONE}, {TWO}"
@@ -193,7 +193,7 @@ def test_places_that_see_what_the_host_sees_pass():
         (LAB, sees(ONE, TWO), "nvidia-cdi-refresh"),
     ],
 )
-def test_a_place_that_sees_others_fails(place, seen, remedy):
+def test_place_that_sees_other_gpus_fails(place, seen, remedy):
     finding = compare(WITH_GPU, (TORCH, sees(ONE)), (place, seen))
     assert finding["status"] == "fail"
     assert f"the host sees {ONE}; {place.title} " in finding["evidence"]
@@ -210,26 +210,26 @@ def test_a_place_that_sees_others_fails(place, seen, remedy):
         (facts.Host(1, (PART, TWO), divided=True), ALL, sees(ONE), "fail"),
     ],
 )
-def test_a_part_will_do_where_a_part_was_given(host, options, seen, status):
+def test_part_of_the_gpus_is_enough_where_it_was_given(host, options, seen, status):
     assert compare(host, (LAB, seen), options=options)["status"] == status
 
 
-def test_without_a_gpu_there_is_nothing_to_compare():
+def test_host_without_a_gpu_is_skipped():
     assert compare(facts.Host(0), (TORCH, sees()))["status"] == "skip"
 
 
-def test_without_a_gpu_there_is_a_failure_where_one_is_wanted():
+def test_host_without_a_required_gpu_fails():
     assert compare(facts.Host(0), (TORCH, sees()), wanted=True)["status"] == "fail"
 
 
-def test_a_card_that_nvidia_smi_does_not_know_fails():
+def test_card_that_nvidia_smi_does_not_list_fails():
     finding = compare(facts.Host(1, words="nvidia-smi: No such file or directory"), (TORCH, sees()))
     assert finding["status"] == "fail"
     assert "NVIDIA GPUs on the PCI bus: 1" in finding["evidence"]
     assert "nvidia-smi: No such file" in finding["evidence"]
 
 
-def test_places_that_say_nothing_or_use_the_processor_are_not_compared():
+def test_silent_places_and_processors_are_not_compared():
     on_processor = request.Place(request.ENVIRONMENT, "small", "python", device="cpu")
     silent = {"reason": "no_image", "words": "docker has no image"}
     assert compare(WITH_GPU, (on_processor, sees()), (LAB, silent))["status"] == "skip"

@@ -25,11 +25,11 @@ ALL = ("--device", "nvidia.com/gpu=all")
         ("cuda", facts.Host(0), "cuda"),
     ],
 )
-def test_a_host_with_a_gpu_is_to_use_it(asked, host, device):
+def test_host_with_a_gpu_has_to_use_it(asked, host, device):
     assert plan.device_for(request.Place(request.ENVIRONMENT, "torch", "python", device=asked), host) == device
 
 
-def test_the_interpreter_minds_nothing_of_its_user():
+def test_interpreter_runs_isolated():
     arguments = plan.python_arguments("cuda", 20, 0.95, 300)
     assert arguments == [
         "-I",
@@ -49,7 +49,7 @@ def test_the_interpreter_minds_nothing_of_its_user():
     assert known <= set(re.findall(r"--\w+", PROGRAM.read_text()))
 
 
-def test_a_container_is_confined_and_leaves_nothing():
+def test_container_is_sandboxed_and_removed():
     command = plan.container_command(LAB, "once", "65534:65534", ALL, ["-", "--epochs", "1"])
     assert command[-6:] == ["--entrypoint", "python3", "lab/pytorch:2.9", "-", "--epochs", "1"]
     line = " ".join(command)

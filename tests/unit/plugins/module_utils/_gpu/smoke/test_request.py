@@ -25,7 +25,7 @@ def test_places_have_names_devices_and_findings():
     ]
 
 
-def test_two_that_look_alike_are_named():
+def test_places_with_the_same_finding_are_named():
     other = request.Place(request.IMAGE, "lab/pytorch-2.9", "python3", "lab/pytorch-2.9")
     assert request.duplicates([TORCH, LAB, other]) == ["image lab/pytorch-2.9", "image lab/pytorch:2.9"]
     assert request.duplicates([TORCH, LAB]) == []

@@ -93,11 +93,11 @@ def test_a_program_is_run_and_judged(train: Run) -> None:
     assert result["places"] == [{"name": "here", "kind": "environment", **ACCOUNT}]
 
 
-def test_check_mode_does_the_same(train: Run) -> None:
+def test_check_mode_trains_too(train: Run) -> None:
     assert train(environments=here(), check=True)["findings"][0]["status"] == "pass"
 
 
-def test_a_gpu_of_the_host_is_demanded(train: Run, host: Host) -> None:
+def test_gpu_of_the_host_is_required(train: Run, host: Host) -> None:
     host.program("nvidia-smi", f"echo 'GPU 0: NVIDIA H100 80GB HBM3 (UUID: {UUID})'")
     python = host.program("python", 'echo "$@" >&2; exit 1')
     result = train(environments=here(python))
@@ -105,7 +105,7 @@ def test_a_gpu_of_the_host_is_demanded(train: Run, host: Host) -> None:
     assert result["host"]["listed"] == [UUID]
 
 
-def test_a_place_may_have_the_processor(train: Run, host: Host) -> None:
+def test_place_is_allowed_to_use_the_processor(train: Run, host: Host) -> None:
     host.program("nvidia-smi", f"echo 'GPU 0: NVIDIA H100 80GB HBM3 (UUID: {UUID})'")
     python = host.program("python", 'echo "$@" >&2; exit 1')
     assert "--device cpu" in train(environments=here(python, device="cpu"))["findings"][0]["evidence"]
@@ -113,13 +113,13 @@ def test_a_place_may_have_the_processor(train: Run, host: Host) -> None:
 
 
 @pytest.mark.parametrize("python", ["/opt/nowhere/bin/python", "/etc/passwd", "/etc"])
-def test_what_is_no_interpreter_is_named(train: Run, python: str) -> None:
+def test_invalid_interpreter_is_named(train: Run, python: str) -> None:
     (finding, _gpus) = train(environments=here(python))["findings"]
     assert finding["status"] == "fail"
     assert f"environment here: {python}: " in finding["evidence"]
 
 
-def test_a_program_that_hangs_is_ended_with_its_children(train: Run, host: Host) -> None:
+def test_hanging_program_is_killed_with_its_children(train: Run, host: Host) -> None:
     python = host.program("python", "sleep 424242 & sleep 424242")
     before = time.monotonic()
     (finding, _gpus) = train(environments=here(python), timeout_s=1)["findings"]
@@ -128,22 +128,22 @@ def test_a_program_that_hangs_is_ended_with_its_children(train: Run, host: Host)
     assert not alive("^sleep 424242")
 
 
-def test_what_a_program_leaves_running_is_ended(train: Run, host: Host) -> None:
+def test_background_children_are_killed(train: Run, host: Host) -> None:
     python = host.program("python", f"sleep 434343 & exec {sys.executable} $@")
     assert train(environments=here(python))["findings"][0]["status"] == "pass"
     assert not alive("^sleep 434343")
 
 
-def test_a_program_that_never_stops_talking_takes_no_memory(train: Run) -> None:
+def test_endless_output_takes_no_memory(train: Run) -> None:
     result = train(environments=[{"name": "wrong", "python": "/usr/bin/yes"}], timeout_s=2)
     assert result["places"][0]["reason"] in ("timeout", "no_answer")
 
 
-def test_a_program_that_reads_nothing_is_no_trouble(train: Run) -> None:
+def test_program_that_reads_nothing_is_no_problem(train: Run) -> None:
     assert train(environments=here("/bin/true"), program="x" * 1_000_000)["places"][0]["reason"] == "no_answer"
 
 
-def test_the_interpreter_minds_no_variable_of_its_user(train: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interpreter_ignores_variables_of_its_user(train: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "/nowhere")
     program = f"import sys; assert '/nowhere' not in sys.path\n{PROGRAM}"
     assert train(environments=here(), program=program)["findings"][0]["status"] == "pass"
@@ -206,7 +206,7 @@ def test_a_container_gets_the_gpu(train: Run, docker: Callable[..., Path], host:
         ({"run": "echo 'exec: python3: not found' >&2; exit 127"}, "no_interpreter", "python3: not found"),
     ],
 )
-def test_what_docker_cannot_do_is_named(
+def test_errors_of_docker_have_a_reason(
     train: Run, docker: Callable[..., Path], wrong: dict[str, str], reason: str, words: str
 ) -> None:
     docker(**wrong)
