@@ -46,7 +46,7 @@ def run(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str
 
 @pytest.fixture(scope="module")
 def tools() -> dict[str, str]:
-    """Where the programs are."""
+    """Return the paths of the programs."""
     found = {name: shutil.which(name) for name in TOOLS}
     missing = [name for name, path in found.items() if path is None]
     if missing:
@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def spec(tools: dict[str, str], folder: Path) -> Path:
-    """The CDI spec that NVIDIA's own program writes for this driver."""
+    """Write the CDI spec for this driver by NVIDIA's own program."""
     path = folder / "cdi/nvidia.yaml"
     path.parent.mkdir()
     done = run(
@@ -73,7 +73,7 @@ def spec(tools: dict[str, str], folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def root_file_system(folder: Path) -> Path:
-    """Of this machine's own programs: nothing of NVIDIA is in it, which the toolkit has to bring."""
+    """Create a root file system from programs of this machine. It has nothing of NVIDIA: the toolkit has to add that."""
     root = folder / "root"
     compiled = folder / "squares"
     done = run("cc", "-std=gnu17", "-O1", "-o", compiled, SQUARES, "-ldl")
@@ -106,7 +106,7 @@ class Ended:
 
     @property
     def devices(self) -> list[str]:
-        """NVIDIA's device nodes of cards."""
+        """Return NVIDIA's device nodes of cards."""
         return re.findall(r"^nvidia\d+$", self.output, re.MULTILINE)
 
     @property
@@ -126,8 +126,8 @@ def start(tools: dict[str, str], spec: Path, root_file_system: Path, folder: Pat
     environment = {**os.environ, "XDG_CONFIG_HOME": str(folder)}
     names: list[str] = []
 
-    def runtime(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-        return run(tools["nvidia-container-runtime"], *words, env=environment, **options)
+    def runtime(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        return run(tools["nvidia-container-runtime"], *arguments, env=environment, **options)
 
     def start(devices: str | None, command: Sequence[str]) -> Ended:
         name = f"rigwright-test-{os.getpid()}-{len(names)}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What gpu_health makes of this machine's GPUs, beside what nvidia-smi says. Needs a GPU and its driver, no root; changes nothing."""
+"""The module gpu_health on this machine's GPUs, compared with nvidia-smi. Needs a GPU and its driver, no root; changes nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.hardware import module
 pytestmark = pytest.mark.gpu
 
 ROOT = Path(__file__).parents[2]
-# The words of `nvidia-smi -q -x`, as gpu_info names them.
+# Values of `nvidia-smi -q -x`, by their names in gpu_info.
 ACTIONS = {
     "None": "none",
     "Reset": "reset",
@@ -26,7 +26,7 @@ ACTIONS = {
 
 
 def look(state: Path) -> dict[str, Any]:
-    return module.told("gpu_health", {"state_file": str(state), "remember": True})
+    return module.result_of("gpu_health", {"state_file": str(state), "remember": True})
 
 
 @pytest.fixture(scope="session")
@@ -38,22 +38,22 @@ def looks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 def test_every_gpu_that_nvidia_smi_shows_is_judged(looks: list[dict[str, Any]], nvidia_smi: Any) -> None:
     shown = {row["uuid"] for row in nvidia_smi("uuid")}
-    for told in looks:
-        assert told["reasons"] == []
-        assert {gpu["uuid"] for gpu in told["gpus"] if gpu["uuid"]} == shown
+    for result in looks:
+        assert result["reasons"] == []
+        assert {gpu["uuid"] for gpu in result["gpus"] if gpu["uuid"]} == shown
 
 
 def test_computing_gpu_needs_no_reset_or_reboot(looks: list[dict[str, Any]]) -> None:
-    for told in looks:
-        for gpu in told["gpus"]:
+    for result in looks:
+        for gpu in result["gpus"]:
             assert gpu["verdict"] in ("PASS", "MONITOR", "RESTART_APP"), gpu["reasons"]
 
 
 def test_recovery_action_is_that_of_nvidia_smi(looks: list[dict[str, Any]]) -> None:
-    words = subprocess.run(["nvidia-smi", "-q", "-x"], capture_output=True, text=True, check=True).stdout
-    found = re.findall(r"<gpu_recovery_action>(.+?)</", words)
+    output = subprocess.run(["nvidia-smi", "-q", "-x"], capture_output=True, text=True, check=True).stdout
+    found = re.findall(r"<gpu_recovery_action>(.+?)</", output)
     if not found:
-        pytest.skip("this driver's nvidia-smi tells no recovery action")
+        pytest.skip("this driver's nvidia-smi reports no recovery action")
     ours = [gpu["card"]["counters"]["recovery_action"] for gpu in looks[0]["gpus"] if gpu["uuid"]]
     assert ours == [ACTIONS.get(word.strip()) for word in found]
 
@@ -68,5 +68,5 @@ def test_second_check_compares_with_the_first(looks: list[dict[str, Any]]) -> No
 
 
 def test_unread_facts_have_a_remedy(looks: list[dict[str, Any]]) -> None:
-    for words in looks[0]["unread"]:
-        assert re.search(r"root|systemd-journal|install|says", words)
+    for message in looks[0]["unread"]:
+        assert re.search(r"root|systemd-journal|install|says", message)

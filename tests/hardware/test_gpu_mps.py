@@ -66,7 +66,7 @@ class Site:
         return {key: value for key, value in os.environ.items() if not key.startswith(VARIABLES)}
 
     def run(self, *options: str, succeeds: bool = True, **changes: Any) -> dict[str, Any]:
-        """The module, as Ansible runs it; *changes* are to the daemon, and those of the module are named below."""
+        """Run the module by Ansible; *changes* are options of the daemon."""
         of_module: dict[str, Any] = {
             key: changes.pop(key) for key in ("when_clients", "drain_timeout", "verify") if key in changes
         }
@@ -78,7 +78,7 @@ class Site:
         return answer.result
 
     def ask(self, command: str) -> str:
-        """The real daemon, past the module; what it answers is kept word for word."""
+        """Send a command to the real daemon, without the module, and keep its answer."""
         assert PROGRAM
         done = subprocess.run(
             ["timeout", "20", PROGRAM],
@@ -92,7 +92,7 @@ class Site:
             f"$ echo {command} | nvidia-cuda-mps-control  # {done.returncode}\n{done.stdout}{done.stderr}"
         )
         print(self.transcript[-1])
-        # That there is no daemon is told on the other stream.
+        # The message that there is no daemon is on the other stream.
         return (done.stdout + done.stderr).strip()
 
     def allocate(self, mib: int, pipe: Path) -> int:
@@ -113,8 +113,10 @@ class Site:
         wanted = {f"RIGWRIGHT_MPS=none:{NAME}".encode(), f"CUDA_MPS_PIPE_DIRECTORY={self.pipe}".encode()}
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
-                words = (entry / "cmdline").read_bytes() if entry.name.isdecimal() else b""
-                if b"nvidia-cuda-mps-control" in words and wanted <= set((entry / "environ").read_bytes().split(b"\0")):
+                command = (entry / "cmdline").read_bytes() if entry.name.isdecimal() else b""
+                if b"nvidia-cuda-mps-control" in command and wanted <= set(
+                    (entry / "environ").read_bytes().split(b"\0")
+                ):
                     return int(entry.name)
         return None
 
@@ -128,19 +130,19 @@ def site(nvidia_smi: Any) -> Iterator[Site]:
         pytest.skip(f"{gpu} is no undivided GPU in compute mode DEFAULT, and settings are left as they are")
     # The path of a socket may have 107 bytes: pytest's own folders are too long.
     folder = Path(tempfile.mkdtemp(prefix="mps-", dir="/tmp"))
-    made = Site(folder, gpu["uuid"])
+    private = Site(folder, gpu["uuid"])
     try:
-        yield made
+        yield private
     finally:
         for log in sorted((folder / "log").rglob("*.log")):
-            made.transcript.append(f"--- {log.name}\n{log.read_text(errors='replace')}")
+            private.transcript.append(f"--- {log.name}\n{log.read_text(errors='replace')}")
         if "OUT" in os.environ:
-            Path(os.environ["OUT"], "mps_transcript.txt").write_text("\n".join(made.transcript))
-        if made.pid:
-            made.ask("quit -t 5")
+            Path(os.environ["OUT"], "mps_transcript.txt").write_text("\n".join(private.transcript))
+        if private.pid:
+            private.ask("quit -t 5")
             time.sleep(2)
-        if left := made.pid:
-            os.kill(left, signal.SIGTERM)
+        if pid := private.pid:
+            os.kill(pid, signal.SIGTERM)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -261,5 +263,5 @@ def test_removed_daemon_stays_removed(site: Site) -> None:
     assert (result["changed"], result["daemons"][0]["state"]) == (False, "stopped")
     assert not list((site.folder / "config").glob("*"))
     assert "Cannot find MPS control daemon" in site.ask("get_server_list")
-    # A client that finds no daemon runs beside it: that is why the module has a client prove it.
+    # A client without a daemon runs outside MPS: that is why the module proves it by a client.
     assert site.allocate(64, site.pipe) == 0

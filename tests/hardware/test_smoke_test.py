@@ -24,7 +24,7 @@ MEBIBYTE = 2**20
 
 
 def train(*options: str, **environment: str) -> tuple[int, dict[str, Any]]:
-    """Run the program as a user does; its exit status and its account."""
+    """Run the program as a user does; return its exit status and its report."""
     done = subprocess.run(
         [PYTHON, PROGRAM, *options], env=os.environ | environment, capture_output=True, text=True, check=False
     )
@@ -72,7 +72,7 @@ def test_hidden_gpu_is_reported():
 
 
 def findings(**environment: str) -> dict[str, dict[str, str]]:
-    """What the module finds on this machine, by id."""
+    """Run the module on this machine, and return its findings by id."""
     request = {"program": PROGRAM.read_text(), "environments": [{"name": "here", "python": PYTHON}], "timeout_s": 240}
     answer = module.ask("smoke_test", request, env=os.environ | environment)
     assert answer.rc == 0

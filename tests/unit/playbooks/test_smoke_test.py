@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which environments the role smoke_test takes from the request of the role conda."""
+"""The environments that the role smoke_test takes from the variables of the role conda."""
 
 from __future__ import annotations
 

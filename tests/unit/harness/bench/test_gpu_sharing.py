@@ -93,7 +93,7 @@ def test_the_percentile_is_a_value_that_was_seen():
             {"mps": None, "multiprocessors": 132},
             True,
             1.0,
-            "the driver does not tell whether MPS is used (device attribute 133)",
+            "the driver does not report whether MPS is used (device attribute 133)",
         ),
     ],
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module gpu_accept: its refusals. What it measures is tested with _gpu/accept/run.py."""
+"""The module gpu_accept: its refusals. The tests of _gpu/accept/run.py cover its measurements."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module on imitated GPUs: what it makes of each, that it never writes, and what it refuses."""
+"""The module gpu_health on fake GPUs: its verdicts, its refusals, and that it writes nothing to a GPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Run = Callable[..., dict[str, Any]]
 
 
 class Host:
-    """A host below a folder, with a journal; its GPUs are imitated."""
+    """A host below a folder, with a journal and fake GPUs."""
 
     def __init__(self, root: Path, machine: Machine) -> None:
         self.root, self.machine = root, machine
@@ -59,12 +59,12 @@ class Host:
 @pytest.fixture
 def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Host]]:
     """Make a host with these GPUs; the module then runs on it."""
-    made: list[Any] = []
+    factories: list[Any] = []
 
     def make(*names: str) -> Host:
         context = fake(names)
         machine = context.__enter__()
-        made.append(context)
+        factories.append(context)
         host = Host(tmp_path, machine)
         monkeypatch.setattr(gpu_health, "ROOT", str(tmp_path))
         monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, command, **_options: host.run_command(command))
@@ -72,7 +72,7 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
         return host
 
     yield make
-    for context in made:
+    for context in factories:
         context.__exit__(None, None, None)
 
 
@@ -88,14 +88,19 @@ def whats(gpu: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("name", models())
 def test_healthy_card_of_any_model_passes(health: Run, hosts: Any, name: str) -> None:
     host = hosts(name)
-    told = health()
-    assert told["gpus"][0]["reasons"] == []
-    assert (told["verdict"], told["changed"], told["unread"], told["gpus"][0]["verdict"]) == ("PASS", False, [], "PASS")
-    assert told["gpus"][0]["uuid"] == host.machine.gpus[0].uuid
+    result = health()
+    assert result["gpus"][0]["reasons"] == []
+    assert (result["verdict"], result["changed"], result["unread"], result["gpus"][0]["verdict"]) == (
+        "PASS",
+        False,
+        [],
+        "PASS",
+    )
+    assert result["gpus"][0]["uuid"] == host.machine.gpus[0].uuid
 
 
 @pytest.mark.parametrize(
-    ("model", "facts", "what", "verdict"),
+    ("model", "facts", "name", "verdict"),
     [
         ("H200", {"recovery_action": 1}, "recovery_action", "RESET_GPU"),
         ("H200", {"recovery_action": 2}, "recovery_action", "REBOOT"),
@@ -125,13 +130,13 @@ def test_healthy_card_of_any_model_passes(health: Run, hosts: Any, name: str) ->
     ],
 )
 def test_each_problem_of_a_card_is_found_through_nvml(
-    health: Run, hosts: Any, model: str, facts: dict[str, Any], what: str, verdict: str
+    health: Run, hosts: Any, model: str, facts: dict[str, Any], name: str, verdict: str
 ) -> None:
     host = hosts(model)
     host.machine.set(0, **facts)
-    told = health()
-    assert whats(told["gpus"][0]) == [what]
-    assert told["verdict"] == verdict
+    result = health()
+    assert whats(result["gpus"][0]) == [name]
+    assert result["verdict"] == verdict
 
 
 def away(host: Host, gpu: int) -> None:
@@ -147,9 +152,12 @@ def test_lost_gpu_is_reported_until_acknowledged(health: Run, hosts: Any) -> Non
     uuid = host.machine.gpus[1].uuid
     assert health(remember=True)["verdict"] == "PASS"
     away(host, 1)
-    told = health(remember=True, expected_count=2)
-    assert [(gpu["uuid"], whats(gpu)) for gpu in told["gpus"]] == [(host.machine.gpus[0].uuid, []), (uuid, ["missing"])]
-    assert (told["verdict"], [row["what"] for row in told["reasons"]]) == ("REBOOT", ["gpu_count"])
+    result = health(remember=True, expected_count=2)
+    assert [(gpu["uuid"], whats(gpu)) for gpu in result["gpus"]] == [
+        (host.machine.gpus[0].uuid, []),
+        (uuid, ["missing"]),
+    ]
+    assert (result["verdict"], [row["what"] for row in result["reasons"]]) == ("REBOOT", ["gpu_count"])
     host.write("/proc/sys/kernel/random/boot_id", "two\n")
     assert health(remember=True)["verdict"] == "REPLACE"
     assert health(remember=True, acknowledged=[uuid])["verdict"] == "PASS"
@@ -166,8 +174,8 @@ def test_gpu_dead_when_the_driver_is_loaded_is_reported(health: Run, hosts: Any)
         f"NVRM: The NVIDIA GPU {address}\nNVRM: (PCI ID: 10de:2335) installed in this system has\n"
         "NVRM: fallen off the bus and is not responding to commands."
     )
-    told = health()
-    assert (told["verdict"], whats(told["gpus"][1])) == ("REBOOT", ["no_driver", "xid_79"])
+    result = health()
+    assert (result["verdict"], whats(result["gpus"][1])) == ("REBOOT", ["no_driver", "xid_79"])
 
 
 def test_v100_with_growing_retired_pages_is_replaced(health: Run, hosts: Any) -> None:
@@ -176,8 +184,8 @@ def test_v100_with_growing_retired_pages_is_replaced(health: Run, hosts: Any) ->
     host.machine.set(0, retired__1=[*range(3)])
     assert health(remember=True)["verdict"] == "PASS"
     host.machine.set(0, retired__1=[*range(16)])
-    told = health()
-    assert (told["verdict"], whats(told["gpus"][0])) == ("REPLACE", ["double_bit_pages"])
+    result = health()
+    assert (result["verdict"], whats(result["gpus"][0])) == ("REPLACE", ["double_bit_pages"])
 
 
 def test_nvlink_5_errors_are_compared_with_the_last_check(health: Run, hosts: Any) -> None:
@@ -194,8 +202,8 @@ def test_state_of_another_user_is_left_out(health: Run, hosts: Any, tmp_path: Pa
     link = host.write(gpu_health.state.STATE, "")
     link.unlink()
     link.symlink_to(place)
-    told = health()
-    assert (told["verdict"], "the last check" in told["unread"][0]) == ("PASS", True)
+    result = health()
+    assert (result["verdict"], "the last check" in result["unread"][0]) == ("PASS", True)
 
 
 def test_module_writes_nothing_to_a_gpu_or_the_state(health: Run, hosts: Any) -> None:
@@ -211,18 +219,18 @@ def test_a_lost_gpu_is_a_verdict_and_no_crash(health: Run, hosts: Any) -> None:
     host = hosts("H200", "H200")
     host.machine.lose(1)
     host.log(1, 79, "GPU has fallen off the bus.")
-    told = health()
-    assert (told.get("failed", False), told["verdict"]) == (False, "REBOOT")
-    assert [gpu["verdict"] for gpu in told["gpus"]] == ["PASS", "REBOOT"]
-    assert whats(told["gpus"][1]) == ["nvml_GPU_IS_LOST", "xid_79"]
+    result = health()
+    assert (result.get("failed", False), result["verdict"]) == (False, "REBOOT")
+    assert [gpu["verdict"] for gpu in result["gpus"]] == ["PASS", "REBOOT"]
+    assert whats(result["gpus"][1]) == ["nvml_GPU_IS_LOST", "xid_79"]
 
 
 def test_driver_library_mismatch_is_a_verdict(health: Run, hosts: Any) -> None:
     host = hosts("RTX 4090")
     host.machine.upgrade_library("590.48.01")
-    told = health()
-    assert (told.get("failed", False), told["verdict"]) == (False, "REBOOT")
-    assert [row["what"] for row in told["reasons"]] == ["nvml_LIB_RM_VERSION_MISMATCH"]
+    result = health()
+    assert (result.get("failed", False), result["verdict"]) == (False, "REBOOT")
+    assert [row["what"] for row in result["reasons"]] == ["nvml_LIB_RM_VERSION_MISMATCH"]
     host.machine.reboot()
     assert health()["verdict"] == "PASS"
 
@@ -236,14 +244,12 @@ def test_driver_that_is_not_loaded_is_a_verdict(health: Run, hosts: Any) -> None
 def test_an_xid_of_the_journal_is_judged_by_the_catalogue(health: Run, hosts: Any) -> None:
     host = hosts("H200", "H200")
     host.log(1, 109, "pid=4242, name=train, Ch 00000008")
-    told = health()
-    assert [gpu["verdict"] for gpu in told["gpus"]] == ["PASS", "RESET_GPU"]
-    assert told["gpus"][1]["xids"][0]["process"] == "train"
+    result = health()
+    assert [gpu["verdict"] for gpu in result["gpus"]] == ["PASS", "RESET_GPU"]
+    assert result["gpus"][1]["xids"][0]["process"] == "train"
 
 
-def test_remapped_rows_are_read_unlike_azures_check(
-    health: Run, hosts: Any
-) -> None:
+def test_remapped_rows_are_read_unlike_azures_check(health: Run, hosts: Any) -> None:
     host = hosts("A100 80GB")
     host.machine.set(0, remapped__uncorrectable=600)
     assert (health()["verdict"], whats(health()["gpus"][0])) == ("REPLACE", ["remapped_rows"])
@@ -269,9 +275,7 @@ def test_one_ecc_error_counts_unlike_gcps_check(health: Run, hosts: Any) -> None
 @pytest.mark.parametrize(
     ("code", "verdict"), [(109, "RESET_GPU"), (13, "RESTART_APP"), (31, "RESTART_APP"), (43, "MONITOR"), (63, "PASS")]
 )
-def test_xid_109_counts_unlike_the_k8s_plugin(
-    health: Run, hosts: Any, code: int, verdict: str
-) -> None:
+def test_xid_109_counts_unlike_the_k8s_plugin(health: Run, hosts: Any, code: int, verdict: str) -> None:
     host = hosts("H200")
     host.machine.run_process(gpu=0, pid=4242)
     host.log(0, code)
@@ -282,8 +286,8 @@ def test_subsystems_of_xids_are_the_catalogues_not_dcgms(health: Run, hosts: Any
     host = hosts("H200")
     for code in (38, 62, 78):
         host.log(0, code)
-    told = {row["code"]: row["subsystem"] for row in health()["gpus"][0]["xids"]}
-    assert told == {38: "firmware", 62: "firmware", 78: "other"}
+    result = {row["code"]: row["subsystem"] for row in health()["gpus"][0]["xids"]}
+    assert result == {38: "firmware", 62: "firmware", 78: "other"}
 
 
 def test_unknown_rows_inside_mig_are_no_problem(health: Run, hosts: Any) -> None:
@@ -306,38 +310,36 @@ def test_error_of_a_program_ends_with_the_program(health: Run, hosts: Any) -> No
     assert [row["code"] for row in health()["gpus"][0]["xids"]] == [31]
     (host.root / "proc/4242/comm").unlink()
     (host.root / "proc/4242").rmdir()
-    told = health()
-    assert (told["verdict"], [row["code"] for row in told["gpus"][0]["xids_over"]]) == ("PASS", [31, 94])
+    result = health()
+    assert (result["verdict"], [row["code"] for row in result["gpus"][0]["xids_over"]]) == ("PASS", [31, 94])
 
 
 def test_healthy_node_passes_unlike_deepops_prolog(health: Run, hosts: Any) -> None:
-    """DeepOps drains where its grep finds no "fail": a node that is well is taken out, and a broken one gets the job."""
+    """Pass a healthy node. DeepOps drains it, since its grep finds no "fail", and gives the job to a broken one."""
     host = hosts("H200")
     assert "failed" not in health(fail_on="RESET_GPU")
     host.machine.set(0, remapped__failure=1)
-    told = health(fail_on="RESET_GPU")
-    assert told["failed"] and told["verdict"] == "REPLACE"
-    assert "row_remap_failure" in told["msg"]
+    result = health(fail_on="RESET_GPU")
+    assert result["failed"] and result["verdict"] == "REPLACE"
+    assert "row_remap_failure" in result["msg"]
 
 
 @pytest.mark.parametrize(
     ("fail_on", "failed"),
     [("none", False), ("MONITOR", True), ("RESTART_APP", True), ("RESET_GPU", False), ("REPLACE", False)],
 )
-def test_module_fails_from_the_given_verdict_on(
-    health: Run, hosts: Any, fail_on: str, failed: bool
-) -> None:
+def test_module_fails_from_the_given_verdict_on(health: Run, hosts: Any, fail_on: str, failed: bool) -> None:
     host = hosts("H200")
     host.machine.run_process(gpu=0, pid=4242)
     host.log(0, 31, "MMU Fault")
-    told = health(fail_on=fail_on)
-    assert told.get("failed", False) is failed
+    result = health(fail_on=fail_on)
+    assert result.get("failed", False) is failed
     # Everything is returned all the same.
-    assert (told["verdict"], len(told["gpus"])) == ("RESTART_APP", 1)
+    assert (result["verdict"], len(result["gpus"])) == ("RESTART_APP", 1)
 
 
 def test_lost_card_is_named_by_address_or_index(health: Run, hosts: Any) -> None:
-    """It tells neither UUID nor address; PCI may show it, and may not."""
+    """Name it by its address or index: it has no UUID, and perhaps no address."""
     host = hosts("H200")
     host.machine.lose(gpu=0)
     assert health(fail_on="REBOOT")["msg"].startswith("The verdict is REBOOT: 0000:41:00.0: nvml_GPU_IS_LOST")
@@ -348,30 +350,30 @@ def test_lost_card_is_named_by_address_or_index(health: Run, hosts: Any) -> None
 def test_module_without_rights_lists_what_is_unread(health: Run, hosts: Any) -> None:
     host = hosts("H200")
     host.readable = False
-    told = health()
-    assert told["verdict"] == "PASS"
-    assert len(told["unread"]) == 1 and "the kernel's log" in told["unread"][0]
+    result = health()
+    assert result["verdict"] == "PASS"
+    assert len(result["unread"]) == 1 and "the kernel's log" in result["unread"][0]
 
 
 def test_counters_are_compared_with_the_remembered_check(health: Run, hosts: Any) -> None:
     host = hosts("H200")
     state = host.write(gpu_health.state.STATE, "")
     assert health(remember=True)["since"] is None
-    told = health()
-    assert told["since"] == json.loads(state.read_text())["time"]
-    assert told["gpus"][0]["since_last_look"]["pcie_replays"] == 0
+    result = health()
+    assert result["since"] == json.loads(state.read_text())["time"]
+    assert result["gpus"][0]["since_last_look"]["pcie_replays"] == 0
 
 
 def test_damaged_state_file_is_unread(health: Run, hosts: Any) -> None:
     host = hosts("H200")
     host.write(gpu_health.state.STATE, '{"version": 1, "gpus"')
-    told = health()
-    assert (told["verdict"], told["since"]) == ("PASS", None)
-    assert "the last check" in told["unread"][0]
+    result = health()
+    assert (result["verdict"], result["since"]) == ("PASS", None)
+    assert "the last check" in result["unread"][0]
 
 
 @pytest.mark.parametrize(
-    ("params", "said"),
+    ("params", "text"),
     [
         ({"window": "yesterday"}, "`window` is 'yesterday': it is `boot`, or a number"),
         ({"limits": {"remapped_rows": 0}}, "`limits` has remapped_rows at 0 or below"),
@@ -381,9 +383,9 @@ def test_damaged_state_file_is_unread(health: Run, hosts: Any) -> None:
     ],
 )
 def test_invalid_options_are_refused_with_possible_values(
-    health: Run, hosts: Any, params: dict[str, Any], said: str
+    health: Run, hosts: Any, params: dict[str, Any], text: str
 ) -> None:
     host = hosts("H200")
-    told = health(**params)
-    assert told["failed"] and said in told["msg"]
+    result = health(**params)
+    assert result["failed"] and text in result["msg"]
     assert host.machine.writes == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module as a playbook runs it, on imitated GPUs."""
+"""The module gpu_info on fake GPUs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_missing_binding_does_not_fail(info: Run, monkeypatch: pytest.MonkeyPatc
 def test_the_documentation_names_every_fact_of_a_gpu(info: Run) -> None:
     with fake_nvml.fake(["H200"]):
         found = info()
-    told = yaml.safe_load(gpu_info.RETURN)
-    assert told["gpus"]["contains"].keys() == found["gpus"][0].keys()
-    assert told.keys() == found.keys() - {"changed", "invocation", "warnings"}
-    assert told["driver"]["contains"].keys() == found["driver"].keys()
+    documented = yaml.safe_load(gpu_info.RETURN)
+    assert documented["gpus"]["contains"].keys() == found["gpus"][0].keys()
+    assert documented.keys() == found.keys() - {"changed", "invocation", "warnings"}
+    assert documented["driver"]["contains"].keys() == found["driver"].keys()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host below a folder for looks at GPUs: its log, its bus, and an NVML whose cards are facts already."""
+"""A fake host below a folder for health checks: its log, its bus, and an NVML with cards as facts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def xid(code: int, text: str = "", address: str = ADDRESS, time: float = NOW - 6
 
 
 class Driver:
-    """An NVML with cards that are facts already, or one that fails to open."""
+    """A fake NVML that returns cards as facts, or fails to open."""
 
     def __init__(self, cards: list[dict[str, Any]], error: NvmlError | None) -> None:
         self.found, self.error = cards, error
@@ -47,7 +47,7 @@ class Driver:
 
 
 class Machine:
-    """A host below a folder."""
+    """A fake host below a folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is left for the next boot."""
+"""Files and unit for the next boot."""
 
 from __future__ import annotations
 

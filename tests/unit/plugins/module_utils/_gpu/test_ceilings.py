@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ceilings worked out from SMs, clocks and bus, beside what NVIDIA's data sheets say."""
+"""Ceilings from SMs, clocks and bus, compared with NVIDIA's data sheets."""
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ MEMORIES = [
 
 
 @pytest.mark.parametrize(("capability", "brand", "name", "sm", "clock", "sheet"), CARDS, ids=[row[2] for row in CARDS])
-def test_peak_matches_the_data_sheet(
-    capability: str, brand: str, name: str, sm: int, clock: int, sheet: float
-) -> None:
+def test_peak_matches_the_data_sheet(capability: str, brand: str, name: str, sm: int, clock: int, sheet: float) -> None:
     assert ceilings.peak_tflops(capability, brand, sm, clock, "fp16", name) == pytest.approx(sheet, rel=0.01)
 
 

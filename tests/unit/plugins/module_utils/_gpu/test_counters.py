@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a GPU remembers of its troubles, and what its driver advises."""
+"""Error counters of a GPU, and the recovery action of its driver."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def test_nvlink_5_has_counters_of_its_own() -> None:
         assert read()["nvlink_5"] is None
 
 
-@pytest.mark.parametrize(("valid", "told"), [(1, True), (0, False), (None, None), ("!TIMEOUT", None)])
-def test_inforom_is_valid_invalid_or_unknown(valid: Any, told: bool | None) -> None:
+@pytest.mark.parametrize(("valid", "expected"), [(1, True), (0, False), (None, None), ("!TIMEOUT", None)])
+def test_inforom_is_valid_invalid_or_unknown(valid: Any, expected: bool | None) -> None:
     with fake_nvml.fake(["H200"]) as machine:
         machine.set(0, inforom__valid=valid)
-        assert read()["inforom_valid"] is told
+        assert read()["inforom_valid"] is expected
 
 
 def test_a_card_before_ampere_retires_pages_and_remaps_no_rows() -> None:
@@ -68,7 +68,7 @@ def test_a_card_before_ampere_retires_pages_and_remaps_no_rows() -> None:
 
 @pytest.mark.parametrize("is_set", [0, 1])
 def test_unrepairable_memory_is_read_where_the_driver_writes_it(is_set: int) -> None:
-    """The structure of nvidia-ml-py 13.615 has a version in that place, and its function returns what lies behind."""
+    """Read the flag itself: nvidia-ml-py 13.615 has a version in its place, and returns the bytes after it."""
     with fake_nvml.fake(["B200"]) as machine:
         machine.set(0, unrepairable=is_set)
         assert read()["unrepairable_memory"] is bool(is_set)

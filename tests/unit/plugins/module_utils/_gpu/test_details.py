@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What gpu_info tells beyond what other modules need."""
+"""Facts that only gpu_info needs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_h200_has_all_details() -> None:
     assert counters["ecc_locations"]["aggregate"]["l1_cache"] is None
     assert counters["remapped_rows"]["banks"] == {"max": 3072, "high": 0, "partial": 0, "low": 0, "none": 1}
     assert counters["sram"]["sources"] == {"l2": 0, "sm": 0, "pcie": 0, "microcontroller": 0, "other": 0}
-    # The driver of the recording tells no traffic of NVLink.
+    # The driver of the recording reports no traffic of NVLink.
     assert facts["nvlink"]["sent_kib"] is None
 
 

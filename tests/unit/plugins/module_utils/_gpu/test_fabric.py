@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fabric of a GPU as NVML tells it, by either version of its structure."""
+"""The fabric of a GPU, by either version of NVML's structure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files of GPUs are whole, or they are refused."""
+"""Files by GPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_written_entries_and_other_keys_are_read(tree: Tree) -> None:
     "text", ["", "{", "[]", "3", "null", "{}", '{"gpus": []}', '{"gpus": {"GPU-a": null}}', '{"gpus": {"GPU-a": {}}}']
 )
 def test_damaged_file_is_refused_with_a_remedy(tree: Tree, text: str) -> None:
-    """Taking it for empty would lose what other tasks have declared."""
+    """Refuse it: to accept it as empty would lose the declarations of other tasks."""
     tree.replace(PATH, text.encode())
     with pytest.raises(Refusal, match=r"/var/lib/rigwright_gpu_test/kept.json is damaged .*restore it, or remove it"):
         files.read(tree, PATH)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All GPUs of a host with what surrounds them, also where NVML cannot be asked."""
+"""The inventory of a host's GPUs, with and without NVML."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_upgraded_library_is_a_problem_and_no_crash(host: Host) -> None:
     problem = found["driver"]["problem"]
     assert problem["nvml_error"] == "LIB_RM_VERSION_MISMATCH"
     assert "reboot" in problem["next_step"]
-    # What PCI tells takes the place, with the same keys.
+    # Facts of the PCI bus are in the same keys.
     assert [(row["index"], row["name"], row["compute_capability"]) for row in found["gpus"]] == [(None, None, "9.0")]
     assert found["gpus"][0].keys() == healthy["gpus"][0].keys()
     assert found["gpus"][0]["memory"]["total_bytes"] is None
@@ -155,8 +155,8 @@ def test_a_cdi_spec_of_another_driver_is_found(host: Host) -> None:
     host.write("/etc/cdi/other.yaml", "kind: example.com/device\n")
     now = time.time()
     os.utime(spec, (now - 90, now - 90))
-    told = inventory.read_container_toolkit(Tree(str(host.root)), "590.48.01", now)
-    assert told == {
+    toolkit = inventory.read_container_toolkit(Tree(str(host.root)), "590.48.01", now)
+    assert toolkit == {
         "installed": False,
         "cdi_specs": [{"path": "/var/run/cdi/nvidia.yaml", "age_seconds": 90, "driver": "580.95.05", "matches": False}],
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Clocks that NVML cannot tell."""
+"""The record of locked clocks."""
 
 from __future__ import annotations
 

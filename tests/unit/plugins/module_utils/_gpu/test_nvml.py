@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How NVML is asked: what is a fact, what is a failure, and which GPU is meant."""
+"""Calls of NVML: absent values, errors, and the search for a GPU."""
 
 from __future__ import annotations
 
@@ -88,9 +88,7 @@ def test_module_respawns_where_the_binding_is_or_fails(
     assert "install nvidia-ml-py" in failed[0]
 
 
-def test_binding_is_loaded_without_starting_its_python(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_binding_is_loaded_without_starting_its_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", pynvml)
     place = tmp_path / "lib/python3.11/site-packages/pynvml.py"
     assert gpu_nvml.load_beside(f"{tmp_path}/bin/python3") is None
@@ -102,10 +100,10 @@ def test_binding_is_loaded_without_starting_its_python(
 
 
 def test_fields_are_read_with_one_call_in_their_types(answers: Any) -> None:
-    asked = []
+    calls = []
 
     def values(_handle: Any, wanted: list[Any]) -> Any:
-        asked.append(wanted)
+        calls.append(wanted)
         rows = (pynvml.c_nvmlFieldValue_t * 4)()
         rows[0].valueType, rows[0].value.uiVal = pynvml.NVML_VALUE_TYPE_UNSIGNED_INT, 45
         rows[1].nvmlReturn = pynvml.NVML_ERROR_NOT_SUPPORTED
@@ -115,7 +113,7 @@ def test_fields_are_read_with_one_call_in_their_types(answers: Any) -> None:
 
     answers("nvmlDeviceGetFieldValues", values)
     assert Nvml().fields(None, [82, (94, 0), 194, 9999]) == [45, None, -3, None]
-    assert asked == [[82, (94, 0), 194, 9999]]
+    assert calls == [[82, (94, 0), 194, 9999]]
 
 
 def test_a_field_of_a_lost_gpu_is_a_failure(answers: Any) -> None:
@@ -132,10 +130,10 @@ def test_a_driver_without_fields_has_none(answers: Any) -> None:
 
 
 def test_lost_gpu_hides_no_other_and_cards_are_read_once(answers: Any) -> None:
-    asked = []
+    calls = []
 
     def handle(index: int) -> Any:
-        asked.append(index)
+        calls.append(index)
         return fails(LOST)() if index == 1 else ctypes.c_void_p(index)
 
     answers("nvmlDeviceGetCount", lambda: 3)
@@ -154,7 +152,7 @@ def test_lost_gpu_hides_no_other_and_cards_are_read_once(answers: Any) -> None:
     ]
     problem = nvml.cards()[1].problem
     assert problem is not None and problem.name == "GPU_IS_LOST"
-    assert asked == [0, 1, 2]
+    assert calls == [0, 1, 2]
     with pytest.raises(NvmlError, match="GPU_IS_LOST"):
         nvml.find("1")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every return code of NVML has a name that stays and a next step in words."""
+"""Names and next steps of NVML's return codes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_every_code_has_a_next_step_of_its_own(code: int) -> None:
 
 def test_error_has_function_name_and_next_step() -> None:
     error = errors.NvmlError(18, "nvmlInit")
-    assert error.told() == {
+    assert error.as_result() == {
         "nvml_error": "LIB_RM_VERSION_MISMATCH",
         "function": "nvmlInit",
         "next_step": errors.ANSWERS[18].next_step,

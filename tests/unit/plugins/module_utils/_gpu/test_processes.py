@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who uses a GPU, as NVML lists it and /proc knows it."""
+"""Processes of a GPU, from NVML and /proc."""
 
 from __future__ import annotations
 
@@ -102,23 +102,21 @@ def test_process_list_is_complete_in_the_hosts_namespace(tmp_path: Path, link: s
         ("", False),
     ],
 )
-def test_drivers_535_43_to_535_86_are_read_by_version_2(
-    root: Path, driver: str, wrong: bool
-) -> None:
+def test_drivers_535_43_to_535_86_are_read_by_version_2(root: Path, driver: str, wrong: bool) -> None:
     assert processes.has_wrong_processes(driver) is wrong
-    asked: list[str] = []
+    calls: list[str] = []
 
     class Recording(Nvml):
         def driver_version(self) -> str:
             return driver
 
         def call(self, function: str, *arguments: Any) -> Any:
-            asked.append(function)
+            calls.append(function)
             return super().call(function, *arguments)
 
     with fake_nvml.fake(["H100"]), Recording() as nvml:
         processes.read(Reader(nvml, nvml.cards()[0]), Tree(str(root)))
-    versions = {function[-2:] for function in asked if "Processes" in function}
+    versions = {function[-2:] for function in calls if "Processes" in function}
     assert versions == ({"v2"} if wrong else {"v3"})
 
 

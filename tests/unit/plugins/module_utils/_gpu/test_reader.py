@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A GPU that is asked many things: what fails is null and told once, a lost one is asked no more."""
+"""The reader of one GPU: failed values are null and listed once, a lost GPU is not read again."""
 
 from __future__ import annotations
 

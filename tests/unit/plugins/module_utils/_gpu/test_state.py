@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What GPUs tell of themselves, of every imitated model, with NVML's traps."""
+"""Facts of every fake model, with the special cases of NVML."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read(tree: Tree | None = None, gpu: int = 0) -> Facts:
 
 
 def keys(facts: Any, path: str = "") -> Iterator[str]:
-    """The names of all facts, as far as a card without answers has them too."""
+    """Return the names of all facts that a card without values has, too."""
     if isinstance(facts, dict):
         for key, value in facts.items():
             yield f"{path}{key}"
@@ -120,10 +120,10 @@ def test_gpu_without_a_driver_has_the_same_keys() -> None:
 def test_reserved_memory_is_not_used_memory() -> None:
     with fake_nvml.fake(["H200"]) as machine:
         machine.run_process(0, 4242, memory_mib=512)
-        told = read()["memory"]
+        memory = read()["memory"]
         machine.fail("nvmlDeviceGetMemoryInfo_v2", "FUNCTION_NOT_FOUND")
         old = read()["memory"]
-    assert (told["used_bytes"], told["reserved_bytes"]) == (512 << 20, 644939776)
+    assert (memory["used_bytes"], memory["reserved_bytes"]) == (512 << 20, 644939776)
     # A driver without version 2 does not separate them: how much is reserved is not known, and not 0.
     assert (old["used_bytes"], old["reserved_bytes"]) == ((512 << 20) + 644939776, None)
 
@@ -168,8 +168,8 @@ def test_mig_devices_have_profile_placement_and_memory() -> None:
         nvml.call("nvmlGpuInstanceDestroy", instances[0])
         facts = state.read_card(nvml, card)
     assert [row["profile"] for row in before] == ["1g.10gb"] * 3
-    left = {row["uuid"] for row in before if row["gpu_instance_id"] != gone}
-    assert {row["uuid"] for row in facts["mig_devices"]} == left
+    remaining = {row["uuid"] for row in before if row["gpu_instance_id"] != gone}
+    assert {row["uuid"] for row in facts["mig_devices"]} == remaining
     assert all(row["placement"]["size"] == 1 and row["sm_count"] == 16 for row in facts["mig_devices"])
     assert facts["sharing"] == {"mode": "mig", "mps_servers": [], "slices": 2}
 
@@ -187,20 +187,20 @@ def test_mps_server_means_sharing_by_mps(tmp_path: Path) -> None:
 
 
 def test_no_value_is_read_twice() -> None:
-    asked: Counter[tuple[Any, ...]] = Counter()
+    calls: Counter[tuple[Any, ...]] = Counter()
 
     class Counting(Nvml):
         def call(self, function: str, *arguments: Any) -> Any:
-            asked[(function, *(getattr(one, "value", None) or str(one) for one in arguments))] += 1
+            calls[(function, *(getattr(argument, "value", None) or str(argument) for argument in arguments))] += 1
             return super().call(function, *arguments)
 
     with fake_nvml.fake(["H200"]), Counting() as nvml:
         state.read_card(nvml, nvml.cards()[0])
-    assert [question for question, times in asked.items() if times > 1] == []
+    assert [question for question, times in calls.items() if times > 1] == []
     # Deprecated, and gone with CUDA 14.
-    assert not [function for function, *_arguments in asked if "ApplicationsClock" in function]
+    assert not [function for function, *_arguments in calls if "ApplicationsClock" in function]
     # Of which 54 for the ends of 18 links.
-    assert sum(asked.values()) < 140
+    assert sum(calls.values()) < 140
 
 
 def test_numa_node_and_processors_come_from_the_kernel(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A card against its earlier days and against others of its model."""
+"""Comparisons of a card with its baseline and with its model."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def test_ignored_baseline_stays():
 def test_five_percent_less_than_before_is_slower(value: float, verdicts: list[str]):
     problems, _notes = compare.against_baseline(report(values={"matmul_bf16": value}), kept(), "keep")
 
-    assert [one["verdict"] for one in problems] == verdicts
+    assert [row["verdict"] for row in problems] == verdicts
 
 
 def test_warmer_at_equal_power_is_cooling():
     problems, _notes = compare.against_baseline(report(temperature_c=69), kept(), "keep")
 
-    assert {one["verdict"] for one in problems} == {"cooling"}
+    assert {row["verdict"] for row in problems} == {"cooling"}
     assert problems[0]["evidence"] == "69 C at 690 W, and 60 C at 690 W on 2026-11-01"
 
 
@@ -105,7 +105,7 @@ def test_slow_card_of_a_fleet_is_named():
 
     problems = compare.fleet([report(host, {"matmul_bf16": value}) for host, value in slow.items()])
 
-    assert [(one["host"], one["uuid"], one["verdict"], one["test"]) for one in problems] == [
+    assert [(row["host"], row["uuid"], row["verdict"], row["test"]) for row in problems] == [
         ("c", "GPU-c", "slower", "matmul_bf16")
     ]
     assert "700 tflops, 11% less than 782.5 in the middle of 4 cards" in problems[0]["evidence"]
@@ -115,7 +115,7 @@ def test_slow_card_of_a_fleet_is_named():
 def test_hot_card_of_a_fleet_is_named():
     problems = compare.fleet([report("a"), report("b"), report("c", temperature_c=72)])
 
-    assert {(one["host"], one["verdict"]) for one in problems} == {("c", "cooling")}
+    assert {(row["host"], row["verdict"]) for row in problems} == {("c", "cooling")}
 
 
 def test_two_cards_have_no_median():
@@ -140,7 +140,7 @@ def test_card_with_another_product_is_named():
 
     problems = compare.fleet([report("a"), report("b"), odd])
 
-    assert [(one["host"], one["verdict"], one["test"]) for one in problems] == [("c", "hardware", "matmul_bf16")]
+    assert [(row["host"], row["verdict"], row["test"]) for row in problems] == [("c", "hardware", "matmul_bf16")]
     assert "differs from that of 2 of 3 cards" in problems[0]["evidence"]
 
 
@@ -148,4 +148,4 @@ def test_both_of_two_different_cards_are_named():
     odd = report("b")
     odd["checksums"] = {**odd["checksums"], "matmul_bf16": "another sum"}
 
-    assert [one["host"] for one in compare.fleet([report("a"), odd])] == ["a", "b"]
+    assert [row["host"] for row in compare.fleet([report("a"), odd])] == ["a", "b"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Memory that is filled and compared, of a GPU that is a list of words."""
+"""The memory test, on a fake GPU whose memory is a list of words."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ FREE = 1 << 20
 
 
 def fill(torch: Any, share: float = 0.5) -> dict[str, Any]:
-    said: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
     gpu = SimpleNamespace(torch=torch, device="cuda", synchronize=torch.settle)
-    patterns.fill_memory(gpu, share, lambda event, **facts: said.append({"event": event, **facts}))
-    assert [one["pattern"] for one in said[:-1]] == list(patterns.PATTERNS)
-    return said[-1]
+    patterns.fill_memory(gpu, share, lambda event, **facts: events.append({"event": event, **facts}))
+    assert [row["pattern"] for row in events[:-1]] == list(patterns.PATTERNS)
+    return events[-1]
 
 
 @pytest.fixture(autouse=True)
@@ -28,23 +28,23 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_good_memory_has_no_wrong_word():
-    told = fill(Torch(FREE))
+    result = fill(Torch(FREE))
 
-    assert (told["wrong"], told["first"]) == (0, None)
-    assert 0.45 < told["tested_bytes"] / told["free_bytes"] <= 0.5
+    assert (result["wrong"], result["first"]) == (0, None)
+    assert 0.45 < result["tested_bytes"] / result["free_bytes"] <= 0.5
 
 
 def test_stuck_bit_is_found_with_its_place():
     def stick(pieces: list[Words]) -> None:
         pieces[3][7] |= 1 << 5
 
-    told = fill(Torch(FREE, stick))
+    result = fill(Torch(FREE, stick))
 
-    assert told["first"]["bits"] == [5]
-    assert told["first"]["offset"] == 8 * (3 * len(Torch.made[0]) + 7)
-    assert told["first"]["pattern"] == "zeros"
+    assert result["first"]["bits"] == [5]
+    assert result["first"]["offset"] == 8 * (3 * len(Torch.tensors[0]) + 7)
+    assert result["first"]["pattern"] == "zeros"
     # Not with ones, nor with 0xaa, which have this bit.
-    assert 2 <= told["wrong"] <= 4
+    assert 2 <= result["wrong"] <= 4
 
 
 def test_aliased_addresses_are_found():
@@ -53,16 +53,16 @@ def test_aliased_addresses_are_found():
     def alias(pieces: list[Words]) -> None:
         pieces[2][:] = pieces[1]
 
-    told = fill(Torch(FREE, alias))
+    result = fill(Torch(FREE, alias))
 
-    assert told["first"]["pattern"] == "address"
-    assert told["wrong"] == 2 * len(Torch.made[0])
+    assert result["first"]["pattern"] == "address"
+    assert result["wrong"] == 2 * len(Torch.tensors[0])
 
 
 def test_less_memory_than_free_is_reported():
-    told = fill(Torch(FREE, room=FREE // 4))
+    result = fill(Torch(FREE, room=FREE // 4))
 
-    assert told["tested_bytes"] <= FREE // 4
+    assert result["tested_bytes"] <= FREE // 4
 
 
 def test_first_wrong_word_has_its_place_and_bits():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The measuring program where there is no GPU for it: what it says of PyTorch."""
+"""The measuring program without a GPU: its checks of PyTorch."""
 
 from __future__ import annotations
 

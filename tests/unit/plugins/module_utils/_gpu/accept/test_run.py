@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module beside imitated NVML, with an imitated Python that measures: accounts, baselines, and what it refuses."""
+"""Runs of gpu_accept with a fake NVML and a fake measuring program: reports, baselines and refusals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.support.gpu.reports import HEALTHY
 
 Run = Callable[..., dict[str, Any]]
 
-# Clocks that the imitated figures go with: an idle card's would give a ceiling that it beats.
+# Clocks for the fake figures: those of an idle card would give ceilings below them.
 UNDER_LOAD = {"clock.1.current": 1700, "power.usage": 690000, "temperature.gpu": 60, "events.current": 4}
 XID = "[  100.000000] NVRM: Xid (PCI:0000:%s): 48, pid=7, name=python, DBE (double bit error)\n"
 
@@ -34,7 +34,7 @@ def machine() -> Iterator[Any]:
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the kernel's log says, one text for each time that it is read; the last one stays."""
+    """Fake the kernel's log: each read returns the next of these texts, and the last one stays."""
     texts = ["[    1.000000] Linux version 6.18\n"]
 
     def run_command(self: AnsibleModule, command: list[str], **options: Any) -> tuple[int, str, str]:
@@ -126,9 +126,7 @@ def test_ignored_baseline_is_neither_read_nor_written(accept: Run, machine: Any,
 
 
 @pytest.mark.parametrize("text", ["{half", "[]", '{"uuid": "GPU-another", "tests": {}}', '{"tests": {}}'])
-def test_damaged_baseline_is_refused_before_a_measurement(
-    accept: Run, machine: Any, tmp_path: Path, text: str
-):
+def test_damaged_baseline_is_refused_before_a_measurement(accept: Run, machine: Any, tmp_path: Path, text: str):
     (tmp_path / "baselines").mkdir()
     (tmp_path / "baselines" / f"{machine.gpus[0].uuid}.json").write_text(text)
 
@@ -148,9 +146,7 @@ def test_card_held_back_by_heat_is_cooling(accept: Run, machine: Any):
     assert result["changed"] is False
 
 
-def test_only_new_xids_of_the_card_count(
-    accept: Run, machine: Any, log: list[str]
-):
+def test_only_new_xids_of_the_card_count(accept: Run, machine: Any, log: list[str]):
     address = machine.gpus[0].pci_address.removeprefix("0000:").partition(".")[0]
     old = log[0] + XID.replace("100.0", "50.0") % address
     log[:] = [old, old + XID % "99:00" + XID % address]
@@ -158,7 +154,7 @@ def test_only_new_xids_of_the_card_count(
     result = accept()
 
     assert result["verdict"] == "hardware"
-    assert [one["evidence"] for one in only(result)["problems"]] == ["Xid 48: DBE (double bit error)"]
+    assert [row["evidence"] for row in only(result)["problems"]] == ["Xid 48: DBE (double bit error)"]
 
 
 def test_unreadable_kernel_log_is_noted(accept: Run, machine: Any, monkeypatch: pytest.MonkeyPatch):
@@ -179,7 +175,7 @@ def test_rising_counter_is_a_problem(accept: Run, machine: Any, monkeypatch: pyt
 
     monkeypatch.setattr(workers, "measure", measure)
 
-    assert [one["evidence"] for one in only(accept())["problems"]] == ["ecc_errors.volatile.uncorrected rose by 1"]
+    assert [row["evidence"] for row in only(accept())["problems"]] == ["ecc_errors.volatile.uncorrected rose by 1"]
 
 
 # Not measured
@@ -296,14 +292,14 @@ def test_all_gpus_are_loaded_together_and_linked(accept: Run, four: Any, tmp_pat
     assert {gpu["together"]["matmul_bf16"]["share"] for gpu in result["gpus"]} == {1.0}
     assert len(result["links"]["pairs"]) == 12
     assert result["links"]["all_reduce"]["ranks"] == 4
-    findings = {one["id"]: one["status"] for one in result["findings"]}
+    findings = {row["id"]: row["status"] for row in result["findings"]}
     assert (findings["gpu_accept.pairs"], findings["gpu_accept.all_reduce"]) == ("pass", "pass")
     started = [json.loads(line)["uuids"] for line in (tmp_path / "record.jsonl").read_text().splitlines()]
     assert sorted(map(len, started)) == [1, 1, 1, 1, 4]
 
 
 def test_single_gpu_skips_pairs_and_all_reduce(accept: Run, machine: Any):
-    findings = {one["id"]: one for one in accept()["findings"]}
+    findings = {row["id"]: row for row in accept()["findings"]}
 
     assert findings["gpu_accept.pairs"]["status"] == findings["gpu_accept.all_reduce"]["status"] == "skip"
     assert findings["gpu_accept.pairs"]["evidence"] == "1 GPU could be measured, and it takes two"
@@ -313,7 +309,7 @@ def test_all_reduce_without_nccl_is_skipped(accept: Run, four: Any):
     without = "def all_reduce(line): say('skipped', test='all_reduce', words='this PyTorch was built without NCCL')"
     result = accept(before=without)
 
-    findings = {one["id"]: one for one in result["findings"]}
+    findings = {row["id"]: row for row in result["findings"]}
     assert result["links"]["all_reduce"] is None
     assert findings["gpu_accept.all_reduce"]["status"] == "skip"
     assert "without NCCL" in findings["gpu_accept.all_reduce"]["evidence"]
@@ -321,18 +317,16 @@ def test_all_reduce_without_nccl_is_skipped(accept: Run, four: Any):
 
 
 @pytest.mark.parametrize("step", ["measure", "memory", "together"])
-def test_hanging_program_fails_only_its_gpu(
-    accept: Run, four: Any, monkeypatch: pytest.MonkeyPatch, step: str
-):
+def test_hanging_program_fails_only_its_gpu(accept: Run, four: Any, monkeypatch: pytest.MonkeyPatch, step: str):
     whole = workers.step_seconds
-    monkeypatch.setattr(workers, "step_seconds", lambda request, one: 3.0 if one == step else whole(request, one))
+    monkeypatch.setattr(workers, "step_seconds", lambda request, row: 3.0 if row == step else whole(request, row))
     monkeypatch.setattr(workers, "MEMORY_S", 3.0)
     third = four.gpus[2].uuid
     result = accept(before=f"if uuid == {third!r}: {step} = lambda line: hang()")
 
     verdicts = {gpu["uuid"]: gpu["verdict"] for gpu in result["gpus"]}
     assert [uuid for uuid, verdict in verdicts.items() if verdict != "passed"] == [third]
-    (failed,) = [one for one in result["findings"] if one["status"] == "fail"]
+    (failed,) = [row for row in result["findings"] if row["status"] == "fail"]
     assert failed["id"] == f"gpu_accept.{third}"
     assert "it hangs" in failed["evidence"]
 
@@ -342,14 +336,12 @@ def test_hanging_all_reduce_blames_no_single_card(accept: Run, four: Any, monkey
     result = accept(before="def all_reduce(line): say('meeting', rank=line['rank']); hang()")
 
     assert {gpu["verdict"] for gpu in result["gpus"]} == {"passed"}
-    (failed,) = [one for one in result["findings"] if one["status"] == "fail"]
+    (failed,) = [row for row in result["findings"] if row["status"] == "fail"]
     assert failed["id"] == "gpu_accept.all_reduce"
     assert "4 of 4 GPUs began" in failed["evidence"]
 
 
-def test_card_missing_from_the_all_reduce_is_named(
-    accept: Run, four: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_card_missing_from_the_all_reduce_is_named(accept: Run, four: Any, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(workers, "REDUCE_S", 3.0)
     third = four.gpus[2].uuid
     result = accept(before=f"if uuid == {third!r}: all_reduce = lambda line: hang()")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Windows and samples of healthy and of sick cards, and what is said of them."""
+"""Verdicts on windows and samples of healthy and broken cards."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def report(
     values: dict[str, float] | None = None,
     after: Facts | None = None,
     xids: Any = (),
-    told: Facts | None = None,
+    facts: Facts | None = None,
     **changes: Any,
 ) -> Facts:
-    """*told* changes the card, *changes* its samples, *after* the counters at the end."""
-    before = card(**(told or {}))
+    """Return the report of a card. *facts* change the card, *changes* its samples, *after* the counters at the end."""
+    before = card(**(facts or {}))
     ended = {**before, "counters": {**before["counters"], **(after or {})}}
     return accept.report(before, ended, REQUEST, events(**(values or {})), samples(**changes), xids)
 
 
 def evidence(found: Facts) -> list[tuple[str, str]]:
-    return [(one["verdict"], one["test"]) for one in found["problems"]]
+    return [(row["verdict"], row["test"]) for row in found["problems"]]
 
 
 # Ceilings
@@ -78,9 +78,9 @@ def test_low_efficiency_at_a_good_clock_is_hardware():
 
 
 def test_heat_in_few_samples_is_no_problem():
-    seen = samples()
-    seen[0]["reasons"] = ["sw_thermal"]
-    found = accept.report(card(), card(), REQUEST, events(), seen, [])
+    rows = samples()
+    rows[0]["reasons"] = ["sw_thermal"]
+    found = accept.report(card(), card(), REQUEST, events(), rows, [])
 
     assert found["tests"]["matmul_bf16"]["thermal_share"] == pytest.approx(1 / 30, abs=1e-2)
     assert found["verdict"] == "passed"
@@ -132,22 +132,20 @@ def test_unknown_value_is_null_and_not_judged():
 
 
 @pytest.mark.parametrize(
-    ("name", "told", "clock", "floor_of_dcgm"),
+    ("name", "facts", "clock", "floor_of_dcgm"),
     [
         ("H200", {}, 3201, 2.333),
         ("A100-40", {"name": "NVIDIA A100-SXM4-40GB", "memory": {"bus_width_bits": 5120}}, 1215, 137.5),
         ("L40", {"name": "NVIDIA L40", "memory": {"bus_width_bits": 384}}, 9001, 49.05),
     ],
 )
-def test_floor_has_no_wrong_unit_unlike_dcgms(
-    name: str, told: Facts, clock: int, floor_of_dcgm: float
-):
+def test_floor_has_no_wrong_unit_unlike_dcgms(name: str, facts: Facts, clock: int, floor_of_dcgm: float):
     """diag-skus.yaml.in has floors for these that a card with a tenth of its bandwidth would pass (GB/s here)."""
-    memory = told.get("memory", {"bus_width_bits": 6016})
+    memory = facts.get("memory", {"bus_width_bits": 6016})
     full = 2 * clock * memory["bus_width_bits"] / 8 / 1000
 
-    assert report({"copy": full / 2}, told=told, memory_clock_mhz=clock)["verdict"] == "hardware"
-    assert report({"copy": full * 0.9}, told=told, memory_clock_mhz=clock)["verdict"] == "passed"
+    assert report({"copy": full / 2}, facts=facts, memory_clock_mhz=clock)["verdict"] == "hardware"
+    assert report({"copy": full * 0.9}, facts=facts, memory_clock_mhz=clock)["verdict"] == "passed"
     assert accept.COPY_FLOOR * full > 8 * floor_of_dcgm
 
 
@@ -155,7 +153,7 @@ def test_pcie_floor_follows_its_generation():
     """DCGM's floor is that of generation 3 for cards of generation 5, too."""
     assert report({"h2d": 13, "d2h": 13})["verdict"] == "hardware"
     third = {"pcie": {"max_generation": 3, "max_width": 16}}
-    assert report({"h2d": 12.3, "d2h": 12.3}, told=third, pcie_generation=3)["verdict"] == "passed"
+    assert report({"h2d": 12.3, "d2h": 12.3}, facts=third, pcie_generation=3)["verdict"] == "passed"
 
 
 @pytest.mark.parametrize(
@@ -167,13 +165,13 @@ def test_peak_is_with_tensor_cores_unlike_lightnings(
 ):
     """With Lightning's number a card at half its speed would be at 100 %."""
     capability = "8.9" if name == "RTX 4090" else "8.6"
-    told = {
+    result = {
         "name": f"NVIDIA GeForce {name}",
         "brand": brand,
         "compute_capability": capability,
         "compute": {"sm_count": sm},
     }
-    facts = report({"matmul_bf16": lightning}, told=told, clock_mhz=clock)["tests"]["matmul_bf16"]
+    facts = report({"matmul_bf16": lightning}, facts=result, clock_mhz=clock)["tests"]["matmul_bf16"]
 
     assert facts["ceiling"] == pytest.approx(tensor, rel=0.01)
     assert facts["efficiency"] == pytest.approx(0.5, abs=0.01)
@@ -187,7 +185,7 @@ def test_a_check_that_reads_nothing_does_not_pass():
 
 
 @pytest.mark.parametrize(
-    ("told", "clock", "test", "tflops"),
+    ("result", "clock", "test", "tflops"),
     [
         ({}, 1830, "matmul_fp8", 1979),
         ({}, 1830, "matmul_tf32", 495),
@@ -196,10 +194,8 @@ def test_a_check_that_reads_nothing_does_not_pass():
         ({"compute_capability": "8.6", "compute": {"sm_count": 84}}, 1800, "matmul_fp64", 0.605),
     ],
 )
-def test_every_type_has_the_ceiling_of_its_data_sheet(
-    told: Facts, clock: int, test: str, tflops: float
-):
-    facts = report({test: tflops / 2}, told=told, clock_mhz=clock)["tests"][test]
+def test_every_type_has_the_ceiling_of_its_data_sheet(result: Facts, clock: int, test: str, tflops: float):
+    facts = report({test: tflops / 2}, facts=result, clock_mhz=clock)["tests"][test]
 
     assert facts["ceiling"] == pytest.approx(tflops, rel=0.01)
 
@@ -213,13 +209,13 @@ def test_both_directions_have_twice_the_ceiling():
 def test_fp8_is_allowed_a_larger_error():
     sums = {"matmul_fp8": {"error": 0.05}, "matmul_bf16": {"error": 0.05}}
 
-    assert [one["test"] for one in accept.judge_results(sums)] == ["matmul_bf16"]
+    assert [row["test"] for row in accept.judge_results(sums)] == ["matmul_bf16"]
 
 
 def test_skipped_test_is_noted_and_has_not_passed():
     skipped = {"event": "skipped", "test": "matmul_fp8", "words": "no attribute '_scaled_mm'"}
     found = accept.report(
-        card(), card(), REQUEST, [*(one for one in events() if one.get("test") != "matmul_fp8"), skipped], samples(), []
+        card(), card(), REQUEST, [*(row for row in events() if row.get("test") != "matmul_fp8"), skipped], samples(), []
     )
 
     assert "matmul_fp8" not in found["tests"]
@@ -233,10 +229,10 @@ def test_wrong_number_is_a_hardware_problem():
     found = events()
     found[2]["wrong"] = 1
 
-    told = accept.report(card(), card(), REQUEST, found, samples(), [])
+    facts = accept.report(card(), card(), REQUEST, found, samples(), [])
 
-    assert told["verdict"] == "hardware"
-    assert told["problems"][0]["evidence"] == "1 results were not the same as before"
+    assert facts["verdict"] == "hardware"
+    assert facts["problems"][0]["evidence"] == "1 results were not the same as before"
 
 
 @pytest.mark.parametrize("error", [0.3, float("nan"), float("inf")])
@@ -253,9 +249,9 @@ def test_a_wrong_result_of_the_burn_in_is_found():
         {"event": "burn_in", "test": "copy", "wrong": 1, "value": 1, "from": 0, "to": 1, "unit": "gb_s"},
     ]
 
-    told = accept.report(card(), card(), REQUEST, found, samples(), [])
+    facts = accept.report(card(), card(), REQUEST, found, samples(), [])
 
-    assert (told["burn_in_windows"], evidence(told)) == (1, [("hardware", "burn_in")])
+    assert (facts["burn_in_windows"], evidence(facts)) == (1, [("hardware", "burn_in")])
 
 
 @pytest.mark.parametrize("path", accept.GRAVE, ids=".".join)
@@ -271,7 +267,7 @@ def test_rising_grave_counter_is_a_problem(path: tuple[str, ...]):
 
     problems, _notes = accept.judge_counters(before["counters"], after["counters"], [])
 
-    assert [one["evidence"] for one in problems] == [f"{'.'.join(path)} rose by 1"]
+    assert [row["evidence"] for row in problems] == [f"{'.'.join(path)} rose by 1"]
 
 
 def test_old_errors_do_not_count():
@@ -295,7 +291,7 @@ def test_missing_counter_is_no_problem():
 def test_new_xid_and_recovery_action_are_problems():
     found = report(after={"recovery_action": "reset"}, xids=[{"code": 79, "text": "GPU has fallen off the bus"}])
 
-    assert [one["evidence"] for one in found["problems"]] == [
+    assert [row["evidence"] for row in found["problems"]] == [
         "the driver now asks for reset",
         "Xid 79: GPU has fallen off the bus",
     ]
@@ -306,7 +302,7 @@ def test_a_log_that_cannot_be_read_is_noted():
 
 
 def test_a_lowered_power_limit_is_noted():
-    found = report(told={"power": {"enforced_limit_w": 500, "default_limit_w": 700}})
+    found = report(facts={"power": {"enforced_limit_w": 500, "default_limit_w": 700}})
 
     assert (found["verdict"], found["notes"]) == ("passed", ["its power is limited to 500 of 700 W"])
 
@@ -346,7 +342,7 @@ def test_a_program_that_hangs_or_dies_is_no_measurement():
 
 
 @pytest.mark.parametrize(
-    ("told", "pids", "words"),
+    ("facts", "pids", "evidence"),
     [
         ({"problem": {"nvml_error": "GPU_IS_LOST", "next_step": "reboot"}}, [], "does not answer: GPU_IS_LOST"),
         ({"modes": {"mig": {"current": True}, "compute_mode": "default"}}, [], "divided by MIG"),
@@ -354,11 +350,11 @@ def test_a_program_that_hangs_or_dies_is_no_measurement():
         ({}, [4242], "in use by process 4242"),
     ],
 )
-def test_obstacle_has_evidence_and_next_step(told: Facts, pids: list[int], words: str):
-    found = accept.obstacle(card(**told), pids)
+def test_obstacle_has_evidence_and_next_step(facts: Facts, pids: list[int], evidence: str):
+    found = accept.obstacle(card(**facts), pids)
 
     assert found is not None
-    assert words in found[0]
+    assert evidence in found[0]
     assert found[1]
 
 
@@ -396,17 +392,17 @@ def test_the_example_is_as_measured():
 
 
 @pytest.mark.parametrize(
-    ("values", "status", "words"),
+    ("values", "status", "evidence"),
     [
         ({}, "pass", "NVIDIA H200, passed: matmul_bf16 780 tflops (85%)"),
         ({"copy": 1000}, "fail", "NVIDIA H200, hardware: copy: 1000 of"),
     ],
 )
-def test_finding_has_figures_or_problems(values: dict[str, float], status: str, words: str):
+def test_finding_has_figures_or_problems(values: dict[str, float], status: str, evidence: str):
     found = accept.finding(report(values))
 
     assert parse(found)["status"] == status
-    assert found["evidence"].startswith(words)
+    assert found["evidence"].startswith(evidence)
 
 
 def test_unmeasured_card_is_a_warning_even_when_lost():

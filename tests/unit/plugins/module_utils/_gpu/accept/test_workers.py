@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The program by the side of imitated NVML: what it tells, what is sampled, and that it never outlives its limit."""
+"""Processes of the measuring program with a fake NVML: events, samples and time limits."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_events_and_samples_come_from_one_clock(tmp_path: Path, monkeypatch: pyt
     assert [window["test"] for window in windows] == ["matmul_bf16", "copy", "h2d", "d2h", "h2d_d2h"]
     assert outcome.samples[0]["at"] < windows[-1]["begun"]
     assert windows[0]["begun"] < outcome.samples[-1]["at"]
-    assert all(window["from"] < one["at"] < window["to"] for window in windows for one in outcome.samples)
+    assert all(window["from"] < row["at"] < window["to"] for window in windows for row in outcome.samples)
     assert outcome.samples[0]["power_w"] == 70
     record = json.loads((tmp_path / "record.jsonl").read_text())
     # Python would write a byte code for what it imports; the GPU is chosen by its UUID, since indices differ between CUDA and NVML.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""GPUs that are away: gone since an earlier look, dead when the driver was loaded, handed on, or left alone by the driver."""
+"""Missing GPUs: gone since the last check, dead when the driver was loaded, in a virtual machine, or unsupported."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 def with_two(machine: Machine) -> str:
-    """What a look at two GPUs leaves; the second one has gone then, from the bus as well."""
+    """Return the state after a check of two GPUs, and remove the second GPU from NVML and the bus."""
     machine.put_on_bus(OTHER)
     machine.cards = [card(), card(index=1, uuid=OTHER_UUID, pci_address=OTHER)]
     kept = json.dumps(machine.check()[1])
@@ -156,15 +156,15 @@ def test_gpu_without_a_driver_on_purpose_is_healthy(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "message",
     [
         f"NVRM: The NVIDIA GPU {OTHER} (PCI ID: 10de:1b80)\nNVRM: installed in this system is not supported by open\n",
         "NVRM: The NVIDIA GeForce GT 710 GPU installed in this system is\nNVRM:  supported through the NVIDIA 470.xx Legacy drivers.\n",
     ],
 )
-def test_unsupported_card_is_not_a_broken_card(machine: Machine, words: str) -> None:
+def test_unsupported_card_is_not_a_broken_card(machine: Machine, message: str) -> None:
     machine.put_on_bus(OTHER, None)
-    machine.log(entry(words))
+    machine.log(entry(message))
     assert whats(machine.check()[0]["gpus"][1]) == {"unsupported": "MONITOR"}
 
 

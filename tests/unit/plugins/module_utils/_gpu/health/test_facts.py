@@ -27,9 +27,7 @@ def test_unreadable_log_is_listed_as_unread(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("journal", [(127, "", "journalctl is not there"), (0, "", ""), (0, "\n", "Hint: You are ...")])
-def test_dmesg_is_read_where_the_journal_is_empty(
-    machine: Machine, journal: tuple[int, str, str]
-) -> None:
+def test_dmesg_is_read_where_the_journal_is_empty(machine: Machine, journal: tuple[int, str, str]) -> None:
     machine.answers[JOURNAL] = journal
     machine.answers["dmesg"] = (0, "[ 3000.000000] NVRM: Xid (PCI:0000:41:00): 109, Ch 00000008\n", "")
     result, _state = machine.check()
@@ -37,10 +35,10 @@ def test_dmesg_is_read_where_the_journal_is_empty(
     assert result["gpus"][0]["xids"][0]["time"] == NOW - 600
 
 
-@pytest.mark.parametrize(("rc", "words"), [(1, ""), (0, "")])
-def test_journal_without_lines_of_the_driver_counts_as_read(machine: Machine, rc: int, words: str) -> None:
+@pytest.mark.parametrize(("rc", "error"), [(1, ""), (0, "")])
+def test_journal_without_lines_of_the_driver_counts_as_read(machine: Machine, rc: int, error: str) -> None:
     machine.run = lambda command: (  # type: ignore[method-assign]
-        (rc, "", words) if facts.DRIVERS_LINES[-1] in command else (0, "Linux version 6.12\n", "")
+        (rc, "", error) if facts.DRIVERS_LINES[-1] in command else (0, "Linux version 6.12\n", "")
     )
     assert (machine.check()[0]["verdict"], machine.check()[0]["unread"]) == ("PASS", [])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What has become of counters, links and Xids since the last look."""
+"""Counters, links and Xids compared with the last check."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOW = 1_000_000.0
 
 
 def kept(**signs: Any) -> dict[str, Any]:
-    """What a look at such a card left."""
+    """Return the state after a check of such a card."""
     return history.remember(card(**signs), None, {})
 
 
@@ -92,22 +92,22 @@ def test_xids_before_a_recovery_are_over_later_ones_not() -> None:
 
 def test_recovery_by_xid_154_or_between_two_checks() -> None:
     assert history.recovered_at({}, card(), [taken_back(NOW - 5)], NOW) == NOW - 5
-    asked = kept(counters__recovery_action="reset")
-    assert history.recovered_at(asked, card(), [], NOW) == NOW
-    assert history.recovered_at(asked, card(counters__recovery_action="reset"), [], NOW) is None
-    assert history.recovered_at(asked, card(counters__recovery_action=None), [], NOW) is None
+    before = kept(counters__recovery_action="reset")
+    assert history.recovered_at(before, card(), [], NOW) == NOW
+    assert history.recovered_at(before, card(counters__recovery_action="reset"), [], NOW) is None
+    assert history.recovered_at(before, card(counters__recovery_action=None), [], NOW) is None
     assert history.recovered_at(kept(), card(), [], NOW) is None
     assert history.recovered_at({**kept(), "recovered_at": NOW - 9}, card(), [], NOW) == NOW - 9
 
 
 def test_xid_returns_after_two_reboots_and_not_before() -> None:
     state: dict[str, Any] = {}
-    told = []
+    returns = []
     for number, boot in enumerate(["one", "one", "two", "three"]):
         boots = history.boots_with(state, [Xid(119, SLOT)], boot, NOW + number)
-        told.append(history.returned(boots, boot))
+        returns.append(history.returned(boots, boot))
         state = history.remember(card(), None, boots)
-    assert told == [[], [], [], [119]]
+    assert returns == [[], [], [], [119]]
     # It is there in this boot, or it is no return.
     assert history.returned(history.boots_with(state, [], "four", NOW + 9), "four") == []
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many NVLinks a card has to have, and how many replays its PCIe link may have."""
+"""The expected NVLinks of a card, and the allowed replays of its PCIe link."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def test_replay_limit_follows_generation_and_lanes(generation: Any, lanes: Any, 
 
 
 @pytest.mark.parametrize(
-    ("replays", "limit", "told"), [(31, None, False), (32, None, True), (5, 6, False), (6, 6, True)]
+    ("replays", "limit", "reported"), [(31, None, False), (32, None, True), (5, 6, False), (6, 6, True)]
 )
-def test_host_has_its_own_replay_limit(replays: int, limit: float | None, told: bool) -> None:
+def test_host_has_its_own_replay_limit(replays: int, limit: float | None, reported: bool) -> None:
     signs = card(since_last_look={"seconds": 60, "pcie_replays": replays})
     limits = health.Limits(pcie_replays_per_minute=limit)
-    assert bool(health.judge(signs, [], {"limits": limits})["reasons"]) is told
+    assert bool(health.judge(signs, [], {"limits": limits})["reasons"]) is reported
 
 
 def linked(name: str, active: int, count: int = 12, **signs: Any) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def test_bridge_expects_as_many_links_as_its_sisters() -> None:
     weak, whole, bare = (linked("NVIDIA RTX A6000", active, 4) for active in (2, 4, 0))
     other = linked("NVIDIA A100 80GB PCIe", 8)
     cards = [weak, whole, bare, other]
-    assert [links.expected_links(one, cards) for one in cards] == [4, 4, None, 8]
+    assert [links.expected_links(sister, cards) for sister in cards] == [4, 4, None, 8]
 
 
 def test_a_card_without_nvlink_expects_none() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The program that a timer runs: what it leaves, with and without room, and that it needs no Ansible."""
+"""The program of the timer: its files, its errors, and that it needs no Ansible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_er
 
 @pytest.fixture
 def tree(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Tree:
-    """A host without a GPU."""
+    """Create a host without a GPU."""
     monkeypatch.setattr(lock, "DIRECTORY", str(tmp_path_factory.mktemp("locks")))
     monkeypatch.setattr(program, "run", lambda command: (0, '{"MESSAGE":"Linux"}\n', ""))
     (tmp_path / state.HOME.lstrip("/")).mkdir(parents=True)
@@ -62,7 +62,7 @@ def test_invalid_settings_are_refused_before_a_write(tree: Tree, settings: dict[
 
 
 def test_missing_or_hanging_command_has_no_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert program.run(["printf", "told"]) == (0, "told", "")
+    assert program.run(["printf", "output"]) == (0, "output", "")
     assert program.run(["/nonexistent/journalctl"])[0] == 127
     monkeypatch.setattr(program, "TIMEOUT_S", 0.1)
     assert program.run(["sleep", "5"])[0] == 127

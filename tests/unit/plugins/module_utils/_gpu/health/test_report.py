@@ -35,8 +35,8 @@ def result(signs: dict[str, Any] | None = None, *xids: Xid, unread: tuple[str, .
     ("xid", "status"), [(None, "pass"), (63, "pass"), (92, "warn"), (31, "fail"), (109, "fail"), (79, "fail")]
 )
 def test_a_verdict_is_a_finding_with_evidence_and_remedy(xid: int | None, status: str) -> None:
-    told = report.findings(result(card(), *([Xid(xid, "0000:41:00")] if xid else [])))
-    by_id = {row["id"]: _finding.parse(row) for row in told}
+    findings = report.findings(result(card(), *([Xid(xid, "0000:41:00")] if xid else [])))
+    by_id = {row["id"]: _finding.parse(row) for row in findings}
     assert list(by_id) == [f"gpu_health.{UUID}", "gpu_health.nvml", "gpu_health.unread"]
     finding = by_id[f"gpu_health.{UUID}"]
     assert finding["status"] == status
@@ -49,8 +49,8 @@ def test_nvswitches_and_gpu_count_have_findings() -> None:
     sxid = vars(health_verdict.reason("sxid_20034", "once: Fatal", "https://x", "RESET_GPU"))
     count = vars(health_verdict.reason("gpu_count", "1 GPUs of 2 are there", "https://x", "REBOOT"))
     switch = {"name": "nvswitch0", "pci_address": "0000:05:00.0", "verdict": "RESET_GPU", "reasons": [sxid]}
-    told = {**result(), "reasons": [count], "nvswitches": [switch], "expected_count": 2}
-    found = {row["id"]: _finding.parse(row)["status"] for row in report.findings(told)}
+    checked = {**result(), "reasons": [count], "nvswitches": [switch], "expected_count": 2}
+    found = {row["id"]: _finding.parse(row)["status"] for row in report.findings(checked)}
     # NVML answers, and the GPU that is there is well.
     assert found == {
         f"gpu_health.{UUID}": "pass",
@@ -60,40 +60,40 @@ def test_nvswitches_and_gpu_count_have_findings() -> None:
         "gpu_health.unread": "pass",
     }
     assert 'rigwright_gpu_health_nvswitch_verdict{name="nvswitch0",pci_address="0000:05:00.0"} 3\n' in report.metrics(
-        told
+        checked
     )
-    well = {row["id"]: row for row in report.findings({**told, "reasons": []})}
+    well = {row["id"]: row for row in report.findings({**checked, "reasons": []})}
     assert well["gpu_health.count"]["status"] == "pass"
 
 
 def test_unread_facts_are_a_warning() -> None:
-    told = {row["id"]: row for row in report.findings(result(None, unread=("the kernel's log: no rights",)))}
-    assert _finding.parse(told["gpu_health.unread"])["status"] == "warn"
-    assert told["gpu_health.unread"]["evidence"] == "the kernel's log: no rights"
-    assert told[f"gpu_health.{UUID}"]["status"] == "pass"
+    findings = {row["id"]: row for row in report.findings(result(None, unread=("the kernel's log: no rights",)))}
+    assert _finding.parse(findings["gpu_health.unread"])["status"] == "warn"
+    assert findings["gpu_health.unread"]["evidence"] == "the kernel's log: no rights"
+    assert findings[f"gpu_health.{UUID}"]["status"] == "pass"
 
 
 @pytest.mark.parametrize(("code", "status"), [(18, "warn"), (9, "warn"), (12, "warn"), (11, "fail")])
 def test_error_of_nvml_is_one_finding_with_a_remedy(code: int, status: str) -> None:
-    """A reboot that is due after a change of the driver is no failure: whether it is one, the role nvidia_driver says."""
+    """Warn only: the role nvidia_driver reports whether a reboot is due after a change of the driver."""
     problem = NvmlError(code, "nvmlInit")
     host = {"problem": problem.as_result()}
     reasons = [vars(health_verdict.of_error(problem.as_result()))]
-    told = result(card(uuid=None, name=None))
-    told["gpus"][0] |= health_verdict.judge({}, [], host)
-    gpu, nvml, _unread = report.findings({**told, "verdict": "REBOOT", "reasons": reasons})
+    checked = result(card(uuid=None, name=None))
+    checked["gpus"][0] |= health_verdict.judge({}, [], host)
+    gpu, nvml, _unread = report.findings({**checked, "verdict": "REBOOT", "reasons": reasons})
     assert (nvml["id"], nvml["status"], nvml["remedy"]) == ("gpu_health.nvml", status, problem.next_step)
     assert problem.name in nvml["evidence"]
     assert (gpu["status"], gpu["evidence"]) == ("skip", "GPU at 0000:41:00.0: NVML does not answer")
 
-    told["gpus"][0] |= health_verdict.judge({}, [Xid(79, "0000:41:00")], host)
-    gpu, *_others = report.findings({**told, "verdict": "REBOOT", "reasons": reasons})
+    checked["gpus"][0] |= health_verdict.judge({}, [Xid(79, "0000:41:00")], host)
+    gpu, *_others = report.findings({**checked, "verdict": "REBOOT", "reasons": reasons})
     assert gpu["status"] == "fail" and "xid_79" in gpu["evidence"] and problem.name not in gpu["evidence"]
 
 
 def test_host_without_a_gpu_skips_nvml() -> None:
-    told = {**result(), "gpus": []}
-    assert [(row["id"], row["status"]) for row in report.findings(told)] == [
+    checked = {**result(), "gpus": []}
+    assert [(row["id"], row["status"]) for row in report.findings(checked)] == [
         ("gpu_health.nvml", "skip"),
         ("gpu_health.unread", "pass"),
     ]
@@ -108,12 +108,12 @@ def test_host_without_a_gpu_skips_nvml() -> None:
     ],
 )
 def test_lost_gpu_has_a_finding_by_address_or_index(uuid: str | None, address: str | None, id_: str) -> None:
-    told = report.findings(result(card(uuid=uuid, pci_address=address, name=None)))
-    assert _finding.parse(told[0])["id"] == id_
+    findings = report.findings(result(card(uuid=uuid, pci_address=address, name=None)))
+    assert _finding.parse(findings[0])["id"] == id_
 
 
 def metrics(text: str) -> dict[str, str]:
-    """Samples by their names with labels."""
+    """Return the samples by name and labels."""
     rows = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
     return {name: value for name, _space, value in rows}
 

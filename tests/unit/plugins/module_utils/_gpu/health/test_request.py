@@ -28,8 +28,8 @@ def test_default_limits_are_those_of_the_collection() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "said"), [({"rows": 8}, "there are busy_percent"), ({"remapped_rows": 0}, "at 0 or below")]
+    ("limits", "text"), [({"rows": 8}, "there are busy_percent"), ({"remapped_rows": 0}, "at 0 or below")]
 )
-def test_invalid_limit_is_refused(limits: dict[str, int], said: str) -> None:
-    with pytest.raises(Refusal, match=said):
+def test_invalid_limit_is_refused(limits: dict[str, int], text: str) -> None:
+    with pytest.raises(Refusal, match=text):
         request.limits_of(limits)

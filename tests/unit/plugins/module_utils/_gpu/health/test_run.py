@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A look at hosts as they may be: without a driver, with one that does not match, with a card that is gone, without rights."""
+"""Checks of hosts: without a driver, with a driver that does not match, with a lost card, without rights."""
 
 from __future__ import annotations
 
@@ -112,12 +112,12 @@ def test_lost_gpu_is_a_verdict_and_others_are_judged(machine: Machine) -> None:
 
 
 def test_lost_gpu_has_the_name_of_the_last_check(machine: Machine) -> None:
-    _result, known = machine.check()
+    _result, state = machine.check()
     machine.cards = [
         {**dict.fromkeys(card()), "index": 0, "unreadable": [], "problem": fail("GPU_IS_LOST").as_result()}
     ]
     for _look in range(2):
-        result, known = machine.check(kept=json.dumps(known))
+        result, state = machine.check(kept=json.dumps(state))
         assert [(gpu["uuid"], gpu["name"], gpu["verdict"]) for gpu in result["gpus"]] == [
             (card()["uuid"], card()["name"], "REBOOT")
         ]
@@ -247,7 +247,7 @@ def test_many_lines_of_one_crash_are_one_error_of_a_program(machine: Machine) ->
     assert machine.check()[0]["verdict"] == "PASS"
 
 
-# --- The last look ---
+# --- The last check ---
 
 
 def test_new_card_in_a_slot_has_no_history(machine: Machine) -> None:

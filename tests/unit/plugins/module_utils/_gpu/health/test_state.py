@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The state of a look, in directories where others may write."""
+"""The state of a check, in directories that other users may write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_state_is_read_and_nothing_else_is_left(tmp_path: Path) -> None:
     assert state.read_kept(str(path)) == ("", [])
     write_file(str(path), "whole")
     assert (state.read_kept(str(path)), path.stat().st_mode & 0o777) == (("whole", []), 0o644)
-    assert [one.name for one in tmp_path.iterdir()] == ["state.json"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["state.json"]
 
 
 def test_state_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verdict on a GPU: each rule by what trips it, the order of authority, and the mistakes of other tools."""
+"""The verdict on a GPU: each rule, the order of authority, and the mistakes of other tools."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_each_xid_alone_has_its_verdict(row: data.Xid) -> None:
 
 
 @pytest.mark.parametrize(
-    ("signs", "what", "expected"),
+    ("signs", "name", "expected"),
     [
         ({"counters__recovery_action": "reset"}, "recovery_action", "RESET_GPU"),
         ({"counters__recovery_action": "reboot"}, "recovery_action", "REBOOT"),
@@ -115,9 +115,9 @@ def test_each_xid_alone_has_its_verdict(row: data.Xid) -> None:
         ({"counters__nvlink_5": {"effective_ber": 2e-12}}, "nvlink_bit_error_rate", "MONITOR"),
     ],
 )  # fmt: skip
-def test_each_rule_has_its_reason(signs: dict[str, Any], what: str, expected: str) -> None:
+def test_each_rule_has_its_reason(signs: dict[str, Any], name: str, expected: str) -> None:
     judged = health.judge(card(**signs), [], {})
-    assert {row["what"]: row["verdict"] for row in judged["reasons"]} == {what: expected}
+    assert {row["what"]: row["verdict"] for row in judged["reasons"]} == {name: expected}
     assert judged["verdict"] == expected
     (reason,) = judged["reasons"]
     assert reason["source"].startswith("https://") and reason["evidence"] and reason["next_step"]
@@ -300,15 +300,15 @@ def test_remapped_rows_count_unlike_azures_check() -> None:
 
 
 @pytest.mark.parametrize(
-    ("signs", "what"),
+    ("signs", "name"),
     [
         ({"counters__ecc_errors__volatile__uncorrected": 1}, "uncorrected_errors"),
         ({"since_last_look": {"seconds": 60, "nvlink_crc_errors": 6000}}, "nvlink_crc_errors"),
     ],
 )
-def test_ecc_and_nvlink_count_unlike_gcps_checks(signs: dict[str, Any], what: str) -> None:
+def test_ecc_and_nvlink_count_unlike_gcps_checks(signs: dict[str, Any], name: str) -> None:
     """GCP sums the second of one column, which is always 0, and looks at the links of GPU 0 alone."""
-    assert what in reasons(card(**signs))
+    assert name in reasons(card(**signs))
 
 
 def test_healthy_node_passes_unlike_deepops_prolog() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is counted over a day, a week, and boots."""
+"""Counts over a day, a week, and boots."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The table of Xids: what stands in it for the Xids on which tools disagree, and where they are wrong."""
+"""The table of Xids: its verdicts where tools disagree, and the mistakes of other tools."""
 
 from __future__ import annotations
 

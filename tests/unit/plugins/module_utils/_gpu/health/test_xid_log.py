@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lines of the kernel's log as drivers have written them."""
+"""Lines of the kernel's log from several drivers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOON = datetime.datetime(2026, 11, 22, 12, 0, 0, tzinfo=datetime.UTC).timestamp(
 
 
 def entry(message: Any, time: float = NOON) -> str:
-    """A line of `journalctl -k -o json`."""
+    """Return a line of `journalctl -k -o json`."""
     return json.dumps({"MESSAGE": message, "__REALTIME_TIMESTAMP": str(int(time * 1e6)), "_TRANSPORT": "kernel"})
 
 
@@ -103,7 +103,7 @@ def test_xids_after_a_moment_or_without_a_time_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "verdict"),
+    ("text", "verdict"),
     [
         ("from 0x0 (None) to 0x1 (GPU Reset Required)", "RESET_GPU"),
         ("from 0x0 (None) to 0x1 (PF FLR)", "RESET_GPU"),
@@ -114,8 +114,8 @@ def test_xids_after_a_moment_or_without_a_time_count() -> None:
         ("from 0x0 (None) to 0x63 (Something New)", "RESET_GPU"),
     ],
 )
-def test_xid_154_names_the_action_in_any_drivers_text(words: str, verdict: str) -> None:
-    xid = log.parse_line(f"NVRM: Xid (PCI:0000:41:00): 154, GPU recovery action changed {words}")
+def test_xid_154_names_the_action_in_any_drivers_text(text: str, verdict: str) -> None:
+    xid = log.parse_line(f"NVRM: Xid (PCI:0000:41:00): 154, GPU recovery action changed {text}")
     assert xid and log.verdict_of(xid) == verdict
 
 
@@ -162,14 +162,14 @@ def test_dead_gpu_is_parsed_over_several_lines(text: str) -> None:
 
 
 def test_an_xid_13_names_its_place_on_the_chip() -> None:
-    words = "Graphics SM Warp Exception on (GPC 1, TPC 3, SM 0): Out Of Range Address"
-    assert (Xid(13, "0000:41:00", text=words).place, Xid(13, "0000:41:00").place) == ("GPC 1, TPC 3", "")
+    text = "Graphics SM Warp Exception on (GPC 1, TPC 3, SM 0): Out Of Range Address"
+    assert (Xid(13, "0000:41:00", text=text).place, Xid(13, "0000:41:00").place) == ("GPC 1, TPC 3", "")
 
 
 def test_the_driver_names_gpus_that_it_does_not_support() -> None:
-    words = "NVRM: The NVIDIA GPU 0000:05:00.0 (PCI ID: 10de:1b80)\nNVRM: installed in this system is not supported by open\n"
-    assert log.read(entry(words)).unsupported == {"0000:05:00"}
-    assert log.read(entry(words)).xids == []
+    text = "NVRM: The NVIDIA GPU 0000:05:00.0 (PCI ID: 10de:1b80)\nNVRM: installed in this system is not supported by open\n"
+    assert log.read(entry(text)).unsupported == {"0000:05:00"}
+    assert log.read(entry(text)).xids == []
 
 
 def test_xid_45_names_its_cause() -> None:
@@ -185,9 +185,9 @@ def test_an_address_is_the_same_in_any_form(address: str) -> None:
 
 
 def test_result_has_the_line_and_the_catalogue() -> None:
-    told = Xid(109, "0000:41:00", NOON, 7, "train").as_result()
-    assert told["name"] == "Context Switch Timeout Error"
-    assert (told["code"], told["action"], told["verdict"], told["pid"]) == (109, "RESET_GPU", "RESET_GPU", 7)
+    result = Xid(109, "0000:41:00", NOON, 7, "train").as_result()
+    assert result["name"] == "Context Switch Timeout Error"
+    assert (result["code"], result["action"], result["verdict"], result["pid"]) == (109, "RESET_GPU", "RESET_GPU", 7)
 
 
 @pytest.mark.parametrize("message", ["[1e99]", "[300]", '["N"]', "[[[78]]]", "[" * 100_000])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is run in each place, and what an report comes to."""
+"""Reports of the training program, and their findings."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ WELL = {
 }
 
 
-def report(reason: str = "", words: str = "", **changes: Any) -> findings.Report:
-    return {**WELL, "reason": reason, "words": words, **changes}
+def report(reason: str = "", text: str = "", **changes: Any) -> findings.Report:
+    return {**WELL, "reason": reason, "words": text, **changes}
 
 
-# --- Accounts ---
+# --- Reports ---
 
 
 def outcome(status: int | None, stdout: str = "", stderr: str = "") -> process.Outcome:
@@ -54,12 +54,12 @@ def outcome(status: int | None, stdout: str = "", stderr: str = "") -> process.O
 
 
 def test_report_is_the_last_line_of_json():
-    said = f'A banner of the image\n{{"reason": "cut\n{json.dumps(WELL)}\n'
-    assert findings.report_of(LAB, outcome(0, said)) == WELL
+    output = f'A banner of the image\n{{"reason": "cut\n{json.dumps(WELL)}\n'
+    assert findings.report_of(LAB, outcome(0, output)) == WELL
 
 
 @pytest.mark.parametrize(
-    ("place", "left", "reason", "words"),
+    ("place", "ended", "reason", "text"),
     [
         (TORCH, outcome(None), "timeout", "not done in time"),
         (
@@ -81,10 +81,10 @@ def test_report_is_the_last_line_of_json():
         (LAB, outcome(126, stderr="permission denied"), "no_interpreter", "permission denied"),
     ],
 )
-def test_missing_report_has_a_reason(place, left, reason, words):
-    found = findings.report_of(place, left)
+def test_missing_report_has_a_reason(place, ended, reason, text):
+    found = findings.report_of(place, ended)
     assert found["reason"] == reason
-    assert words in found["words"]
+    assert text in found["words"]
 
 
 def test_end_of_a_long_output_is_kept():
@@ -129,7 +129,7 @@ def test_every_reason_has_its_remedy(place, reason):
 
 
 @pytest.mark.parametrize(
-    ("place", "told", "words"),
+    ("place", "facts", "text"),
     [
         (
             TORCH,
@@ -158,8 +158,8 @@ def test_every_reason_has_its_remedy(place, reason):
         (LAB, report("no_image"), "docker pull lab/pytorch:2.9"),
     ],
 )
-def test_remedy_depends_on_the_report(place, told, words):
-    assert words in findings.remedy(place, told)
+def test_remedy_depends_on_the_report(place, facts, text):
+    assert text in findings.remedy(place, facts)
 
 
 # --- The GPUs that places see ---
@@ -184,7 +184,7 @@ def test_places_that_see_the_hosts_gpus_pass():
 
 
 @pytest.mark.parametrize(
-    ("place", "seen", "remedy"),
+    ("place", "facts", "remedy"),
     [
         (TORCH, sees(), "CUDA_VISIBLE_DEVICES"),
         (TORCH, sees(TWO), "CUDA_VISIBLE_DEVICES"),
@@ -193,15 +193,15 @@ def test_places_that_see_the_hosts_gpus_pass():
         (LAB, sees(ONE, TWO), "nvidia-cdi-refresh"),
     ],
 )
-def test_place_that_sees_other_gpus_fails(place, seen, remedy):
-    finding = compare(WITH_GPU, (TORCH, sees(ONE)), (place, seen))
+def test_place_that_sees_other_gpus_fails(place, facts, remedy):
+    finding = compare(WITH_GPU, (TORCH, sees(ONE)), (place, facts))
     assert finding["status"] == "fail"
     assert f"the host sees {ONE}; {place.title} " in finding["evidence"]
     assert remedy in finding["remedy"]
 
 
 @pytest.mark.parametrize(
-    ("host", "options", "seen", "status"),
+    ("host", "options", "visible", "status"),
     [
         (facts.Host(2, (ONE, TWO)), ["--device", "nvidia.com/gpu=0"], sees(ONE), "pass"),
         (facts.Host(2, (ONE, TWO)), ["--device", "nvidia.com/gpu=0"], sees(), "fail"),
@@ -210,8 +210,8 @@ def test_place_that_sees_other_gpus_fails(place, seen, remedy):
         (facts.Host(1, (PART, TWO), divided=True), ALL, sees(ONE), "fail"),
     ],
 )
-def test_part_of_the_gpus_is_enough_where_it_was_given(host, options, seen, status):
-    assert compare(host, (LAB, seen), options=options)["status"] == status
+def test_part_of_the_gpus_is_enough_where_it_was_given(host, options, visible, status):
+    assert compare(host, (LAB, visible), options=options)["status"] == status
 
 
 def test_host_without_a_gpu_is_skipped():

@@ -16,7 +16,7 @@ ALL = ("--device", "nvidia.com/gpu=all")
 
 
 @pytest.mark.parametrize(
-    ("asked", "host", "device"),
+    ("requested", "host", "device"),
     [
         ("auto", WITH_GPU, "cuda"),
         ("auto", facts.Host(1, words="nvidia-smi: No such file or directory"), "cuda"),
@@ -25,8 +25,8 @@ ALL = ("--device", "nvidia.com/gpu=all")
         ("cuda", facts.Host(0), "cuda"),
     ],
 )
-def test_host_with_a_gpu_has_to_use_it(asked, host, device):
-    assert plan.device_for(request.Place(request.ENVIRONMENT, "torch", "python", device=asked), host) == device
+def test_host_with_a_gpu_has_to_use_it(requested, host, device):
+    assert plan.device_for(request.Place(request.ENVIRONMENT, "torch", "python", device=requested), host) == device
 
 
 def test_interpreter_runs_isolated():
@@ -45,13 +45,13 @@ def test_interpreter_runs_isolated():
         "300",
     ]
     # The program knows them all.
-    known = {option for option in arguments if option.startswith("--")}
-    assert known <= set(re.findall(r"--\w+", PROGRAM.read_text()))
+    options = {option for option in arguments if option.startswith("--")}
+    assert options <= set(re.findall(r"--\w+", PROGRAM.read_text()))
 
 
 def test_container_is_sandboxed_and_removed():
     command = plan.container_command(LAB, "once", "65534:65534", ALL, ["-", "--epochs", "1"])
     assert command[-6:] == ["--entrypoint", "python3", "lab/pytorch:2.9", "-", "--epochs", "1"]
     line = " ".join(command)
-    for words in ("--rm", "--network none", "--user 65534:65534", "--cap-drop ALL", "--pull never", " ".join(ALL)):
-        assert words in line
+    for option in ("--rm", "--network none", "--user 65534:65534", "--cap-drop ALL", "--pull never", " ".join(ALL)):
+        assert option in line

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Real programs in the place of interpreters, of docker and of nvidia-smi: what is run, what is ended, what is left."""
+"""Runs of smoke_test with small programs as interpreters, docker and nvidia-smi."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.modules import smoke_test
 Run = Callable[..., dict[str, Any]]
 
 UUID = "GPU-00000000-0000-0000-0000-000000000001"
-# What the program would say, by a program that is quick.
+# The report of the training program, from a quick program.
 ACCOUNT: dict[str, Any] = {
     "reason": "",
     "words": "",
@@ -41,7 +41,7 @@ PROGRAM = f"import sys; print({json.dumps(json.dumps(ACCOUNT))}); sys.stderr.wri
 
 
 class Host:
-    """Programs in a folder that is all of PATH, beside the system's own."""
+    """A folder of programs, which is in PATH before those of the system."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -59,9 +59,9 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     monkeypatch.setattr(facts, "ROOT", str(tmp_path / "root"))
     monkeypatch.setattr(process, "GRACE_S", 0)
-    made = Host(tmp_path / "bin")
-    made.program("nvidia-smi", "exit 1")
-    return made
+    created = Host(tmp_path / "bin")
+    created.program("nvidia-smi", "exit 1")
+    return created
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ esac
 
 @pytest.fixture
 def docker(host: Host, tmp_path: Path) -> Callable[..., Path]:
-    """Have a docker that runs the program on the host itself, or else as it is told; its command lines are in the file that this gives."""
+    """Return a function that writes a fake docker, which runs the program on the host, and returns the log of its commands."""
 
     def make(version: str = "echo 28.5", inspect: str = "echo []", run: str = f'exec {sys.executable} "$@"') -> Path:
         log = tmp_path / "docker.log"
@@ -198,7 +198,7 @@ def test_a_container_gets_the_gpu(train: Run, docker: Callable[..., Path], host:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "reason", "words"),
+    ("wrong", "reason", "text"),
     [
         ({"version": "echo 'Cannot connect to the Docker daemon' >&2; exit 1"}, "no_docker", "Cannot connect"),
         ({"inspect": "exit 1"}, "no_image", "docker has no image lab/digits"),
@@ -207,12 +207,12 @@ def test_a_container_gets_the_gpu(train: Run, docker: Callable[..., Path], host:
     ],
 )
 def test_errors_of_docker_have_a_reason(
-    train: Run, docker: Callable[..., Path], wrong: dict[str, str], reason: str, words: str
+    train: Run, docker: Callable[..., Path], wrong: dict[str, str], reason: str, text: str
 ) -> None:
     docker(**wrong)
     result = train(images=IMAGE)
     assert result["places"][0]["reason"] == reason
-    assert words in result["findings"][0]["evidence"]
+    assert text in result["findings"][0]["evidence"]
 
 
 def test_without_docker_the_role_is_named(train: Run, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
