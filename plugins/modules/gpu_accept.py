@@ -8,19 +8,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_accept
-short_description: Measure GPUs, and judge them by what they themselves say that they can do
+short_description: Measure GPUs, and judge them by their own clocks, units and links
 description:
-  - Has each GPU multiply matrices, copy its memory and talk over PCIe, with random data, and samples its clocks, power, temperature and
-    the reasons that hold it back ten times a second meanwhile. One GPU after the other.
-  - Then all GPUs at once - most of their free memory is filled with patterns and compared, and where there are two or more, all are loaded
-    together, copy to each other, and add up numbers through NCCL. Each GPU has a process of its own. One that hangs is ended, and has
-    failed.
-  - Judges products against multiprocessors and the clock that was seen, copies against the memory's clock and bus, PCIe against the link
-    seen under load. A GPU that is held back by heat or by its power supply is told from one that is slow at a good clock.
-  - Compares every product with the first one, bit by bit, and the first one with double precision. Counters of ECC, rows and PCIe and
-    the kernel's log are read before and after.
+  - Each GPU multiplies matrices, copies its memory and transfers data over PCIe, one GPU after the other. Meanwhile the module samples
+    clocks, power, temperature and clock event reasons ten times a second.
+  - Then all GPUs run at once. Most of their free memory is filled with patterns and compared. Two or more are loaded together, copy to
+    each other, and add up numbers through NCCL. Each GPU has its own process. A process that hangs is killed, and its GPU has failed.
+  - Judges products by multiprocessors and the clock under load, copies by the memory's clock and bus, PCIe by the link under load. A
+    GPU that is held back by heat or by its power supply has another verdict than one that is slow at a good clock.
+  - Compares every product with the first one, bit by bit, and the first one with double precision. Reads counters of ECC, rows and PCIe
+    and the kernel's log before and after.
   - Keeps the figures of a GPU that passed as its baseline, and compares later runs with it.
-  - Needs PyTorch with CUDA, of any Python of the host, and nvidia-ml-py. Without PyTorch nothing is measured, and nothing passes.
+  - Needs nvidia-ml-py, and any Python of the host with PyTorch and CUDA. Without PyTorch nothing is measured, and nothing passes.
   - A GPU that is in use, divided by MIG, or lost is not measured.
 version_added: 0.1.0
 author:
@@ -31,11 +30,11 @@ attributes:
   check_mode:
     support: full
     details:
-      - It measures in check mode, too, since no setting is changed. It writes no baseline then.
+      - It measures in check mode, too, since it changes no setting. It writes no baseline then.
   diff_mode:
     support: full
     details:
-      - The diff is that of the baselines.
+      - The diff shows the baselines.
 options:
   gpus:
     description:
@@ -50,17 +49,17 @@ options:
     default: python3
   user:
     description:
-      - The user as whom the interpreter runs, if the module runs as root.
+      - The user that runs the interpreter, if the module runs as root.
     type: str
     default: nobody
   quick:
     description:
-      - Five seconds of warm-up and windows of two, instead of 30 and ten. Temperatures are then those of a card that is still warming up.
+      - Five seconds of warm-up and windows of two, instead of 30 and ten. The card is then still warming up.
     type: bool
     default: false
   warm_up_s:
     description:
-      - Seconds of load before anything counts. 30, or 5 with O(quick), unless given.
+      - Seconds of load before the measurement. 30, or 5 with O(quick), unless given.
     type: float
   window_s:
     description:
@@ -68,36 +67,36 @@ options:
     type: float
   windows:
     description:
-      - Windows of each test. Their median counts.
+      - Windows of each test. The median counts.
     type: int
     default: 3
   minutes:
     description:
-      - Minutes of burn-in after the measurement - products and copies in turn, every result compared. 0 leaves it out.
+      - Minutes of burn-in after the measurement - products and copies in turn, with every result compared. 0 omits it.
     type: float
     default: 0
   memory_share:
     description:
-      - Part of the free memory that is filled with patterns and compared word by word. 0 leaves it out.
+      - Part of the free memory that is filled with patterns and compared word by word. 0 omits it.
     type: float
     default: 0.9
   baseline:
     description:
-      - V(keep) compares with the baseline, and makes one of a GPU that has none and passed.
+      - V(keep) compares with the baseline, and writes one for a GPU that passed and has none.
       - V(renew) replaces it by this run's figures if the GPU passed.
-      - V(ignore) neither reads nor writes any.
+      - V(ignore) neither reads nor writes a baseline.
     type: str
     choices: [keep, renew, ignore]
     default: keep
   directory:
     description:
-      - Where baselines lie, one file for each UUID.
+      - Directory of the baselines, one file for each UUID.
     type: path
     default: /var/lib/rigwright_gpu_accept
 seealso:
   - module: rigwright.workstation.smoke_test
   - name: NVIDIA DCGM diagnostics
-    description: Another test, which has floors by model.
+    description: Another test, with floors by model.
     link: https://docs.nvidia.com/datacenter/dcgm/latest/user-guide/dcgm-diagnostics.html
 """
 
@@ -107,11 +106,11 @@ EXAMPLES = r"""
     python: /opt/conda/envs/torch/bin/python
   register: accept
 
-- name: Record what was found
+- name: Record findings
   rigwright.workstation.finding:
     findings: "{{ accept.findings }}"
 
-- name: Burn one in for an hour
+- name: Burn in one GPU for an hour
   rigwright.workstation.gpu_accept:
     python: /opt/conda/envs/torch/bin/python
     gpus: ["0000:41:00.0"]
@@ -125,7 +124,7 @@ verdict:
   type: str
   sample: passed
 gpus:
-  description: The account of each GPU.
+  description: The report of each GPU.
   returned: success
   type: list
   elements: dict
@@ -140,24 +139,24 @@ gpus:
       description: Its model.
       type: str
     pci_address:
-      description: Where it is.
+      description: Its PCI address.
       type: str
     verdict:
       description:
-        - V(passed) - nothing was found. What could not be judged stands in RV(gpus[].notes).
+        - V(passed) - no problem. RV(gpus[].notes) lists what could not be judged.
         - V(slower) - more than 5 % below its baseline.
         - V(power) - the power brake held it back.
         - V(cooling) - heat held it back, or it is more than 8 degrees Celsius warmer than its baseline at equal power.
         - V(hardware) - slow at a good clock, a wrong result, memory that does not keep a pattern, a counter that rose, an Xid, a PCIe link
-          below what card and slot can do, or a program that hangs.
-        - V(not_measured) - there are no figures; RV(gpus[].problems) says why.
+          below the capability of card and slot, or a program that hangs.
+        - V(not_measured) - there are no figures. RV(gpus[].problems) has the reason.
       type: str
     problems:
-      description: What was found - C(verdict), C(test), C(evidence), C(next_step).
+      description: The problems - C(verdict), C(test), C(evidence), C(next_step).
       type: list
       elements: dict
     notes:
-      description: What could not be judged or compared, and what is no fault but worth knowing.
+      description: What could not be judged or compared, and other remarks.
       type: list
       elements: str
     tests:
@@ -166,7 +165,7 @@ gpus:
           has them, and C(copy), C(h2d), C(d2h) and both ways at once in C(h2d_d2h) (C(gb_s), 10^9 bytes a second) - C(value) (median),
           C(values), C(unit), C(ceiling), C(efficiency), C(clock_mhz), C(memory_clock_mhz), C(power_w) (mean), C(temperature_c) (highest),
           C(thermal_share) and C(power_brake_share) of the samples, C(reasons), C(samples), C(pcie_generation), C(pcie_width), C(wrong).
-        - What the card does not tell is null.
+        - A value that the card does not report is null.
       type: dict
     checksums:
       description: SHA-256 of the first product of each kind, the same on all healthy GPUs of a model with the same PyTorch.
@@ -175,7 +174,7 @@ gpus:
       description: Version of the driver.
       type: str
     torch:
-      description: Version of PyTorch. Null where it was not measured, like the four that follow.
+      description: Version of PyTorch. Null for a GPU that was not measured, as are the next four.
       type: str
     side:
       description: Rows and columns of the matrices.
@@ -194,8 +193,9 @@ gpus:
       type: int
     memory_test:
       description:
-        - What was filled with patterns - C(free_bytes), C(tested_bytes), C(share), C(patterns), C(seconds), C(gb_s), C(wrong) words, and
-          C(first) of them with pattern, offset, address, what was expected and found, and the bits that differ. Null where it was left out.
+        - The memory that was filled with patterns - C(free_bytes), C(tested_bytes), C(share), C(patterns), C(seconds), C(gb_s),
+          C(wrong) words, and the C(first) of them with pattern, offset, address, expected and found value, and the bits that differ.
+          Null where it was omitted.
       type: dict
     together:
       description:
@@ -211,29 +211,29 @@ gpus:
       notes: []
       tests: {copy: {value: 4300.0, unit: gb_s, ceiling: 4814.3, efficiency: 0.8932, wrong: 0}}
 links:
-  description: What GPUs give to each other.
+  description: The measurements between GPUs.
   returned: success
   type: dict
   contains:
     verdict:
-      description: The worst of what was found.
+      description: The worst verdict.
       type: str
     pairs:
       description:
-        - Copies from each GPU to each other one - C(gpus) (NVML's indices, from and to), C(link) (V(nvlink) or V(pcie)), C(peer_access),
+        - Copies from each GPU to each other GPU - C(gpus) (NVML's indices, from and to), C(link) (V(nvlink) or V(pcie)), C(peer_access),
           C(gb_s), C(latency_us) of a copy of four bytes, C(ceiling), C(efficiency) and C(wrong).
       type: list
       elements: dict
     all_reduce:
       description:
-        - NCCL's sum over all GPUs, with C(gb_s) as nccl-tests count the bandwidth of the bus. Null where it was not measured.
+        - NCCL's sum over all GPUs, with C(gb_s) calculated as the bus bandwidth of nccl-tests. Null where it was not measured.
       type: dict
     problems:
       description: As RV(gpus[].problems).
       type: list
       elements: dict
     skipped:
-      description: Why C(pairs) or C(all_reduce) were not measured, by their names.
+      description: The reasons why C(pairs) or C(all_reduce) were not measured.
       type: dict
   sample:
     verdict: passed
@@ -243,8 +243,8 @@ links:
     skipped: {pairs: "1 GPU could be measured, and it takes two", all_reduce: "1 GPU could be measured, and it takes two"}
 findings:
   description:
-    - One for each GPU, one for copies between them and one for the all-reduce, as M(rigwright.workstation.finding) takes them.
-    - V(slower) and V(not_measured) are warnings. What takes two GPUs, or NCCL, is skipped without.
+    - One finding for each GPU, one for copies between them and one for the all-reduce, as M(rigwright.workstation.finding) takes them.
+    - V(slower) and V(not_measured) are warnings. Tests that need two GPUs, or NCCL, are skipped without them.
   returned: success
   type: list
   elements: dict

@@ -10,9 +10,10 @@ DOCUMENTATION = r"""
 module: smoke_test
 short_description: Train a small network in environments and containers, and compare the GPUs that they see
 description:
-  - Hands a training program to interpreters of the host and to containers, one after the other, and says how each fared.
-  - The program is read from standard input. Nothing is written to the host, and containers are gone afterwards. They have no network.
-  - A program that is not done in time is ended, with all that it started.
+  - Runs a training program with interpreters of the host and in containers, one after the other, and returns the report of each.
+  - The interpreter reads the program from standard input. The module writes nothing to the host. Containers have no network, and are
+    removed at the end.
+  - A program that exceeds its time limit is killed, with its children.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -26,7 +27,7 @@ attributes:
   diff_mode:
     support: none
     details:
-      - Nothing is ever changed.
+      - The module changes nothing.
 options:
   program:
     description:
@@ -42,7 +43,7 @@ options:
     suboptions:
       name:
         description:
-          - What it is called in findings.
+          - Its name in findings.
         type: str
         required: true
       python:
@@ -52,7 +53,7 @@ options:
         required: true
       device:
         description:
-          - V(auto) demands CUDA on a host that has an NVIDIA GPU, and takes the processor elsewhere.
+          - V(auto) requires CUDA on a host with an NVIDIA GPU, and uses the processor elsewhere.
         type: str
         choices: [auto, cpu, cuda]
         default: auto
@@ -70,7 +71,7 @@ options:
         required: true
       name:
         description:
-          - What it is called in findings. Empty takes the image.
+          - Its name in findings. Empty uses the image.
         type: str
         default: ""
       python:
@@ -80,13 +81,13 @@ options:
         default: python3
       device:
         description:
-          - V(auto) demands CUDA on a host that has an NVIDIA GPU, and takes the processor elsewhere.
+          - V(auto) requires CUDA on a host with an NVIDIA GPU, and uses the processor elsewhere.
         type: str
         choices: [auto, cpu, cuda]
         default: auto
   device:
     description:
-      - V(cuda) demands that the host has an NVIDIA GPU; V(cpu) leaves its GPUs alone.
+      - V(cuda) requires that the host has an NVIDIA GPU. V(cpu) uses no GPU.
     type: str
     choices: [auto, cpu, cuda]
     default: auto
@@ -98,22 +99,22 @@ options:
     default: [--device, nvidia.com/gpu=all]
   epochs:
     description:
-      - How often the network sees every digit.
+      - Epochs of the training.
     type: int
     default: 20
   accuracy:
     description:
-      - The share of the held-out digits that the network has to get right.
+      - The share of the held-out digits that the network has to recognise.
     type: float
     default: 0.95
   timeout_s:
     description:
-      - Seconds that each place is given.
+      - Time limit of each training in seconds.
     type: int
     default: 300
   user:
     description:
-      - The user as whom the program runs, if the module runs as root.
+      - The user that runs the program, if the module runs as root.
     type: str
     default: nobody
 """
@@ -128,7 +129,7 @@ EXAMPLES = r"""
       - {image: "lab/pytorch:2.9"}
   register: smoke_test
 
-- name: Record the findings
+- name: Record findings
   rigwright.workstation.finding:
     findings: "{{ smoke_test.findings }}"
 """
@@ -140,32 +141,32 @@ host:
   type: dict
   sample: {devices: 1, listed: [GPU-8f2c1a90-5d3e-4b7a-9c61-2e0f4d7b8a15], words: "", divided: false}
 places:
-  description: What the program says of itself in each place.
+  description: The report of the program in each place.
   returned: always
   type: list
   elements: dict
   contains:
     reason:
-      description: Why it did not do what it was asked for. Empty when it did.
+      description: The reason of a failure. Empty for a training that succeeded.
       type: str
     words:
-      description: The words for it.
+      description: The message of a failure.
       type: str
     gpus:
-      description: The GPUs that the CUDA driver shows a program there.
+      description: The GPUs that the CUDA driver shows in this place.
       type: list
       elements: dict
     accuracy:
-      description: The share of the held-out digits that the network got right.
+      description: The share of the held-out digits that the network recognised.
       type: float
     seconds_per_epoch:
-      description: The median of the epochs.
+      description: The median over the epochs.
       type: float
     peak_memory_bytes:
-      description: The most memory that the process had.
+      description: The peak memory of the process.
       type: int
     peak_gpu_memory_bytes:
-      description: The most that PyTorch took of the GPU's.
+      description: The peak memory of PyTorch on the GPU.
       type: int
   sample:
     - name: torch
@@ -214,7 +215,7 @@ def main() -> None:
     }
     module = AnsibleModule(
         argument_spec={
-            # Kept out of the journal and of -vvv, where it would be most of what there is.
+            # The program is long: keep it out of the journal and of -vvv.
             "program": {"type": "str", "required": True, "no_log": True},
             "environments": {"type": "list", "elements": "dict", "default": [], "options": environment},
             "images": {"type": "list", "elements": "dict", "default": [], "options": image},
