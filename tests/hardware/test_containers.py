@@ -186,7 +186,7 @@ def wait_for_end(runc: str, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def gpus(nvidia_smi_xml: dict[str, ElementTree.Element]) -> list[tuple[str, str]]:
-    """UUID and device node of each GPU, in nvidia-smi's order."""
+    """Return UUID and device node of each GPU, in nvidia-smi's order."""
     return [(uuid, f"nvidia{gpu.findtext('minor_number')}") for uuid, gpu in nvidia_smi_xml.items()]
 
 

@@ -47,7 +47,7 @@ ECC, ROWS = "ecc_errors", "remapped_rows/row_remapper_histogram"
 
 
 def number(text: str) -> int:
-    """Without its unit."""
+    """Return a value without its unit."""
     return int(text.split()[0])
 
 

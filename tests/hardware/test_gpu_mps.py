@@ -109,7 +109,7 @@ class Site:
 
     @property
     def pid(self) -> int | None:
-        """Our own daemon: a process with the mark that the module gave it, and the directory of this site."""
+        """Return the id of the private daemon: it has the mark of the module, and the directory of this site."""
         wanted = {f"RIGWRIGHT_MPS=none:{NAME}".encode(), f"CUDA_MPS_PIPE_DIRECTORY={self.pipe}".encode()}
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):

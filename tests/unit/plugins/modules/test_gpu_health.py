@@ -58,7 +58,7 @@ class Host:
 
 @pytest.fixture
 def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Host]]:
-    """Make a host with these GPUs; the module then runs on it."""
+    """Return a function that creates a host with these GPUs, on which the module then runs."""
     factories: list[Any] = []
 
     def make(*names: str) -> Host:
@@ -140,7 +140,7 @@ def test_each_problem_of_a_card_is_found_through_nvml(
 
 
 def away(host: Host, gpu: int) -> None:
-    """Off the bus, and gone for NVML at the next load of the driver."""
+    """Report a GPU that is off the bus, and missing in NVML after the next load of the driver."""
     host.machine.kill(gpu)
     host.machine.reboot()
     shutil.rmtree(host.root / f"sys/bus/pci/devices/{host.machine.gpus[gpu].pci_address}")

@@ -28,14 +28,14 @@ def boot(root: Path, name: str) -> None:
     place.write_text(f"{name}\n")
 
 
-def test_locked_clocks_are_known_until_the_next_boot(tree: Tree, tmp_path: Path) -> None:
+def test_locked_clocks_end_with_the_boot(tree: Tree, tmp_path: Path) -> None:
     record.write_locked(tree, LOCKED)
     assert record.read_locked(tree) == LOCKED
     boot(tmp_path, "second")
     assert record.read_locked(tree) == {}
 
 
-def test_locked_clocks_are_known_until_the_driver_is_loaded_again(tree: Tree, tmp_path: Path) -> None:
+def test_locked_clocks_end_when_the_driver_is_loaded_again(tree: Tree, tmp_path: Path) -> None:
     record.write_locked(tree, LOCKED)
     # As the kernel does it: another directory, in a place of its own.
     (tmp_path / "sys/module/other").mkdir()

@@ -35,7 +35,7 @@ def fails(code: int) -> Callable[..., Any]:
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[..., Any]], None]:
-    """Have a function of the binding answer in another way."""
+    """Replace a function of the binding."""
     return lambda name, function: monkeypatch.setattr(pynvml, name, function)
 
 

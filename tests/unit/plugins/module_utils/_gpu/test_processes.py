@@ -69,7 +69,7 @@ def test_mps_clients_are_listed_apart_from_their_server(root: Path) -> None:
         ]
 
 
-def test_a_process_of_another_namespace_has_neither_user_nor_command(root: Path) -> None:
+def test_process_of_another_namespace_has_no_user_or_command(root: Path) -> None:
     with fake_nvml.fake(["H100"]) as machine:
         machine.run_process(0, 4242)
         rows = read(root) or []

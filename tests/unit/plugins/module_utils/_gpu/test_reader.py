@@ -10,7 +10,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader 
 from harness.fakes import nvml as fake_nvml
 
 
-def test_without_nvml_every_answer_is_none() -> None:
+def test_without_nvml_every_value_is_none() -> None:
     reader = Reader(None, Card(None, 0))
     reader.load([82, 94])
     assert (reader.ask("nvmlDeviceGetPowerUsage"), reader.field(82), reader.fields([(164, 3)])) == (None, None, [None])

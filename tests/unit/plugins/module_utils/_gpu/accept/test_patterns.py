@@ -48,7 +48,7 @@ def test_stuck_bit_is_found_with_its_place():
 
 
 def test_aliased_addresses_are_found():
-    """Each constant is in both of them."""
+    """Find the aliased addresses, although each constant is in both of them."""
 
     def alias(pieces: list[Words]) -> None:
         pieces[2][:] = pieces[1]

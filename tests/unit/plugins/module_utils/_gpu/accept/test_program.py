@@ -25,7 +25,7 @@ REQUEST = {
 
 
 def start(tmp_path: Path, torch: str | None, request: dict[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
-    """Hand the program to a Python over standard input; *torch* is the text of a module of that name."""
+    """Run the program by standard input of a Python; *torch* is the text of the module torch."""
     if torch is not None:
         (tmp_path / "torch.py").write_text(torch)
     own = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.modules.pop('torch', None)\n"

@@ -46,7 +46,7 @@ def test_healthy_card_passes_with_efficiencies():
 
 
 def test_power_cap_alone_is_no_problem():
-    """At full load a card of 700 W runs into its limit: that is how it is built."""
+    """Pass a card at its power limit: at full load a card of 700 W reaches it by design."""
     assert report(reasons=["sw_power_cap"], clock_mhz=1500)["verdict"] == "passed"
 
 
@@ -104,7 +104,7 @@ def test_fp32_is_measured_and_not_judged():
 
 
 def test_rate_above_its_ceiling_is_not_judged():
-    """An idle clock that was read too late gives a ceiling that is too low: no verdict is better than a wrong one."""
+    """Judge nothing: an idle clock that was read too late gives a ceiling that is too low."""
     found = report(clock_mhz=345)
 
     assert found["verdict"] == "passed"
@@ -140,7 +140,7 @@ def test_unknown_value_is_null_and_not_judged():
     ],
 )
 def test_floor_has_no_wrong_unit_unlike_dcgms(name: str, facts: Facts, clock: int, floor_of_dcgm: float):
-    """diag-skus.yaml.in has floors for these that a card with a tenth of its bandwidth would pass (GB/s here)."""
+    """Fail at half the bandwidth: a card with a tenth of it passes the floors of diag-skus.yaml.in (GB/s here)."""
     memory = facts.get("memory", {"bus_width_bits": 6016})
     full = 2 * clock * memory["bus_width_bits"] / 8 / 1000
 
@@ -150,7 +150,7 @@ def test_floor_has_no_wrong_unit_unlike_dcgms(name: str, facts: Facts, clock: in
 
 
 def test_pcie_floor_follows_its_generation():
-    """DCGM's floor is that of generation 3 for cards of generation 5, too."""
+    """Compare with the generation of the link: DCGM has the floor of generation 3 for generation 5, too."""
     assert report({"h2d": 13, "d2h": 13})["verdict"] == "hardware"
     third = {"pcie": {"max_generation": 3, "max_width": 16}}
     assert report({"h2d": 12.3, "d2h": 12.3}, facts=third, pcie_generation=3)["verdict"] == "passed"
@@ -163,7 +163,7 @@ def test_pcie_floor_follows_its_generation():
 def test_peak_is_with_tensor_cores_unlike_lightnings(
     name: str, brand: str, sm: int, clock: int, tensor: float, lightning: float
 ):
-    """With Lightning's number a card at half its speed would be at 100 %."""
+    """Fail a card at half its speed: with Lightning's number it is at 100 %."""
     capability = "8.9" if name == "RTX 4090" else "8.6"
     result = {
         "name": f"NVIDIA GeForce {name}",
@@ -178,7 +178,7 @@ def test_peak_is_with_tensor_cores_unlike_lightnings(
 
 
 def test_a_check_that_reads_nothing_does_not_pass():
-    """GCP's test sums a column that is not there, and so never fails: without windows there is no report."""
+    """Report nothing without windows: GCP's test sums a missing column, and so never fails."""
     nothing = SimpleNamespace(status=0, events=[{"event": "started"}], output="")
 
     assert accept.failure(nothing, "python3") is not None

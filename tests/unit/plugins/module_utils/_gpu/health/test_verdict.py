@@ -293,7 +293,7 @@ def test_adding_evidence_never_makes_a_verdict_milder(
 
 
 def test_remapped_rows_count_unlike_azures_check() -> None:
-    """Azure asks for three columns (pending, failure, uncorrectable), and compares the fourth, which is not there, with 512."""
+    """Compare the right column: Azure reads three columns (pending, failure, uncorrectable), and compares a fourth one with 512."""
     columns = [0, 0, 600]
     assert not columns[3:]
     assert reasons(card(counters__remapped_rows__uncorrectable=columns[2])) == {"remapped_rows": "REPLACE"}
@@ -307,12 +307,12 @@ def test_remapped_rows_count_unlike_azures_check() -> None:
     ],
 )
 def test_ecc_and_nvlink_count_unlike_gcps_checks(signs: dict[str, Any], name: str) -> None:
-    """GCP sums the second of one column, which is always 0, and looks at the links of GPU 0 alone."""
+    """Count every error and every GPU: GCP sums an empty column, which is always 0, and checks the links of GPU 0 only."""
     assert name in reasons(card(**signs))
 
 
 def test_healthy_node_passes_unlike_deepops_prolog() -> None:
-    """It drains where grep finds no "fail". Here a card without a reason passes, and one with a reason does not."""
+    """Pass a card without a reason, and no other: DeepOps drains a node where grep finds no "fail"."""
     assert verdict(card()) == "PASS"
     assert verdict(card(), 95) != "PASS"
 
