@@ -6,13 +6,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: gpu_findings
-short_description: What gpu_info tells, as findings
+short_description: Findings of the facts of gpu_info
 version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
 description:
-  - Makes a finding for the driver and one for each GPU, of which the evidence is a line - model, how it is shared, memory, power,
+  - Returns a finding for the driver and one for each GPU. The evidence of a GPU is one line - model, sharing mode, memory, power,
     temperature and users.
-  - A GPU that does not answer, and a driver that cannot be asked, have failed, with NVML's stable name and the next step.
+  - A GPU or a driver that does not answer has failed, with NVML's stable name and the next step.
 options:
   _input:
     description: The result of M(rigwright.workstation.gpu_info).
@@ -24,7 +24,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Record what the GPUs are and do
+- name: Record the state of the GPUs
   rigwright.workstation.finding:
     findings: "{{ gpu | rigwright.workstation.gpu_findings }}"
 """

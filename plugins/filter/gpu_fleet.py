@@ -10,10 +10,10 @@ short_description: GPUs that differ from others of their model
 version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
 description:
-  - Compares what M(rigwright.workstation.gpu_accept) measured on all hosts with the median of the model, for models of which there are
-    three or more, and the products themselves bit by bit, from two on.
-  - A GPU is named that is more than 5 % slower, more than 8 degrees Celsius warmer at equal power, or computes otherwise than most.
-  - Only GPUs under equal circumstances are compared - PyTorch, power limit, size of the matrices, seconds of warm-up and windows.
+  - Compares the measurements of M(rigwright.workstation.gpu_accept) on all hosts. Three or more GPUs of a model are compared with their
+    median, two or more by their products, bit by bit.
+  - Reports a GPU that is more than 5 % slower, more than 8 degrees Celsius warmer at equal power, or computes differently from most.
+  - Compares only GPUs under equal conditions - PyTorch, power limit, size of the matrices, seconds of warm-up and windows.
 options:
   _input:
     description: RV(rigwright.workstation.gpu_accept#module:gpus) of each host, by the host's name.
@@ -29,7 +29,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: For each host a list of findings, as M(rigwright.workstation.finding) takes them. One that passes when nothing differs.
+  description: Lists of findings by host, as M(rigwright.workstation.finding) takes them. Without a difference, one passes.
   type: dict
 """
 
@@ -50,13 +50,13 @@ def gpu_fleet(accounts: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, 
     for host, gpus in accounts.items():
         own = [
             {
-                "id": f"gpu_fleet.{one['uuid']}_{one['test']}",
-                "status": accept.STATUSES[one["verdict"]],
-                "evidence": f"{one['test']}: {one['evidence']}",
-                "remedy": one["next_step"],
+                "id": f"gpu_fleet.{row['uuid']}_{row['test']}",
+                "status": accept.STATUSES[row["verdict"]],
+                "evidence": f"{row['test']}: {row['evidence']}",
+                "remedy": row["next_step"],
             }
-            for one in problems
-            if one["host"] == host
+            for row in problems
+            if row["host"] == host
         ]
         alike = {
             "id": "gpu_fleet.alike",

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_accept
-short_description: Measure GPUs, and judge them by what they themselves say that they can do
+short_description: Measure GPUs, and judge them by their own clocks, units and links
 description:
-  - Has each GPU multiply matrices, copy its memory and talk over PCIe, with random data, and samples its clocks, power, temperature and
-    the reasons that hold it back ten times a second meanwhile. One GPU after the other.
-  - Then all GPUs at once - most of their free memory is filled with patterns and compared, and where there are two or more, all are loaded
-    together, copy to each other, and add up numbers through NCCL. Each GPU has a process of its own. One that hangs is ended, and has
-    failed.
-  - Judges products against multiprocessors and the clock that was seen, copies against the memory's clock and bus, PCIe against the link
-    seen under load. A GPU that is held back by heat or by its power supply is told from one that is slow at a good clock.
-  - Compares every product with the first one, bit by bit, and the first one with double precision. Counters of ECC, rows and PCIe and
-    the kernel's log are read before and after.
+  - Each GPU multiplies matrices, copies its memory and transfers data over PCIe, one GPU after the other. Meanwhile the module samples
+    clocks, power, temperature and clock event reasons ten times a second.
+  - Then all GPUs run at once. Most of their free memory is filled with patterns and compared. Two or more are loaded together, copy to
+    each other, and add up numbers through NCCL. Each GPU has its own process. A process that hangs is killed, and its GPU has failed.
+  - Judges products by multiprocessors and the clock under load, copies by the memory's clock and bus, PCIe by the link under load. A
+    GPU that is held back by heat or by its power supply has another verdict than one that is slow at a good clock.
+  - Compares every product with the first one, bit by bit, and the first one with double precision. Reads counters of ECC, rows and PCIe
+    and the kernel's log before and after.
   - Keeps the figures of a GPU that passed as its baseline, and compares later runs with it.
-  - Needs PyTorch with CUDA, of any Python of the host, and nvidia-ml-py. Without PyTorch nothing is measured, and nothing passes.
+  - Needs nvidia-ml-py, and any Python of the host with PyTorch and CUDA. Without PyTorch nothing is measured, and nothing passes.
   - A GPU that is in use, divided by MIG, or lost is not measured.
 version_added: 0.1.0
 author:
@@ -31,11 +30,11 @@ attributes:
   check_mode:
     support: full
     details:
-      - It measures in check mode, too, since no setting is changed. It writes no baseline then.
+      - It measures in check mode, too, since it changes no setting. It writes no baseline then.
   diff_mode:
     support: full
     details:
-      - The diff is that of the baselines.
+      - The diff shows the baselines.
 options:
   gpus:
     description:
@@ -50,17 +49,17 @@ options:
     default: python3
   user:
     description:
-      - The user as whom the interpreter runs, if the module runs as root.
+      - The user that runs the interpreter, if the module runs as root.
     type: str
     default: nobody
   quick:
     description:
-      - Five seconds of warm-up and windows of two, instead of 30 and ten. Temperatures are then those of a card that is still warming up.
+      - Five seconds of warm-up and windows of two, instead of 30 and ten. The card is then still warming up.
     type: bool
     default: false
   warm_up_s:
     description:
-      - Seconds of load before anything counts. 30, or 5 with O(quick), unless given.
+      - Seconds of load before the measurement. 30, or 5 with O(quick), unless given.
     type: float
   window_s:
     description:
@@ -68,36 +67,36 @@ options:
     type: float
   windows:
     description:
-      - Windows of each test. Their median counts.
+      - Windows of each test. The median counts.
     type: int
     default: 3
   minutes:
     description:
-      - Minutes of burn-in after the measurement - products and copies in turn, every result compared. 0 leaves it out.
+      - Minutes of burn-in after the measurement - products and copies in turn, with every result compared. 0 omits it.
     type: float
     default: 0
   memory_share:
     description:
-      - Part of the free memory that is filled with patterns and compared word by word. 0 leaves it out.
+      - Part of the free memory that is filled with patterns and compared word by word. 0 omits it.
     type: float
     default: 0.9
   baseline:
     description:
-      - V(keep) compares with the baseline, and makes one of a GPU that has none and passed.
+      - V(keep) compares with the baseline, and writes one for a GPU that passed and has none.
       - V(renew) replaces it by this run's figures if the GPU passed.
-      - V(ignore) neither reads nor writes any.
+      - V(ignore) neither reads nor writes a baseline.
     type: str
     choices: [keep, renew, ignore]
     default: keep
   directory:
     description:
-      - Where baselines lie, one file for each UUID.
+      - Directory of the baselines, one file for each UUID.
     type: path
     default: /var/lib/rigwright_gpu_accept
 seealso:
   - module: rigwright.workstation.smoke_test
   - name: NVIDIA DCGM diagnostics
-    description: Another test, which has floors by model.
+    description: Another test, with floors by model.
     link: https://docs.nvidia.com/datacenter/dcgm/latest/user-guide/dcgm-diagnostics.html
 """
 
@@ -107,11 +106,11 @@ EXAMPLES = r"""
     python: /opt/conda/envs/torch/bin/python
   register: accept
 
-- name: Record what was found
+- name: Record findings
   rigwright.workstation.finding:
     findings: "{{ accept.findings }}"
 
-- name: Burn one in for an hour
+- name: Burn in one GPU for an hour
   rigwright.workstation.gpu_accept:
     python: /opt/conda/envs/torch/bin/python
     gpus: ["0000:41:00.0"]
@@ -125,7 +124,7 @@ verdict:
   type: str
   sample: passed
 gpus:
-  description: The account of each GPU.
+  description: The report of each GPU.
   returned: success
   type: list
   elements: dict
@@ -140,24 +139,24 @@ gpus:
       description: Its model.
       type: str
     pci_address:
-      description: Where it is.
+      description: Its PCI address.
       type: str
     verdict:
       description:
-        - V(passed) - nothing was found. What could not be judged stands in RV(gpus[].notes).
+        - V(passed) - no problem. RV(gpus[].notes) lists what could not be judged.
         - V(slower) - more than 5 % below its baseline.
         - V(power) - the power brake held it back.
         - V(cooling) - heat held it back, or it is more than 8 degrees Celsius warmer than its baseline at equal power.
         - V(hardware) - slow at a good clock, a wrong result, memory that does not keep a pattern, a counter that rose, an Xid, a PCIe link
-          below what card and slot can do, or a program that hangs.
-        - V(not_measured) - there are no figures; RV(gpus[].problems) says why.
+          below the capability of card and slot, or a program that hangs.
+        - V(not_measured) - there are no figures. RV(gpus[].problems) has the reason.
       type: str
     problems:
-      description: What was found - C(verdict), C(test), C(evidence), C(next_step).
+      description: The problems - C(verdict), C(test), C(evidence), C(next_step).
       type: list
       elements: dict
     notes:
-      description: What could not be judged or compared, and what is no fault but worth knowing.
+      description: What could not be judged or compared, and other remarks.
       type: list
       elements: str
     tests:
@@ -166,7 +165,7 @@ gpus:
           has them, and C(copy), C(h2d), C(d2h) and both ways at once in C(h2d_d2h) (C(gb_s), 10^9 bytes a second) - C(value) (median),
           C(values), C(unit), C(ceiling), C(efficiency), C(clock_mhz), C(memory_clock_mhz), C(power_w) (mean), C(temperature_c) (highest),
           C(thermal_share) and C(power_brake_share) of the samples, C(reasons), C(samples), C(pcie_generation), C(pcie_width), C(wrong).
-        - What the card does not tell is null.
+        - A value that the card does not report is null.
       type: dict
     checksums:
       description: SHA-256 of the first product of each kind, the same on all healthy GPUs of a model with the same PyTorch.
@@ -175,7 +174,7 @@ gpus:
       description: Version of the driver.
       type: str
     torch:
-      description: Version of PyTorch. Null where it was not measured, like the four that follow.
+      description: Version of PyTorch. Null for a GPU that was not measured, as are the next four.
       type: str
     side:
       description: Rows and columns of the matrices.
@@ -194,8 +193,9 @@ gpus:
       type: int
     memory_test:
       description:
-        - What was filled with patterns - C(free_bytes), C(tested_bytes), C(share), C(patterns), C(seconds), C(gb_s), C(wrong) words, and
-          C(first) of them with pattern, offset, address, what was expected and found, and the bits that differ. Null where it was left out.
+        - The memory that was filled with patterns - C(free_bytes), C(tested_bytes), C(share), C(patterns), C(seconds), C(gb_s),
+          C(wrong) words, and the C(first) of them with pattern, offset, address, expected and found value, and the bits that differ.
+          Null where it was omitted.
       type: dict
     together:
       description:
@@ -211,29 +211,29 @@ gpus:
       notes: []
       tests: {copy: {value: 4300.0, unit: gb_s, ceiling: 4814.3, efficiency: 0.8932, wrong: 0}}
 links:
-  description: What GPUs give to each other.
+  description: The measurements between GPUs.
   returned: success
   type: dict
   contains:
     verdict:
-      description: The worst of what was found.
+      description: The worst verdict.
       type: str
     pairs:
       description:
-        - Copies from each GPU to each other one - C(gpus) (NVML's indices, from and to), C(link) (V(nvlink) or V(pcie)), C(peer_access),
+        - Copies from each GPU to each other GPU - C(gpus) (NVML's indices, from and to), C(link) (V(nvlink) or V(pcie)), C(peer_access),
           C(gb_s), C(latency_us) of a copy of four bytes, C(ceiling), C(efficiency) and C(wrong).
       type: list
       elements: dict
     all_reduce:
       description:
-        - NCCL's sum over all GPUs, with C(gb_s) as nccl-tests count the bandwidth of the bus. Null where it was not measured.
+        - NCCL's sum over all GPUs, with C(gb_s) calculated as the bus bandwidth of nccl-tests. Null where it was not measured.
       type: dict
     problems:
       description: As RV(gpus[].problems).
       type: list
       elements: dict
     skipped:
-      description: Why C(pairs) or C(all_reduce) were not measured, by their names.
+      description: The reasons why C(pairs) or C(all_reduce) were not measured.
       type: dict
   sample:
     verdict: passed
@@ -243,8 +243,8 @@ links:
     skipped: {pairs: "1 GPU could be measured, and it takes two", all_reduce: "1 GPU could be measured, and it takes two"}
 findings:
   description:
-    - One for each GPU, one for copies between them and one for the all-reduce, as M(rigwright.workstation.finding) takes them.
-    - V(slower) and V(not_measured) are warnings. What takes two GPUs, or NCCL, is skipped without.
+    - One finding for each GPU, one for copies between them and one for the all-reduce, as M(rigwright.workstation.finding) takes them.
+    - V(slower) and V(not_measured) are warnings. Tests that need two GPUs, or NCCL, are skipped without them.
   returned: success
   type: list
   elements: dict
@@ -255,232 +255,10 @@ findings:
       remedy: ""
 """
 
-import json
-import os
-import pwd
-import time
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import compare, machine
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import run as runner
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import verdict as accept
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_log
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml, respawn_where_needed
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import request, run
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Nvml, respawn_where_needed
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.processes import GRAPHICS
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.state import read_card
-
-SEED = 6
-USUAL = {"warm_up_s": 30.0, "window_s": 10.0}
-QUICK = {"warm_up_s": 5.0, "window_s": 2.0}
-
-
-class Accept:
-    """Measures GPUs, and judges each."""
-
-    def __init__(self, module: AnsibleModule, nvml: Nvml) -> None:
-        self.module, self.params, self.nvml = module, module.params, nvml
-        usual = QUICK if self.params["quick"] else USUAL
-        self.request: dict[str, t.Any] = {
-            **{key: value if self.params[key] is None else self.params[key] for key, value in usual.items()},
-            "windows": self.params["windows"],
-            "burn_in_s": self.params["minutes"] * 60,
-            "memory_share": self.params["memory_share"],
-            "seed": SEED,
-        }
-
-    def facts(self, card: Card) -> accept.Facts:
-        return {**read_card(self.nvml, card), "driver": self.nvml.driver_version()}
-
-    def measure(self, cards: t.Sequence[Card]) -> tuple[list[accept.Facts], accept.Facts]:
-        """Reports of the cards in their order, and one of what is between them."""
-        before = {card.index: self.facts(card) for card in cards}
-        reports = {}
-        for index, facts in before.items():
-            # A desktop draws now and then; what computes would share the card with the test.
-            pids = [row["pid"] for row in facts["processes"] or [] if row["kind"] != GRAPHICS]
-            reason = accept.obstacle(facts, pids)
-            if reason:
-                reports[index] = accept.not_measured(facts, *reason)
-        free = [card for card in cards if card.index not in reports]
-        links = machine.links([], [], None)
-        try:
-            if free:
-                measured, links = self.measure_free(free, before)
-                reports.update(measured)
-        except OSError as error:
-            words = f"{self.params['python']} cannot be started: {error.strerror}"
-            step = "name a Python that has PyTorch as `python`"
-            reports.update({card.index: accept.not_measured(before[card.index], words, step) for card in free})
-        return [reports[card.index] for card in cards], links
-
-    def measure_free(
-        self, cards: t.Sequence[Card], before: t.Mapping[int, accept.Facts]
-    ) -> tuple[dict[int, accept.Facts], accept.Facts]:
-        """:raises OSError: the interpreter cannot be started."""
-        requests = [(card, {**self.request, "dtypes": accept.dtypes_of(before[card.index])}) for card in cards]
-        log, options = self.kernel_log(), self.as_user()
-        outcomes = runner.measure(self.nvml, requests, self.params["python"], **options)
-        sound = [
-            (card, request, outcome)
-            for (card, request), outcome in zip(requests, outcomes)
-            if accept.failure(outcome, self.params["python"]) is None and not outcome.lost
-        ]
-        pairs = None
-        if len(sound) > 1:
-            able = [card for card, _request, _outcome in sound]
-            pairs = runner.measure_pairs(self.nvml, able, self.params["python"], sound[0][1], **options)
-        now = self.kernel_log()
-        reports = {
-            card.index: self.report(before[card.index], card, request, outcome, self.new_xids(log, now, card))
-            for (card, request), outcome in zip(requests, outcomes)
-        }
-        facts = [before[card.index] for card, _request, _outcome in sound]
-        return reports, machine.links(facts, [outcome for _card, _request, outcome in sound], pairs)
-
-    def report(
-        self,
-        before: accept.Facts,
-        card: Card,
-        request: accept.Facts,
-        outcome: runner.Outcome,
-        xids: list[accept.Facts] | None,
-    ) -> accept.Facts:
-        reason = accept.failure(outcome, self.params["python"])
-        if reason:
-            fault = accept.fault(outcome)
-            found = accept.not_measured(before, *reason)
-            if fault:
-                found = accept.not_measured(before, fault["evidence"], fault["next_step"], fault["verdict"])
-            # What the kernel said meanwhile may be the reason.
-            found["notes"] = [f"Xid {xid['code']} meanwhile: {xid['text']}" for xid in xids or ()]
-            return found
-        after = self.facts(card)
-        found = accept.report(before, after, request, outcome.events, outcome.samples, xids)
-        found["memory_test"], problems, notes = machine.memory(outcome)
-        found["together"], more, told = machine.together(before, found["tests"], outcome)
-        later = machine.later_fault(outcome)
-        found["problems"] += [*problems, *more, *([later] if later else [])]
-        found["notes"] += [*notes, *told]
-        return found
-
-    def as_user(self) -> dict[str, t.Any]:
-        if os.geteuid() != 0:
-            return {}
-        user = pwd.getpwnam(self.params["user"])
-        groups = os.getgrouplist(user.pw_name, user.pw_gid)
-        own = {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}
-        return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": groups, "env": own}
-
-    def kernel_log(self) -> str | None:
-        """None where it may not be read."""
-        program = self.module.get_bin_path("dmesg")
-        if program is None:
-            return None
-        status, out, _err = self.module.run_command([program])
-        return out if status == 0 else None
-
-    def new_xids(self, log: str | None, now: str | None, card: Card) -> list[accept.Facts] | None:
-        if log is None or now is None:
-            return None
-        # The log is a ring: what was there before may have gone, so its length says nothing.
-        known = set(log.splitlines())
-        new = "\n".join(line for line in now.splitlines() if line not in known)
-        address = xid_log.normal_address(card.pci_address)
-        return [xid.told() for xid in xid_log.parse(new) if xid.pci_address == address]
-
-    # Baselines
-
-    def path(self, uuid: str) -> str:
-        return os.path.join(self.params["directory"], f"{uuid}.json")
-
-    def read_baseline(self, uuid: str | None) -> accept.Facts | None:
-        """None where there is none; it fails where there is one that cannot be read."""
-        if uuid is None or self.params["baseline"] == "ignore" or not os.path.exists(self.path(uuid)):
-            return None
-        try:
-            with open(self.path(uuid), encoding="utf-8") as file:
-                found: accept.Facts = json.load(file)
-            if found["uuid"] != uuid or not isinstance(found["tests"], dict):
-                raise ValueError("it is that of another GPU, or of something else")
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            self.module.fail_json(
-                msg=f"`directory`: the baseline {self.path(uuid)} is damaged ({error}): restore it, or remove it. Nothing was measured."
-            )
-        return found
-
-    def write_baseline(self, baseline: accept.Facts) -> None:
-        os.makedirs(self.params["directory"], mode=0o755, exist_ok=True)
-        replace_file(self.path(baseline["uuid"]), text_of(baseline))
-
-
-def text_of(baseline: accept.Facts | None) -> str:
-    return "" if baseline is None else json.dumps(baseline, indent=1, sort_keys=True) + "\n"
-
-
-def check(module: AnsibleModule) -> None:
-    """Refuse what cannot be meant, before anything is started."""
-    params = module.params
-    least = {"warm_up_s": 0, "window_s": 0.5, "windows": 1, "minutes": 0}
-    for name, value in least.items():
-        if params[name] is not None and params[name] < value:
-            module.fail_json(msg=f"`{name}` is {params[name]:g}: give {value:g} or more. Nothing was measured.")
-    if not 0 <= params["memory_share"] <= 0.95:
-        module.fail_json(
-            msg=f"`memory_share` is {params['memory_share']:g}: give 0 to 0.95: comparing needs memory, too. Nothing was measured."
-        )
-    if os.geteuid() == 0:
-        try:
-            pwd.getpwnam(params["user"])
-        except KeyError:
-            module.fail_json(
-                msg=f"There is no user {params['user']}: set `user` to one that exists. Nothing was measured."
-            )
-
-
-def run(module: AnsibleModule, nvml: Nvml) -> dict[str, t.Any]:
-    """:raises Refusal: a GPU that is asked for is not there."""
-    acceptance = Accept(module, nvml)
-    asked = module.params["gpus"]
-    cards = [nvml.find(wanted) for wanted in asked] if asked else nvml.cards()
-    cards = list({card.index: card for card in cards}.values())
-    if not cards:
-        raise Refusal("`gpus`: NVML shows no GPU at all; gpu_host_info tells what PCI shows")
-    known = {card.index: acceptance.read_baseline(card.uuid or None) for card in cards}
-    policy = module.params["baseline"]
-    before, after = {}, {}
-    reports, links = acceptance.measure(cards)
-    for card, report in zip(cards, reports):
-        baseline = known[card.index]
-        problems, notes = compare.against_baseline(report, baseline, policy)
-        report["problems"] += problems
-        report["notes"] += notes
-        report["verdict"] = accept.worst(report["problems"])
-        wanted = compare.plan_baseline(baseline, report, policy, time.strftime("%Y-%m-%d"))
-        if wanted is not None and wanted != baseline:
-            try:
-                if not module.check_mode:
-                    acceptance.write_baseline(wanted)
-            except OSError as error:
-                # What was measured is worth more than its baseline.
-                report["notes"].append(
-                    f"there is no baseline of this run ({error}): run it as root, or set `directory`"
-                )
-            else:
-                before[card.uuid], after[card.uuid] = baseline, wanted
-    return {
-        "changed": bool(after),
-        "verdict": accept.worst([one for report in [*reports, links] for one in report["problems"]]),
-        "gpus": reports,
-        "links": links,
-        "findings": [*map(accept.finding, reports), *machine.findings(links)],
-        "diff": {
-            "before": "".join(text_of(one) for one in before.values()),
-            "after": "".join(text_of(one) for one in after.values()),
-        },
-    }
 
 
 def main() -> None:
@@ -501,14 +279,14 @@ def main() -> None:
         supports_check_mode=True,
     )
     respawn_where_needed(module)
-    check(module)
     try:
+        request.validate(module.params)
         with Nvml() as nvml:
-            result = run(module, nvml)
+            result = run.run(module, nvml)
     except Refusal as error:
         module.fail_json(msg=f"{error}. Nothing was measured.")
     except NvmlError as error:
-        module.fail_json(msg=str(error), **error.told())
+        module.fail_json(msg=str(error), **error.as_result())
     module.exit_json(**result)
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_info
-short_description: Tell everything about the GPUs of a host, their modes and who uses them
+short_description: Gather facts of the GPUs of a host, their modes and their processes
 description:
-  - Reads all GPUs through NVML, by NVIDIA's own binding, and what surrounds them from C(/proc), C(/sys) and CDI specs. Nothing is changed.
-  - What a card does not support is null, never 0. A unit is the end of a name, as in C(limit_w).
-  - A driver that is missing, is not loaded or was upgraded under a running one does not fail the module, nor does a lost GPU. They are
-    told in RV(driver.problem) and RV(gpus[].problem), with a stable name and a next step. GPUs are then told as PCI shows them,
-    with the same keys.
+  - Reads all GPUs through NVML, by NVIDIA's own binding, and further facts from C(/proc), C(/sys) and CDI specs. It changes nothing.
+  - A value that a card does not support is null, never 0. Names end with the unit, as in C(limit_w).
+  - The module does not fail for a lost GPU, nor for a driver that is missing, not loaded, or was upgraded while an older one runs.
+    RV(driver.problem) and RV(gpus[].problem) have a stable name and a next step. The facts of GPUs then come from the PCI bus, with the
+    same keys.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -26,28 +26,28 @@ attributes:
   diff_mode:
     support: none
     details:
-      - Nothing is ever changed.
+      - The module changes nothing.
 requirements:
-  - nvidia-ml-py, in the Python that runs the module or in C(/opt/rigwright/python). Without it, RV(driver.problem) says so.
+  - nvidia-ml-py, in the Python that runs the module or in C(/opt/rigwright/python). Without it, RV(driver.problem) has the reason.
 notes:
-  - Run it as root. Another user cannot see who owns processes, nor the environment of MPS.
-  - In a container NVML does not know processes outside of it, see RV(sees_all_processes).
+  - Run it as root. Other users cannot see the owners of processes, nor the environment of MPS.
+  - In a container NVML lists no process outside of it, see RV(sees_all_processes).
 seealso:
   - module: rigwright.workstation.gpu_host_info
   - module: rigwright.workstation.gpu_mode
 """
 
 EXAMPLES = r"""
-- name: Look at the GPUs
+- name: Gather facts of GPUs
   rigwright.workstation.gpu_info:
   register: gpu
 
-- name: Say why NVML cannot be asked
+- name: Show why NVML does not answer
   ansible.builtin.debug:
     msg: "{{ gpu.driver.problem.nvml_error }}: {{ gpu.driver.problem.next_step }}"
   when: gpu.driver.problem is not none
 
-- name: List what runs on the GPUs
+- name: List the processes of the GPUs
   ansible.builtin.debug:
     msg: "{{ gpu.gpus | map(attribute='processes') | select | flatten }}"
 """
@@ -62,22 +62,22 @@ gpus:
   elements: dict
   contains:
     index:
-      description: NVML's number. It may be another one after a reboot.
+      description: NVML's number. It may change at a reboot.
       type: int
     uuid:
-      description: Name of the card that stays.
+      description: The permanent name of the card.
       type: str
     name:
-      description: The driver's name for the model, or that of PCI.
+      description: The model by the driver, or by the PCI id.
       type: str
     pci_address:
-      description: As the kernel writes it. Of a lost GPU it is found where only one is lost.
+      description: In the format of the kernel. A lost GPU has it where only one GPU is lost.
       type: str
     problem:
-      description: Why the GPU does not answer, with C(nvml_error), C(function) and C(next_step). Null where it does.
+      description: The error of a GPU that does not answer, with C(nvml_error), C(function) and C(next_step). Null for other GPUs.
       type: dict
     unreadable:
-      description: Single questions that failed otherwise than by not being supported.
+      description: Single values that could not be read, with the error. Unsupported values are not listed.
       type: list
       elements: dict
     kernel_driver:
@@ -105,10 +105,10 @@ gpus:
       description: The number in C(/dev/nvidia0).
       type: int
     numa_node:
-      description: Node of the memory that is near. Null on a machine without nodes.
+      description: The NUMA node of the GPU. Null on a machine without NUMA.
       type: int
     cpu_affinity:
-      description: The processors that are near, as a list of the kernel.
+      description: The processors near the GPU, as a list of the kernel.
       type: str
     board_part:
       description: Part number of the board.
@@ -124,37 +124,37 @@ gpus:
       type: str
     memory:
       description:
-        - Bytes in total, reserved, used and free; used ones are told without reserved ones where C(reserved_bytes) is not null.
-        - Also the highest clock, the width of the bus, and the bandwidth that follows from both.
+        - Bytes in total, reserved, used and free. Used bytes do not include reserved ones, unless C(reserved_bytes) is null.
+        - Also the highest clock, the width of the bus, and the resulting bandwidth.
         - C(bar1) has the bytes of the window through which the host and other devices reach the memory.
       type: dict
     compute:
       description: >-
-        Cores, SMs, the highest clock, and the dense peak by type of number (in C(peak_tflops)) that follows from them. Data sheets often
-        state it at a lower clock, one that the card holds under load.
+        Cores, SMs, the highest clock, and the dense peak by type of number (in C(peak_tflops)) from them. Data sheets often
+        use a lower clock, which the card keeps under load.
       type: dict
     pcie:
       description: >-
-        Generation and width; C(gpu_max_generation) is the card's own, C(max_generation) that of card and slot. Current ones are lower
-        while the card is idle, which is no fault. C(sent_kb_s) and C(received_kb_s) are the traffic of the last 20 ms.
+        Generation and width; C(gpu_max_generation) is the card's own, C(max_generation) that of card and slot. Current values are lower
+        while the card is idle. C(sent_kb_s) and C(received_kb_s) are the traffic of the last 20 ms.
       type: dict
     nvlink:
       description: >-
         Count of links, active ones, their version, and each link's state, speed and other end. C(sent_kib) and C(received_kib) are the
-        data of all links since the driver was loaded. Null for a card without links.
+        payload of all links since the driver was loaded. Null for a card without links.
       type: dict
     fabric:
       description:
-        - How far the fabric manager is with the GPU on a machine with NVSwitch; null for a GPU without a fabric, and before Hopper.
+        - The state of the GPU in the fabric of a machine with NVSwitch; null for a GPU without a fabric, and before Hopper.
         - C(state) is V(not_started), V(in_progress) or V(completed), C(status) the fabric manager's result as NVML names it.
-          C(health) and C(summary) say what is degraded, null where the driver does not tell. CUDA starts on completed ones only.
+          C(health) and C(summary) show what is degraded, null where the driver does not report it. CUDA starts only on a completed fabric.
       type: dict
       sample: {state: completed, status: SUCCESS, clique: 0, summary: healthy}
     modes:
       description:
         - C(persistence), C(compute_mode) (V(default), V(exclusive_process), V(prohibited)), C(accounting) and C(display_active).
         - C(ecc) and C(mig) have C(current) and C(pending), C(ecc) also C(default), and are null where the card has no such mode.
-          C(mig.resetless) tells whether MIG is switched without a reset.
+          C(mig.resetless) - MIG can be switched without a reset.
       type: dict
     mig_devices:
       description: The compute instances of MIG with uuid, profile, ids, placement in slices of memory, SMs and memory.
@@ -162,19 +162,19 @@ gpus:
       elements: dict
     power:
       description: >-
-        Draw and limits in watts. C(limit_w) is what was set, C(enforced_limit_w) what holds. C(energy_j) are joules since the driver was
-        loaded.
+        Draw and limits in watts. C(limit_w) is the configured limit, C(enforced_limit_w) the effective one. C(energy_j) are joules
+        since the driver was loaded.
       type: dict
     clocks:
       description: >-
         Current and highest clocks, the performance state, and the reasons why clocks are not higher, such as V(idle), V(sw_power_cap),
-        V(sw_thermal) or V(power_brake). NVML does not tell locked clocks; C(locked_mhz) is what M(rigwright.workstation.gpu_mode) has
-        locked since the driver was loaded, and null where that is nothing. C(application_mhz) are the clocks of programs that compute, and
-        C(default_application_mhz) what they are if nobody sets them.
+        V(sw_thermal) or V(power_brake). NVML does not report locked clocks. C(locked_mhz) are the clocks that
+        M(rigwright.workstation.gpu_mode) has locked since the driver was loaded, null without any. C(application_mhz) are the clocks of
+        compute programs, C(default_application_mhz) their defaults.
       type: dict
     temperature:
       description: >-
-        Degrees of GPU and memory, thresholds, and on newer cards the margin up to the slowdown with limits for it. A margin may be 0 or
+        Degrees of GPU and memory, thresholds, and on newer cards the margin up to the slowdown with limits for it. A margin can be 0 or
         less.
       type: dict
     fans_percent:
@@ -190,14 +190,14 @@ gpus:
         - C(recovery_action) is the driver's own advice, such as V(none), V(reset) or V(reboot).
         - Remapped rows with the banks by their spare rows, retired pages, errors of ECC, SRAM, PCIe and NVLink (those of NVLink 5 in
           C(nvlink_5), null for an older one), pending repairs, and nanoseconds of throttling.
-        - C(inforom_valid) tells whether the checksums of the InfoROM are right.
-        - C(ecc_locations) are the errors by where they were, C(sram) those of SRAM by kind and source.
+        - C(inforom_valid) - the checksums of the InfoROM are right.
+        - C(ecc_locations) are the errors by location, C(sram) those of SRAM by kind and source.
       type: dict
     processes:
       description:
-        - Who uses the GPU. C(kind) is V(compute), V(graphics), V(mps_server) or V(mps_client).
-        - C(user) and C(command) are null for a process that is not to be seen from here.
-        - C(sm_percent), C(memory_percent), C(encoder_percent) and C(decoder_percent) are its share of the latest sample, null without one.
+        - The processes of the GPU. C(kind) is V(compute), V(graphics), V(mps_server) or V(mps_client).
+        - C(user) and C(command) are null for a process that is not visible.
+        - C(sm_percent), C(memory_percent), C(encoder_percent) and C(decoder_percent) are its share in the latest sample, null without one.
       type: list
       elements: dict
     sharing:
@@ -218,7 +218,7 @@ gpus:
       sharing: {mode: time_slicing, mps_servers: [], slices: 0}
       problem: null
 topology:
-  description: Each two GPUs (by their C(index)), what lies between them, and whether one reaches the memory of the other.
+  description: Each pair of GPUs (by their C(index)), the connection between them, and whether they can access each other's memory.
   returned: always
   type: list
   elements: dict
@@ -247,15 +247,15 @@ driver:
       description: Whether nouveau is loaded.
       type: bool
     nvml:
-      description: Version of NVML, null where it cannot be asked.
+      description: Version of NVML, null where it does not answer.
       type: str
     cuda:
       description: The newest CUDA that the driver supports by itself.
       type: str
     problem:
       description: >-
-        Why NVML cannot be asked; C(nvml_error) is for example V(LIB_RM_VERSION_MISMATCH) after an upgrade without a reboot,
-        V(DRIVER_NOT_LOADED), V(LIBRARY_NOT_FOUND) or V(BINDING_NOT_FOUND). Null where it can.
+        The error of NVML where it does not answer. C(nvml_error) is for example V(LIB_RM_VERSION_MISMATCH) after an upgrade without a
+        reboot, V(DRIVER_NOT_LOADED), V(LIBRARY_NOT_FOUND) or V(BINDING_NOT_FOUND). Null where it answers.
       type: dict
   sample:
     loaded: 580.95.05
@@ -270,7 +270,7 @@ driver:
       nvml_error: LIB_RM_VERSION_MISMATCH
       function: nvmlInit
       next_step: >-
-        the driver was upgraded while the old one is loaded: reboot, or end what uses the GPUs and load the module anew
+        the driver was upgraded while the old one is loaded: reboot, or end what uses the GPUs and load the module again
 secure_boot:
   description: V(enabled), V(disabled), V(unsupported) without EFI, or V(unknown).
   returned: always
@@ -282,15 +282,15 @@ services:
   type: dict
   sample: {persistenced: true, fabricmanager: false, dcgm: false}
 mps_daemons:
-  description: Control daemons of MPS, with the directory of their pipes where it can be seen and is not the default.
+  description: Control daemons of MPS, with the directory of their pipes where it is visible and not the default.
   returned: always
   type: list
   elements: dict
   sample: [{pid: 911, user: root, pipe_directory: /run/nvidia-mps/vision}]
 container_toolkit:
   description: >-
-    Whether NVIDIA's Container Toolkit is installed, and the CDI specs for this driver with their age. C(matches) tells whether one is for
-    the driver that is loaded.
+    Whether NVIDIA's Container Toolkit is installed, and the CDI specs for this driver with their age. C(matches) - the spec is for
+    the loaded driver.
   returned: always
   type: dict
   sample:

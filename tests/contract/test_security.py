@@ -35,13 +35,19 @@ PRIVATE = "a private temporary directory"
 # Files that make, give away or remove by path, and why no other user can change these paths.
 WRITERS = {
     **dict.fromkeys(
-        ("_core/config_files.py", "_conda/prefix.py", "_conda/store.py", "_conda/rattler.py", "gpu_accept.py"),
+        (
+            "_core/config_files.py",
+            "_conda/prefix.py",
+            "_conda/store.py",
+            "_conda/rattler.py",
+            "_gpu/accept/baseline.py",
+        ),
         CHECKED,
     ),
     **dict.fromkeys(
         (
             "_backup/drill.py",
-            "_gpu/accept/run.py",
+            "_gpu/accept/workers.py",
             "_firewall/facts.py",
             "_ssh/trial.py",
             "_nvidia/cudnn_wheels.py",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What NVIDIA's own tool says of the GPUs of this machine, to compare with."""
+"""The output of nvidia-smi on this machine, to compare with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def nvidia_smi() -> Callable[..., list[dict[str, str]]]:
-    """Ask nvidia-smi for fields: `nvidia_smi("name", "uuid")`; a row for each GPU, numbers without their units."""
+    """Return a function that reads fields: `nvidia_smi("name", "uuid")` has a row for each GPU, and numbers without their units."""
 
     def ask(*fields: str) -> list[dict[str, str]]:
         query = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
@@ -25,8 +25,8 @@ def nvidia_smi() -> Callable[..., list[dict[str, str]]]:
 
 @pytest.fixture(scope="session")
 def nvidia_smi_xml() -> dict[str, ElementTree.Element]:
-    """Everything that nvidia-smi says of each GPU, by UUID."""
+    """Return everything that nvidia-smi reports of each GPU, by UUID."""
     done = subprocess.run(["nvidia-smi", "-q", "-x"], capture_output=True, text=True, check=True)
-    # NVIDIA's own program wrote it.
+    # NVIDIA's own program has written it.
     found = ElementTree.fromstring(done.stdout).findall("gpu")  # noqa: S314
     return {gpu.findtext("uuid") or "": gpu for gpu in found}

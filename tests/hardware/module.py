@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A module on this machine, as Ansible runs it."""
+"""Runs of modules by Ansible on this machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Answer:
-    """How Ansible ended, all that it said, and what the module returned."""
+    """Exit status and output of Ansible, and the result of the module."""
 
     rc: int
     output: str
@@ -31,7 +31,7 @@ def ask(
     env: Mapping[str, str] | None = None,
     limit_s: float | None = None,
 ) -> Answer:
-    """Run a module of the collection in this Python, which has what modules need, in this environment, for so long at most."""
+    """Run a module of the collection with this Python and an environment, within a time limit."""
     done = subprocess.run(
         [
             *(sys.executable, "-m", "ansible", "adhoc", "localhost", "--one-line", *options),
@@ -50,12 +50,12 @@ def ask(
         timeout=limit_s,
     )
     print(done.stdout, done.stderr)
-    told = done.stdout.partition(" => ")[2].splitlines()
-    return Answer(done.returncode, done.stdout + done.stderr, json.loads(told[0]) if told else {})
+    lines = done.stdout.partition(" => ")[2].splitlines()
+    return Answer(done.returncode, done.stdout + done.stderr, json.loads(lines[0]) if lines else {})
 
 
-def told(name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What the module returns, which has to succeed."""
+def result_of(name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Run a module, which has to succeed, and return its result."""
     answer = ask(name, arguments)
     assert answer.rc == 0, answer.output
     return answer.result

@@ -46,7 +46,7 @@ def run(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str
 
 @pytest.fixture(scope="module")
 def tools() -> dict[str, str]:
-    """Where the programs are."""
+    """Return the paths of the programs."""
     found = {name: shutil.which(name) for name in TOOLS}
     missing = [name for name, path in found.items() if path is None]
     if missing:
@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def spec(tools: dict[str, str], folder: Path) -> Path:
-    """The CDI spec that NVIDIA's own program writes for this driver."""
+    """Write the CDI spec for this driver by NVIDIA's own program."""
     path = folder / "cdi/nvidia.yaml"
     path.parent.mkdir()
     done = run(
@@ -73,7 +73,7 @@ def spec(tools: dict[str, str], folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def root_file_system(folder: Path) -> Path:
-    """Of this machine's own programs: nothing of NVIDIA is in it, which the toolkit has to bring."""
+    """Create a root file system from programs of this machine. It has nothing of NVIDIA: the toolkit has to add that."""
     root = folder / "root"
     compiled = folder / "squares"
     done = run("cc", "-std=gnu17", "-O1", "-o", compiled, SQUARES, "-ldl")
@@ -106,7 +106,7 @@ class Ended:
 
     @property
     def devices(self) -> list[str]:
-        """NVIDIA's device nodes of cards."""
+        """Return NVIDIA's device nodes of cards."""
         return re.findall(r"^nvidia\d+$", self.output, re.MULTILINE)
 
     @property
@@ -126,8 +126,8 @@ def start(tools: dict[str, str], spec: Path, root_file_system: Path, folder: Pat
     environment = {**os.environ, "XDG_CONFIG_HOME": str(folder)}
     names: list[str] = []
 
-    def runtime(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-        return run(tools["nvidia-container-runtime"], *words, env=environment, **options)
+    def runtime(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        return run(tools["nvidia-container-runtime"], *arguments, env=environment, **options)
 
     def start(devices: str | None, command: Sequence[str]) -> Ended:
         name = f"rigwright-test-{os.getpid()}-{len(names)}"
@@ -186,7 +186,7 @@ def wait_for_end(runc: str, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def gpus(nvidia_smi_xml: dict[str, ElementTree.Element]) -> list[tuple[str, str]]:
-    """UUID and device node of each GPU, in nvidia-smi's order."""
+    """Return UUID and device node of each GPU, in nvidia-smi's order."""
     return [(uuid, f"nvidia{gpu.findtext('minor_number')}") for uuid, gpu in nvidia_smi_xml.items()]
 
 
@@ -197,7 +197,7 @@ def test_the_spec_names_every_gpu_of_the_driver(spec: Path, gpus: list[tuple[str
 
 
 @pytest.mark.parametrize("devices", [None, "void"])
-def test_a_container_that_asks_for_no_gpu_sees_none(start: Start, devices: str | None) -> None:
+def test_container_without_a_gpu_sees_none(start: Start, devices: str | None) -> None:
     ended = start(devices, ["sh", "-c", LOOK])
 
     assert "devices:" in ended.output
@@ -205,14 +205,14 @@ def test_a_container_that_asks_for_no_gpu_sees_none(start: Start, devices: str |
 
 
 @pytest.mark.parametrize("form", ["nvidia.com/gpu={uuid}", "nvidia.com/gpu={index}", "{uuid}"])
-def test_a_container_has_exactly_the_gpu_that_it_asks_for(start: Start, gpus: list[tuple[str, str]], form: str) -> None:
+def test_container_has_exactly_its_requested_gpu(start: Start, gpus: list[tuple[str, str]], form: str) -> None:
     for index, (uuid, node) in enumerate(gpus):
         ended = start(form.format(uuid=uuid, index=index), ["sh", "-c", LOOK])
 
         assert (ended.devices, ended.uuids) == ([node], [uuid])
 
 
-def test_a_container_that_asks_for_all_has_all(start: Start, gpus: list[tuple[str, str]]) -> None:
+def test_container_with_all_gpus_has_all(start: Start, gpus: list[tuple[str, str]]) -> None:
     ended = start("nvidia.com/gpu=all", ["sh", "-c", LOOK])
 
     assert sorted(ended.devices) == sorted(node for _uuid, node in gpus)
@@ -230,7 +230,7 @@ def test_without_a_gpu_the_same_program_finds_no_driver(start: Start) -> None:
     assert "libcuda.so.1" in start(None, ["squares"]).output
 
 
-def test_a_gpu_that_is_not_there_is_refused(start: Start) -> None:
+def test_unknown_gpu_is_refused(start: Start) -> None:
     ended = start("nvidia.com/gpu=99", ["sh", "-c", LOOK])
 
     assert ended.rc != 0

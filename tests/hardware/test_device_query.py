@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The role cuda's own program on a real GPU, compared with what NVIDIA's tools say. Needs nvcc and a GPU, no root."""
+"""The role cuda's own program on a real GPU, compared with NVIDIA's tools. Needs nvcc and a GPU, no root."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIELDS = ("name", "uuid", "pci.bus_id", "memory.total", "compute_cap")
 
 @pytest.fixture(scope="session")
 def nvcc() -> str:
-    """The compiler of a toolkit, or else the one of NVIDIA's wheels (nvidia-cuda-nvcc)."""
+    """Return the compiler of a toolkit, or else of NVIDIA's wheels (nvidia-cuda-nvcc)."""
     wheels = sorted(map(str, SITE.glob("c*/bin/nvcc")))
     found = [shutil.which("nvcc"), shutil.which("/usr/local/cuda/bin/nvcc"), *wheels]
     compiler = next(filter(None, found), None)
@@ -46,29 +46,29 @@ def output(nvcc: str, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def devices(output: str) -> list[dict[str, str]]:
-    """What the program says of each device: the first block is about driver and runtime."""
+    """Return the output of the program for each device. The first block is about driver and runtime."""
     blocks = output.strip().split("\n\n")[1:]
     return [dict(line.split(": ", 1) for line in block.splitlines()) for block in blocks]
 
 
 @pytest.fixture(scope="session")
-def told(nvidia_smi) -> list[dict[str, str]]:
-    """What nvidia-smi says of each GPU, in the order of their UUIDs."""
+def expected(nvidia_smi) -> list[dict[str, str]]:
+    """Return the output of nvidia-smi for each GPU, in the order of their UUIDs."""
     return sorted(nvidia_smi(*FIELDS), key=lambda row: row["uuid"])
 
 
-def test_every_gpu_is_found_under_its_name_and_address(devices, told):
+def test_every_gpu_is_found_under_its_name_and_address(devices, expected):
     found = sorted(devices, key=lambda device: device["uuid"])
 
-    assert [(device["uuid"], device["name"]) for device in found] == [(gpu["uuid"], gpu["name"]) for gpu in told]
+    assert [(device["uuid"], device["name"]) for device in found] == [(gpu["uuid"], gpu["name"]) for gpu in expected]
     # nvidia-smi writes the domain with eight digits, CUDA with four.
-    addresses = [gpu["pci.bus_id"].upper()[-12:] for gpu in told]
+    addresses = [gpu["pci.bus_id"].upper()[-12:] for gpu in expected]
     assert [device["pci_address"].upper() for device in found] == addresses
-    assert [device["compute_capability"] for device in found] == [gpu["compute_cap"] for gpu in told]
+    assert [device["compute_capability"] for device in found] == [gpu["compute_cap"] for gpu in expected]
 
 
-def test_memory_is_that_of_the_card_less_what_the_driver_keeps(devices, told):
-    for device, gpu in zip(sorted(devices, key=lambda device: device["uuid"]), told, strict=True):
+def test_memory_is_that_of_the_card_less_reserved_memory(devices, expected):
+    for device, gpu in zip(sorted(devices, key=lambda device: device["uuid"]), expected, strict=True):
         share = int(device["memory_total_bytes"]) / (int(gpu["memory.total"]) * 1024**2)
         assert 0.9 < share <= 1
         assert 0 < int(device["memory_free_bytes"]) <= int(device["memory_total_bytes"])
@@ -84,8 +84,10 @@ def test_copies_come_back_and_the_kernel_computes(devices):
 
 def test_the_driver_supports_the_runtime(output):
     lines = output.split("\n\n")[0].splitlines()
-    said = dict(line.split(": ") for line in lines)
-    driver, runtime = ([int(part) for part in said[key].split(".")] for key in ("driver_supports_cuda", "runtime_cuda"))
+    versions = dict(line.split(": ") for line in lines)
+    driver, runtime = (
+        [int(part) for part in versions[key].split(".")] for key in ("driver_supports_cuda", "runtime_cuda")
+    )
     assert driver[0] >= runtime[0]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The acceptance test of a real GPU, many times over, and the bench of programs that share it. Needs a GPU, its driver and PyTorch.
+"""Many acceptance tests of a real GPU, and the bench of programs that share it. Needs a GPU, its driver and PyTorch.
 
 Nothing of the GPU is set. Where Ansible is, the module itself runs, too.
 """
@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "collections"))
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import run as runner  # noqa: E402
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import workers  # noqa: E402
 
 from tests.hardware import module  # noqa: E402
 
@@ -32,7 +32,7 @@ PYTHON = os.environ.get("RIGWRIGHT_TORCH_PYTHON", sys.executable)
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What 20 repeats gave, in about two minutes."""
+    """Run 20 repeats, in about two minutes."""
     out = tmp_path_factory.mktemp("accept") / "runs.json"
     command = [sys.executable, "-m", "harness.bench.gpu_sharing.accept_runs", "--python", PYTHON, "--out", str(out)]
     done = subprocess.run(
@@ -45,19 +45,19 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
-def test_a_good_card_passes_every_time(runs):
+def test_healthy_card_passes_every_time(runs):
     assert runs["verdicts"]["passed"] == REPEATS, runs["problems"]
 
 
-def test_every_figure_has_a_ceiling_that_it_does_not_beat(runs):
+def test_no_figure_is_above_its_ceiling(runs):
     judged = [test for test in runs["distribution"] if test not in ("h2d", "d2h", "h2d_d2h")]
     for test in judged:
         assert 0 < runs["distribution"][test]["efficiency_most"] <= 1.03, test
 
 
-def test_figures_spread_by_less_than_what_a_baseline_allows(runs):
-    for test, told in runs["distribution"].items():
-        assert (told["most"] - told["least"]) / told["median"] < 0.05, test
+def test_figures_spread_less_than_a_baseline_allows(runs):
+    for test, figures in runs["distribution"].items():
+        assert (figures["most"] - figures["least"]) / figures["median"] < 0.05, test
 
 
 def test_every_product_is_the_same_and_right(runs):
@@ -73,16 +73,16 @@ def test_the_card_is_sampled_five_times_a_second(runs):
 
 @pytest.fixture(scope="module")
 def accepted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the module says of this machine."""
+    """Run the module on this machine."""
     if importlib.util.find_spec("ansible") is None:
         pytest.skip("no Ansible here: the measuring itself is tested above")
     folder = tmp_path_factory.mktemp("baselines")
-    result = module.told(
+    result = module.result_of(
         "gpu_accept", {"python": PYTHON, "quick": True, "windows": 1, "directory": str(folder), "user": "root"}
     )
-    told = os.environ.get("RIGWRIGHT_ACCEPT_OUT")
-    if told:
-        Path(told).write_text(json.dumps(result, indent=1) + "\n")
+    out = os.environ.get("RIGWRIGHT_ACCEPT_OUT")
+    if out:
+        Path(out).write_text(json.dumps(result, indent=1) + "\n")
     return result
 
 
@@ -91,17 +91,17 @@ def test_the_module_gives_the_same_verdict(accepted):
     assert accepted["changed"]
 
 
-def test_nine_tenths_of_the_free_memory_keep_all_patterns(accepted):
+def test_most_of_the_free_memory_keeps_all_patterns(accepted):
     for gpu in accepted["gpus"]:
-        told = gpu["memory_test"]
-        print(told)
-        assert told["share"] > 0.89
-        assert (told["wrong"], told["first"]) == (0, None)
+        memory = gpu["memory_test"]
+        print(memory)
+        assert memory["share"] > 0.89
+        assert (memory["wrong"], memory["first"]) == (0, None)
 
 
-def test_what_takes_several_gpus_is_measured_or_skipped(accepted):
+def test_links_are_measured_or_skipped(accepted):
     several = len(accepted["gpus"]) > 1
-    found = {one["id"]: one["status"] for one in accepted["findings"]}
+    found = {row["id"]: row["status"] for row in accepted["findings"]}
     print(json.dumps(accepted["links"]))
     for name in ("pairs", "all_reduce"):
         assert (found[f"gpu_accept.{name}"] == "skip") is not several
@@ -112,8 +112,8 @@ CORRUPT = """
 import json, sys
 first = []
 take = {patterns}.take_memory
-def kept(*words):
-    first[:] = take(*words)
+def kept(*arguments):
+    first[:] = take(*arguments)
     return first
 {patterns}.take_memory = kept
 class Faulty({loads}.Gpu):
@@ -126,24 +126,24 @@ import torch
 """
 
 
-def test_a_bit_that_is_stuck_is_found_on_the_card():
-    """The comparison runs on the GPU itself: with a word that is changed behind its back."""
-    names = {name.rpartition("_")[2]: f"sys.modules[{name!r}]" for name, _text in runner.sources()}
-    text = runner.STARTER.rpartition("raise")[0] + CORRUPT.format(**names)
+def test_stuck_bit_is_found_on_the_card():
+    """Compare on the GPU itself, with a word that the test changes."""
+    names = {name.rpartition(".")[2]: f"sys.modules[{name!r}]" for name, _text in workers.sources()}
+    text = workers.STARTER.rpartition("raise")[0] + CORRUPT.format(**names)
     done = subprocess.run(
-        [PYTHON, "-c", text], input=json.dumps(runner.sources()) + "\n", capture_output=True, text=True, check=False
+        [PYTHON, "-c", text], input=json.dumps(workers.sources()) + "\n", capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
-    print(told)
+    figures = json.loads(done.stdout.splitlines()[-1])
+    print(figures)
     # Zeros and 0x55 (bit 9 of which is not set), and some of the addresses and random numbers.
-    assert told["wrong"] >= 1
-    assert (told["first"]["pattern"], told["first"]["bits"]) == ("zeros", [9])
+    assert figures["wrong"] >= 1
+    assert (figures["first"]["pattern"], figures["first"]["bits"]) == ("zeros", [9])
     # The word is in the second piece, and all pieces are of one size.
-    assert told["tested_bytes"] % (told["first"]["offset"] - 12345 * 8) == 0
+    assert figures["tested_bytes"] % (figures["first"]["offset"] - 12345 * 8) == 0
 
 
-def test_two_programs_share_the_card_in_every_mode_that_it_has(tmp_path):
+def test_two_programs_share_the_card_in_every_mode(tmp_path):
     out = tmp_path / "share.json"
     command = [PYTHON, "-m", "harness.bench.gpu_sharing", "--part", "0", "--seconds", "150", "--out", str(out)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

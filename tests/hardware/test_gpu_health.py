@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What gpu_health makes of this machine's GPUs, beside what nvidia-smi says. Needs a GPU and its driver, no root; changes nothing."""
+"""The module gpu_health on this machine's GPUs, compared with nvidia-smi. Needs a GPU and its driver, no root; changes nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.hardware import module
 pytestmark = pytest.mark.gpu
 
 ROOT = Path(__file__).parents[2]
-# The words of `nvidia-smi -q -x`, as gpu_info names them.
+# Values of `nvidia-smi -q -x`, by their names in gpu_info.
 ACTIONS = {
     "None": "none",
     "Reset": "reset",
@@ -26,40 +26,40 @@ ACTIONS = {
 
 
 def look(state: Path) -> dict[str, Any]:
-    return module.told("gpu_health", {"state_file": str(state), "remember": True})
+    return module.result_of("gpu_health", {"state_file": str(state), "remember": True})
 
 
 @pytest.fixture(scope="session")
-def looks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """Two looks, of which the second knows of the first."""
+def checks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Check twice; the second check compares with the first."""
     state = tmp_path_factory.mktemp("gpu_health") / "state.json"
     return [look(state), look(state)]
 
 
-def test_every_gpu_that_nvidia_smi_shows_is_judged(looks: list[dict[str, Any]], nvidia_smi: Any) -> None:
+def test_every_gpu_that_nvidia_smi_shows_is_judged(checks: list[dict[str, Any]], nvidia_smi: Any) -> None:
     shown = {row["uuid"] for row in nvidia_smi("uuid")}
-    for told in looks:
-        assert told["reasons"] == []
-        assert {gpu["uuid"] for gpu in told["gpus"] if gpu["uuid"]} == shown
+    for result in checks:
+        assert result["reasons"] == []
+        assert {gpu["uuid"] for gpu in result["gpus"] if gpu["uuid"]} == shown
 
 
-def test_a_gpu_that_computes_is_not_to_be_reset_rebooted_or_replaced(looks: list[dict[str, Any]]) -> None:
-    for told in looks:
-        for gpu in told["gpus"]:
+def test_computing_gpu_needs_no_reset_or_reboot(checks: list[dict[str, Any]]) -> None:
+    for result in checks:
+        for gpu in result["gpus"]:
             assert gpu["verdict"] in ("PASS", "MONITOR", "RESTART_APP"), gpu["reasons"]
 
 
-def test_the_recovery_action_is_the_one_that_nvidia_smi_tells(looks: list[dict[str, Any]]) -> None:
-    words = subprocess.run(["nvidia-smi", "-q", "-x"], capture_output=True, text=True, check=True).stdout
-    found = re.findall(r"<gpu_recovery_action>(.+?)</", words)
+def test_recovery_action_is_that_of_nvidia_smi(checks: list[dict[str, Any]]) -> None:
+    output = subprocess.run(["nvidia-smi", "-q", "-x"], capture_output=True, text=True, check=True).stdout
+    found = re.findall(r"<gpu_recovery_action>(.+?)</", output)
     if not found:
-        pytest.skip("this driver's nvidia-smi tells no recovery action")
-    ours = [gpu["card"]["counters"]["recovery_action"] for gpu in looks[0]["gpus"] if gpu["uuid"]]
+        pytest.skip("this driver's nvidia-smi reports no recovery action")
+    ours = [gpu["card"]["counters"]["recovery_action"] for gpu in checks[0]["gpus"] if gpu["uuid"]]
     assert ours == [ACTIONS.get(word.strip()) for word in found]
 
 
-def test_the_second_look_compares_with_the_first(looks: list[dict[str, Any]]) -> None:
-    first, second = looks
+def test_second_check_compares_with_the_first(checks: list[dict[str, Any]]) -> None:
+    first, second = checks
     assert second["since"] == first["time"]
     for gpu in second["gpus"]:
         if gpu["uuid"]:
@@ -67,6 +67,6 @@ def test_the_second_look_compares_with_the_first(looks: list[dict[str, Any]]) ->
             assert gpu["since_last_look"]["pcie_replays"] in (None, 0)
 
 
-def test_what_could_not_be_read_says_what_would_help(looks: list[dict[str, Any]]) -> None:
-    for words in looks[0]["unread"]:
-        assert re.search(r"root|systemd-journal|install|says", words)
+def test_unread_facts_have_a_remedy(checks: list[dict[str, Any]]) -> None:
+    for message in checks[0]["unread"]:
+        assert re.search(r"root|systemd-journal|install|says", message)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What gpu_host_info says of this machine, compared with what NVIDIA's tools say. Needs a GPU and its driver, no root."""
+"""The module gpu_host_info on this machine, compared with NVIDIA's tools. Needs a GPU and its driver, no root."""
 
 from __future__ import annotations
 
@@ -24,49 +24,51 @@ HOLDER = (
 
 @pytest.fixture(scope="session")
 def info() -> dict:
-    return module.told("gpu_host_info")
+    return module.result_of("gpu_host_info")
 
 
 @pytest.fixture(scope="session")
-def told(nvidia_smi) -> list[dict[str, str]]:
-    """What nvidia-smi says of each GPU, in the order of their addresses, which it writes with eight digits of the domain."""
+def expected(nvidia_smi) -> list[dict[str, str]]:
+    """Return the output of nvidia-smi for each GPU, in the order of their addresses. It writes the domain with eight digits."""
     rows = nvidia_smi(*FIELDS)
     for row in rows:
         row["pci.bus_id"] = row["pci.bus_id"].lower()[-12:]
     return sorted(rows, key=lambda row: row["pci.bus_id"])
 
 
-def test_every_gpu_is_found(info, told):
-    assert [(gpu["address"], gpu["name"]) for gpu in info["gpus"]] == [(row["pci.bus_id"], row["name"]) for row in told]
+def test_every_gpu_is_found(info, expected):
+    assert [(gpu["address"], gpu["name"]) for gpu in info["gpus"]] == [
+        (row["pci.bus_id"], row["name"]) for row in expected
+    ]
     assert {gpu["kernel_driver"] for gpu in info["gpus"]} == {"nvidia"}
 
 
-def test_the_data_of_the_cards_hold(info, told):
-    for gpu, row in zip(info["gpus"], told, strict=True):
+def test_catalogue_matches_the_cards(info, expected):
+    for gpu, row in zip(info["gpus"], expected, strict=True):
         assert gpu["known"]
         assert gpu["compute_capability"] == row["compute_cap"]
         assert gpu["mig"] is (row["mig.mode.current"] != "[N/A]")
 
 
-def test_the_driver_is_the_one_that_answers(info, told):
-    (version,) = {row["driver_version"] for row in told}
+def test_driver_is_the_loaded_one(info, expected):
+    (version,) = {row["driver_version"] for row in expected}
     assert (info["driver"]["loaded"], info["driver"]["library"], info["driver"]["matches"]) == (version, version, True)
 
 
-def test_open_modules_are_told_from_closed_ones(info):
+def test_open_and_closed_modules_are_distinguished(info):
     if shutil.which("modinfo") is None:
         pytest.skip("this machine has no modinfo to compare with")
     module = subprocess.run(["modinfo", "--field", "license", "nvidia"], capture_output=True, text=True, check=False)
     if module.returncode != 0:
-        pytest.skip("this machine has no file of its module: modinfo cannot tell")
+        pytest.skip("this machine has no file of its module: modinfo cannot read it")
     assert info["driver"]["modules"] == ("closed" if module.stdout.strip() == "NVIDIA" else "open")
 
 
-def test_who_has_the_gpu_open_is_named():
+def test_processes_with_an_open_gpu_are_named():
     with subprocess.Popen([sys.executable, "-c", HOLDER], stdout=subprocess.PIPE, text=True) as holder:
         try:
             assert holder.stdout is not None
             assert holder.stdout.readline() == "open\n"
-            assert holder.pid in [process["pid"] for process in module.told("gpu_host_info")["holders"]]
+            assert holder.pid in [process["pid"] for process in module.result_of("gpu_host_info")["holders"]]
         finally:
             holder.kill()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What gpu_info says of this machine's GPUs, compared with what nvidia-smi says. Needs a GPU and its driver, no root; changes nothing."""
+"""The module gpu_info on this machine's GPUs, compared with nvidia-smi. Needs a GPU and its driver, no root; changes nothing."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.hardware import module
 pytestmark = pytest.mark.gpu
 
 ROOT = Path(__file__).parents[2]
-# What nvidia-smi writes for what a card does not have.
+# The text of nvidia-smi for a value that a card does not have.
 NOTHING = {"[N/A]", "[Not Supported]", "N/A"}
 MIB = 2**20
 
-# A field of nvidia-smi, where gpu_info has it, and how the one is written as the other. Values that move on their own are not here.
+# A field of nvidia-smi, its path in gpu_info, and its conversion. Values that change on their own are left out.
 SAME: list[tuple[str, str, Callable[[str], Any]]] = [
     ("name", "name", str),
     ("vbios_version", "vbios", str),
@@ -47,11 +47,11 @@ ECC, ROWS = "ecc_errors", "remapped_rows/row_remapper_histogram"
 
 
 def number(text: str) -> int:
-    """Without its unit."""
+    """Return a value without its unit."""
     return int(text.split()[0])
 
 
-# The same from `nvidia-smi -q -x`, on an idle card. A driver that writes nothing of it is one that has nothing of it.
+# The same from `nvidia-smi -q -x`, on an idle card. A driver that writes no value has none.
 IN_XML: list[tuple[str, str, Callable[[Any], Any]]] = [
     *(
         (f"utilization/{name}_util", f"utilization.{name}_percent", int)
@@ -102,19 +102,19 @@ IN_XML: list[tuple[str, str, Callable[[Any], Any]]] = [
 @pytest.fixture(scope="session")
 def info() -> dict[str, Any]:
     start = time.monotonic()
-    answer = module.told("gpu_info")
+    answer = module.result_of("gpu_info")
     print(f"gpu_info: {len(answer['gpus'])} GPUs, {time.monotonic() - start:.2f} s with Ansible's start")
     return answer
 
 
-def value(told: dict[str, Any], path: str) -> Any:
+def value(facts: dict[str, Any], path: str) -> Any:
     for part in path.split("."):
-        told = told[part] if told is not None else None
-    return told
+        facts = facts[part] if facts is not None else None
+    return facts
 
 
 @pytest.mark.parametrize(("field", "path", "read"), SAME, ids=[field for field, _path, _read in SAME])
-def test_both_say_the_same(
+def test_facts_match_nvidia_smi(
     info: dict[str, Any],
     nvidia_smi: Callable[..., list[dict[str, str]]],
     field: str,
@@ -124,8 +124,8 @@ def test_both_say_the_same(
     shown = {row["uuid"]: row[field] for row in nvidia_smi("uuid", field)}
     assert {gpu["uuid"] for gpu in info["gpus"]} == set(shown)
     for gpu in info["gpus"]:
-        words = shown[gpu["uuid"]]
-        assert value(gpu, path) == (None if words in NOTHING else read(words))
+        text = shown[gpu["uuid"]]
+        assert value(gpu, path) == (None if text in NOTHING else read(text))
 
 
 def test_the_memory_adds_up_and_is_nvidia_smis(
@@ -150,18 +150,20 @@ def test_details_are_those_of_nvidia_smi(
     read: Callable[[Any], Any],
 ) -> None:
     for gpu in info["gpus"]:
-        words = nvidia_smi_xml[gpu["uuid"]].findtext(place)
+        text = nvidia_smi_xml[gpu["uuid"]].findtext(place)
         ours = value(gpu, path)
-        print(f"{path}: {ours}; nvidia-smi: {words}")
-        theirs = None if words is None or words in NOTHING else number(words)
+        print(f"{path}: {ours}; nvidia-smi: {text}")
+        theirs = None if text is None or text in NOTHING else number(text)
         assert (None if ours is None else read(ours)) == theirs
 
 
-def test_what_moves_is_told_and_grows(info: dict[str, Any], nvidia_smi_xml: dict[str, ElementTree.Element]) -> None:
-    later = {gpu["uuid"]: gpu for gpu in module.told("gpu_info")["gpus"]}
+def test_changing_values_are_read_and_grow(
+    info: dict[str, Any], nvidia_smi_xml: dict[str, ElementTree.Element]
+) -> None:
+    later = {gpu["uuid"]: gpu for gpu in module.result_of("gpu_info")["gpus"]}
     for gpu in info["gpus"]:
-        told = (gpu["power"]["energy_j"], gpu["pcie"]["sent_kb_s"], gpu["counters"]["throttled"]["sw_power_cap_ns"])
-        print(f"energy_j, sent_kb_s, sw_power_cap_ns: {told}")
+        values = (gpu["power"]["energy_j"], gpu["pcie"]["sent_kb_s"], gpu["counters"]["throttled"]["sw_power_cap_ns"])
+        print(f"energy_j, sent_kb_s, sw_power_cap_ns: {values}")
         if gpu["power"]["energy_j"] is not None:
             assert later[gpu["uuid"]]["power"]["energy_j"] > gpu["power"]["energy_j"]
         traffic = nvidia_smi_xml[gpu["uuid"]].findtext("pci/tx_util")
@@ -187,18 +189,18 @@ def test_a_busy_process_has_its_share(tmp_path: Path) -> None:
             limit = time.monotonic() + 30
             # The driver samples processes about once a second.
             while not any(row["sm_percent"] for row in found) and time.monotonic() < limit:
-                found = [row for gpu in module.told("gpu_info")["gpus"] for row in gpu["processes"] or []]
+                found = [row for gpu in module.result_of("gpu_info")["gpus"] for row in gpu["processes"] or []]
         finally:
             process.kill()
     print(found)
     pmon = subprocess.run(["nvidia-smi", "pmon", "-c", "1"], capture_output=True, text=True, check=False).stdout
     print(pmon)
     if not found or all(row["sm_percent"] is None for row in found):
-        pytest.skip(f"the driver tells no use by process here: {found}")
+        pytest.skip(f"the driver reports no use by process here: {found}")
     assert max(row["sm_percent"] or 0 for row in found) > 50
 
 
-def test_nothing_is_in_the_way(info: dict[str, Any]) -> None:
+def test_no_value_is_unreadable(info: dict[str, Any]) -> None:
     assert info["driver"]["problem"] is None
     for gpu in info["gpus"]:
         assert gpu["problem"] is None

@@ -66,7 +66,7 @@ class Site:
         return {key: value for key, value in os.environ.items() if not key.startswith(VARIABLES)}
 
     def run(self, *options: str, succeeds: bool = True, **changes: Any) -> dict[str, Any]:
-        """The module, as Ansible runs it; *changes* are to the daemon, and those of the module are named below."""
+        """Run the module by Ansible; *changes* are options of the daemon."""
         of_module: dict[str, Any] = {
             key: changes.pop(key) for key in ("when_clients", "drain_timeout", "verify") if key in changes
         }
@@ -78,7 +78,7 @@ class Site:
         return answer.result
 
     def ask(self, command: str) -> str:
-        """The real daemon, past the module; what it answers is kept word for word."""
+        """Send a command to the real daemon, without the module, and keep its answer."""
         assert PROGRAM
         done = subprocess.run(
             ["timeout", "20", PROGRAM],
@@ -92,7 +92,7 @@ class Site:
             f"$ echo {command} | nvidia-cuda-mps-control  # {done.returncode}\n{done.stdout}{done.stderr}"
         )
         print(self.transcript[-1])
-        # That there is no daemon is told on the other stream.
+        # The message that there is no daemon is on the other stream.
         return (done.stdout + done.stderr).strip()
 
     def allocate(self, mib: int, pipe: Path) -> int:
@@ -109,12 +109,14 @@ class Site:
 
     @property
     def pid(self) -> int | None:
-        """Our own daemon: a process with the mark that the module gave it, and the directory of this site."""
+        """Return the id of the private daemon: it has the mark of the module, and the directory of this site."""
         wanted = {f"RIGWRIGHT_MPS=none:{NAME}".encode(), f"CUDA_MPS_PIPE_DIRECTORY={self.pipe}".encode()}
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
-                words = (entry / "cmdline").read_bytes() if entry.name.isdecimal() else b""
-                if b"nvidia-cuda-mps-control" in words and wanted <= set((entry / "environ").read_bytes().split(b"\0")):
+                command = (entry / "cmdline").read_bytes() if entry.name.isdecimal() else b""
+                if b"nvidia-cuda-mps-control" in command and wanted <= set(
+                    (entry / "environ").read_bytes().split(b"\0")
+                ):
                     return int(entry.name)
         return None
 
@@ -128,19 +130,19 @@ def site(nvidia_smi: Any) -> Iterator[Site]:
         pytest.skip(f"{gpu} is no undivided GPU in compute mode DEFAULT, and settings are left as they are")
     # The path of a socket may have 107 bytes: pytest's own folders are too long.
     folder = Path(tempfile.mkdtemp(prefix="mps-", dir="/tmp"))
-    made = Site(folder, gpu["uuid"])
+    private = Site(folder, gpu["uuid"])
     try:
-        yield made
+        yield private
     finally:
         for log in sorted((folder / "log").rglob("*.log")):
-            made.transcript.append(f"--- {log.name}\n{log.read_text(errors='replace')}")
+            private.transcript.append(f"--- {log.name}\n{log.read_text(errors='replace')}")
         if "OUT" in os.environ:
-            Path(os.environ["OUT"], "mps_transcript.txt").write_text("\n".join(made.transcript))
-        if made.pid:
-            made.ask("quit -t 5")
+            Path(os.environ["OUT"], "mps_transcript.txt").write_text("\n".join(private.transcript))
+        if private.pid:
+            private.ask("quit -t 5")
             time.sleep(2)
-        if left := made.pid:
-            os.kill(left, signal.SIGTERM)
+        if pid := private.pid:
+            os.kill(pid, signal.SIGTERM)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -155,7 +157,7 @@ def test_a_private_daemon_is_started_and_a_client_proves_it(site: Site) -> None:
     assert whole * 0.4 <= inside["multiprocessors"] <= whole * 0.5 + 2
 
 
-def test_the_daemon_answers_as_the_imitation_does(site: Site) -> None:
+def test_daemon_answers_as_the_fake_does(site: Site) -> None:
     for command in (
         "help",
         "ps",
@@ -184,20 +186,20 @@ def test_the_second_run_changes_nothing(site: Site) -> None:
     assert site.pid == before
 
 
-def test_memory_beyond_the_limit_is_not_given(site: Site) -> None:
+def test_memory_above_the_limit_is_refused(site: Site) -> None:
     assert site.allocate(LIMIT_MIB // 8, site.pipe) == 0
     assert site.allocate(LIMIT_MIB + 512, site.pipe) == OUT_OF_MEMORY
     # The same is given to a program that does not run under the daemon: it is the limit that holds it back.
     assert site.allocate(LIMIT_MIB + 512, site.folder / "no-daemon") == 0
 
 
-def test_check_mode_tells_and_changes_nothing(site: Site) -> None:
+def test_check_mode_changes_nothing(site: Site) -> None:
     result = site.run("--check", active_thread_percentage=25)
     assert result["changed"]
     assert float(site.ask("get_default_active_thread_percentage")) == 50
 
 
-def test_a_limit_for_a_gpu_that_the_daemon_does_not_have_is_refused(site: Site) -> None:
+def test_limit_for_another_gpu_is_refused(site: Site) -> None:
     before = site.pid
     for stranger in ("63", "GPU-00000000-0000-0000-0000-000000000000"):
         result = site.run(succeeds=False, memory_limits={site.uuid: "1G", stranger: "1G"})
@@ -217,7 +219,7 @@ def test_a_server_without_clients_takes_a_new_limit_at_once(site: Site) -> None:
     assert not site.run(active_thread_percentage=25)["changed"]
 
 
-def test_a_limit_that_is_no_longer_declared_goes_with_a_restart(site: Site) -> None:
+def test_undeclared_limit_is_removed_by_a_restart(site: Site) -> None:
     before = site.pid
     result = site.run(active_thread_percentage=None, memory_limits={})
     assert (result["daemons"][0]["actions"], result["daemons"][0]["verified"]["problems"]) == (["restart"], [])
@@ -227,7 +229,7 @@ def test_a_limit_that_is_no_longer_declared_goes_with_a_restart(site: Site) -> N
     assert not site.run(active_thread_percentage=None, memory_limits={})["changed"]
 
 
-def test_clients_hold_off_what_would_touch_them(site: Site) -> None:
+def test_clients_block_changes_that_affect_them(site: Site) -> None:
     client = subprocess.Popen(
         [sys.executable, "-c", ALLOCATE, "64", "300"],
         env={**site.environment, "CUDA_MPS_PIPE_DIRECTORY": str(site.pipe)},
@@ -256,10 +258,10 @@ def test_clients_hold_off_what_would_touch_them(site: Site) -> None:
         client.wait()
 
 
-def test_a_daemon_that_is_gone_stays_gone(site: Site) -> None:
+def test_removed_daemon_stays_removed(site: Site) -> None:
     result = site.run(state="absent")
     assert (result["changed"], result["daemons"][0]["state"]) == (False, "stopped")
     assert not list((site.folder / "config").glob("*"))
     assert "Cannot find MPS control daemon" in site.ask("get_server_list")
-    # A client that finds no daemon runs beside it: that is why the module has a client prove it.
+    # A client without a daemon runs outside MPS: that is why the module proves it by a client.
     assert site.allocate(64, site.pipe) == 0

@@ -24,7 +24,7 @@ MEBIBYTE = 2**20
 
 
 def train(*options: str, **environment: str) -> tuple[int, dict[str, Any]]:
-    """Run the program as a user does; its exit status and its account."""
+    """Run the program as a user does; return its exit status and its report."""
     done = subprocess.run(
         [PYTHON, PROGRAM, *options], env=os.environ | environment, capture_output=True, text=True, check=False
     )
@@ -59,20 +59,20 @@ def test_the_same_is_computed_twice(account):
     assert again["accuracy"] == account["accuracy"]
 
 
-def test_the_processor_gets_as_far(account):
+def test_processor_reaches_the_same_accuracy(account):
     status, on_processor = train("--device", "cpu", "--timeout", "240")
     assert (status, on_processor["device"], on_processor["peak_gpu_memory_bytes"]) == (0, "cpu", 0)
     assert abs(on_processor["accuracy"] - account["accuracy"]) < 0.02
 
 
-def test_a_gpu_that_is_hidden_is_missed():
+def test_hidden_gpu_is_reported():
     status, account = train(*ON_GPU, CUDA_VISIBLE_DEVICES="")
     assert (status, account["reason"]) == (8, "no_gpu")
     assert (account["gpus"], account["driver"]) == ([], "CUDA_ERROR_NO_DEVICE")
 
 
 def findings(**environment: str) -> dict[str, dict[str, str]]:
-    """What the module finds on this machine, by id."""
+    """Run the module on this machine, and return its findings by id."""
     request = {"program": PROGRAM.read_text(), "environments": [{"name": "here", "python": PYTHON}], "timeout_s": 240}
     answer = module.ask("smoke_test", request, env=os.environ | environment)
     assert answer.rc == 0
@@ -89,7 +89,7 @@ def test_the_module_finds_the_gpu_at_work(nvidia_smi):
         assert gpu["uuid"] in found["smoke_test.gpus"]["evidence"]
 
 
-def test_the_module_says_that_a_gpu_is_hidden():
+def test_module_reports_a_hidden_gpu():
     found = findings(CUDA_VISIBLE_DEVICES="")
     assert {finding["status"] for finding in found.values()} == {"fail"}
     assert "CUDA_VISIBLE_DEVICES" in found["smoke_test.gpus"]["remedy"]

@@ -1,1 +1,1 @@
-"""What programs that share a GPU cost each other: loads alone, time-sliced and under MPS; limits of memory; who dies with whom."""
+"""The cost of sharing a GPU: loads alone, time-sliced and under MPS; memory limits; the effect of a crash on other programs."""

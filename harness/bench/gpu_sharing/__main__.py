@@ -1,9 +1,9 @@
-"""Measure what programs that share this machine's GPU cost each other.
+"""Measure the cost of sharing this machine's GPU.
 
-    python3 -m harness.bench.gpu_sharing --part 0 --seconds 120 --out part0.json   one window in each mode: does it all work here?
+    python3 -m harness.bench.gpu_sharing --part 0 --seconds 120 --out part0.json   one window in each mode, as a first test
     python3 -m harness.bench.gpu_sharing --part 1 --seconds 470 --out part1.json   loads alone and pairs of the same load
     python3 -m harness.bench.gpu_sharing --part 2 --seconds 470 --out part2.json   limits of memory, faults, pairs of different loads
-    python3 -m harness.bench.gpu_sharing --table part1.json part2.json             what was measured, as Markdown
+    python3 -m harness.bench.gpu_sharing --table part1.json part2.json             the results as Markdown
     python3 -m harness.bench.gpu_sharing --part 1 --cpu --seconds 60 --out x.json  try the bench without a GPU
 
 Needs PyTorch with CUDA, one idle GPU in compute mode Default without MIG, and for MPS NVIDIA's nvidia-cuda-mps-control. No setting of the
@@ -31,7 +31,7 @@ Record = dict[str, Any]
 Case = drive.Case
 
 SERVERS = ("two servers",)
-# In the order of worth: what the time does not reach is left out from the end.
+# In the order of importance: the last cases are left out when time is short.
 PARTS: dict[str, tuple[Case, ...]] = {
     "0": (Case(("S",), ("time-sliced",), 1), Case(("S", "S"), (*drive.THREE, *SERVERS), 1)),
     "1": (
@@ -56,7 +56,7 @@ PARTS: dict[str, tuple[Case, ...]] = {
         Case(("L", "L")),
     ),
 }
-# What is done after the workers have ended, whom a fault might reach; time for it is kept.
+# Short parts, which run after the workers have ended: their faults could reach workers. Time for them is reserved.
 SHORT = {"0": ("partitions",), "2": ("memory", "faults", "partitions")}
 SHORT_S = {"memory": 16.0, "partitions": 4.0, "faults": faults.CASE_S * len(faults.CASES)}
 START_S = 25.0
@@ -64,7 +64,7 @@ CLOSE_S = 10.0
 
 
 class Report:
-    """The file, written anew after each finding."""
+    """The file of results, which is written again after each result."""
 
     def __init__(self, path: Path, meta: Record) -> None:
         self.path = path
@@ -72,27 +72,32 @@ class Report:
         self.begun = time.monotonic()
 
     def write(self) -> None:
+        """Replace the file."""
         self.found["meta"]["seconds"] = round(time.monotonic() - self.begun, 1)
         staged = self.path.with_name(self.path.name + ".new")
         staged.write_text(json.dumps(self.found, indent=1) + "\n")
         staged.replace(self.path)
 
     def add(self, kind: str, record: Record) -> None:
+        """Add a result, and print it."""
         self.found[kind].append(record)
         self.write()
-        self.tell(self.line(kind, record))
+        self.show(self.line(kind, record))
 
-    def log(self, words: str) -> None:
-        self.found["log"].append(words)
-        self.tell(words)
+    def log(self, message: str) -> None:
+        """Add a message to the log, and print it."""
+        self.found["log"].append(message)
+        self.show(message)
 
-    def tell(self, words: str) -> None:
-        print(f"{time.monotonic() - self.begun:6.1f} {words}", flush=True)
+    def show(self, message: str) -> None:
+        """Print a message with the time since the start."""
+        print(f"{time.monotonic() - self.begun:6.1f} {message}", flush=True)
 
     @staticmethod
     def line(kind: str, record: Record) -> str:
+        """Return a result as one line."""
         if kind == "visits":
-            rates = " ".join(f"{one['load']}={one['rate'] or 0:.2f}/s" for one in record["workers"])
+            rates = " ".join(f"{worker['load']}={worker['rate'] or 0:.2f}/s" for worker in record["workers"])
             return f"{record['case']} | {record['mode']} | {rates} {record.get('failed', '')}"
         short = {
             key: value for key, value in record.items() if key in ("taken_gib", "error", "failed", "victim", "offender")
@@ -101,6 +106,7 @@ class Report:
 
 
 def estimate(part: str) -> list[tuple[str, float]]:
+    """Return the steps of a part with their seconds."""
     rows = [("start of the workers", START_S)]
     rows += [
         (f"{case.name}: {', '.join(case.modes)}, {case.repeats} windows each", case.seconds()) for case in PARTS[part]
@@ -110,6 +116,7 @@ def estimate(part: str) -> list[tuple[str, float]]:
 
 
 def measure(wanted: argparse.Namespace) -> int:
+    """Measure a part, and write the file."""
     begun = time.monotonic()
     deadline = begun + wanted.seconds - CLOSE_S
     report = Report(wanted.out, {})
@@ -129,11 +136,11 @@ def measure(wanted: argparse.Namespace) -> int:
             bench.start(PARTS[wanted.part])
             report.found["meta"]["multiprocessors"] = bench.full
             report.found["meta"]["clients"] = bench.attached()
-            report.log(f"workers are there, {bench.left():.0f} s left for them")
+            report.log(f"workers are ready, {bench.remaining_s():.0f} s remain for them")
             bench.run(PARTS[wanted.part])
         if not wanted.cpu:
             bench.end_workers()
-            do_short(wanted, short, report, bench)
+            run_short_parts(wanted, short, report, bench)
     finally:
         short.close()
         bench.close()
@@ -143,7 +150,8 @@ def measure(wanted: argparse.Namespace) -> int:
     return 0
 
 
-def do_short(wanted: argparse.Namespace, short: faults.Faults, report: Report, bench: drive.Bench) -> None:
+def run_short_parts(wanted: argparse.Namespace, short: faults.Faults, report: Report, bench: drive.Bench) -> None:
+    """Run the short parts after the loads."""
     for name in [wanted.only] if wanted.only else SHORT.get(wanted.part, ()):
         if name == "memory":
             short.limit_memory()
@@ -156,6 +164,7 @@ def do_short(wanted: argparse.Namespace, short: faults.Faults, report: Report, b
 
 
 def describe(wanted: argparse.Namespace, bench: drive.Bench) -> Record:
+    """Return the facts of the machine and of the run."""
     return {
         "part": wanted.part,
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -170,6 +179,7 @@ def describe(wanted: argparse.Namespace, bench: drive.Bench) -> Record:
 
 
 def show(paths: list[Path]) -> int:
+    """Print the tables of files."""
     for path in paths:
         found = json.loads(path.read_text())
         print(f"\n{path.name}: {json.dumps(found['meta'].get('card'))}\n")
@@ -178,24 +188,25 @@ def show(paths: list[Path]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    words, _separator, details = (__doc__ or "").partition("\n\n")
+    """Run the command line."""
+    description, _separator, details = (__doc__ or "").partition("\n\n")
     parser = argparse.ArgumentParser(
         "harness.bench.gpu_sharing",
-        description=words,
+        description=description,
         epilog=details,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--part", choices=sorted(PARTS), default="1", help="which cases (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=470, help="how long it may take in all (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=470, help="time limit in all (default: %(default)s)")
     parser.add_argument(
-        "--out", type=Path, default=Path("gpu_sharing.json"), help="where the findings go (default: %(default)s)"
+        "--out", type=Path, default=Path("gpu_sharing.json"), help="file for the results (default: %(default)s)"
     )
     parser.add_argument(
         "--only", choices=["memory", "partitions", "faults"], help="one of the short parts, and no loads"
     )
     parser.add_argument("--cpu", action="store_true", help="no GPU: every load is a little arithmetic, no daemons")
     parser.add_argument("--dry-run", action="store_true", help="list the cases and the seconds that they take, roughly")
-    parser.add_argument("--table", nargs="+", type=Path, metavar="FILE", help="show what was measured, as Markdown")
+    parser.add_argument("--table", nargs="+", type=Path, metavar="FILE", help="print the results as Markdown")
     wanted = parser.parse_args(arguments)
     if wanted.table:
         return show(wanted.table)

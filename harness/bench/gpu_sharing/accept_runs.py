@@ -1,9 +1,9 @@
-"""The acceptance test of one GPU, many times over: how far its figures spread, and how often it would raise a false alarm.
+"""Many acceptance tests of one GPU: the spread of its figures, and the rate of false alarms.
 
     python3 -m harness.bench.gpu_sharing.accept_runs --repeats 20 --seconds 240 --out accept.json
 
-One process measures all the time, as one run of the module `gpu_accept` does, with one warm-up and short windows; each repeat is judged as
-a run of its own. Needs PyTorch with CUDA, nvidia-ml-py and an idle GPU. No setting is changed.
+One process measures all the time, as a run of the module `gpu_accept` does, with one warm-up and short windows. Each repeat is judged as a
+run of its own. Needs PyTorch with CUDA, nvidia-ml-py and an idle GPU. No setting is changed.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from typing import Any
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "collections"))
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import run as runner  # noqa: E402
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import verdict as accept  # noqa: E402
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import workers  # noqa: E402
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml  # noqa: E402
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.state import read_card  # noqa: E402
 
 Facts = dict[str, Any]
-# Windows of each repeat: one, as long as can be, is nearer to a real run's ten seconds than three short ones.
+# Windows of each repeat: one long window is closer to the ten seconds of a real run than three short ones.
 WINDOWS = 1
 WARM_UP_S = 15.0
 # Import of PyTorch, data, checksums.
 START_S = 20.0
 # A window's settling, and reading its results.
-BESIDE_S = 0.1
+SETTLE_S = 0.1
 
 
 def request_for(seconds: float, repeats: int, dtypes: list[str]) -> Facts:
-    """Windows as long as the time allows."""
+    """Return a request with the longest windows that fit into the time."""
     windows = repeats * WINDOWS
-    tests = len(dtypes) + runner.BESIDE
-    each = (seconds - START_S - WARM_UP_S) / (windows * tests) / 1.25 - BESIDE_S
+    tests = len(dtypes) + workers.COPY_TESTS
+    each = (seconds - START_S - WARM_UP_S) / (windows * tests) / 1.25 - SETTLE_S
     if each < 0.2:
         raise SystemExit(
             f"{seconds:g} s are too short for {repeats} repeats: windows would be of {each:.2f} s, and 0.2 is the least"
@@ -49,26 +49,26 @@ def request_for(seconds: float, repeats: int, dtypes: list[str]) -> Facts:
         "windows": windows,
         "burn_in_s": 0.0,
         "dtypes": dtypes,
-        # The memory is filled by the module, once.
+        # The module fills the memory once.
         "memory_share": 0,
         "seed": 6,
     }
 
 
 def split(events: list[Facts], repeats: int) -> list[list[Facts]]:
-    """The events of each repeat: its windows, and what was told once for all."""
+    """Return the events of each repeat: its windows, and the events that all repeats share."""
     common = [event for event in events if event["event"] in ("started", "checksum", "skipped")]
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     found: list[list[Facts]] = [list(common) for _repeat in range(repeats)]
     for event in events:
         if event["event"] == "window":
-            number = seen[event["test"]] = seen.get(event["test"], -1) + 1
+            number = counts[event["test"]] = counts.get(event["test"], -1) + 1
             found[number // WINDOWS].append(event)
     return found
 
 
 def distribution(reports: list[Facts]) -> dict[str, Facts]:
-    """Over the repeats, for each test: figures of its value and of its efficiency."""
+    """Return the distribution of value and efficiency of each test over the repeats."""
     found: dict[str, Facts] = {}
     for test in reports[0]["tests"]:
         rows = [report["tests"][test] for report in reports]
@@ -86,18 +86,19 @@ def distribution(reports: list[Facts]) -> dict[str, Facts]:
             "efficiency_most": max(efficiencies, default=None),
         }
         for key in ("clock_mhz", "power_w", "temperature_c", "pcie_generation", "pcie_width"):
-            known = [row[key] for row in rows if row[key] is not None]
-            found[test][key] = [min(known), max(known)] if known else None
+            numbers = [row[key] for row in rows if row[key] is not None]
+            found[test][key] = [min(numbers), max(numbers)] if numbers else None
         found[test]["reasons"] = sorted({reason for row in rows for reason in row["reasons"]})
     return found
 
 
 def measure(nvml: Nvml, card: Card, wanted: argparse.Namespace) -> Facts:
+    """Measure a card, and judge each repeat."""
     before = {**read_card(nvml, card), "driver": nvml.driver_version()}
     request = request_for(wanted.seconds, wanted.repeats, accept.dtypes_of(before))
     print(f"{card.name}: {wanted.repeats} repeats of {WINDOWS} windows of {request['window_s']} s", flush=True)
     begun = time.monotonic()
-    (outcome,) = runner.measure(nvml, [(card, request)], wanted.python)
+    (outcome,) = workers.measure(nvml, [(card, request)], wanted.python)
     after = {**read_card(nvml, card), "driver": nvml.driver_version()}
     failure = accept.failure(outcome, wanted.python)
     found: Facts = {
@@ -113,7 +114,7 @@ def measure(nvml: Nvml, card: Card, wanted: argparse.Namespace) -> Facts:
         "failure": failure,
     }
     if failure:
-        return {**found, "events": outcome.events[-5:], "words": outcome.words}
+        return {**found, "events": outcome.events[-5:], "words": outcome.output}
     reports = [
         accept.report(before, after, request, events, outcome.samples, None)
         for events in split(outcome.events, wanted.repeats)
@@ -124,7 +125,7 @@ def measure(nvml: Nvml, card: Card, wanted: argparse.Namespace) -> Facts:
         verdict: sum(report["verdict"] == verdict for report in reports) for verdict in accept.VERDICTS
     }
     found["false_alarm_rate"] = len(alarms) / len(reports)
-    found["problems"] = [one for report in alarms for one in report["problems"]]
+    found["problems"] = [problem for report in alarms for problem in report["problems"]]
     found["notes"] = sorted({note for report in reports for note in report["notes"]})
     found["checksums"] = reports[0]["checksums"]
     found["errors"] = {event["test"]: event["error"] for event in outcome.events if event["event"] == "checksum"}
@@ -134,10 +135,11 @@ def measure(nvml: Nvml, card: Card, wanted: argparse.Namespace) -> Facts:
 
 
 def main(arguments: list[str]) -> int:
-    words, _separator, details = (__doc__ or "").partition("\n\n")
+    """Run the command line."""
+    description, _separator, details = (__doc__ or "").partition("\n\n")
     parser = argparse.ArgumentParser(
         "harness.bench.gpu_sharing.accept_runs",
-        description=words,
+        description=description,
         epilog=details,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -146,7 +148,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--python", default=sys.executable, help="an interpreter with PyTorch (default: this one)")
     parser.add_argument("--gpu", default="0", help="UUID, PCI address or index (default: %(default)s)")
     parser.add_argument(
-        "--out", type=Path, default=Path("gpu_accept.json"), help="where the findings go (default: %(default)s)"
+        "--out", type=Path, default=Path("gpu_accept.json"), help="file for the results (default: %(default)s)"
     )
     wanted = parser.parse_args(arguments)
     with Nvml() as nvml:

@@ -1,12 +1,12 @@
-"""Small CUDA clients without PyTorch, for what must start in a moment and see the driver's own codes.
+"""Small CUDA clients without PyTorch, which start quickly and see the driver's own codes.
 
 victim    computes and checks its results, step after step, until a line comes on standard input or CUDA fails
 offender  waits for `illegal`, `assertion`, `memory` or `spin` on standard input, and does that
 probe     attaches, computes once and ends
-hog BYTES PIECE  takes memory in pieces until there is no more, or it has BYTES
+hog BYTES PIECE  allocates memory in pieces until none is left, or it has BYTES
 
-Each answer is a line of JSON. A client that met an error stays, with its context, until it is told to quit: while it is there, so is
-the state of its server.
+Each answer is a line of JSON. A client that met an error stays, with its context, until the command `quit`: as long as it runs, its server
+keeps its state.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ SPIN_S = 4.0
 
 
 def say(**answer: Any) -> None:
+    """Write an answer."""
     print(json.dumps(answer), flush=True)
 
 
 def listen(commands: queue.Queue[dict[str, Any]]) -> None:
+    """Read commands, and end the process with its input."""
     for line in sys.stdin:
         commands.put(json.loads(line))
     os._exit(0)
@@ -44,6 +46,7 @@ class Client:
         self.cuda.attach()
 
     def proof(self) -> dict[str, Any]:
+        """Return the facts that prove the mode of this client."""
         return {
             "pid": os.getpid(),
             "mps": self.cuda.attribute(cuda.MPS_ENABLED),
@@ -51,7 +54,7 @@ class Client:
         }
 
     def work(self, cells: ctypes.c_uint64) -> bool:
-        """One step; whether the result is right."""
+        """Do one step; return whether the result is right."""
         self.cuda.clear(cells, BLOCKS * THREADS)
         self.cuda.launch("work", BLOCKS, THREADS, cells, ctypes.c_uint32(ROUNDS))
         self.cuda.synchronize()
@@ -59,6 +62,7 @@ class Client:
         return self.cuda.read_word(cells.value) == self.cuda.read_word(last) == ROUNDS
 
     def victim(self) -> None:
+        """Compute until a command comes or CUDA fails."""
         cells = self.cuda.allocate(4 * BLOCKS * THREADS)
         self.work(cells)
         say(ready=True, proof=self.proof())
@@ -80,22 +84,24 @@ class Client:
         self.wait()
 
     def wait(self) -> None:
+        """Wait for the command to quit."""
         while self.commands.get().get("do") != "quit":
             pass
 
     def offender(self) -> None:
+        """Cause the fault of the next command."""
         say(ready=True, proof=self.proof())
-        what = self.commands.get()["do"]
+        command = self.commands.get()["do"]
         begun = time.monotonic()
         try:
-            if what == "memory":
+            if command == "memory":
                 self.fill()
-            elif what == "spin":
-                # Long enough to be in the middle of it when the signal comes.
+            elif command == "spin":
+                # Long enough to run when the signal comes.
                 self.cuda.launch("spin", 1, 1, ctypes.c_uint64(int(SPIN_S * 1e9)))
                 say(launched=True)
             else:
-                self.cuda.launch(what, 1, 1)
+                self.cuda.launch(command, 1, 1)
             self.cuda.synchronize()
             say(at=begun, code=0, error="")
         except cuda.CudaError as error:
@@ -103,7 +109,7 @@ class Client:
         self.wait()
 
     def fill(self) -> None:
-        """Take all memory that there is, down to a MiB; the last call fails."""
+        """Allocate all memory, down to a MiB; the last call fails."""
         size = 1 << 34
         while True:
             try:
@@ -114,10 +120,12 @@ class Client:
                 size >>= 1
 
     def probe(self) -> None:
+        """Compute once."""
         cells = self.cuda.allocate(4 * BLOCKS * THREADS)
         say(ready=True, right=self.work(cells), proof=self.proof())
 
     def hog(self, most: int, piece: int) -> None:
+        """Allocate memory in pieces, up to a limit."""
         free, total = self.cuda.memory()
         taken, code, name = 0, 0, ""
         try:
@@ -130,6 +138,7 @@ class Client:
 
 
 def main(arguments: list[str]) -> int:
+    """Run a client by its role."""
     role, *rest = arguments
     try:
         client = Client()

@@ -1,4 +1,4 @@
-"""The few calls of CUDA's driver library that the bench needs, by ctypes: a client that starts in a moment and sees the plain codes."""
+"""The calls of CUDA's driver library that the bench needs, by ctypes: a client starts quickly and sees the driver's own codes."""
 
 from __future__ import annotations
 
@@ -121,14 +121,15 @@ class Cuda:
         self.functions: dict[str, Any] = {}
 
     def call(self, name: str, *arguments: Any) -> None:
+        """Call a function of the library."""
         code = getattr(self.library, name)(*arguments)
         if code != 0:
-            words = ctypes.c_char_p()
-            self.library.cuGetErrorName(code, ctypes.byref(words))
-            raise CudaError(name, code, (words.value or b"unknown").decode())
+            error_name = ctypes.c_char_p()
+            self.library.cuGetErrorName(code, ctypes.byref(error_name))
+            raise CudaError(name, code, (error_name.value or b"unknown").decode())
 
     def attribute(self, number: int) -> int | None:
-        """An attribute of the device; null where this driver does not know it."""
+        """Read an attribute of the device; None where this driver does not know it."""
         value = ctypes.c_int()
         try:
             self.call("cuDeviceGetAttribute", ctypes.byref(value), number, self.device)
@@ -137,12 +138,14 @@ class Cuda:
         return value.value
 
     def uuid(self) -> str:
+        """Read the UUID of the device."""
         raw = (ctypes.c_ubyte * 16)()
         self.call("cuDeviceGetUuid_v2", ctypes.byref(raw), self.device)
         digits = bytes(raw).hex()
         return "GPU-" + "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
     def attach(self) -> None:
+        """Create a context, and load the kernels."""
         context, module = ctypes.c_void_p(), ctypes.c_void_p()
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self.device)
         self.call("cuCtxSetCurrent", context)
@@ -153,35 +156,40 @@ class Cuda:
             self.functions[name] = function
 
     def launch(self, name: str, blocks: int, threads: int, *values: Any) -> None:
+        """Launch a kernel."""
         pointers = (ctypes.c_void_p * max(1, len(values)))(*(ctypes.addressof(value) for value in values))
         function = self.functions[name]
         self.call("cuLaunchKernel", function, blocks, 1, 1, threads, 1, 1, 0, None, pointers, None)
 
     def synchronize(self) -> None:
+        """Wait for the GPU."""
         self.call("cuCtxSynchronize")
 
     def allocate(self, size: int) -> ctypes.c_uint64:
+        """Allocate memory of the GPU."""
         address = ctypes.c_uint64()
         self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
         return address
 
-    def clear(self, address: ctypes.c_uint64, words: int) -> None:
-        self.call("cuMemsetD32_v2", address, 0, ctypes.c_size_t(words))
+    def clear(self, address: ctypes.c_uint64, count: int) -> None:
+        """Set words of 32 bits to 0."""
+        self.call("cuMemsetD32_v2", address, 0, ctypes.c_size_t(count))
 
     def read_word(self, address: int) -> int:
+        """Read a word of 32 bits."""
         word = ctypes.c_uint32()
         self.call("cuMemcpyDtoH_v2", ctypes.byref(word), ctypes.c_uint64(address), ctypes.c_size_t(4))
         return word.value
 
     def memory(self) -> tuple[int, int]:
-        """Bytes free and in all, as this client is shown them."""
+        """Return the free and the total bytes that this client sees."""
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         self.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
         return free.value, total.value
 
 
 def proof() -> dict[str, Any]:
-    """What shows in which mode this process uses the GPU; nulls where there is no GPU."""
+    """Return the facts that prove the mode of this process; nulls where there is no GPU."""
     found: dict[str, Any] = {
         "pid": os.getpid(),
         "mps": None,

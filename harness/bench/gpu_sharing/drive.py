@@ -1,4 +1,4 @@
-"""Loads side by side, in one mode after the other: workers that stay, and a window in which all of them run."""
+"""Loads that run at once, in one mode after the other: workers that stay, and windows in which all of them run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOAD_S = 45.0
 FIRST_BLOCK_S = 20.0
 RAMP_S = 0.4
 WINDOW_S = 3.5
-# What a process with PyTorch's context takes of the GPU, and the share of the card that loads may fill.
+# The GPU memory of a process with PyTorch's context, and the share of the card that loads are allowed to fill.
 CONTEXT_GIB = 0.7
 FILLED = 0.88
 
@@ -31,7 +31,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Place:
-    """Where one worker runs: the daemon's name (empty: none), and what its environment says besides."""
+    """The place of one worker: the daemon's name (empty: none), and further variables of its environment."""
 
     daemon: str = ""
     share: float = 1.0
@@ -45,14 +45,16 @@ class Mode:
 
 
 def limited(percentage: int) -> Place:
+    """Return a place with a share of the multiprocessors."""
     return Place("a", percentage / 100, (("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", str(percentage)),))
 
 
 def ranked(priority: int) -> Place:
+    """Return a place with a priority."""
     return Place("a", 1.0, (("CUDA_MPS_CLIENT_PRIORITY", str(priority)),))
 
 
-# Workers of a mode are made once, so its places are also a limit of how many loads it takes.
+# The workers of a mode start once, so its places also limit its number of loads.
 MODES = {
     mode.name: mode
     for mode in (
@@ -69,7 +71,7 @@ THREE = ("time-sliced", "mps", "mps 50/50")
 
 @dataclass(frozen=True)
 class Case:
-    """Loads that run at once; ``modes`` are visited in turn, in an order of chance, ``repeats`` times."""
+    """Loads that run at once. All ``modes`` are measured in a random order, ``repeats`` times."""
 
     loads: tuple[str, ...]
     modes: tuple[str, ...] = THREE
@@ -77,10 +79,11 @@ class Case:
 
     @property
     def name(self) -> str:
+        """Return the name of the case."""
         return "alone " + self.loads[0] if len(self.loads) == 1 else "+".join(self.loads)
 
     def seconds(self) -> float:
-        """Roughly what it takes: windows, and loading, which big loads need before each."""
+        """Return the approximate seconds: windows, and loading, which big loads need before each window."""
         visits = len(self.modes) * self.repeats
         big = len(self.modes) > 1 and sum(loads.MEMORY_GIB[load] for load in self.loads) > 30
         return visits * (WINDOW_S + 1.0 + (2.5 if big else 0)) + 3 * len(self.modes)
@@ -88,7 +91,7 @@ class Case:
 
 @dataclass
 class Seat:
-    """A worker and what it has loaded."""
+    """A worker and its load."""
 
     place: Place
     process: Process | None = None
@@ -97,16 +100,19 @@ class Seat:
     memory_gib: float = 0.0
 
     def worker(self) -> Process:
-        """:raises Lost: it did not start, or was lost with no time for another."""
+        """Return the process.
+
+        :raises Lost: it did not start, or was lost with no time for another.
+        """
         if self.process is None:
             raise Lost("a worker of this mode did not start")
         return self.process
 
 
 class Bench:
-    """Starts what the cases need, visits them until the time is up, and leaves nothing behind.
+    """The workers and daemons of the cases. It measures until the time is up, and then ends all of them.
 
-    *gpu* False tries the bench itself, with the load `cpu` in the place of all others and without daemons.
+    *gpu* False tests the bench itself, with the load `cpu` instead of all others and without daemons.
     """
 
     def __init__(self, deadline: float, record: Callable[[Record], None], say: Say, gpu: bool = True) -> None:
@@ -119,13 +125,14 @@ class Bench:
         self.full: int | None = None
         self.chance = random.Random(6)  # noqa: S311 - the order of windows is no secret
 
-    def left(self) -> float:
+    def remaining_s(self) -> float:
+        """Return the seconds until the deadline."""
         return self.deadline - time.monotonic()
 
     # Workers
 
     def start(self, cases: Sequence[Case]) -> None:
-        """All workers of all modes at once: they import PyTorch side by side, and idle cost one another nothing."""
+        """Start all workers of all modes at once: they import PyTorch in parallel, and do not disturb each other while idle."""
         needed: dict[str, int] = {}
         for case in cases:
             for mode in case.modes:
@@ -146,6 +153,7 @@ class Bench:
             self.greet(mode, seats)
 
     def seat(self, seat: Seat) -> None:
+        """Start the worker of a seat."""
         seat.load, seat.memory_gib, seat.proof = "", 0.0, {}
         environment = {
             "CUDA_MPS_PIPE_DIRECTORY": str(self.empty),
@@ -159,13 +167,13 @@ class Bench:
         seat.process = Process(WORKER, *(["--gpu"] if self.gpu else []), environment=environment)
 
     def greet(self, mode: str, seats: Sequence[Seat]) -> None:
-        """Wait for the workers of a mode, and take their proofs; those that do not come leave the mode without a worker."""
+        """Wait for the workers of a mode, and read their proofs. A seat whose worker does not start stays empty."""
         limit = time.monotonic() + START_S
         for seat in seats:
             if seat.process is None:
                 continue
             try:
-                seat.proof = seat.process.hear(min(limit - time.monotonic(), self.left()))["proof"]
+                seat.proof = seat.process.hear(min(limit - time.monotonic(), self.remaining_s()))["proof"]
             except Lost as error:
                 self.say(f"{mode}: {error}")
                 seat.process.kill()
@@ -174,12 +182,12 @@ class Bench:
             self.full = seats[0].proof.get("multiprocessors")
 
     def restart(self, mode: str) -> None:
-        """After a worker was lost: a neighbour of its daemon may have died with it, so all of the mode are made anew."""
+        """Start all workers of a mode again after one was lost: other clients of its daemon may have died with it."""
         for seat in self.seats[mode]:
             if seat.process is not None:
                 seat.process.kill()
                 seat.process = None
-        if self.left() < START_S / 3:
+        if self.remaining_s() < START_S / 3:
             return
         for seat in self.seats[mode]:
             self.seat(seat)
@@ -188,7 +196,7 @@ class Bench:
     # Memory of the GPU
 
     def make_room(self, wanted: Sequence[tuple[Seat, str]]) -> None:
-        """Have idle workers give up what they loaded, the largest first, until the loads fit.
+        """Unload idle workers, the largest first, until the loads fit.
 
         :raises Lost: a worker does not answer.
         """
@@ -197,7 +205,7 @@ class Bench:
         if total is None:
             return
         busy = [id(seat) for seat, _load in wanted]
-        # A seat that stays with its load is counted by what it has; the others by what comes.
+        # A seat that keeps its load counts with its memory; the others with the memory of the new load.
         need = sum(seat.memory_gib if seat.load == load else loads.MEMORY_GIB[load] for seat, load in wanted)
         idle = sorted((seat for seat in everyone if id(seat) not in busy), key=lambda seat: seat.memory_gib)
         room = total * FILLED - CONTEXT_GIB * len(everyone) - need
@@ -209,13 +217,16 @@ class Bench:
                 seat.load, seat.memory_gib = "", 0.0
 
     def load(self, wanted: Sequence[tuple[Seat, str]]) -> None:
-        """:raises Lost: a worker cannot load it."""
+        """Load workers.
+
+        :raises Lost: a worker cannot load it.
+        """
         self.make_room(wanted)
         fresh = [(seat, load) for seat, load in wanted if seat.load != load]
         for seat, load in fresh:
             seat.worker().send(do="load", load=load)
         for seat, load in fresh:
-            answer = seat.worker().hear(min(LOAD_S, self.left()))
+            answer = seat.worker().hear(min(LOAD_S, self.remaining_s()))
             if not answer["finite"]:
                 raise Lost(f"{load} computes {answer['value']}")
             seat.load, seat.memory_gib = load, answer.get("memory_gib", 0.0)
@@ -223,6 +234,7 @@ class Bench:
     # Windows
 
     def run(self, cases: Sequence[Case]) -> None:
+        """Measure all cases."""
         for case in cases:
             turns = [
                 mode for _repeat in range(case.repeats) for mode in self.chance.sample(case.modes, len(case.modes))
@@ -234,7 +246,7 @@ class Bench:
                 found: Record = {"case": case.name, "mode": mode, "repeat": counts[mode]}
                 if broken.get(mode, 0) >= 2:
                     continue
-                if self.left() < WINDOW_S + 4:
+                if self.remaining_s() < WINDOW_S + 4:
                     self.say(f"no time for {case.name}, {mode}, window {counts[mode]}")
                     continue
                 try:
@@ -246,9 +258,9 @@ class Bench:
                 self.record(found)
 
     def visit(self, case: Case, mode: str) -> Record:
-        """One window. What it returns has `failed` when a worker is not in the mode that it should be in.
+        """Measure one window. The result has `failed` where a worker is not in its mode.
 
-        :raises Lost: a worker was.
+        :raises Lost: a worker was lost.
         """
         seats = self.seats[mode][: len(case.loads)]
         running = list(zip(seats, [load if self.gpu else "cpu" for load in case.loads], strict=True))
@@ -260,7 +272,7 @@ class Bench:
             process.hear(FIRST_BLOCK_S)
         first = time.monotonic() + RAMP_S
         last = first + WINDOW_S
-        # Half a block more, so that the last stamp of each lies behind the window.
+        # Half a block more, so that the last stamp of each is after the window.
         time.sleep(last - time.monotonic() + 0.1)
         for process in processes:
             process.send(do="stop")
@@ -268,18 +280,19 @@ class Bench:
         workers = [self.reading(seat, answer, first, last) for seat, answer in zip(seats, answers, strict=True)]
         found: Record = {"workers": workers, "window_s": last - first, "gpu": self.watch.between(first, last)}
         problems = [self.disproof(seat) for seat in seats]
-        problems += [f"{one['load']} has no rate" for one in workers if not one["rate"]]
+        problems += [f"{worker['load']} has no rate" for worker in workers if not worker["rate"]]
         problems = [problem for problem in problems if problem]
         if problems:
             found["failed"] = "; ".join(dict.fromkeys(problems))
         return found
 
     def disproof(self, seat: Seat) -> str:
-        """Without a GPU there is nothing to prove: the bench is being tried."""
+        """Return why a worker is not in its mode. Without a GPU nothing is proven: the bench itself is tested."""
         place = seat.place
         return figures.disproof(seat.proof, bool(place.daemon), place.share, self.full) if self.gpu else ""
 
     def reading(self, seat: Seat, answer: Record, first: float, last: float) -> Record:
+        """Return the figures of one worker in a window."""
         found: Record = {
             "load": answer["load"],
             "rate": figures.rate_between(answer["stamps"], first, last),
@@ -294,11 +307,11 @@ class Bench:
         return found
 
     def attached(self) -> dict[str, list[int]]:
-        """The clients that each daemon knows, to hold against the workers' own numbers."""
+        """Return the clients of each daemon, to compare with the ids of the workers."""
         return {name: daemon.clients() for name, daemon in self.daemons.items()}
 
     def end_workers(self) -> None:
-        """Workers first, then their daemons; each is ours and known by its number."""
+        """End the workers, then their daemons, each by its own id."""
         end([seat.process for seats in self.seats.values() for seat in seats if seat.process is not None])
         self.seats = {}
         for daemon in self.daemons.values():
@@ -306,6 +319,7 @@ class Bench:
         self.daemons = {}
 
     def close(self) -> None:
+        """End everything."""
         self.end_workers()
         self.watch.close()
         with contextlib.suppress(OSError):

@@ -1,8 +1,8 @@
-"""Who dies with whom, and what a limit of memory holds: short cases, each with clients and daemons of its own.
+"""The effect of a fault on other clients, and memory limits: short cases, each with its own clients and daemons.
 
 E1  time-sliced: offender and victim share nothing but the GPU
 E2  both are clients of one MPS server
-E3  as E2, and the offender is taken off with `terminate_client` before it is killed
+E3  as E2, and `terminate_client` removes the offender before it is killed
 E4  each is the client of an MPS server of its own
 """
 
@@ -21,10 +21,10 @@ from harness.bench.gpu_sharing.process import Lost, Process, end
 CLIENTS = "harness.bench.gpu_sharing.clients"
 START_S = 15.0
 ANSWER_S = 6.0
-# How long a victim is watched after the fault, and how long service is waited for.
+# Seconds to watch a victim after the fault, and to wait for service.
 WATCHED_S = 1.5
 SERVICE_S = 12.0
-# How long both run before the fault.
+# Seconds that both run before the fault.
 CALM_S = 0.5
 PROBE_S = 6.0
 CASE_S = 7.0
@@ -61,12 +61,14 @@ class Faults:
         self.clients: list[Process] = []
 
     def client(self, role: str, daemon: str, *arguments: str, **environment: str) -> Process:
+        """Start a client."""
         own = self.daemons[daemon].environment if daemon else {"CUDA_MPS_PIPE_DIRECTORY": str(self.empty)}
         process = Process(CLIENTS, role, *arguments, environment={**own, **environment})
         self.clients.append(process)
         return process
 
     def close(self) -> None:
+        """End all clients and daemons."""
         end(self.clients)
         self.clients = []
         for daemon in self.daemons.values():
@@ -74,6 +76,7 @@ class Faults:
         self.daemons = {}
 
     def contain(self, cases: Sequence[Case] = CASES) -> None:
+        """Run the cases of faults."""
         for case in cases:
             found: Record = {"case": case.name, "fault": case.fault}
             if self.deadline - time.monotonic() < CASE_S + 3:
@@ -90,6 +93,7 @@ class Faults:
             self.record("faults", found)
 
     def fault(self, case: Case) -> Record:
+        """Run one case of a fault."""
         victim, offender = self.client("victim", case.victim), self.client("offender", case.offender)
         ready = {name: process.hear(START_S) for name, process in (("victim", victim), ("offender", offender))}
         for name, answer in ready.items():
@@ -113,10 +117,11 @@ class Faults:
         quit_at = time.monotonic()
         found["service_after_exit_s"] = self.wait_for_service(case.victim, quit_at)
         if daemon:
-            found["log"] = daemon.words(4)
+            found["log"] = daemon.output_end(4)
         return found
 
     def offend(self, case: Case, offender: Process) -> Record:
+        """Let the offender cause the fault, or kill it."""
         offender.send(do="spin" if case.fault == "kill" else case.fault)
         answer = offender.hear(START_S)
         if case.fault != "kill":
@@ -126,27 +131,27 @@ class Faults:
         if case.terminate:
             daemon = self.daemons[case.offender]
             for server in daemon.servers():
-                status, words = daemon.tell(f"terminate_client {server} {offender.pid}")
-                found["terminate_client"] = {"status": status, "words": words}
+                status, output = daemon.ask(f"terminate_client {server} {offender.pid}")
+                found["terminate_client"] = {"status": status, "words": output}
             with contextlib.suppress(Lost):
                 found["offender_saw"] = offender.hear(2)
         offender.kill()
         return found
 
     def watch_server(self, daemon: mps.Daemon | None, servers: Sequence[int], since: float) -> list[list[Any]]:
-        """[seconds since the fault, status] whenever the victim's server says something new."""
+        """Return [seconds since the fault, status] for each new status of the victim's server."""
         states: list[list[Any]] = []
         while time.monotonic() < since + WATCHED_S:
-            words = (
-                [f"{number} {daemon.tell(f'get_server_status {number}', 2)[1]}" for number in servers] if daemon else []
+            statuses = (
+                [f"{number} {daemon.ask(f'get_server_status {number}', 2)[1]}" for number in servers] if daemon else []
             )
-            if words and (not states or states[-1][1] != words):
-                states.append([round(time.monotonic() - since, 2), words])
+            if statuses and (not states or states[-1][1] != statuses):
+                states.append([round(time.monotonic() - since, 2), statuses])
             time.sleep(0.1)
         return states
 
     def outcome(self, victim: Process, since: float) -> Record:
-        """What the victim met; code 0 when it went on until it was told to stop."""
+        """Return the outcome of the victim; code 0 where it ran until the command to stop."""
         with contextlib.suppress(Lost):
             victim.send(do="stop")
         try:
@@ -161,6 +166,7 @@ class Faults:
         }
 
     def probe(self, daemon: str) -> Record:
+        """Start a new client that computes once."""
         begun = time.monotonic()
         process = self.client("probe", daemon)
         try:
@@ -171,7 +177,7 @@ class Faults:
         return {**answer, "seconds": round(time.monotonic() - begun, 2)}
 
     def wait_for_service(self, daemon: str, since: float) -> float | None:
-        """Seconds until a new client computes; null when none did in time."""
+        """Return the seconds until a new client computes; None where none did in time."""
         while time.monotonic() < min(since + SERVICE_S, self.deadline):
             answer = self.probe(daemon)
             if answer.get("right"):
@@ -181,7 +187,7 @@ class Faults:
     # Memory
 
     def limit_memory(self) -> None:
-        """What each way of limiting holds. The hog asks for pieces of 256 MiB and stops by itself at 12 GiB."""
+        """Measure each memory limit. The hog allocates pieces of 256 MiB and stops by itself at 12 GiB."""
         cases: tuple[tuple[str, str, str, str], ...] = (
             ("none: MPS without a limit", "a", "", ""),
             ("environment 4 GiB", "a", "", "0=4G"),
@@ -193,31 +199,32 @@ class Faults:
             ("time-sliced, environment 4 GiB", "", "", "0=4G"),
         )
         try:
-            for name, daemon, default, asked in cases:
-                found: Record = {"case": name, "mps": bool(daemon), "default": default, "environment": asked}
+            for name, daemon, default, limit in cases:
+                found: Record = {"case": name, "mps": bool(daemon), "default": default, "environment": limit}
                 if self.deadline - time.monotonic() < CASE_S:
                     self.record("memory", {**found, "failed": "no time"})
                     continue
                 try:
-                    found.update(self.take_memory(daemon, default, asked))
+                    found.update(self.take_memory(daemon, default, limit))
                 except (Lost, mps.NotStarted) as error:
                     found["failed"] = str(error)
                 self.record("memory", found)
         finally:
             self.close()
 
-    def take_memory(self, daemon: str, default: str, asked: str) -> Record:
+    def take_memory(self, daemon: str, default: str, limit: str) -> Record:
+        """Let a client allocate memory under a limit, next to another client."""
         found: Record = {}
         if daemon and daemon not in self.daemons:
             self.daemons[daemon] = mps.Daemon(daemon)
             if default:
-                found["told"] = self.daemons[daemon].tell(f"set_default_device_pinned_mem_limit 0 {default}")
-                found["read_back"] = self.daemons[daemon].tell("get_default_device_pinned_mem_limit 0")
+                found["told"] = self.daemons[daemon].ask(f"set_default_device_pinned_mem_limit 0 {default}")
+                found["read_back"] = self.daemons[daemon].ask("get_default_device_pinned_mem_limit 0")
         neighbour = self.client("victim", daemon)
         ready = neighbour.hear(START_S)
         if "ready" not in ready:
             raise Lost(f"neighbour: {ready}")
-        environment = {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": asked} if asked else {}
+        environment = {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": limit} if limit else {}
         hog = self.client("hog", daemon, str(12 * GIB), str(GIB // 4), **environment)
         answer = hog.hear(START_S)
         hog.kill()
@@ -235,19 +242,19 @@ class Faults:
     # Partitions
 
     def probe_partitions(self, uuid: str) -> Record:
-        """Whether this driver knows `-S`: static partitions of multiprocessors. One of 8 chunks, and what its client sees."""
+        """Probe `-S`, static partitions of multiprocessors: add one of 8 chunks, and start a client in it."""
         found: Record = {}
         try:
             daemon = self.daemons["s"] = mps.Daemon("s", "-S")
             found["started"] = True
-            found["added"] = daemon.tell(f"sm_partition add {uuid} 8")
-            found["listed"] = daemon.tell("lspart")
+            found["added"] = daemon.ask(f"sm_partition add {uuid} 8")
+            found["listed"] = daemon.ask("lspart")
             name = next((word for word in found["added"][1].split()[-1:] if found["added"][0] == 0), "")
             if name:
                 answer = self.client("probe", "s", CUDA_MPS_SM_PARTITION=name).hear(START_S)
                 found["client"] = answer
             found["client_without_partition"] = self.client("probe", "s").hear(START_S)
-            found["log"] = daemon.words(6)
+            found["log"] = daemon.output_end(6)
         except (Lost, mps.NotStarted) as error:
             found["failed"] = str(error)
         finally:

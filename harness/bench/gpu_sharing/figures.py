@@ -1,4 +1,4 @@
-"""What stamps and rates mean. Pure: readings in, figures and tables out."""
+"""Figures and tables from stamps and rates. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 Stamps = Sequence[Sequence[float]]
 Record = dict[str, Any]
 
-# How far the count of multiprocessors may be from the share asked for: MPS gives them out in pairs and rounds.
+# The allowed difference of the multiprocessors from the requested share: MPS assigns them in pairs and rounds.
 MULTIPROCESSOR_SLACK = 4
 
 
 def rate_between(stamps: Stamps, first: float, last: float) -> float | None:
-    """Steps a second between two moments; null when the stamps do not reach over both.
+    """Return the steps a second between two moments; None where the stamps do not cover both.
 
-    What lies outside does not count, so no start and no tail is in it.
+    Steps outside do not count, so neither the start nor the end of a load is included.
     """
     if len(stamps) < 2 or stamps[0][0] > first or stamps[-1][0] < last:
         return None
@@ -26,7 +26,7 @@ def rate_between(stamps: Stamps, first: float, last: float) -> float | None:
 
 
 def steps_at(stamps: Stamps, moment: float) -> float:
-    """Steps done at a moment, in a straight line between two stamps."""
+    """Return the steps done at a moment, interpolated between two stamps."""
     for (before, done), (after, more) in itertools.pairwise(stamps):
         if before <= moment <= after and after > before:
             return done + (more - done) * (moment - before) / (after - before)
@@ -34,27 +34,30 @@ def steps_at(stamps: Stamps, moment: float) -> float:
 
 
 def percentile(values: Iterable[float], share: float) -> float | None:
-    """The smallest value that at least this share of them does not exceed."""
+    """Return the smallest value that at least this share of the values does not exceed."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
 
 
 def disproof(proof: Mapping[str, Any], mps: bool, share: float, full: int | None) -> str:
-    """Why a worker is not in the mode that its case demands; empty when it is. *full*: multiprocessors of the card."""
+    """Return why a worker is not in the mode of its case; empty where it is.
+
+    :param full: the multiprocessors of the card.
+    """
     if full is None:
         return "the card's multiprocessors are not known"
     if proof.get("mps") is None:
-        return "the driver does not tell whether MPS is used (device attribute 133)"
+        return "the driver does not report whether MPS is used (device attribute 133)"
     if bool(proof["mps"]) != mps:
         return "runs outside MPS" if mps else "runs under MPS"
-    seen, wanted = proof.get("multiprocessors"), share * full
-    if seen is None or abs(seen - wanted) > (MULTIPROCESSOR_SLACK if share < 1 else 0):
-        return f"sees {seen} multiprocessors, not {wanted:.0f}"
+    visible, wanted = proof.get("multiprocessors"), share * full
+    if visible is None or abs(visible - wanted) > (MULTIPROCESSOR_SLACK if share < 1 else 0):
+        return f"sees {visible} multiprocessors, not {wanted:.0f}"
     return ""
 
 
 def alone(visits: Iterable[Record]) -> dict[str, float]:
-    """The rate of each load alone, time-sliced with nobody: the median of its windows."""
+    """Return the rate of each load alone, without MPS: the median of its windows."""
     rates: dict[str, list[float]] = {}
     for visit in visits:
         if visit["case"].startswith("alone") and visit["mode"] == "time-sliced" and not visit.get("failed"):
@@ -63,28 +66,30 @@ def alone(visits: Iterable[Record]) -> dict[str, float]:
 
 
 def judge(visit: Record, solo: Mapping[str, float], solo_power: Mapping[str, float | None]) -> Record:
-    """Figures of one window: slowdown of each, throughput (STP), ANTT, fairness, time and energy against a queue."""
+    """Return the figures of one window: slowdowns, throughput (STP), ANTT, fairness, time and energy against a queue."""
     slowdowns = [
-        solo[one["load"]] / one["rate"] if one["load"] in solo and one["rate"] else None for one in visit["workers"]
+        solo[worker["load"]] / worker["rate"] if worker["load"] in solo and worker["rate"] else None
+        for worker in visit["workers"]
     ]
     found: Record = {"slowdowns": slowdowns}
-    if any(one is None for one in slowdowns):
+    if None in slowdowns:
         return found
-    known = [one for one in slowdowns if one is not None]
-    progress = [1 / one for one in known]
+    numbers = [slowdown for slowdown in slowdowns if slowdown is not None]
+    progress = [1 / slowdown for slowdown in numbers]
     found["stp"] = sum(progress)
-    found["antt"] = statistics.fmean(known)
+    found["antt"] = statistics.fmean(numbers)
     found["fairness"] = min(progress) / max(progress)
     found["time_against_queue"] = 1 / found["stp"]
-    powers = [solo_power.get(one["load"]) for one in visit["workers"]]
+    powers = [solo_power.get(worker["load"]) for worker in visit["workers"]]
     power = visit.get("gpu", {}).get("power_w")
     if power and all(powers):
         # Work of one second alone takes 1/stp seconds here; in a queue, its own second.
-        found["energy_against_queue"] = power / found["stp"] / statistics.fmean(one for one in powers if one)
+        found["energy_against_queue"] = power / found["stp"] / statistics.fmean(watts for watts in powers if watts)
     return found
 
 
 def powers_alone(visits: Iterable[Record]) -> dict[str, float | None]:
+    """Return the power of each load alone: the median of its windows."""
     found: dict[str, list[float]] = {}
     for visit in visits:
         power = visit.get("gpu", {}).get("power_w")
@@ -94,7 +99,7 @@ def powers_alone(visits: Iterable[Record]) -> dict[str, float | None]:
 
 
 def spread(values: Sequence[float], digits: int = 2) -> str:
-    """Median and range: 1.60 (1.58-1.63)."""
+    """Return median and range: 1.60 (1.58-1.63)."""
     if not values:
         return "-"
     middle, low, high = (f"{value:.{digits}f}" for value in (statistics.median(values), min(values), max(values)))
@@ -102,7 +107,7 @@ def spread(values: Sequence[float], digits: int = 2) -> str:
 
 
 def summarise(visits: Sequence[Record]) -> list[Record]:
-    """A row for each case and mode, of the windows that were proven; failed ones are counted beside it."""
+    """Return a row for each case and mode from the proven windows, with the failures of the others."""
     solo, power = alone(visits), powers_alone(visits)
     groups: dict[tuple[str, str], list[Record]] = {}
     for visit in visits:
@@ -111,25 +116,25 @@ def summarise(visits: Sequence[Record]) -> list[Record]:
     for (case, mode), group in groups.items():
         good = [visit for visit in group if not visit.get("failed")]
         judged = [judge(visit, solo, power) for visit in good]
-        full = [one for one in judged if "stp" in one]
+        full = [figures for figures in judged if "stp" in figures]
         row: Record = {"case": case, "mode": mode, "windows": len(good)}
         row["failed"] = sorted({visit["failed"] for visit in group if visit.get("failed")})
         if good:
-            row["loads"] = [one["load"] for one in good[0]["workers"]]
+            row["loads"] = [worker["load"] for worker in good[0]["workers"]]
             row["rates"] = [[visit["workers"][n]["rate"] for visit in good] for n in range(len(row["loads"]))]
-            row["slowdowns"] = [[one["slowdowns"][n] for one in full] for n in range(len(row["loads"]))]
+            row["slowdowns"] = [[figures["slowdowns"][n] for figures in full] for n in range(len(row["loads"]))]
             for name in ("stp", "antt", "fairness", "time_against_queue", "energy_against_queue"):
-                row[name] = [one[name] for one in full if name in one]
+                row[name] = [figures[name] for figures in full if name in figures]
             row["power_w"] = [visit["gpu"]["power_w"] for visit in good if visit.get("gpu", {}).get("power_w")]
             row["clock_mhz"] = [visit["gpu"]["clock_mhz"] for visit in good if visit.get("gpu", {}).get("clock_mhz")]
             for name in ("p50_ms", "p99_ms"):
-                row[name] = [one[name] for visit in good for one in visit["workers"] if one.get(name)]
+                row[name] = [worker[name] for visit in good for worker in visit["workers"] if worker.get(name)]
         rows.append(row)
     return rows
 
 
 def table(rows: Iterable[Record]) -> str:
-    """The rows as Markdown."""
+    """Return the rows as Markdown."""
     lines = [
         "| loads | mode | slowdown of each | throughput | time against a queue | fairness | power | p50 / p99 of Q |",
         "|---|---|---|---|---|---|---|---|",

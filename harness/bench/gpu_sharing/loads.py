@@ -1,4 +1,4 @@
-"""The loads of the bench, each a function that does one step. Models are defined here, so that PyTorch alone is needed.
+"""The loads of the bench, each a function that does one step. The models are defined here, so that only PyTorch is needed.
 
 R32, R256  training ResNet-50, bf16, channels last, 224 x 224 pixels, batch 32 or 256 (256 fills the card)
 G          training GPT-2 124M, bf16, 8 sequences of 1024 tokens
@@ -6,9 +6,9 @@ S          training ResNet-18 on 32 x 32 pixels, bf16, batch 64: the processor t
 L          training an LSTM of 2 x 512, bf16, batch 64, 64 steps: many short kernels
 B          an elementwise product over 4 GiB: the bandwidth of the memory is the limit
 Q          inference with ResNet-50, bf16, batch 8, 5 ms of the host between two requests
-cpu        none of these: arithmetic of the processor, to try the bench without a GPU
+cpu        arithmetic of the processor, to test the bench without a GPU
 
-All data are random and lie on the GPU.
+All data are random and in the memory of the GPU.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 Step = Callable[[], Any]
 
-# GiB of GPU memory that a load takes, roughly: says what may stay loaded beside it until the true figure is known.
+# Approximate GiB of GPU memory of a load, until the true figure is known. They decide which loads stay next to it.
 MEMORY_GIB = {"R32": 5, "R256": 26, "G": 14, "S": 2, "L": 2, "B": 9, "Q": 2, "cpu": 0}
 # Seconds that the host pauses after each step.
 PAUSE_S = {"Q": 0.005}
@@ -29,6 +29,7 @@ SEED = 6
 
 
 def build(name: str) -> Step:
+    """Build a load; return its step."""
     if name == "cpu":
         return lambda: sum(number * number for number in range(20000))
     torch: Any = importlib.import_module("torch")
@@ -37,13 +38,17 @@ def build(name: str) -> Step:
 
 
 def free() -> None:
+    """Release the memory of unloaded loads."""
     torch: Any = importlib.import_module("torch")
     gc.collect()
     torch.cuda.empty_cache()
 
 
 def resnet(torch: Any, depths: tuple[int, ...], bottleneck: bool, classes: int, small: bool) -> Any:
-    """ResNet as in He et al., arXiv 1512.03385; *small*: the variant for 32 x 32 pixels, with a 3 x 3 stem that keeps the size."""
+    """Build ResNet as in He et al., arXiv 1512.03385.
+
+    :param small: the variant for 32 x 32 pixels, with a 3 x 3 stem that keeps the size.
+    """
     nn = torch.nn
 
     def convolution(inputs: int, outputs: int, size: int, stride: int = 1) -> Any:
@@ -86,9 +91,9 @@ def resnet(torch: Any, depths: tuple[int, ...], bottleneck: bool, classes: int, 
 
 
 def gpt2(
-    torch: Any, layers: int = 12, heads: int = 12, width: int = 768, words: int = 50304, length: int = 1024
+    torch: Any, layers: int = 12, heads: int = 12, width: int = 768, vocabulary: int = 50304, length: int = 1024
 ) -> Any:
-    """GPT-2 124M; the words are padded to a multiple of 64, as all trainings of it do."""
+    """Build GPT-2 124M, with the vocabulary padded to a multiple of 64, as usual."""
     nn, functional = torch.nn, torch.nn.functional
 
     class Layer(nn.Module):  # type: ignore[misc, name-defined]
@@ -101,16 +106,16 @@ def gpt2(
         def forward(self, x: Any) -> Any:
             batch, steps, _width = x.shape
             mixed = self.mix(self.before(x)).view(batch, steps, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
-            seen = functional.scaled_dot_product_attention(mixed[0], mixed[1], mixed[2], is_causal=True)
-            x = x + self.out(seen.transpose(1, 2).reshape(batch, steps, width))
+            attended = functional.scaled_dot_product_attention(mixed[0], mixed[1], mixed[2], is_causal=True)
+            x = x + self.out(attended.transpose(1, 2).reshape(batch, steps, width))
             return x + self.narrow(functional.gelu(self.wide(self.after(x)), approximate="tanh"))
 
     class Model(nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
             super().__init__()
-            self.tokens, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
+            self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
             self.layers = nn.Sequential(*(Layer() for _layer in range(layers)))
-            self.last, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
+            self.last, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
             nn.init.normal_(self.tokens.weight, std=0.02)
             self.head.weight = self.tokens.weight
 
@@ -122,6 +127,7 @@ def gpt2(
 
 
 def training(torch: Any, model: Any, inputs: Any, targets: Any, optimizer: Any) -> Step:
+    """Return a training step."""
     device = inputs.device.type
 
     def step() -> Any:
@@ -136,10 +142,12 @@ def training(torch: Any, model: Any, inputs: Any, targets: Any, optimizer: Any) 
 
 
 def place(torch: Any) -> str:
+    """Return the device of the data."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def train_resnet50(torch: Any, batch: int, side: int = 224) -> Step:
+    """Build the training of ResNet-50."""
     device = place(torch)
     model = resnet(torch, (3, 4, 6, 3), True, 1000, False).to(device, memory_format=torch.channels_last)
     images = torch.randn(batch, 3, side, side, device=device).to(memory_format=torch.channels_last)
@@ -148,6 +156,7 @@ def train_resnet50(torch: Any, batch: int, side: int = 224) -> Step:
 
 
 def train_resnet18(torch: Any, batch: int = 64) -> Step:
+    """Build the training of ResNet-18."""
     device = place(torch)
     model = resnet(torch, (2, 2, 2, 2), False, 10, True).to(device, memory_format=torch.channels_last)
     images = torch.randn(batch, 3, 32, 32, device=device).to(memory_format=torch.channels_last)
@@ -156,6 +165,7 @@ def train_resnet18(torch: Any, batch: int = 64) -> Step:
 
 
 def train_gpt2(torch: Any, batch: int = 8, length: int = 1024, **sizes: int) -> Step:
+    """Build the training of GPT-2."""
     device = place(torch)
     model = gpt2(torch, length=length, **sizes).to(device)
     tokens = torch.randint(0, 50257, (batch, length + 1), device=device)
@@ -164,6 +174,7 @@ def train_gpt2(torch: Any, batch: int = 8, length: int = 1024, **sizes: int) -> 
 
 
 def train_lstm(torch: Any, batch: int = 64, length: int = 64) -> Step:
+    """Build the training of an LSTM."""
     nn, device = torch.nn, place(torch)
 
     class Model(nn.Module):  # type: ignore[misc, name-defined]
@@ -181,6 +192,7 @@ def train_lstm(torch: Any, batch: int = 64, length: int = 64) -> Step:
 
 
 def multiply(torch: Any, numbers: int = 1 << 30) -> Step:
+    """Build the elementwise product."""
     device = place(torch)
     pair = [torch.randn(numbers, device=device), torch.empty(numbers, device=device)]
 
@@ -193,6 +205,7 @@ def multiply(torch: Any, numbers: int = 1 << 30) -> Step:
 
 
 def infer_resnet50(torch: Any, batch: int = 8) -> Step:
+    """Build the inference with ResNet-50."""
     device = place(torch)
     model = resnet(torch, (3, 4, 6, 3), True, 1000, False).to(device, torch.bfloat16).eval()
     model = model.to(memory_format=torch.channels_last)
@@ -202,7 +215,7 @@ def infer_resnet50(torch: Any, batch: int = 8) -> Step:
         begun = time.monotonic()
         with torch.inference_mode():
             answer = model(images)
-        # A request is answered when its words are there.
+        # A request is complete when its result is in memory of the host.
         answer.float().cpu()
         return time.monotonic() - begun
 

@@ -1,4 +1,4 @@
-"""MPS daemons of our own, with their own directories: nothing on the machine is changed, and each is quit again."""
+"""Private MPS daemons with their own directories. Nothing on the machine is changed, and each daemon is quit at the end."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ READY_S = 10.0
 ANSWER_S = 10.0
 QUIT_S = 8.0
 PR_SET_PDEATHSIG = 1
-# Loaded here: between fork and exec nothing may be loaded any more.
+# Loaded here: between fork and exec nothing must be loaded.
 LIBC = ctypes.CDLL(None)
 
 
 def end_with_parent() -> None:
-    """In a child: be sent SIGTERM when the bench dies, even by SIGKILL (prctl(2))."""
+    """Send SIGTERM to this child when the bench dies, even by SIGKILL (prctl(2))."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class NotStarted(Exception):
-    """The daemon did not come up; the words are its own."""
+    """The daemon did not start; the message is its output."""
 
 
 class Daemon:
@@ -63,18 +63,19 @@ class Daemon:
         self.wait()
 
     def wait(self) -> None:
+        """Wait until the daemon answers."""
         limit = time.monotonic() + READY_S
         while self.process is not None and self.process.poll() is None and time.monotonic() < limit:
-            status, words = self.tell("get_server_list")
-            if status == 0 and "Cannot find" not in words:
+            status, output = self.ask("get_server_list")
+            if status == 0 and "Cannot find" not in output:
                 return
             time.sleep(0.05)
-        words = self.words()
+        output = self.output_end()
         self.close()
-        raise NotStarted(words or f"{CONTROL} does not answer")
+        raise NotStarted(output or f"{CONTROL} does not answer")
 
-    def tell(self, verb: str, seconds: float = ANSWER_S) -> tuple[int, str]:
-        """Status and words of one verb; the status is 124 when no answer came in time."""
+    def ask(self, verb: str, seconds: float = ANSWER_S) -> tuple[int, str]:
+        """Run one command of the daemon; return status and output. The status is 124 where no answer came in time."""
         try:
             done = subprocess.run(
                 [CONTROL],
@@ -90,16 +91,18 @@ class Daemon:
         return done.returncode, (done.stdout + done.stderr).strip()
 
     def servers(self) -> list[int]:
-        return [int(word) for word in self.tell("get_server_list")[1].split() if word.isdecimal()]
+        """Return the ids of the servers."""
+        return [int(word) for word in self.ask("get_server_list")[1].split() if word.isdecimal()]
 
     def clients(self) -> list[int]:
+        """Return the ids of the clients."""
         found = []
         for server in self.servers():
-            found += [int(word) for word in self.tell(f"get_client_list {server}")[1].split() if word.isdecimal()]
+            found += [int(word) for word in self.ask(f"get_client_list {server}")[1].split() if word.isdecimal()]
         return found
 
-    def words(self, lines: int = 12) -> str:
-        """The end of what the daemon and its servers wrote."""
+    def output_end(self, lines: int = 12) -> str:
+        """Return the last lines of the daemon and its servers."""
         texts = []
         for path in (self.folder / "output", self.logs / "control.log", self.logs / "server.log"):
             with contextlib.suppress(OSError):
@@ -107,15 +110,15 @@ class Daemon:
         return "\n".join(texts)
 
     def close(self) -> None:
-        """Quit, and take the directories away. Also called when half of it was made."""
+        """Quit the daemon, and remove its directories. It may be incomplete."""
         process, self.process = self.process, None
         if process is not None and process.poll() is None:
             servers = self.servers()
-            self.tell(f"quit -t {int(QUIT_S / 2)}", QUIT_S)
+            self.ask(f"quit -t {int(QUIT_S / 2)}", QUIT_S)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(QUIT_S)
             if process.poll() is None:
-                # It hangs. Its servers are its own children, known by number.
+                # It hangs. Its servers are its own children, known by their ids.
                 for number in servers:
                     with contextlib.suppress(OSError):
                         os.kill(number, signal.SIGKILL)

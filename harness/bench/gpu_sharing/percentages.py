@@ -1,10 +1,10 @@
-"""Whether a GPU computes the same when MPS gives a program a part of its multiprocessors.
+"""A test that a GPU computes the same when MPS gives a program a part of its multiprocessors.
 
     python3 -m harness.bench.gpu_sharing.percentages --seconds 150 --out percentages.json
 
 On an H100 (driver 580.159.04, PyTorch 2.11) training GPT-2 with 70 % of the multiprocessors gave NaN, twice; with 50 and 100 % it did not.
-This trains it for some steps from the same seed under many percentages, compares the losses, and holds each kind of operation of it
-against single precision. A private MPS daemon, no setting of the GPU.
+This trains it for some steps from the same seed under many percentages, compares the losses, and compares each kind of operation of it
+with single precision. A private MPS daemon, no setting of the GPU.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.bench.gpu_sharing.process import Lost, Process, end
 
 PERCENTAGES = (100, 70, 50, 90, 80, 60, 75, 65, 40, 30, 20, 10)
 STEPS = 40
-# GPT-2 and the operations take up to 20 GiB: so many at once fit a card of 80 GiB, and start side by side.
+# GPT-2 and the operations take up to 20 GiB: so many fit a card of 80 GiB at once.
 AT_ONCE = 3
 START_S = 90.0
 
@@ -32,21 +32,21 @@ Record = dict[str, Any]
 
 
 def distance(found: Any, wanted: Any) -> float:
-    """Relative, of all numbers; NaN stays NaN."""
+    """Return the relative distance of all numbers; NaN stays NaN."""
     found, wanted = found.detach().double(), wanted.detach().double()
     return float((found - wanted).norm() / wanted.norm())
 
 
 def gradients(function: Any, inputs: list[Any], upstream: Any) -> list[Any]:
-    """The result and the gradients of all inputs."""
-    leaves = [one.detach().clone().requires_grad_() for one in inputs]
+    """Return the result and the gradients of all inputs."""
+    leaves = [value.detach().clone().requires_grad_() for value in inputs]
     result = function(*leaves)
     result.backward(upstream.to(result.dtype))
     return [result, *(leaf.grad for leaf in leaves)]
 
 
 def operations(torch: Any) -> dict[str, list[float]]:
-    """Each kind of operation of GPT-2 in bf16 beside single precision: the distance of its result and of its gradients."""
+    """Compare each kind of operation of GPT-2 in bf16 with single precision: the distance of its result and of its gradients."""
     functional = torch.nn.functional
     torch.manual_seed(1)
 
@@ -88,18 +88,19 @@ def operations(torch: Any) -> dict[str, list[float]]:
     for name, (function, inputs, upstream) in cases.items():
         # The first run of a kernel may differ from later ones, which find its memory used.
         results = [gradients(function, inputs, upstream) for _time in range(3)][-1]
-        wanted = gradients(function, [one.float() for one in inputs], upstream.float())
-        found[name] = [distance(one, other) for one, other in zip(results, wanted, strict=True)]
+        wanted = gradients(function, [value.float() for value in inputs], upstream.float())
+        found[name] = [distance(value, other) for value, other in zip(results, wanted, strict=True)]
     return found
 
 
 def losses(load: str, steps: int) -> list[float]:
+    """Return the losses of a load."""
     step = loads.build(load)
     return [float(step().detach()) for _step in range(steps)]
 
 
 def client() -> int:
-    """In a process of its own: everything under the percentage of its environment."""
+    """Measure everything under the percentage of the environment, in a process of its own."""
     torch: Any = importlib.import_module("torch")
     begun = time.monotonic()
     found: Record = {"proof": cuda.proof()}
@@ -112,18 +113,21 @@ def client() -> int:
 
 
 def judge(found: Record, usual: Record | None) -> Record:
-    """What is odd: the first step whose loss is no number or far from that with all multiprocessors, and operations beyond 2 %."""
+    """Return the first step whose loss is no number or far from that with all multiprocessors, and operations beyond 2 %."""
     odd: Record = {"first_bad_step": None, "operations": []}
     for number, loss in enumerate(found["losses"]):
         other = usual["losses"][number] if usual else loss
         if not math.isfinite(loss) or abs(loss - other) > 0.1 * abs(other) + 0.2:
             odd["first_bad_step"] = number
             break
-    odd["operations"] = [name for name, values in found["operations"].items() if not all(one < 0.02 for one in values)]
+    odd["operations"] = [
+        name for name, values in found["operations"].items() if not all(value < 0.02 for value in values)
+    ]
     return odd
 
 
 def measure(wanted: argparse.Namespace) -> int:
+    """Measure all percentages, and write the file."""
     deadline = time.monotonic() + wanted.seconds
     rows: dict[int, Record] = {}
     daemon = mps.Daemon("a")
@@ -147,9 +151,14 @@ def measure(wanted: argparse.Namespace) -> int:
                 except Lost as error:
                     rows[percentage] = {"failed": str(error)}
                 row = rows[percentage]
-                seen = row.get("proof", {}).get("multiprocessors")
+                visible = row.get("proof", {}).get("multiprocessors")
                 print(
-                    percentage, seen, row.get("losses", [None])[-1], row.get("odd"), row.get("failed", ""), flush=True
+                    percentage,
+                    visible,
+                    row.get("losses", [None])[-1],
+                    row.get("odd"),
+                    row.get("failed", ""),
+                    flush=True,
                 )
                 wanted.out.write_text(json.dumps(rows, indent=1) + "\n")
             end(running)
@@ -162,6 +171,7 @@ def measure(wanted: argparse.Namespace) -> int:
 
 
 def main(arguments: list[str]) -> int:
+    """Run the command line."""
     if arguments == ["--client"]:
         return client()
     parser = argparse.ArgumentParser(
@@ -169,7 +179,7 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--seconds", type=float, default=150, help="how long in all (default: %(default)s)")
     parser.add_argument(
-        "--out", type=Path, default=Path("percentages.json"), help="where the findings go (default: %(default)s)"
+        "--out", type=Path, default=Path("percentages.json"), help="file for the results (default: %(default)s)"
     )
     return measure(parser.parse_args(arguments))
 

@@ -1,4 +1,4 @@
-"""A child that is spoken to in lines of JSON, and never waited for without a limit."""
+"""A child process that takes and answers lines of JSON, with a limit for each wait."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ END_S = 5.0
 
 
 class Lost(Exception):
-    """The child is gone, does not answer in time, or says that it cannot."""
+    """The child has ended, does not answer in time, or reports a problem."""
 
 
 class Process:
@@ -38,7 +38,7 @@ class Process:
             bufsize=1,
             preexec_fn=mps.end_with_parent,
         )
-        self.words: list[str] = []
+        self.lines: list[str] = []
         self.readers = [
             threading.Thread(target=target, args=(pipe,), daemon=True)
             for target, pipe in ((self.read, self.child.stdout), (self.keep, self.child.stderr))
@@ -48,29 +48,35 @@ class Process:
 
     @property
     def pid(self) -> int:
+        """Return the process id."""
         return self.child.pid
 
     def read(self, pipe: IO[str]) -> None:
+        """Read answers until the pipe is closed."""
         for line in pipe:
             with contextlib.suppress(ValueError):
                 self.answers.put(json.loads(line))
         self.answers.put(None)
 
     def keep(self, pipe: IO[str]) -> None:
+        """Keep the last lines of a pipe."""
         for line in pipe:
-            self.words = [*self.words[-20:], line.rstrip()]
+            self.lines = [*self.lines[-20:], line.rstrip()]
 
     def send(self, **command: Any) -> None:
-        """:raises Lost: the child takes no more."""
+        """Send a command.
+
+        :raises Lost: the child takes no more.
+        """
         try:
             if self.child.stdin is not None:
                 self.child.stdin.write(json.dumps(command) + "\n")
                 self.child.stdin.flush()
         except (OSError, ValueError) as error:
-            raise Lost(f"process {self.pid} takes no commands: {error}. {self.last_words()}") from error
+            raise Lost(f"process {self.pid} takes no commands: {error}. {self.error_output()}") from error
 
     def hear(self, seconds: float) -> dict[str, Any]:
-        """The next answer.
+        """Wait for the next answer.
 
         :raises Lost: none came in time, or it is a problem.
         """
@@ -83,16 +89,17 @@ class Process:
                 self.child.wait(1)
             for reader in self.readers:
                 reader.join(1)
-            raise Lost(f"process {self.pid} ended with status {self.child.poll()}. {self.last_words()}")
+            raise Lost(f"process {self.pid} ended with status {self.child.poll()}. {self.error_output()}")
         if "problem" in answer:
             raise Lost(answer["problem"])
         return answer
 
-    def last_words(self) -> str:
-        return " / ".join(self.words[-3:])
+    def error_output(self) -> str:
+        """Return the last lines of standard error."""
+        return " / ".join(self.lines[-3:])
 
     def kill(self) -> None:
-        """End this child, and this one alone."""
+        """Kill this child only."""
         if self.child.poll() is None:
             self.child.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -104,7 +111,7 @@ class Process:
 
 
 def end(processes: list[Process]) -> None:
-    """Ask all to quit, and end those that do not."""
+    """Send `quit` to all processes, and kill those that do not end."""
     for process in processes:
         with contextlib.suppress(Lost):
             process.send(do="quit")

@@ -1,4 +1,4 @@
-"""What the GPU says of itself while loads run: clocks, power, temperature and why it is held back, five times a second."""
+"""Samples of the GPU while loads run: clocks, power, temperature and clock event reasons, five times a second."""
 
 from __future__ import annotations
 
@@ -31,12 +31,14 @@ class Watch:
             threading.Thread(target=self.sample, daemon=True).start()
 
     def sample(self) -> None:
+        """Sample until the end."""
         while not self.ended.wait(PERIOD_S):
             self.samples.append((time.monotonic(), self.read()))
 
     def read(self) -> dict[str, float]:
+        """Read one sample."""
         n, handle = self.nvml, self.handle
-        asked: dict[str, Callable[[], Any]] = {
+        readers: dict[str, Callable[[], Any]] = {
             "power_w": lambda: n.nvmlDeviceGetPowerUsage(handle) / 1000,
             "clock_mhz": lambda: n.nvmlDeviceGetClockInfo(handle, CLOCK_SM),
             "temperature_c": lambda: n.nvmlDeviceGetTemperature(handle, TEMPERATURE),
@@ -44,31 +46,31 @@ class Watch:
             "reasons": lambda: n.nvmlDeviceGetCurrentClocksEventReasons(handle),
         }
         found = {}
-        for name, ask in asked.items():
+        for name, ask in readers.items():
             with contextlib.suppress(n.NVMLError, AttributeError):
                 found[name] = ask()
         return found
 
     def between(self, first: float, last: float) -> dict[str, Any]:
-        """Means of the samples in a time; `reasons` are all bits that were ever set, as NVML numbers them."""
+        """Return the means of the samples in a time. `reasons` has all bits of NVML that were ever set."""
         inside = [values for moment, values in list(self.samples) if first <= moment <= last]
         found: dict[str, Any] = {}
         for name in ("power_w", "clock_mhz", "temperature_c", "used_gib"):
-            values = [one[name] for one in inside if name in one]
+            values = [sample[name] for sample in inside if name in sample]
             found[name] = round(statistics.fmean(values), 2) if values else None
         bits = 0
-        for one in inside:
-            bits |= int(one.get("reasons", 0))
+        for sample in inside:
+            bits |= int(sample.get("reasons", 0))
         found["reasons"] = hex(bits) if inside else None
         found["samples"] = len(inside)
         return found
 
     def card(self) -> dict[str, Any]:
-        """The card and the settings that it was found with; nothing is set."""
+        """Read the card and its settings."""
         if self.nvml is None:
             return {}
         n, handle = self.nvml, self.handle
-        asked: dict[str, Callable[[], Any]] = {
+        readers: dict[str, Callable[[], Any]] = {
             "name": lambda: n.nvmlDeviceGetName(handle),
             "uuid": lambda: n.nvmlDeviceGetUUID(handle),
             "driver": n.nvmlSystemGetDriverVersion,
@@ -81,7 +83,7 @@ class Watch:
             "ecc": lambda: n.nvmlDeviceGetEccMode(handle)[0],
         }
         found: dict[str, Any] = {}
-        for name, ask in asked.items():
+        for name, ask in readers.items():
             try:
                 value = ask()
             except n.NVMLError as error:
@@ -90,4 +92,5 @@ class Watch:
         return found
 
     def close(self) -> None:
+        """Stop sampling."""
         self.ended.set()

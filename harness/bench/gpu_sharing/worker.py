@@ -1,11 +1,11 @@
-"""One program that computes: it takes commands from standard input, a line of JSON each, and answers each with one on standard output.
+"""A program that computes: it reads commands from standard input, a line of JSON each, and answers each with a line on standard output.
 
 {"do": "load", "load": "R32"}  build and warm up
 {"do": "run"}                  step until the next line comes; answers when the first block of steps is done
 {"do": "stop"}                 the answer has the stamps: [host's monotonic clock, steps done so far] after each block
 {"do": "unload"}, {"do": "quit"}
 
-It ends with its standard input, so that none outlives the bench. The first line that it writes is its proof of mode.
+It ends with its standard input, so that no worker outlives the bench. Its first line is its proof of mode.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Worker:
         self.chunk = 1
 
     def use_gpu(self) -> None:
-        """Have PyTorch and a context at hand, so that no later command pays for them."""
+        """Import PyTorch and create a context, so that no later command has to."""
         self.torch = importlib.import_module("torch")
         self.torch.set_num_threads(THREADS)
         if self.torch.cuda.is_available():
@@ -49,7 +49,7 @@ class Worker:
             (first @ first).sum().item()
 
     def mark(self) -> Callable[[], Any]:
-        """What waits until the steps so far are done; the caller waits one block later, so that the GPU never runs dry."""
+        """Return a function that waits until the steps so far are done. The caller waits one block later, so that the GPU is never idle."""
         if self.torch is None or not self.torch.cuda.is_available():
             return lambda: None
         event = self.torch.cuda.Event()
@@ -57,6 +57,7 @@ class Worker:
         return event.synchronize  # type: ignore[no-any-return]
 
     def prepare(self, load: str) -> Answer:
+        """Build a load, and warm up."""
         begun = time.monotonic()
         self.unload()
         self.step = loads.build(load)
@@ -81,6 +82,7 @@ class Worker:
         return answer
 
     def run(self) -> Answer:
+        """Step until the next command."""
         if self.step is None:
             return {"problem": "nothing is loaded"}
         pause = loads.PAUSE_S.get(self.load, 0)
@@ -109,6 +111,7 @@ class Worker:
         return {"load": self.load, "stamps": stamps, "latencies": latencies}
 
     def unload(self) -> Answer:
+        """Release the load."""
         if self.step is not None:
             self.step = None
             self.load = ""
@@ -117,28 +120,31 @@ class Worker:
         return {"unloaded": True}
 
     def serve(self) -> None:
+        """Do commands until `quit`."""
         actions: dict[str, Callable[[Answer], Answer]] = {
-            "load": lambda asked: self.prepare(asked["load"]),
+            "load": lambda command: self.prepare(command["load"]),
             "run": lambda _asked: self.run(),
             "unload": lambda _asked: self.unload(),
         }
         while True:
-            asked = self.commands.get()
-            if asked["do"] == "quit":
+            command = self.commands.get()
+            if command["do"] == "quit":
                 return
-            if asked["do"] in actions:
-                self.say(actions[asked["do"]](asked))
+            if command["do"] in actions:
+                self.say(actions[command["do"]](command))
 
 
 def read(commands: queue.Queue[Answer]) -> None:
+    """Read commands, and end the process with its input."""
     for line in sys.stdin:
         commands.put(json.loads(line))
-    # Whoever started this is gone. A wait for the GPU may never end, so nothing is tidied up.
+    # The bench has ended. A wait for the GPU may never end, so nothing is cleaned up.
     os._exit(0)
 
 
 def main(arguments: list[str]) -> int:
-    # What libraries print goes to standard error; the answers have the pipe to themselves.
+    """Run the worker."""
+    # Output of libraries goes to standard error: only answers go to standard output.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
 

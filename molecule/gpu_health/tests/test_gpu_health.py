@@ -1,7 +1,7 @@
-"""The check as its users meet it: findings, the report that anybody may read, and Prometheus' textfile.
+"""The installed check: its findings, its public report, and Prometheus' textfile.
 
-The GPUs are imitated (harness/fakes/gpu_hosts.py): kernel, NVML, and what the kernel writes to the journal. Timer, unit, program and
-nvidia-ml-py are the real ones.
+The GPUs are fakes (harness/fakes/gpu_hosts.py): kernel, NVML, and the kernel's messages in the journal. Timer, unit, program and
+nvidia-ml-py are real.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ TEXTFILE = "/var/lib/prometheus/node-exporter/rigwright_gpu_health.prom"
 FIRST, SECOND = (f"gpu_health.{gpu['uuid']}" for gpu in GPUS)
 
 
-def look(target: Machine) -> dict[str, Any]:
-    """Have the check look now, as the timer does, and read its report as a user."""
+def check(target: Machine) -> dict[str, Any]:
+    """Start the check, as the timer does, and read its report as a user."""
     target.must("systemctl start rigwright-gpu-health.service")
-    told: dict[str, Any] = json.loads(target.must(f"cat {REPORT}", user="nobody"))
-    return told
+    report: dict[str, Any] = json.loads(target.must(f"cat {REPORT}", user="nobody"))
+    return report
 
 
-def verdicts(told: dict[str, Any]) -> list[str]:
-    return [gpu["verdict"] for gpu in told["gpus"]]
+def verdicts(report: dict[str, Any]) -> list[str]:
+    return [gpu["verdict"] for gpu in report["gpus"]]
 
 
 def of_second(target: Machine) -> str:
-    """The verdict on the second GPU, as Prometheus gets it."""
+    """Read the verdict on the second GPU from the textfile."""
     text = target.must(f"cat {TEXTFILE}", user="nobody")
     (line,) = (
         row for row in text.splitlines() if row.startswith(f'rigwright_gpu_health_verdict{{uuid="{GPUS[1]["uuid"]}"')
@@ -45,7 +45,7 @@ def of_second(target: Machine) -> str:
 
 @pytest.fixture
 def nvml(targets: list[Machine]) -> Iterator[Callable[[dict[str, Entry]], None]]:
-    """Have NVML answer from another state, for the time of the test."""
+    """Return a function that changes the state of the fake NVML during the test."""
 
     def answer(entries: dict[str, Entry]) -> None:
         for target in targets:
@@ -54,13 +54,13 @@ def nvml(targets: list[Machine]) -> Iterator[Callable[[dict[str, Entry]], None]]
     yield answer
     answer(state())
     for target in targets:
-        look(target)
+        check(target)
 
 
-def test_cards_that_are_well_pass(verified: Verified, targets: list[Machine]) -> None:
+def test_healthy_cards_pass(verified: Verified, targets: list[Machine]) -> None:
     for target in targets:
-        told = look(target)
-        assert (told["verdict"], verdicts(told), told["unread"]) == ("PASS", ["PASS", "PASS"], [])
+        report = check(target)
+        assert (report["verdict"], verdicts(report), report["unread"]) == ("PASS", ["PASS", "PASS"], [])
         assert of_second(target) == "0"
     for found in verified().values():
         assert set(found.values()) == {"pass"}, found
@@ -74,13 +74,13 @@ def test_cards_that_are_well_pass(verified: Verified, targets: list[Machine]) ->
         } <= found.keys()
 
 
-def test_an_xid_in_the_journal_has_its_gpu_reset_until_the_driver_takes_it_back(
+def test_xid_requires_a_reset_until_the_driver_recovers(
     apply: Callable[..., Any], verified: Verified, targets: list[Machine]
 ) -> None:
     slot = GPUS[1]["address"].partition(".")[0]
     for target in targets:
         target.must(f"logger --tag kernel 'NVRM: Xid (PCI:{slot}): 109, pid=4242, name=train, Ch 00000008'")
-        assert verdicts(look(target)) == ["PASS", "RESET_GPU"]
+        assert verdicts(check(target)) == ["PASS", "RESET_GPU"]
         assert of_second(target) == "3"
     proof = apply(variables={"apply_tasks_from": "verify"})
     for name, host in proof.hosts.items():
@@ -89,29 +89,29 @@ def test_an_xid_in_the_journal_has_its_gpu_reset_until_the_driver_takes_it_back(
         assert "Context Switch Timeout Error" in found[SECOND]["evidence"] and "reset" in found[SECOND]["remedy"]
 
     for target in targets:
-        words = "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
-        target.must(f"sleep 1; logger --tag kernel 'NVRM: Xid (PCI:{slot}): 154, {words}'")
-        assert verdicts(look(target)) == ["PASS", "PASS"]
+        text = "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
+        target.must(f"sleep 1; logger --tag kernel 'NVRM: Xid (PCI:{slot}): 154, {text}'")
+        assert verdicts(check(target)) == ["PASS", "PASS"]
     assert {found[SECOND] for found in verified().values()} == {"pass"}
 
 
-def test_a_card_that_fell_off_the_bus_and_a_driver_that_is_gone_are_told(
+def test_lost_card_and_missing_driver_are_reported(
     verified: Verified, targets: list[Machine], nvml: Callable[[dict[str, Entry]], None]
 ) -> None:
     nvml(state(gpu__1__lost="1"))
     for target in targets:
-        assert verdicts(look(target)) == ["PASS", "REBOOT"]
+        assert verdicts(check(target)) == ["PASS", "REBOOT"]
         assert of_second(target) == "4"
 
     nvml(state(driver__module=None))
     for target in targets:
-        told = look(target)
-        assert (told["verdict"], [row["what"] for row in told["reasons"]]) == ("REBOOT", ["nvml_DRIVER_NOT_LOADED"])
+        report = check(target)
+        assert (report["verdict"], [row["what"] for row in report["reasons"]]) == ("REBOOT", ["nvml_DRIVER_NOT_LOADED"])
     for found in verified().values():
         assert (found["gpu_health.nvml"], found["gpu_health.timer"]) == ("warn", "pass")
 
 
-def test_the_proof_tells_a_check_that_does_not_run(verified: Verified, targets: list[Machine]) -> None:
+def test_verify_reports_a_stopped_check(verified: Verified, targets: list[Machine]) -> None:
     old = json.dumps({"time": 0, "findings": []})
     for target in targets:
         target.must(f"systemctl stop rigwright-gpu-health.timer; echo '{old}' > {REPORT}")
@@ -119,4 +119,4 @@ def test_the_proof_tells_a_check_that_does_not_run(verified: Verified, targets: 
         assert (found["gpu_health.timer"], found["gpu_health.fresh"]) == ("fail", "fail")
     for target in targets:
         target.must("systemctl start rigwright-gpu-health.timer")
-        look(target)
+        check(target)

@@ -1,6 +1,6 @@
-"""Real trainings with Debian 13's PyTorch: by the host's interpreter, by one that lies where conda's would, and in containers.
+"""Real trainings with Debian 13's PyTorch: by the host's interpreter, by one in the place of conda's, and in containers.
 
-No GPU computes here. What is told of GPUs goes by the imitated nvidia-smi and an imitated libcuda; tests/hardware has a real one.
+No GPU computes here: nvidia-smi and libcuda are fakes. tests/hardware uses a real GPU.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Apply = Callable[..., Any]
 
 NVML = f"{fake_gpu_host.LIBRARIES}/{fake_nvml.SONAME}"
 LIBCUDA = "/usr/local/lib/libcuda.so.1"
-UUID = "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"  # as molecule/smoke_test/imitated_cuda.c has it
+UUID = "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"  # as molecule/smoke_test/fake_cuda.c has it
 FIGURES = re.compile(
     r"PyTorch (\S+) on cpu \(.+\) got ([\d.]+) of 359 digits right after 20 epochs of ([\d.]+) s, with (\d+) MiB"
 )
@@ -33,14 +33,14 @@ ONLY = {"smoke_test_environments": [], "smoke_test_images": []}
 PROVE = {"apply_tasks_from": "verify"}
 
 
-def told(result: Any, host: str) -> dict[str, dict[str, str]]:
-    """The findings of a host, by id."""
+def findings_of(result: Any, host: str) -> dict[str, dict[str, str]]:
+    """Return the findings of a host by id."""
     return {finding["id"]: finding for finding in result.hosts[host]["findings"]}
 
 
 @pytest.fixture(autouse=True)
 def nothing_left(targets: list[Machine]) -> Iterator[None]:
-    """Whatever a test does: no container, no process and no file of a training stays."""
+    """Check after each test that no container, process or file of a training is left."""
     yield
     for target in targets:
         assert target.must("docker ps --all --quiet") == ""
@@ -50,7 +50,7 @@ def nothing_left(targets: list[Machine]) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def trained(apply: Apply) -> Any:
-    """A run of the role as the scenario has it."""
+    """Apply the role with the variables of the scenario."""
     result = apply()
     assert result.rc == 0, result.output
     return result
@@ -58,7 +58,7 @@ def trained(apply: Apply) -> Any:
 
 @pytest.fixture
 def failed(apply: Apply, machine: Callable[[str], Machine]) -> Callable[..., dict[str, dict[str, str]]]:
-    """Apply the role to a host, which has to fail and to change nothing; gives the findings."""
+    """Return a function that applies the role, which has to fail and change nothing, and returns the findings."""
 
     def run(host: str, variables: dict[str, Any]) -> dict[str, dict[str, str]]:
         target = machine(host)
@@ -67,7 +67,7 @@ def failed(apply: Apply, machine: Callable[[str], Machine]) -> Callable[..., dic
         assert result.rc != 0
         assert result.changed() == {host: 0}
         assert fingerprint.difference(before, fingerprint.of(target)) == []
-        findings = told(result, host)
+        findings = findings_of(result, host)
         for finding in findings.values():
             if finding["status"] == "fail":
                 assert " ".join(finding["remedy"].split()) in result.text
@@ -76,7 +76,7 @@ def failed(apply: Apply, machine: Callable[[str], Machine]) -> Callable[..., dic
     return run
 
 
-# --- What works ---
+# --- Success ---
 
 
 def test_the_network_is_trained_everywhere(trained: Any) -> None:
@@ -93,7 +93,7 @@ def test_figures_are_plausible(trained: Any, machine: Callable[[str], Machine]) 
     version = machine("debian13").must("dpkg-query --show --showformat '${Version}' python3-torch")
     accuracies = set()
     for host in ("debian12", "debian13"):
-        for finding in told(trained, host).values():
+        for finding in findings_of(trained, host).values():
             if figures := FIGURES.search(finding["evidence"]):
                 torch, accuracy, seconds, mebibytes = figures.groups()
                 assert version.startswith(torch.split("+")[0])
@@ -110,14 +110,16 @@ def test_a_run_changes_nothing(trained: Any) -> None:
 
 
 def test_it_runs_as_nobody_without_a_network(apply: Apply, machine: Callable[[str], Machine]) -> None:
-    """An interpreter that tells who it is, instead of training."""
+    """Run an interpreter that prints its user instead of training."""
     target, spy = machine("debian13"), "/opt/spy"
     with kept([target], spy):
         target.put({spy: Entry(b"#!/bin/sh\nid --user --name >&2\nid --groups --name >&2\nexit 1\n", mode=0o755)})
         result = apply(
             hosts="debian13", variables={**ONLY, "smoke_test_environments": [{"name": "spy", "python": spy}]}
         )
-    assert told(result, "debian13")["smoke_test.environment.spy"]["evidence"].endswith("exit status 1. nobody nogroup")
+    assert findings_of(result, "debian13")["smoke_test.environment.spy"]["evidence"].endswith(
+        "exit status 1. nobody nogroup"
+    )
 
 
 def test_verify_records_and_does_not_end_the_play(apply: Apply) -> None:
@@ -126,20 +128,20 @@ def test_verify_records_and_does_not_end_the_play(apply: Apply) -> None:
     assert result.findings("debian13")["smoke_test.image.absent"] == "fail"
 
 
-# --- What does not, and what it says then ---
+# --- Failures ---
 
 
 @pytest.fixture(scope="module")
 def images(machine: Callable[[str], Machine]) -> None:
-    """Images without PyTorch, without scikit-learn, and without a Python."""
+    """Build images without PyTorch, without scikit-learn, and without a Python."""
     target = machine("debian13")
-    for name, what in {
+    for name, command in {
         "no-torch": "rm -r /usr/lib/python3/dist-packages/torch",
         "no-sklearn": "rm -r /usr/lib/python3/dist-packages/sklearn",
         "no-python": "rm /usr/bin/python3",
     }.items():
         target.must(
-            f"docker run --name {name} digits {what} && docker commit {name} {name} && docker rm {name}", seconds=120
+            f"docker run --name {name} digits {command} && docker commit {name} {name} && docker rm {name}", seconds=120
         )
 
 
@@ -174,7 +176,7 @@ def test_a_broken_environment_is_named_with_its_remedy(
     [
         ("no-torch", "No module named 'torch'", "FROM no-torch, RUN"),
         ("no-sklearn", "No module named 'sklearn'", "FROM no-sklearn, RUN"),
-        ("no-python", "python3", "say python: for this image"),
+        ("no-python", "python3", "set python: for this image"),
         ("not-pulled", "docker has no image not-pulled", "docker pull not-pulled"),
     ],
 )
@@ -186,21 +188,21 @@ def test_a_broken_image_is_named_with_its_remedy(
     assert remedy in finding["remedy"]
 
 
-def test_an_accuracy_that_is_missed(failed: Any) -> None:
+def test_missed_accuracy_fails(failed: Any) -> None:
     findings = failed("debian12", {"smoke_test_accuracy": 1.0, "smoke_test_epochs": 1})
     evidence = findings["smoke_test.image.digits"]["evidence"]
     assert re.search(r"0\.\d{4} of the digits are right, and 1\.0 is asked for", evidence)
 
 
-def test_what_is_not_done_in_time_is_ended(failed: Any) -> None:
+def test_slow_training_is_ended(failed: Any) -> None:
     findings = failed("debian13", {"smoke_test_timeout_s": 1})
     for id_ in ("smoke_test.environment.debian", "smoke_test.image.digits"):
         assert "not done in time" in findings[id_]["evidence"]
         assert "smoke_test_timeout_s" in findings[id_]["remedy"]
 
 
-def test_what_does_not_end_itself_is_ended_with_its_children(failed: Any, machine: Callable[[str], Machine]) -> None:
-    """In the place of an interpreter something that minds no limit. It is ended 20 seconds after it."""
+def test_hanging_program_is_killed_with_its_children(failed: Any, machine: Callable[[str], Machine]) -> None:
+    """Use an interpreter that ignores its limit. It is killed 20 seconds later."""
     target, sleeper = machine("debian13"), "/usr/bin/sleeper"
     script = "#!/bin/sh\\nsleep 454545 & sleep 454545\\n"
     make = f"printf '{script}' >{sleeper} && chmod 755 {sleeper}"
@@ -230,12 +232,12 @@ def test_without_docker_the_role_is_named(failed: Any, machine: Callable[[str], 
     assert "apply the role docker" in found["smoke_test.image.digits"]["remedy"]
 
 
-# --- GPUs, as far as they can be imitated ---
+# --- Fake GPUs ---
 
 
 @pytest.fixture
 def gpu(machine: Callable[[str], Machine]) -> Iterator[Machine]:
-    """A host whose nvidia-smi lists a GPU."""
+    """Install a fake nvidia-smi that lists a GPU."""
     target = machine("debian13")
     files = fake_gpu_host.user_space()
     table = fake_gpu_host.table([{"device": "2684", "uuid": UUID, "address": "0000:41:00.0"}], device_nodes=False)
@@ -249,8 +251,8 @@ def gpu(machine: Callable[[str], Machine]) -> Iterator[Machine]:
 
 @pytest.fixture
 def library(gpu: Machine, tmp_path: Path) -> Iterator[None]:
-    """Programs of that host see the GPU; containers do not."""
-    source, built = Path(__file__).parents[1] / "imitated_cuda.c", tmp_path / "libcuda.so.1"
+    """Install a fake libcuda: programs of that host see the GPU, containers do not."""
+    source, built = Path(__file__).parents[1] / "fake_cuda.c", tmp_path / "libcuda.so.1"
     subprocess.run(["gcc", "-shared", "-fPIC", "-nostdlib", "-O2", "-o", built, source], check=True)
     gpu.put({LIBCUDA: Entry(built.read_bytes(), mode=0o755)})
     gpu.must("ldconfig")
@@ -258,7 +260,7 @@ def library(gpu: Machine, tmp_path: Path) -> Iterator[None]:
     gpu.must(f"rm {LIBCUDA} && ldconfig")
 
 
-def test_a_training_that_falls_back_on_the_processor_fails(failed: Any, gpu: Machine) -> None:
+def test_fallback_on_the_processor_fails(failed: Any, gpu: Machine) -> None:
     findings = failed("debian13", {**ONLY, "smoke_test_environments": [DEBIAN]})
     assert {finding["status"] for finding in findings.values()} == {"fail"}
     assert "was built without CUDA" in findings["smoke_test.environment.debian"]["evidence"]
@@ -266,20 +268,20 @@ def test_a_training_that_falls_back_on_the_processor_fails(failed: Any, gpu: Mac
     assert "nvidia_driver" in findings["smoke_test.gpus"]["remedy"]
 
 
-def test_places_on_the_processor_are_left_in_peace(apply: Apply, gpu: Machine) -> None:
+def test_places_on_the_processor_pass(apply: Apply, gpu: Machine) -> None:
     result = apply(hosts="debian13", variables={**ONLY, "smoke_test_environments": [{**DEBIAN, "device": "cpu"}]})
     assert result.rc == 0, result.output
     assert result.findings("debian13") == {"smoke_test.environment.debian": "pass", "smoke_test.gpus": "skip"}
 
 
-def test_an_image_that_sees_no_gpu_is_told_from_an_environment_that_does(failed: Any, library: None) -> None:
-    """Docker has no such CDI device; without its option the container starts, and sees none."""
-    asked = {"smoke_test_environments": [DEBIAN], "smoke_test_images": [{"image": "digits"}]}
-    refused = failed("debian13", asked)["smoke_test.image.digits"]
+def test_image_without_a_gpu_fails_and_environment_passes(failed: Any, library: None) -> None:
+    """Ask docker for a CDI device that does not exist; without the option the container starts, and sees no GPU."""
+    requested = {"smoke_test_environments": [DEBIAN], "smoke_test_images": [{"image": "digits"}]}
+    refused = failed("debian13", requested)["smoke_test.image.digits"]
     assert "cdi" in refused["evidence"].lower()
     assert "nvidia-ctk cdi list" in refused["remedy"]
 
-    findings = failed("debian13", {**asked, "smoke_test_gpu_options": ["--env", "GPUS=all"]})
+    findings = failed("debian13", {**requested, "smoke_test_gpu_options": ["--env", "GPUS=all"]})
     evidence = findings["smoke_test.gpus"]["evidence"]
     assert f"the host sees {UUID}; image digits none (libcuda.so.1" in evidence
     assert "environment debian" not in evidence
@@ -292,7 +294,7 @@ def test_the_same_gpu_passes(failed: Any, library: None) -> None:
     assert findings["smoke_test.gpus"]["evidence"] == f"the host, environment debian see {UUID}"
 
 
-def test_a_gpu_that_is_demanded_and_is_not_there(failed: Any) -> None:
+def test_missing_required_gpu_fails(failed: Any) -> None:
     findings = failed("debian12", {**ONLY, "smoke_test_device": "cuda"})
     assert "no NVIDIA GPU on the PCI bus" in findings["smoke_test.gpus"]["evidence"]
 
@@ -306,7 +308,7 @@ def test_bad_input_is_refused(all_refused: Callable[..., None]) -> None:
             ({"smoke_test_accuracy": 95}, "smoke_test_accuracy: is no share of the digits"),
             ({"smoke_test_epochs": 0}, "smoke_test_epochs: is less than 1"),
             ({"smoke_test_timeout_s": 0}, "smoke_test_timeout_s: is less than 1"),
-            ({"smoke_test_environments": [DEBIAN, DEBIAN]}, "environment debian is there twice"),
+            ({"smoke_test_environments": [DEBIAN, DEBIAN]}, "environment debian is listed twice"),
             ({"smoke_test_environments": [{"name": "torch"}]}, "python"),
             ({"smoke_test_user": "nobody-of-that-name"}, "There is no user nobody-of-that-name"),
         ]

@@ -2,14 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What a reboot takes away from GPUs is brought back: a unit runs the code of a module again, with what was declared.
+"""The units that restore the declared state of GPUs at boot: each runs the code of a module again, with the declared parameters.
 
 For a module such as gpu_mig there are
 
-* ``/usr/local/lib/rigwright/gpu_mig.pyz``: its code (:mod:`_core.bundle`), so that boot and playbook cannot disagree;
-* ``/var/lib/rigwright_gpu_mig/declared.json``: its parameters by UUID of the GPU, so that tasks for different GPUs do not undo each other;
+* ``/usr/local/lib/rigwright/gpu_mig.pyz``: its code (:mod:`_core.bundle`);
+* ``/var/lib/rigwright_gpu_mig/declared.json``: its parameters by UUID of the GPU;
 * the unit ``rigwright-gpu-mig.service``, which runs the one with the other.
 """
 
@@ -30,38 +28,46 @@ if t.TYPE_CHECKING:
 
 SYSTEMD = "/run/systemd/system"
 _UNITS = "/etc/systemd/system"
-# Who needs the GPUs as they are declared. What is not installed does not matter to systemd.
+# Units that need the GPUs in their declared state. systemd ignores those that are not installed.
 _BEFORE = "nvidia-cdi-refresh.service docker.service containerd.service slurmd.service"
 _AFTER = "systemd-modules-load.service nvidia-persistenced.service nvidia-fabricmanager.service"
 
-# By the UUID of the card; None for one that shall no longer be declared.
+# By the UUID of the card; None for a card that is no longer declared.
 Changes = t.Mapping[str, t.Optional[dict[str, t.Any]]]
 
 
 def unit_name(module: str) -> str:
+    """Return the name of a module's unit."""
     return f"rigwright-{module.replace('_', '-')}.service"
 
 
 def unit_path(module: str) -> str:
+    """Return the path of a module's unit file."""
     return f"{_UNITS}/{unit_name(module)}"
 
 
 def link_path(module: str) -> str:
+    """Return the path of the link that enables a module's unit."""
     return f"{_UNITS}/multi-user.target.wants/{unit_name(module)}"
 
 
 def declared_path(module: str) -> str:
+    """Return the path of a module's declared parameters."""
     return f"{gpu_files.home(module)}/declared.json"
 
 
 def program_path(module: str) -> str:
+    """Return the path of a module's bundled code."""
     return f"/usr/local/lib/rigwright/{module}.pyz"
 
 
 def unit_text(module: str, python: str, after: t.Sequence[str] = ()) -> str:
-    """:param after: other modules whose units come first."""
-    others = "".join(f" {unit_name(one)}" for one in after)
-    # TimeoutStartSec is that of NVIDIA's own nvidia-mig-manager.service.
+    """Return the content of a module's unit file.
+
+    :param after: modules whose units start earlier.
+    """
+    others = "".join(f" {unit_name(name)}" for name in after)
+    # TimeoutStartSec is the value of NVIDIA's own nvidia-mig-manager.service.
     return f"""\
 # Ansible managed
 # Brings GPUs to the state that is declared in {declared_path(module)}, which they lose at a reboot.
@@ -84,14 +90,17 @@ WantedBy=multi-user.target
 
 
 def read_declared(tree: Tree, module: str) -> ByCard:
-    """:raises Refusal: the file is damaged."""
+    """Read the declared parameters of a module by the UUID of the card.
+
+    :raises Refusal: the file is damaged.
+    """
     declared: ByCard = gpu_files.read(tree, declared_path(module))["gpus"]
     return declared
 
 
 @dataclasses.dataclass
 class Declaration:
-    """What boot is to do, and the files for it. ``before`` and ``after``: parameters by UUID. ``changed``: paths that are to change."""
+    """The declared parameters by UUID, before and after, and the files for them. ``changed`` lists the paths to write."""
 
     tree: Tree
     name: str
@@ -101,14 +110,14 @@ class Declaration:
     changed: list[str]
 
     def write(self, module: AnsibleModule) -> None:
-        """Put what has changed in place."""
+        """Write the files that change."""
         unit, link = unit_path(self.name), link_path(self.name)
         for path in self.changed:
             if path in self.files:
                 self.tree.replace(path, self.files[path])
         if link in self.changed:
             _enable(self.tree, link, unit if self.after else None)
-        # A container, or an image that is being made, has the files and no systemd to tell.
+        # In a container, or an image that is being built, no systemd runs.
         if {unit, link} & set(self.changed) and self.tree.exists(SYSTEMD):
             module.run_command(["systemctl", "daemon-reload"], check_rc=True)
 
@@ -116,16 +125,16 @@ class Declaration:
 def prepare(
     tree: Tree, name: str, program: str, before: ByCard, changes: Changes, after: t.Sequence[str] = ()
 ) -> Declaration:
-    """Have these parameters applied at every boot. GPUs that *changes* does not name keep theirs. Writes nothing yet.
+    """Plan the files that apply these parameters at every boot. GPUs that *changes* does not name keep theirs.
 
-    With nothing left to declare, unit and files go.
+    Without any declaration, unit and files are removed.
 
-    :param name: of the calling module, such as gpu_mig.
-    :param program: the private module whose ``main()`` brings about what is declared.
-    :param before: what :func:`read_declared` has found.
-    :param after: modules whose units come first.
+    :param name: the calling module, such as gpu_mig.
+    :param program: the file of module_utils whose ``main()`` applies the declared parameters.
+    :param before: the result of :func:`read_declared`.
+    :param after: modules whose units start earlier.
     """
-    declared = {uuid: one for uuid, one in sorted({**before, **changes}.items()) if one}
+    declared = {uuid: params for uuid, params in sorted({**before, **changes}.items()) if params}
     files: dict[str, bytes | None] = dict.fromkeys([program_path(name), declared_path(name), unit_path(name)])
     if declared:
         files = {
@@ -133,18 +142,18 @@ def prepare(
             declared_path(name): gpu_files.text(declared),
             unit_path(name): unit_text(name, sys.executable, after).encode(),
         }
-    changed = [path for path, content in files.items() if not _is(tree, path, content)]
+    changed = [path for path, content in files.items() if not _has_content(tree, path, content)]
     if tree.exists(link_path(name)) != bool(declared):
         changed.append(link_path(name))
     return Declaration(tree, name, before, declared, files, changed)
 
 
-def _is(tree: Tree, path: str, content: bytes | None) -> bool:
+def _has_content(tree: Tree, path: str, content: bytes | None) -> bool:
     return tree.bytes(path) == content if content else not tree.exists(path)
 
 
 def _enable(tree: Tree, link: str, unit: str | None) -> None:
-    """As `systemctl enable` does, which needs no running systemd either, but its program."""
+    """Create or remove the link, as `systemctl enable` does. That program may be missing."""
     place = tree.at(link)
     if unit is None:
         if os.path.lexists(place):

@@ -2,11 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""The highest rates that a card can reach, from its own facts: SMs, clocks, bus. There is no table of models.
 
-"""What a card could do at most, worked out from what it tells of itself: SMs, clocks, bus. No table of models.
-
-What is not known of an architecture is None: no ceiling is better than a wrong one.
+A rate that is not known for an architecture is None: no ceiling is better than a wrong one.
 """
 
 from __future__ import annotations
@@ -19,9 +17,9 @@ DTYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8")
 class Sm(t.NamedTuple):
     """One SM of a compute capability.
 
-    *cores* are those for fp32, each of which does a multiplication and an addition a clock. *fp64* are operations a clock, without
-    tensor cores. *tensor* are operations a clock of dense fp16 with fp32 accumulation, which *halved* cards do at half that rate.
-    *dtypes* are those that the tensor cores know.
+    *cores* are the fp32 cores: each does a multiplication and an addition a clock. *fp64* are operations a clock without tensor cores.
+    *tensor* are operations a clock of dense fp16 with fp32 accumulation; *halved* cards do them at half that rate.
+    *dtypes* are the types that the tensor cores support.
     """
 
     cores: int
@@ -60,21 +58,24 @@ _SHARE = {"fp16": 1.0, "bf16": 1.0, "tf32": 0.5, "fp8": 2.0}
 _FP64_TENSOR = {"8.0": 128, "9.0": 256, "10.0": 128}
 
 # Accumulate in fp32 at half the rate of their architecture: whitepapers of Turing, GA102, Ada and Blackwell RTX for GeForce;
-# data sheets of L40 (181 TFLOPS) beside L40S (362) of the same chip. Titan RTX does not.
+# data sheets of L40 (181 TFLOPS) and L40S (362) of the same chip. Titan RTX does not.
 _HALVED_BRANDS = frozenset({"geforce", "geforce_rtx"})
 _HALVED_NAMES = frozenset({"NVIDIA L40"})
 
 
 def sm_count(capability: str, cores: int | None) -> int | None:
-    """NVML tells how many fp32 cores a GPU has, not how many SMs."""
+    """Return the number of SMs. NVML reports the number of fp32 cores only."""
     sm = SMS.get(capability)
     return cores // sm.cores if sm and cores else None
 
 
 def operations(capability: str, brand: str, dtype: str, name: str = "") -> int | None:
-    """Floating point operations that one SM does in one clock; None where the architecture has no such arithmetic, or is not known.
+    """Return the floating point operations of one SM in one clock.
 
-    *brand* is ``gpu_info``'s (``geforce``, ``quadro_rtx``, ``nvidia`` ...), *name* the card's.
+    None where the architecture is unknown, or has no such arithmetic.
+
+    :param brand: as ``gpu_info`` returns it: ``geforce``, ``quadro_rtx``, ``nvidia`` ...
+    :param name: the model.
     """
     sm = SMS.get(capability)
     if sm is None:
@@ -94,7 +95,10 @@ def operations(capability: str, brand: str, dtype: str, name: str = "") -> int |
 def peak_tflops(
     capability: str, brand: str, sm: int | None, clock_mhz: float | None, dtype: str, name: str = ""
 ) -> float | None:
-    """Dense, accumulated in fp32, at this clock of the SMs: the observed one for an efficiency, the highest one for a data sheet."""
+    """Return the dense peak rate, accumulated in fp32, at a clock of the SMs.
+
+    :param clock_mhz: the observed clock for an efficiency, the highest clock for a data sheet.
+    """
     rate = operations(capability, brand, dtype, name)
     if not (rate and sm and clock_mhz):
         return None
@@ -102,7 +106,7 @@ def peak_tflops(
 
 
 def bandwidth_gb_s(clock_mhz: float | None, bus_bits: int | None) -> float | None:
-    """Of the memory, at its highest clock. NVML's clock is that of a bus which transfers twice a clock, whatever the memory is."""
+    """Return the bandwidth of the memory at a clock. For every kind of memory, NVML's clock is half the rate of transfers."""
     if not (clock_mhz and bus_bits):
         return None
     return round(2 * clock_mhz * bus_bits / 8 / 1000, 1)

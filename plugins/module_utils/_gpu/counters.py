@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What a GPU counts and remembers of its troubles: rows, pages, ECC, links, throttling, and what its driver advises."""
+"""The error counters of a GPU: rows, pages, ECC, links, throttling, and the recovery action of its driver."""
 
 from __future__ import annotations
 
@@ -45,9 +43,9 @@ PCIE_FIELDS = {
 }
 # Since the driver was loaded.
 THROTTLE_FIELDS = {"sw_thermal_ns": 269, "hw_thermal_ns": 270, "power_brake_ns": 271}
-# Of all links together; NVML counts them a link where the scope names one.
+# Sums over all links; with a link as its scope, NVML counts that link.
 NVLINK_FIELDS = {"replays": 161, "recoveries": 162, "crc_errors": 163}
-# NVLink 5 (Blackwell) has others, which NVML adds up over all links where the scope is this.
+# NVLink 5 (Blackwell) has other counters. With the scope _ALL_LINKS, NVML adds them up over all links.
 NVLINK5_FIELDS = {
     "malformed_packets": 206,
     "dropped_packets": 207,
@@ -62,7 +60,7 @@ NVLINK5_FIELDS = {
 }
 _EFFECTIVE_BER = 220
 _ALL_LINKS = 0xFFFFFFFF
-# What NVML packs for no error at all (NVIDIA/DCGM, common/DcgmUtilities.cpp).
+# The packed value for no error at all (NVIDIA/DCGM, common/DcgmUtilities.cpp).
 _BER_ZERO = (15, 255)
 _SCOPES = {"volatile": 0, "aggregate": 1}
 _ECC = {"corrected": 0, "uncorrected": 1}
@@ -75,7 +73,7 @@ FIELDS = (RECOVERY_ACTION, *PCIE_FIELDS.values(), *THROTTLE_FIELDS.values(), *NV
 
 
 def read(reader: Reader) -> Facts:
-    """The reader has loaded :data:`FIELDS`."""
+    """Read all counters. The reader has to have loaded :data:`FIELDS`."""
 
     def of(fields: t.Mapping[str, int]) -> Facts:
         return {name: reader.field(number) for name, number in fields.items()}
@@ -101,7 +99,7 @@ def read(reader: Reader) -> Facts:
 
 
 def _remapped_rows(reader: Reader) -> Facts | None:
-    """None where rows are not remapped, and inside MIG."""
+    """Return the remapped rows; None where rows are not remapped, and inside MIG."""
     rows = reader.ask("nvmlDeviceGetRemappedRows")
     banks = reader.ask("nvmlDeviceGetRowRemapperHistogram") if rows else None
     return rows and {
@@ -109,13 +107,13 @@ def _remapped_rows(reader: Reader) -> Facts | None:
         "uncorrectable": rows[1],
         "pending": bool(rows[2]),
         "failure": bool(rows[3]),
-        # How many banks of the memory have so many spare rows.
+        # The number of memory banks by their spare rows.
         "banks": banks and {name: getattr(banks, name) for name, _kind in banks._fields_},
     }
 
 
 def _nvlink_5(reader: Reader) -> Facts | None:
-    """None for a card with NVLink 4 or older, or without."""
+    """Return the counters of NVLink 5; None for a card with an older NVLink or without one."""
     values = reader.fields([(number, _ALL_LINKS) for number in (*NVLINK5_FIELDS.values(), _EFFECTIVE_BER)])
     if all(value is None for value in values):
         return None
@@ -123,7 +121,7 @@ def _nvlink_5(reader: Reader) -> Facts | None:
 
 
 def bit_error_rate(packed: int | None) -> float | None:
-    """As nvml.h packs it: the exponent of ten in bits 0 to 7, the mantissa in bits 8 to 11 (NVML_NVLINK_ERROR_COUNTER_BER_GET)."""
+    """Unpack a bit error rate: the exponent of ten is in bits 0 to 7, the mantissa in bits 8 to 11 (NVML_NVLINK_ERROR_COUNTER_BER_GET)."""
     if packed is None:
         return None
     mantissa, exponent = packed >> 8 & 0xF, packed & 0xFF
@@ -131,7 +129,7 @@ def bit_error_rate(packed: int | None) -> float | None:
 
 
 def _retired_pages(reader: Reader) -> Facts | None:
-    """None for cards that remap rows instead (Ampere on), or have no ECC."""
+    """Return the retired pages; None for a card that remaps rows instead (Ampere and later), or has no ECC."""
     pages = {name: reader.ask("nvmlDeviceGetRetiredPages", cause) for name, cause in _RETIRED.items()}
     if any(addresses is None for addresses in pages.values()):
         return None
@@ -153,13 +151,13 @@ def _sram(reader: Reader) -> Facts | None:
 
 
 class _Unrepairable(ctypes.Structure):
-    """The driver's structure is the flag alone. The binding's (13.615) has a version before it, and so returns what lies behind."""
+    """The driver's structure is the flag alone. The binding (13.615) adds a version, and so returns the bytes after the flag."""
 
     _fields_ = (("flag", ctypes.c_uint), ("behind", ctypes.c_uint))
 
 
 def _unrepairable(reader: Reader) -> bool | None:
-    # As the binding fills it, so that a driver with a version in it would be content as well.
+    # Filled as the binding does it, for a driver that expects the version.
     status = _Unrepairable(_UNREPAIRABLE_V1, 0)
     if not reader.fill("nvmlDeviceGetUnrepairableMemoryFlag_v1", status):
         return None

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What gpu_info tells beyond what other modules need: engines, traffic, energy, BAR1, use by process, errors by place. Null, never 0."""
+"""Facts of a GPU that only gpu_info needs: engines, traffic, energy, BAR1, use by process, errors by place. Unknown is null, never 0."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ Facts = dict[str, t.Any]
 ENGINES = {"encoder": "Encoder", "decoder": "Decoder", "jpeg": "Jpg", "ofa": "Ofa"}
 # nvmlPcieUtilCounter_t
 SENT, RECEIVED = 0, 1
-# nvmlMemoryLocation_t; which of them a card has depends on its generation.
+# nvmlMemoryLocation_t. A card has some of them, by its generation.
 LOCATIONS = {
     "l1_cache": 0,
     "l2_cache": 1,
@@ -37,15 +35,15 @@ LOCATIONS = {
 _SCOPES = {"volatile": 0, "aggregate": 1}
 _ERRORS = {"corrected": 0, "uncorrected": 1}
 SW_POWER_CAP, SYNC_BOOST = 74, 76
-# Of the data alone, in KiB since the driver was loaded, all links together.
+# Payload in KiB since the driver was loaded, over all links.
 NVLINK_SENT, NVLINK_RECEIVED = 138, 139
 ALL_LINKS = 0xFFFFFFFF
-# Samples that the driver keeps of processes, at most.
+# The most samples of processes that the driver keeps.
 SAMPLES = 4096
 
 
 def read_card(nvml: Nvml | None, card: Card, tree: Tree | None = None) -> Facts:
-    """Everything of one GPU, as :func:`_gpu.state.read_card`, with details."""
+    """Read the facts of one GPU as :func:`_gpu.state.read_card` does, with the details."""
     facts = gpu_state.read_card(nvml, card, tree)
     reader = Reader(nvml, card)
     use = _use_by_process(reader)
@@ -70,18 +68,22 @@ def read_card(nvml: Nvml | None, card: Card, tree: Tree | None = None) -> Facts:
     for row in facts["processes"] or []:
         row.update(use.get(row["pid"], NO_USE) if use is not None else NO_USE)
     facts["unreadable"] += reader.unreadable
-    facts["problem"] = facts["problem"] or (reader.problem and reader.problem.told())
+    facts["problem"] = facts["problem"] or (reader.problem and reader.problem.as_result())
     return facts
 
 
 def _bar1(reader: Reader) -> Facts | None:
-    """The window through which the host and other devices reach the memory."""
-    told = reader.ask("nvmlDeviceGetBAR1MemoryInfo")
-    return told and {"total_bytes": told.bar1Total, "used_bytes": told.bar1Used, "free_bytes": told.bar1Free}
+    """Read the window through which the host and other devices reach the memory."""
+    window = reader.ask("nvmlDeviceGetBAR1MemoryInfo")
+    return window and {
+        "total_bytes": window.bar1Total,
+        "used_bytes": window.bar1Used,
+        "free_bytes": window.bar1Free,
+    }
 
 
 def _traffic(reader: Reader) -> Facts:
-    """Of some 20 ms, seen from the GPU."""
+    """Read the PCIe traffic of the last 20 ms, from the side of the GPU."""
     return {
         "sent_kb_s": reader.ask("nvmlDeviceGetPcieThroughput", SENT),
         "received_kb_s": reader.ask("nvmlDeviceGetPcieThroughput", RECEIVED),
@@ -100,7 +102,7 @@ def _application_clocks(reader: Reader) -> Facts:
 
 
 def _ecc_locations(reader: Reader) -> Facts:
-    """Errors by where they were, for each place that the card counts."""
+    """Read the errors by place; None for a place that the card does not count."""
 
     def of(scope: int, location: int) -> Facts | None:
         found = {
@@ -116,10 +118,10 @@ def _ecc_locations(reader: Reader) -> Facts:
 
 def _sram_split(reader: Reader) -> Facts:
     status = gpu_nvml.pynvml.c_nvmlEccSramErrorStatus_v1_t()
-    told = reader.fill("nvmlDeviceGetSramEccErrorStatus", status)
+    filled = reader.fill("nvmlDeviceGetSramEccErrorStatus", status)
 
     def value(name: str) -> int | None:
-        return getattr(status, name) if told else None
+        return getattr(status, name) if filled else None
 
     return {
         **{
@@ -127,7 +129,7 @@ def _sram_split(reader: Reader) -> Facts:
             for scope in _SCOPES
             for name, suffix in (("corrected", "Cor"), ("parity", "UncParity"), ("secded", "UncSecDed"))
         },
-        # Of the uncorrectable ones over the card's life.
+        # Uncorrectable errors over the card's life.
         "sources": {
             name: value(f"aggregateUncBucket{suffix}")
             for name, suffix in (
@@ -146,7 +148,7 @@ NO_USE: Facts = dict.fromkeys(_USE)
 
 
 def _use_by_process(reader: Reader) -> dict[int, Facts] | None:
-    """The latest sample of each process. Not through the binding: it takes an answer without samples for an error."""
+    """Read the latest sample of each process. The binding cannot do it: it takes an answer without samples for an error."""
     if gpu_nvml.pynvml is None:
         return None
     rows = (gpu_nvml.pynvml.c_nvmlProcessUtilizationSample_t * SAMPLES)()

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""The NVLink fabric of a GPU: how far the fabric manager is with it, and how well it is. CUDA does not start until it is completed."""
+"""The NVLink fabric of a GPU: its state with the fabric manager, and its health. CUDA does not start until it is completed."""
 
 from __future__ import annotations
 
@@ -30,14 +28,14 @@ CONFIGURATIONS = {
     7: "invalid_location",
     8: "gpu_state_invalid",
 }
-# Two bits each, by where they begin in the mask: 0 is not supported, 1 true, 2 false.
+# Two bits each, by their first bit in the mask: 0 is not supported, 1 true, 2 false.
 _FLAGS = {"degraded_bandwidth": 0, "route_recovery": 2, "route_unhealthy": 4, "access_timeout_recovery": 6}
 _TRUTH = {1: True, 2: False}
 _CONFIGURATION_SHIFT, _CONFIGURATION_WIDTH = 8, 0xF
 
 
 def read(reader: Reader) -> Facts | None:
-    """None for a GPU without a fabric: any without NVSwitch, and those before Hopper."""
+    """Read the fabric; None for a GPU without NVSwitch, and before Hopper."""
     info = _ask(reader)
     if info is None or info.state == NOT_SUPPORTED:
         return None
@@ -55,7 +53,7 @@ def read(reader: Reader) -> Facts | None:
 def _ask(reader: Reader) -> t.Any | None:
     if nvml.pynvml is None:
         return None
-    # Drivers before 575 know the second version alone, and older bindings too.
+    # Drivers before 575, and older bindings, have the second version only.
     for name in ("c_nvmlGpuFabricInfo_v3_t", "c_nvmlGpuFabricInfo_v2_t"):
         structure = getattr(nvml.pynvml, name, None)
         info = structure and structure()

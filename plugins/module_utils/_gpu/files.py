@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What modules keep of GPUs on the disk: a file is read whole or refused, and written whole or not at all."""
+"""JSON files that modules keep by GPU. A damaged file is refused; a file is replaced in one step."""
 
 from __future__ import annotations
 
@@ -19,27 +17,32 @@ ByCard = dict[str, dict[str, t.Any]]
 
 
 def home(module: str) -> str:
+    """Return the directory of a module's files."""
     # A directory of its own: config_files keeps /var/lib/rigwright for itself.
     return f"/var/lib/rigwright_{module}"
 
 
-def text(gpus: t.Mapping[str, dict[str, t.Any]], **beside: str) -> bytes:
-    return f"{json.dumps({**beside, 'gpus': gpus}, indent=1, sort_keys=True)}\n".encode()
+def text(gpus: t.Mapping[str, dict[str, t.Any]], **others: str) -> bytes:
+    """Return the content of a file.
+
+    :param others: further keys of the file.
+    """
+    return f"{json.dumps({**others, 'gpus': gpus}, indent=1, sort_keys=True)}\n".encode()
 
 
 def read(tree: Tree, path: str) -> dict[str, t.Any]:
-    """What :func:`text` made. Where there is no file, nothing is kept of any card.
+    """Read a file that :func:`text` made. Without a file no card has an entry.
 
     :raises Refusal: the file is damaged.
     """
-    # An empty file is what a loss of power may leave. Taking it for nothing would lose what other tasks have declared.
+    # A loss of power may leave an empty file. To accept it would drop the declarations of other tasks.
     if not tree.exists(path):
         return {"gpus": {}}
     try:
         found: dict[str, t.Any] = json.loads(tree.text(path))
         gpus = found.get("gpus") if isinstance(found, dict) else None
-        if not isinstance(gpus, dict) or not all(one and isinstance(one, dict) for one in gpus.values()):
-            raise ValueError("nothing by GPU")
+        if not isinstance(gpus, dict) or not all(entry and isinstance(entry, dict) for entry in gpus.values()):
+            raise ValueError("it has no entries by GPU")
     except ValueError as error:
         raise Refusal(f"{path} is damaged ({error}): restore it, or remove it and declare all GPUs again") from error
     return found

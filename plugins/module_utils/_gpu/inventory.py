@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""All GPUs of a host with what surrounds them. Where NVML cannot be asked, that is a fact, and PCI tells which GPUs there are."""
+"""The inventory of a host's GPUs, their driver, services and containers. Where NVML does not answer, GPUs come from the PCI bus."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia impo
 
 Facts = dict[str, t.Any]
 
-# nvmlGpuTopologyLevel_t, in the words of `nvidia-smi topo -h`.
+# nvmlGpuTopologyLevel_t, with the names of `nvidia-smi topo -h`.
 LEVELS = {
     0: "same_board",
     10: "one_pcie_switch",
@@ -44,7 +42,7 @@ P2P_STATES = {
     6: "unknown",
 }
 P2P_READ, P2P_NVLINK = 0, 2
-# The first 15 letters of their programs, which is what the kernel keeps.
+# The first 15 letters of their programs: the kernel keeps no more.
 DAEMONS = {"persistenced": "nvidia-persiste", "fabricmanager": "nv-fabricmanage", "dcgm": "nv-hostengine"}
 _MPS = "nvidia-cuda-mps"
 _MPS_CONTROL = "nvidia-cuda-mps-control"
@@ -54,7 +52,7 @@ _CDI_DRIVER = re.compile(r"lib(?:cuda|nvidia-ml)\.so\.(\d+\.\d+(?:\.\d+)?)")
 
 
 def gather(tree: Tree) -> Facts:
-    """Everything. Whatever NVML answers, there is a result."""
+    """Return the result of gpu_info, also where NVML fails."""
     listed = {row["address"]: row for row in gpu_host.read_gpus(tree)}
     driver = {**gpu_host.read_driver(tree), "nvml": None, "cuda": None, "problem": None}
     gpus: list[Facts] = []
@@ -67,7 +65,7 @@ def gather(tree: Tree) -> Facts:
             gpus = [read_card(nvml, card, tree) for card in place_lost(nvml.cards(), listed)]
             topology = read_topology(nvml)
     except NvmlError as error:
-        driver["problem"] = error.told()
+        driver["problem"] = error.as_result()
     system = gpu_host.read_system(tree)
     return {
         "gpus": complete(gpus, listed),
@@ -81,12 +79,12 @@ def gather(tree: Tree) -> Facts:
 
 
 def _cuda(number: int | None) -> str | None:
-    """13000 is 13.0."""
+    """Return a version of CUDA: 13000 is 13.0."""
     return None if number is None else f"{number // 1000}.{number % 1000 // 10}"
 
 
 def place_lost(cards: t.Sequence[Card], listed: t.Iterable[str]) -> list[Card]:
-    """A lost GPU no longer tells where it is; where PCI has one place more than the others take, it is that one."""
+    """Give a lost GPU its PCI address, where exactly one listed address has no GPU. NVML no longer reports it."""
     lost = [card for card in cards if not card.pci_address]
     free = sorted(set(listed) - {card.pci_address for card in cards})
     if len(lost) != 1 or len(free) != 1:
@@ -95,48 +93,48 @@ def place_lost(cards: t.Sequence[Card], listed: t.Iterable[str]) -> list[Card]:
 
 
 def complete(gpus: list[Facts], listed: t.Mapping[str, Facts]) -> list[Facts]:
-    """GPUs with what PCI knows of them, and after them those that NVML does not show."""
-    seen = {row["pci_address"] for row in gpus}
+    """Return the GPUs of NVML with their PCI facts, and after them the GPUs that only the PCI bus shows."""
+    shown = {row["pci_address"] for row in gpus}
     hidden = [
         {**read_card(None, Card(None, -1, pci_address=address)), "index": None}
         for address in sorted(listed)
-        if address not in seen
+        if address not in shown
     ]
     return [_with_pci(row, listed.get(row["pci_address"])) for row in [*gpus, *hidden]]
 
 
-def _with_pci(row: Facts, told: Facts | None) -> Facts:
-    """What the driver says goes before what the collection's data say by the PCI id."""
-    if told is None:
+def _with_pci(row: Facts, device: Facts | None) -> Facts:
+    """Add the PCI facts of a device. Values of the driver win over the catalogue by PCI id."""
+    if device is None:
         return {**row, "kernel_driver": None}
-    known = {
-        "name": told["name"] or None,
-        "compute_capability": told["compute_capability"] or None,
-        "architecture": told["generation"].lower() if told["known"] else None,
-        "pci_device_id": f"10de:{told['device_id']}",
+    catalogued = {
+        "name": device["name"] or None,
+        "compute_capability": device["compute_capability"] or None,
+        "architecture": device["generation"].lower() if device["known"] else None,
+        "pci_device_id": f"10de:{device['device_id']}",
     }
-    filled = {key: value if row[key] is None else row[key] for key, value in known.items()}
-    return {**row, **filled, "kernel_driver": told["kernel_driver"] or None}
+    filled = {key: value if row[key] is None else row[key] for key, value in catalogued.items()}
+    return {**row, **filled, "kernel_driver": device["kernel_driver"] or None}
 
 
 def read_topology(nvml: Nvml) -> list[Facts]:
-    """How each two GPUs reach one another."""
+    """Read the connection of each pair of GPUs."""
     cards = [card for card in nvml.cards() if not card.problem]
     rows = []
-    for position, one in enumerate(cards):
+    for position, card in enumerate(cards):
         for other in cards[position + 1 :]:
             try:
-                level = nvml.ask("nvmlDeviceGetTopologyCommonAncestor", one.handle, other.handle)
+                level = nvml.ask("nvmlDeviceGetTopologyCommonAncestor", card.handle, other.handle)
                 read, link = (
-                    nvml.ask("nvmlDeviceGetP2PStatus", one.handle, other.handle, index)
+                    nvml.ask("nvmlDeviceGetP2PStatus", card.handle, other.handle, index)
                     for index in (P2P_READ, P2P_NVLINK)
                 )
             except NvmlError:
-                # The GPU that fell away meanwhile says so itself.
+                # A GPU that was lost meanwhile has its own problem.
                 level = read = link = None
             rows.append(
                 {
-                    "gpus": [one.index, other.index],
+                    "gpus": [card.index, other.index],
                     "level": named(level, LEVELS),
                     "p2p_read": named(read, P2P_STATES),
                     "p2p_nvlink": named(link, P2P_STATES),
@@ -146,17 +144,17 @@ def read_topology(nvml: Nvml) -> list[Facts]:
 
 
 def read_services(tree: Tree) -> Facts:
-    """Daemons that have to do with GPUs, by the processes that run."""
+    """Find the daemons for GPUs among the running processes."""
     names = {int(pid): tree.text(f"/proc/{pid}/comm").strip() for pid in tree.names("/proc") if pid.isdecimal()}
     running = set(names.values())
     daemons = []
     for pid in sorted(pid for pid, name in names.items() if name == _MPS):
-        told = processes.describe(tree, pid)
-        if told["command"] and _MPS_CONTROL in told["command"].split()[0]:
+        process = processes.describe(tree, pid)
+        if process["command"] and _MPS_CONTROL in process["command"].split()[0]:
             environment = tree.bytes(f"/proc/{pid}/environ").decode(errors="replace").split("\0")
             prefix = "CUDA_MPS_PIPE_DIRECTORY="
             pipe = next((row[len(prefix) :] for row in environment if row.startswith(prefix)), None)
-            daemons.append({"pid": pid, "user": told["user"], "pipe_directory": pipe})
+            daemons.append({"pid": pid, "user": process["user"], "pipe_directory": pipe})
     return {
         "services": {name: program in running for name, program in DAEMONS.items()},
         "mps_daemons": daemons,
@@ -164,19 +162,22 @@ def read_services(tree: Tree) -> Facts:
 
 
 def read_container_toolkit(tree: Tree, driver: str, now: float) -> Facts:
-    """A CDI spec names the driver's files by their version: one of another driver gives containers files that are gone."""
+    """Read the CDI specs with their driver and age.
+
+    A spec names the driver's files by their version: a spec for another driver names files that no longer exist.
+    """
     specs = []
     for directory in CDI_DIRECTORIES:
         for name in tree.names(directory):
             path = f"{directory}/{name}"
-            told = _CDI_DRIVER.search(tree.text(path)) if name.endswith((".yaml", ".json")) else None
-            if told:
+            match = _CDI_DRIVER.search(tree.text(path)) if name.endswith((".yaml", ".json")) else None
+            if match:
                 specs.append(
                     {
                         "path": path,
                         "age_seconds": int(now - os.stat(tree.at(tree.resolve(path))).st_mtime),
-                        "driver": told.group(1),
-                        "matches": told.group(1) == driver if driver else None,
+                        "driver": match.group(1),
+                        "matches": match.group(1) == driver if driver else None,
                     }
                 )
     return {"installed": tree.exists("/usr/bin/nvidia-ctk"), "cdi_specs": specs}

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Which clocks were locked since the driver was loaded: NVML has no way to ask for those."""
+"""The record of locked clocks: NVML does not report them."""
 
 from __future__ import annotations
 
@@ -20,13 +18,13 @@ MODULE = "/sys/module/nvidia"
 
 
 def loaded_since(tree: Tree) -> str:
-    """Another one after each boot and each time that the driver is loaded: the kernel never gives an inode of sysfs twice."""
+    """Return an id of this load of the driver. It changes with each boot and each load: the kernel never reuses an inode of sysfs."""
     inode = os.stat(tree.at(MODULE)).st_ino if tree.exists(MODULE) else 0
     return f"{tree.text(BOOT_ID).strip()}/{inode}"
 
 
 def read_locked(tree: Tree) -> files.ByCard:
-    """Clocks that were locked since the driver was loaded. What was locked before that is gone.
+    """Read the clocks that were locked since the driver was loaded. Earlier locks no longer hold.
 
     :raises Refusal: the file is damaged.
     """
@@ -36,5 +34,6 @@ def read_locked(tree: Tree) -> files.ByCard:
 
 
 def write_locked(tree: Tree, gpus: files.ByCard) -> None:
+    """Write the record; without any lock, remove it."""
     kept = {uuid: settings for uuid, settings in gpus.items() if settings}
     tree.replace(LOCKED, files.text(kept, loaded=loaded_since(tree)) if kept else None)

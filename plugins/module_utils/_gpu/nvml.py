@@ -2,11 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""NVML through NVIDIA's own binding.
 
-"""NVML through NVIDIA's own binding: who is asked, and how a failure is told.
-
-Nobody else imports ``pynvml``; its structures are had as ``_gpu.nvml.pynvml``, which is None where the binding is missing.
+No other file imports ``pynvml``. Others use ``_gpu.nvml.pynvml``, which is None where the binding is missing.
 """
 
 from __future__ import annotations
@@ -29,21 +27,21 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_er
     answer_of,
 )
 
-# Where the role `common` keeps what modules need.
+# The role `common` installs Python packages for modules here.
 PYTHON = "/opt/rigwright/python/bin/python3"
 
 
 def load_beside(python: str) -> t.Any | None:
-    """The binding of another Python's environment, None where it has none.
+    """Load the binding from another Python's environment; None where it has none.
 
-    It is one file of Python that needs nothing else. A module that were started again in that Python would take twice as long.
+    The binding is one file without dependencies. To start the module again in that Python would take twice as long.
     """
     environment = os.path.dirname(os.path.dirname(python))
     for path in sorted(glob.glob(f"{glob.escape(environment)}/lib/python3*/site-packages/pynvml.py")):
         spec = importlib.util.spec_from_file_location("pynvml", path)
         if spec and spec.loader:
             module = importlib.util.module_from_spec(spec)
-            # It looks itself up by its name.
+            # The binding looks itself up in sys.modules.
             sys.modules["pynvml"] = module
             spec.loader.exec_module(module)
             return module
@@ -58,16 +56,16 @@ except ImportError:
 try:
     from ansible.module_utils.common.respawn import has_respawned, respawn_module
 except ImportError:
-    # The check that the role gpu_health has on a host: a program without Ansible, started by the right Python.
+    # The program of the role gpu_health runs without Ansible, and with the right Python.
     has_respawned = respawn_module = None
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
-# nvmlValueType_t of nvml.h: the member of the union that a field's value is in.
+# nvmlValueType_t of nvml.h: the member of the union that has a field's value.
 _MEMBERS = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal", 6: "usVal"}
 
-# Seconds for a driver that is being loaded, and what NVML says until then.
+# Seconds to wait for a driver that is being loaded, and the errors of NVML until then.
 PATIENCE = 30
 _NOT_YET = ("DRIVER_NOT_LOADED", "NOT_READY")
 
@@ -76,7 +74,7 @@ _PCI_ADDRESS = re.compile(r"(?:([0-9a-f]{4}|[0-9a-f]{8}):)?([0-9a-f]{2}:[0-9a-f]
 
 @dataclasses.dataclass(frozen=True)
 class Card:
-    """A GPU. One that is lost has a *problem*, and of the rest what it still told."""
+    """A GPU. A lost GPU has a *problem*, and the values that were read before it."""
 
     handle: t.Any
     index: int
@@ -89,7 +87,7 @@ class Card:
 
 
 class Nvml:
-    """NVML, open within a ``with``. GPUs are enumerated once: for a reset it is closed, and opened anew."""
+    """NVML, open within a ``with``. GPUs are enumerated once: close and open it again after a reset."""
 
     def __init__(self) -> None:
         self._cards: list[Card] | None = None
@@ -101,26 +99,29 @@ class Nvml:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        # What it says no longer matters, and would hide why the block ended.
+        # An error of the shutdown would hide the error of the block.
         with contextlib.suppress(NvmlError):
             self.call("nvmlShutdown")
 
     def call(self, function: str, *arguments: t.Any) -> t.Any:
-        """:raises NvmlError: whatever the failure, also when binding or driver do not have the function."""
+        """Call a function of NVML.
+
+        :raises NvmlError: it fails, or binding or driver do not have it.
+        """
         if pynvml is None:
             raise NvmlError(NO_BINDING, function)
-        known = getattr(pynvml, function, None)
-        if known is None:
+        implementation = getattr(pynvml, function, None)
+        if implementation is None:
             raise NvmlError(CODES["FUNCTION_NOT_FOUND"], function)
         try:
-            answer = known(*arguments)
+            answer = implementation(*arguments)
         except pynvml.NVMLError as error:
             raise NvmlError(error.value, function) from error
-        # Most texts of the binding are str, and a few are bytes: that of nvmlDeviceGetGspFirmwareVersion.
+        # The binding returns a few texts as bytes, such as that of nvmlDeviceGetGspFirmwareVersion.
         return answer.decode() if isinstance(answer, bytes) else answer
 
     def ask(self, function: str, *arguments: t.Any) -> t.Any | None:
-        """None where there is nothing to tell: the card or the driver does not have it. Never 0 for that.
+        """Call a function of NVML; None where the card or the driver does not have the value, never 0.
 
         :raises NvmlError: another failure.
         """
@@ -132,9 +133,9 @@ class Nvml:
             raise
 
     def call_library(self, function: str, *arguments: t.Any) -> None:
-        """A function of the driver's library itself, for where the binding has another structure than the library.
+        """Call a function of the driver's library itself, where the binding has another structure than the library.
 
-        :raises NvmlError: whatever the failure.
+        :raises NvmlError: it fails.
         """
         if pynvml is None:
             raise NvmlError(NO_BINDING, function)
@@ -146,13 +147,13 @@ class Nvml:
             raise NvmlError(code, function)
 
     def driver_version(self) -> str:
-        """Empty where it is not told. It is asked for once."""
+        """Return the version of the driver; empty where NVML does not report it. It is read once."""
         if self._driver is None:
             self._driver = self.ask("nvmlSystemGetDriverVersion") or ""
         return self._driver
 
     def fields(self, handle: t.Any, wanted: t.Sequence[int | tuple[int, int]]) -> list[t.Any | None]:
-        """Values of fields, given as ids or (id, scope), with one call; None for each that the card or the driver does not have.
+        """Read fields, given as ids or (id, scope), with one call; None for each that the card or the driver does not have.
 
         :raises NvmlError: another failure, of the call or of a field.
         """
@@ -160,10 +161,11 @@ class Nvml:
         return [None] * len(wanted) if rows is None else [_value_of(row) for row in rows]
 
     def field(self, handle: t.Any, field_id: int, scope: int = 0) -> t.Any | None:
+        """Read one field."""
         return self.fields(handle, [(field_id, scope)])[0]
 
     def cards(self) -> list[Card]:
-        """All GPUs in NVML's order, also those that are lost."""
+        """Return all GPUs in NVML's order, lost GPUs included."""
         if self._cards is None:
             self._cards = [self._card(index) for index in range(self.call("nvmlDeviceGetCount"))]
         return self._cards
@@ -178,11 +180,11 @@ class Nvml:
             card = dataclasses.replace(card, uuid=self.call("nvmlDeviceGetUUID", card.handle))
             return dataclasses.replace(card, name=self.call("nvmlDeviceGetName", card.handle))
         except NvmlError as error:
-            # One GPU that does not answer must not hide the others.
+            # A GPU that does not answer must not hide the others.
             return dataclasses.replace(card, problem=error)
 
     def find(self, wanted: str) -> Card:
-        """The GPU of this UUID, PCI address or index.
+        """Find a GPU by UUID, PCI address or index.
 
         :raises Refusal: there is none.
         :raises NvmlError: it does not answer.
@@ -194,9 +196,9 @@ class Nvml:
 
 
 def wait_for_driver() -> None:
-    """At boot, when udev may still be loading it.
+    """Wait for the driver, which udev may still be loading at boot.
 
-    :raises NvmlError: NVML cannot be asked, also not later.
+    :raises NvmlError: NVML still fails after PATIENCE seconds.
     """
     end = time.monotonic() + PATIENCE
     while True:
@@ -212,24 +214,30 @@ def wait_for_driver() -> None:
 def _value_of(row: t.Any) -> t.Any | None:
     if row.nvmlReturn == 0:
         return getattr(row.value, _MEMBERS[row.valueType])
-    # The ids are ours: one that is not valid is one that the driver is too old for.
+    # The collection asks for known ids only: the driver is too old for one that it calls invalid.
     if answer_of(row.nvmlReturn).absent or row.nvmlReturn == CODES["INVALID_ARGUMENT"]:
         return None
     raise NvmlError(row.nvmlReturn, f"nvmlDeviceGetFieldValues({row.fieldId})")
 
 
-def pci_address(told: str | bytes) -> str:
-    """As the kernel writes it, 0000:41:00.0; NVML writes eight digits of domain in capitals. Empty for what is none."""
-    text = told.decode() if isinstance(told, bytes) else told
+def pci_address(address: str | bytes) -> str:
+    """Return an address as the kernel writes it, 0000:41:00.0; empty for a text that is no address.
+
+    NVML writes the domain with eight digits, in capitals.
+    """
+    text = address.decode() if isinstance(address, bytes) else address
     match = _PCI_ADDRESS.fullmatch(text.strip())
     return f"{int(match.group(1) or '0', 16):04x}:{match.group(2).lower()}" if match else ""
 
 
 def find_card(cards: t.Sequence[Card], wanted: str) -> Card:
-    """:raises Refusal: no GPU has this UUID, PCI address or index."""
+    """Find a card by UUID, PCI address or index.
+
+    :raises Refusal: there is none.
+    """
     text = wanted.strip()
     for card in cards:
-        # A lost GPU has neither, and nothing may match that.
+        # A lost GPU has no UUID and no address, and an empty text must not match it.
         if text and text.lower() == card.uuid.lower():
             return card
         if card.pci_address and pci_address(text) == card.pci_address:
@@ -246,8 +254,8 @@ def _possible(cards: t.Sequence[Card]) -> str:
         f"{card.index} = {card.uuid or 'lost'}{f' at {card.pci_address}' if card.pci_address else ''}" for card in cards
     ]
     if not rows:
-        return "NVML shows no GPU at all: gpu_host_info tells what PCI shows"
-    # A lost one does not tell its UUID: it may be the one that is named.
+        return "NVML shows no GPU at all: gpu_host_info shows what is on the PCI bus"
+    # A lost GPU does not report its UUID: it may be the requested one.
     silent = [
         f"GPU {card.index} does not answer, and may be it: {card.problem.next_step}" for card in cards if card.problem
     ]
@@ -255,13 +263,13 @@ def _possible(cards: t.Sequence[Card]) -> str:
 
 
 def respawn_where_possible() -> None:
-    """Start the module again in the Python that has nvidia-ml-py. Does not return if it does; returns where no Python has it."""
+    """Start the module again in the Python that has nvidia-ml-py. Return only where there is no such Python."""
     if pynvml is None and os.path.exists(PYTHON) and not has_respawned():
         respawn_module(PYTHON)
 
 
 def respawn_where_needed(module: AnsibleModule) -> None:
-    """The same, and the module fails where no Python has it."""
+    """Start the module again in the Python that has nvidia-ml-py. Fail where there is none."""
     respawn_where_possible()
     if pynvml is None:
-        module.fail_json(msg=f"NVML cannot be asked: {answer_of(NO_BINDING).next_step}.")
+        module.fail_json(msg=f"NVML does not answer: {answer_of(NO_BINDING).next_step}.")

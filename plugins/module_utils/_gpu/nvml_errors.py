@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""NVML's return codes as stable names, each with what to do next."""
+"""NVML's return codes as stable names, each with the next step."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import typing as t
 
 
 class Answer(t.NamedTuple):
-    """A return code. *absent*: it says that there is nothing to tell, which is a fact (null) and no failure."""
+    """A return code. *absent*: the value does not exist, which is a fact (null) and no failure."""
 
     name: str
     next_step: str
@@ -23,41 +21,41 @@ class Answer(t.NamedTuple):
 ANSWERS: dict[int, Answer] = {
     1: Answer("UNINITIALIZED", "this is a mistake of the collection: NVML was asked before it was opened; report it"),
     2: Answer(
-        "INVALID_ARGUMENT", "the driver does not know this value: compare it with what `gpu_info` tells of the card"
+        "INVALID_ARGUMENT", "the driver does not know this value: compare it with the values of the card in `gpu_info`"
     ),
     3: Answer(
         "NOT_SUPPORTED", "this card or its driver has no such feature: leave the setting out for it", absent=True
     ),
     4: Answer("NO_PERMISSION", "run it as root (become: true); in a container, the host has to do it"),
     5: Answer("ALREADY_INITIALIZED", "this is a mistake of the collection: NVML was opened twice; report it"),
-    6: Answer("NOT_FOUND", "name something that is there: `gpu_info` lists GPUs and instances", absent=True),
-    7: Answer("INSUFFICIENT_SIZE", "more came than room was made for, as while processes start: run it again"),
+    6: Answer("NOT_FOUND", "name something that exists: `gpu_info` lists GPUs and instances", absent=True),
+    7: Answer("INSUFFICIENT_SIZE", "there were more entries than expected, as while processes start: run it again"),
     8: Answer("INSUFFICIENT_POWER", "connect the card's external power cables, then boot"),
     9: Answer(
         "DRIVER_NOT_LOADED",
         "load the driver (modprobe nvidia), or install it with the role nvidia_driver; a reboot is due when one was just installed",
     ),
     10: Answer(
-        "TIMEOUT", "the GPU did not answer in time: run it again; if it stays, look at gpu_health and the kernel log"
+        "TIMEOUT", "the GPU did not answer in time: run it again; if that fails too, read gpu_health and the kernel log"
     ),
-    11: Answer("IRQ_ISSUE", "the kernel has trouble with the GPU's interrupts: look at the kernel log, then reboot"),
+    11: Answer("IRQ_ISSUE", "the kernel has a problem with the GPU's interrupts: read the kernel log, then reboot"),
     12: Answer(
         "LIBRARY_NOT_FOUND",
-        "install the driver's libraries (libnvidia-ml.so.1), as with the role nvidia_driver; in a container, lend it the host's",
+        "install the driver's libraries (libnvidia-ml.so.1), as with the role nvidia_driver; in a container, mount the host's",
     ),
     13: Answer(
         "FUNCTION_NOT_FOUND", "this driver is too old for it: upgrade the driver, or leave the setting out", absent=True
     ),
-    14: Answer("CORRUPTED_INFOROM", "the card's InfoROM is damaged: have the card replaced (gpu_health says more)"),
+    14: Answer("CORRUPTED_INFOROM", "the card's InfoROM is damaged: have the card replaced (gpu_health has details)"),
     15: Answer(
         "GPU_IS_LOST",
         "the GPU has fallen off the bus: reboot; if that does not help, power the host off, and reseat or replace the card",
     ),
     16: Answer("RESET_REQUIRED", "end what uses the GPU and reset it (nvidia-smi --gpu-reset -i <uuid>), or reboot"),
-    17: Answer("OPERATING_SYSTEM", "the operating system forbids it: look at the device cgroup and at /dev/nvidia*"),
+    17: Answer("OPERATING_SYSTEM", "the operating system forbids it: check the device cgroup and /dev/nvidia*"),
     18: Answer(
         "LIB_RM_VERSION_MISMATCH",
-        "the driver was upgraded while the old one is loaded: reboot, or end what uses the GPUs and load the module anew",
+        "the driver was upgraded while the old one is loaded: reboot, or end what uses the GPUs and load the module again",
     ),
     19: Answer(
         "IN_USE",
@@ -65,11 +63,13 @@ ANSWERS: dict[int, Answer] = {
     ),
     20: Answer("MEMORY", "there is not enough memory: free some on the host or the GPU, and run it again"),
     21: Answer("NO_DATA", "there is no value yet: ask again later", absent=True),
-    22: Answer("VGPU_ECC_NOT_SUPPORTED", "ECC cannot be had while vGPUs run: leave it out, or end them", absent=True),
-    23: Answer(
-        "INSUFFICIENT_RESOURCES", "it does not fit beside what the GPU has already: remove instances, or ask for less"
+    22: Answer(
+        "VGPU_ECC_NOT_SUPPORTED", "ECC is not available while vGPUs run: leave it out, or end them", absent=True
     ),
-    24: Answer("FREQ_NOT_SUPPORTED", "name a clock that the card supports: `gpu_info` tells the highest ones"),
+    23: Answer(
+        "INSUFFICIENT_RESOURCES", "it does not fit next to the instances of the GPU: remove instances, or request less"
+    ),
+    24: Answer("FREQ_NOT_SUPPORTED", "name a clock that the card supports: `gpu_info` has the highest ones"),
     25: Answer(
         "ARGUMENT_VERSION_MISMATCH",
         "driver and nvidia-ml-py disagree on a structure: upgrade the older one",
@@ -77,33 +77,33 @@ ANSWERS: dict[int, Answer] = {
     ),
     26: Answer("DEPRECATED", "the driver no longer does this: leave it out", absent=True),
     27: Answer("NOT_READY", "the GPU is still starting: run it again in a minute"),
-    28: Answer("GPU_NOT_FOUND", "no GPU answers: look at gpu_host_info for what PCI shows, and at the kernel log"),
+    28: Answer("GPU_NOT_FOUND", "no GPU answers: check gpu_host_info for the GPUs on the PCI bus, and the kernel log"),
     29: Answer(
-        "INVALID_STATE", "the GPU's present state does not allow it: gpu_info tells its modes and what is pending"
+        "INVALID_STATE", "the GPU's present state does not allow it: gpu_info has its current and pending modes"
     ),
     30: Answer("RESET_TYPE_NOT_SUPPORTED", "this card cannot be reset in this way: reboot"),
-    999: Answer("UNKNOWN", "the driver gives no reason: look at the kernel log (NVRM, Xid), then at gpu_health"),
+    999: Answer("UNKNOWN", "the driver gives no reason: read the kernel log (NVRM, Xid), then gpu_health"),
 }
 
-# Not a code of NVML: its Python binding is missing, so that nobody can be asked.
+# Not a code of NVML: its Python binding is missing.
 NO_BINDING = -1
 _BINDING = Answer(
     "BINDING_NOT_FOUND",
-    "install nvidia-ml-py for the Python that runs the module; the roles gpu_sharing and gpu_health bring it to /opt/rigwright/python",
+    "install nvidia-ml-py for the Python that runs the module; the roles gpu_sharing and gpu_health install it in /opt/rigwright/python",
 )
 
 CODES: dict[str, int] = {answer.name: code for code, answer in ANSWERS.items()}
 
 
 def answer_of(code: int) -> Answer:
-    """A code that is not in the table, such as one of a later driver, is told by its number."""
+    """Return the name and next step of a code. An unknown code, such as one of a later driver, has its number as its name."""
     if code == NO_BINDING:
         return _BINDING
     return ANSWERS.get(code, Answer(f"CODE_{code}", ANSWERS[CODES["UNKNOWN"]].next_step))
 
 
 class NvmlError(Exception):
-    """A function of NVML has failed. ``name`` is stable; a person reads ``next_step``."""
+    """A function of NVML failed. ``name`` is stable; ``next_step`` is for people."""
 
     def __init__(self, code: int, function: str) -> None:
         answer = answer_of(code)
@@ -114,10 +114,13 @@ class NvmlError(Exception):
         self.absent = answer.absent
         super().__init__(f"{function}: {answer.name}: {answer.next_step}")
 
-    def told(self) -> dict[str, t.Any]:
-        """As a result tells it."""
+    def as_result(self) -> dict[str, t.Any]:
+        """Return the keys of a module's result."""
         return {"nvml_error": self.name, "function": self.function, "next_step": self.next_step}
+
+    # Until _gpu/mig and _gpu/mode use the new name.
+    told = as_result
 
 
 class Refusal(Exception):
-    """A request that cannot be met, found before anything was written. The text names the parameter, what is possible, and the remedy."""
+    """A request that is refused before anything is written. The text names the parameter, the possible values, and the remedy."""

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Who uses a GPU: NVML knows process ids and memory, /proc knows users and commands."""
+"""The processes of a GPU: ids and memory from NVML, users and commands from /proc."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader import Reader
 
 COMPUTE, GRAPHICS, MPS, SERVER = "compute", "graphics", "mps_client", "mps_server"
-# A process of several kinds is told by the first that NVML lists it as: a client of MPS counts as compute, too.
+# A process in several lists has the kind of the first: NVML lists a client of MPS as compute, too.
 _FUNCTIONS = {
     MPS: "nvmlDeviceGetMPSComputeRunningProcesses",
     COMPUTE: "nvmlDeviceGetComputeRunningProcesses",
@@ -24,7 +22,7 @@ _FUNCTIONS = {
 SERVER_COMMAND = "nvidia-cuda-mps-server"
 # These fill version 3 of the structure with 8 bytes more than it has, so that of several processes all but one are wrong (gpustat#161).
 _WRONG_SINCE, _RIGHT_AGAIN = (535, 43), (535, 98)
-# What NVML says for "no instance".
+# NVML's number for "no instance".
 _NO_INSTANCE = 0xFFFFFFFF
 # proc(5), namespaces(7): the kernel's first namespace of process ids has this number (PROC_PID_INIT_INO of the kernel).
 _FIRST_NAMESPACE = "pid:[4026531836]"
@@ -33,17 +31,18 @@ Facts = dict[str, t.Any]
 
 
 def has_wrong_processes(driver: str) -> bool:
+    """Check for a driver whose version 3 of the process list is wrong."""
     numbers = tuple(map(int, re.findall(r"\d+", driver)[:2]))
     return _WRONG_SINCE <= numbers < _RIGHT_AGAIN
 
 
 def sees_all(tree: Tree) -> bool:
-    """Whether process ids are the host's own; in a container they are not, and NVML's lists lack what runs outside."""
+    """Check that process ids are the host's own. In a container they are not, and NVML lists no process outside."""
     return tree.link("/proc/self/ns/pid") == _FIRST_NAMESPACE
 
 
 def read(reader: Reader, tree: Tree) -> list[Facts] | None:
-    """Every process once. None where the GPU does not tell."""
+    """Read every process once; None where the GPU does not report any."""
     version = "v2" if reader.nvml and has_wrong_processes(reader.nvml.driver_version()) else "v3"
     listed = {kind: reader.ask(f"{function}_{version}") for kind, function in _FUNCTIONS.items()}
     if all(rows is None for rows in listed.values()):
@@ -51,22 +50,23 @@ def read(reader: Reader, tree: Tree) -> list[Facts] | None:
     found: dict[int, Facts] = {}
     for kind, rows in listed.items():
         for row in rows or []:
-            told = describe(tree, row.pid)
+            owner = describe(tree, row.pid)
             found.setdefault(
                 row.pid,
                 {
                     "pid": row.pid,
-                    "kind": SERVER if is_server(told["command"]) else kind,
+                    "kind": SERVER if is_server(owner["command"]) else kind,
                     "memory_bytes": row.usedGpuMemory,
                     "gpu_instance_id": _instance(row.gpuInstanceId),
                     "compute_instance_id": _instance(row.computeInstanceId),
-                    **told,
+                    **owner,
                 },
             )
     return [found[pid] for pid in sorted(found)]
 
 
 def is_server(command: str | None) -> bool:
+    """Check that a command line is that of an MPS server."""
     return bool(command) and str(command).split()[0].rpartition("/")[2] == SERVER_COMMAND
 
 
@@ -75,16 +75,16 @@ def _instance(number: int) -> int | None:
 
 
 def users_of(tree: Tree) -> dict[str, str]:
-    """Names of users by their number."""
+    """Read the names of users by their uid."""
     rows = [line.split(":") for line in tree.text("/etc/passwd").splitlines()]
     return {row[2]: row[0] for row in rows if len(row) == 7}
 
 
 def describe(tree: Tree, pid: int) -> Facts:
-    """User and command line of a process, null for one that is not to be seen: ended, or of another namespace."""
+    """Read the user and command line of a process; null for one that has ended, or is in another namespace."""
     status = re.search(r"^Uid:\s*(\d+)", tree.text(f"/proc/{pid}/status"), re.MULTILINE)
     if not status:
         return {"user": None, "command": None}
-    words = tree.text(f"/proc/{pid}/cmdline").split("\0")
-    command = " ".join(words).strip() or tree.text(f"/proc/{pid}/comm").strip()
+    arguments = tree.text(f"/proc/{pid}/cmdline").split("\0")
+    command = " ".join(arguments).strip() or tree.text(f"/proc/{pid}/comm").strip()
     return {"user": users_of(tree).get(status.group(1), status.group(1)), "command": command or None}

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What one GPU tells of itself, as plain data. What a card does not have is null, never 0; units are in the names."""
+"""The facts of one GPU as plain data. A value that the card does not have is null, never 0. Names end with the unit."""
 
 from __future__ import annotations
 
@@ -78,7 +76,7 @@ EVENT_REASONS = {
 THRESHOLDS = {"shutdown": 0, "slowdown": 1, "memory_max": 2, "gpu_max": 3}
 LINK_TARGETS = {0: "gpu", 1: "ibm_npu", 2: "switch", 255: "unknown"}
 INFOROM_OBJECTS = {"oem": 0, "ecc": 1, "power": 2}
-# nvmlMemory_v2_t: the first version that tells reserved memory from used.
+# nvmlMemory_v2_t: the first version that separates reserved memory from used memory.
 MEMORY_V2 = 0x02000028
 MEMORY_TEMPERATURE = 82
 T_LIMITS = {"shutdown": 193, "slowdown": 194, "memory_max": 195, "gpu_max": 196}
@@ -91,10 +89,10 @@ _PROFILE = re.compile(r"MIG (\S+)$")
 
 
 def read_card(nvml: Nvml | None, card: Card, tree: Tree | None = None) -> Facts:
-    """Everything of one GPU. A GPU that is lost, or that no driver has, has the same keys, with ``problem`` or with nulls.
+    """Read the facts of one GPU. A lost GPU, or one without a driver, has the same keys, with ``problem`` or with nulls.
 
     :param nvml: None where it cannot be opened.
-    :param tree: where processes are looked up.
+    :param tree: the root of /proc and /sys.
     """
     reader = Reader(nvml, card)
     tree = tree or Tree()
@@ -126,11 +124,12 @@ def read_card(nvml: Nvml | None, card: Card, tree: Tree | None = None) -> Facts:
     }
     facts["sharing"] = sharing(facts)
     facts["unreadable"] = reader.unreadable
-    facts["problem"] = reader.problem.told() if reader.problem else None
+    facts["problem"] = reader.problem.as_result() if reader.problem else None
     return facts
 
 
 def first_of(facts: Facts | None, key: str) -> t.Any | None:
+    """Return a value of facts; None without facts."""
     return None if facts is None else facts[key]
 
 
@@ -158,7 +157,7 @@ def _identity(reader: Reader) -> Facts:
 
 
 def _place(tree: Tree, address: str) -> Facts:
-    """Where the kernel says that the card is."""
+    """Read the NUMA node and the processors that are near the card."""
     directory = f"{pci.DEVICES}/{address}"
     node = tree.text(f"{directory}/numa_node").strip() if address else ""
     return {
@@ -169,22 +168,22 @@ def _place(tree: Tree, address: str) -> Facts:
 
 
 def _pci_id(number: int) -> str:
-    """NVML has the device in the upper half and the vendor in the lower one: 0x233510de is 10de:2335."""
+    """Return vendor and device: NVML has the device in the upper half of the number, 0x233510de is 10de:2335."""
     return f"{number & 0xFFFF:04x}:{number >> 16:04x}"
 
 
 def read_memory(reader: Reader, handle: t.Any) -> Facts:
-    """Bytes of a GPU or of a MIG instance."""
-    told = reader.ask_of(handle, "nvmlDeviceGetMemoryInfo", MEMORY_V2)
-    reserved = told and told.reserved
-    if told is None:
-        # Drivers before 510 count what is reserved as used, and do not say how much that is.
-        told = reader.ask_of(handle, "nvmlDeviceGetMemoryInfo")
+    """Read the memory of a GPU or of a MIG instance, in bytes."""
+    memory = reader.ask_of(handle, "nvmlDeviceGetMemoryInfo", MEMORY_V2)
+    reserved = memory and memory.reserved
+    if memory is None:
+        # Drivers before 510 count reserved memory as used, and do not report it.
+        memory = reader.ask_of(handle, "nvmlDeviceGetMemoryInfo")
     return {
-        "total_bytes": told and told.total,
+        "total_bytes": memory and memory.total,
         "reserved_bytes": reserved,
-        "used_bytes": told and told.used,
-        "free_bytes": told and told.free,
+        "used_bytes": memory and memory.used,
+        "free_bytes": memory and memory.free,
     }
 
 
@@ -223,7 +222,7 @@ def _pcie(reader: Reader) -> Facts:
 
 
 def _nvlink(reader: Reader) -> Facts | None:
-    """None for a card without NVLink."""
+    """Read the NVLinks; None for a card without them."""
     count = reader.field(LINK_COUNT)
     if not count:
         return None
@@ -245,7 +244,7 @@ def _nvlink(reader: Reader) -> Facts | None:
     return {
         "count": count,
         "active": states.count(True),
-        # The links of a card are of one version.
+        # All links of a card have the same version.
         "version": reader.ask("nvmlDeviceGetNvLinkVersion", states.index(True)) if True in states else None,
         "links": links,
     }
@@ -278,7 +277,7 @@ def _modes(reader: Reader) -> Facts:
 def _mig_devices(reader: Reader) -> list[Facts]:
     found = []
     for index in range(reader.ask("nvmlDeviceGetMaxMigDeviceCount") or 0):
-        # The index of one that is gone stays free: there may be gaps.
+        # The index of a removed instance stays free: there may be gaps.
         handle = reader.ask("nvmlDeviceGetMigDeviceHandleByIndex", index)
         if handle is not None:
             found.append({"index": index, **_mig_device(reader, handle)})
@@ -290,14 +289,14 @@ def _mig_device(reader: Reader, handle: t.Any) -> Facts:
     profile = name and _PROFILE.search(name)
     number = reader.ask_of(handle, "nvmlDeviceGetGpuInstanceId")
     instance = None if number is None else reader.ask("nvmlDeviceGetGpuInstanceById", number)
-    told = reader.ask_of(instance, "nvmlGpuInstanceGetInfo")
+    info = reader.ask_of(instance, "nvmlGpuInstanceGetInfo")
     attributes = reader.ask_of(handle, "nvmlDeviceGetAttributes")
     return {
         "uuid": reader.ask_of(handle, "nvmlDeviceGetUUID"),
         "profile": profile.group(1) if profile else None,
         "gpu_instance_id": number,
         "compute_instance_id": reader.ask_of(handle, "nvmlDeviceGetComputeInstanceId"),
-        "placement": told and {"start": told.placement.start, "size": told.placement.size},
+        "placement": info and {"start": info.placement.start, "size": info.placement.size},
         "sm_count": attributes and attributes.multiprocessorCount,
         "memory": read_memory(reader, handle),
     }
@@ -319,7 +318,7 @@ def _power(reader: Reader) -> Facts:
 def _clocks(reader: Reader, max_mhz: Facts) -> Facts:
     reasons = reader.ask("nvmlDeviceGetCurrentClocksEventReasons")
     if reasons is None:
-        # By this name before driver 535.
+        # Its name before driver 535.
         reasons = reader.ask("nvmlDeviceGetCurrentClocksThrottleReasons")
     performance = reader.ask("nvmlDeviceGetPerformanceState")
     return {
@@ -332,7 +331,7 @@ def _clocks(reader: Reader, max_mhz: Facts) -> Facts:
 
 
 def _locked(tree: Tree, uuid: str) -> Facts | None:
-    """What gpu_mode has locked: NVML does not tell. A damaged record is gpu_mode's to refuse, and tells nothing here."""
+    """Return the clocks that gpu_mode has locked, from its record. gpu_mode refuses a damaged record; here it counts as none."""
     try:
         locked = record.read_locked(tree).get(uuid, {})
     except Refusal:
@@ -353,7 +352,7 @@ def _temperature(reader: Reader) -> Facts:
 
 
 def _fans(reader: Reader) -> list[int | None] | None:
-    """None for a card without fans of its own."""
+    """Read the speed of each fan; None for a card without fans of its own."""
     count = reader.ask("nvmlDeviceGetNumFans")
     return [reader.ask("nvmlDeviceGetFanSpeed_v2", fan) for fan in range(count)] if count else None
 
@@ -364,7 +363,7 @@ def _utilization(reader: Reader) -> Facts:
 
 
 def sharing(facts: Facts) -> Facts:
-    """How programs share the GPU now, as far as its modes and processes tell."""
+    """Return how programs share the GPU now, from its modes and processes."""
     servers = sorted(row["pid"] for row in facts["processes"] or [] if row["kind"] == processes.SERVER)
     mode: str | None = {
         "default": "mps" if servers else "time_slicing",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Train a small network on handwritten digits, on the GPU or on the processor, and say in one line of JSON how it went.
+"""Train a small network on handwritten digits, on the GPU or on the processor, and print a report as one line of JSON.
 
     python train_digits.py
     python train_digits.py --device cuda --epochs 40 --accuracy 0.97
@@ -7,9 +7,9 @@
 
 Needs PyTorch and scikit-learn. The 1797 digits of 8 x 8 pixels come with scikit-learn (sklearn.datasets.load_digits, from the UCI
 repository's "Optical Recognition of Handwritten Digits"): nothing is downloaded, and nothing is written. A fifth of them is held out
-of the training, and the network is judged by these. The seed is fixed.
+of the training to measure the accuracy. The seed is fixed.
 
-Exit status: 0 when the network is as accurate as asked; otherwise that of `reason` in STATUSES.
+Exit status: 0 when the network reaches the accuracy; otherwise that of `reason` in STATUSES.
 """
 
 from __future__ import annotations
@@ -32,60 +32,62 @@ from typing import Any
 STATUSES = {
     "": 0,
     "no_torch": 3,
-    "broken_torch": 4,  # it is there and cannot be imported
+    "broken_torch": 4,  # installed, but cannot be imported
     "no_scikit_learn": 5,
     "broken_scikit_learn": 6,
-    "cpu_build": 7,  # a GPU is asked for, and this PyTorch was built without CUDA
-    "no_gpu": 8,  # a GPU is asked for, and PyTorch finds none that it can use
-    "training": 9,  # broke off
+    "cpu_build": 7,  # a GPU is required, and this PyTorch was built without CUDA
+    "no_gpu": 8,  # a GPU is required, and PyTorch finds none that it can use
+    "training": 9,  # failed
     "accuracy": 10,  # missed
 }
 SEED = 2
 BATCH = 64
 
-Account = dict[str, Any]
+Report = dict[str, Any]
 
 
-# Names of packages, for each tool that keeps those of a Python.
+# Names of packages by package manager.
 PYTORCH = {"conda": "pytorch", "apt": "python3-torch", "pip": "torch"}
 PYTORCH_WITH_CUDA = {"conda": "pytorch-gpu", "apt": "python3-torch-cuda", "pip": "--force-reinstall torch"}
 SCIKIT_LEARN = {"conda": "scikit-learn", "apt": "python3-sklearn", "pip": "scikit-learn"}
 
 
 class Failed(Exception):
-    """Ends the program with a reason of STATUSES, words for it, and the command that installs what is missing."""
+    """Ends the program with a reason of STATUSES, a message, and the command that installs the missing package."""
 
-    def __init__(self, reason: str, words: str, install: str = "") -> None:
-        super().__init__(words)
+    def __init__(self, reason: str, message: str, install: str = "") -> None:
+        super().__init__(message)
         self.reason = reason
         self.install = install
 
 
 def main() -> int:
+    """Run the program, and return its exit status."""
     wanted = parse_arguments()
     if wanted.timeout:
-        # A thread of its own: it also ends a program that hangs in a driver. The traceback says where.
+        # A thread of its own also ends a program that hangs in a driver. The traceback has the place.
         faulthandler.dump_traceback_later(wanted.timeout, exit=True)
-    # cuBLAS wants to be told before it computes the same thing twice.
+    # cuBLAS needs this setting to compute the same result each time.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    account: Account = {"reason": "", "words": "", "install": "", "python": sys.executable}
+    report: Report = {"reason": "", "words": "", "install": "", "python": sys.executable}
     try:
-        run(wanted, account)
+        run(wanted, report)
     except Failed as failure:
-        account.update(reason=failure.reason, words=str(failure), install=failure.install)
-    account["peak_memory_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps(account), flush=True)
-    return STATUSES[account["reason"]]
+        report.update(reason=failure.reason, words=str(failure), install=failure.install)
+    report["peak_memory_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps(report), flush=True)
+    return STATUSES[report["reason"]]
 
 
 def parse_arguments() -> argparse.Namespace:
-    words, _separator, details = (__doc__ or "").partition("\n\n")
+    """Parse the command line."""
+    description, _separator, details = (__doc__ or "").partition("\n\n")
     parser = argparse.ArgumentParser(
-        "train_digits.py", description=words, epilog=details, formatter_class=argparse.RawDescriptionHelpFormatter
+        "train_digits.py", description=description, epilog=details, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--device", choices=["auto", "cuda", "cpu"], default="auto", help="auto: a GPU if there is one")
-    parser.add_argument("--epochs", type=int, default=20, help="how often the network sees each digit (%(default)s)")
-    parser.add_argument("--accuracy", type=float, default=0.95, help="share it has to get right (%(default)s)")
+    parser.add_argument("--epochs", type=int, default=20, help="epochs of the training (%(default)s)")
+    parser.add_argument("--accuracy", type=float, default=0.95, help="share to recognise (%(default)s)")
     parser.add_argument("--timeout", type=float, default=0, help="seconds after which it ends itself (no limit)")
     wanted = parser.parse_args()
     if wanted.epochs < 1:
@@ -93,31 +95,34 @@ def parse_arguments() -> argparse.Namespace:
     return wanted
 
 
-def run(wanted: argparse.Namespace, account: Account) -> None:
-    """Do it all, and note in *account* what comes out, as far as it gets."""
-    account.update(what_the_driver_sees())
+def run(wanted: argparse.Namespace, report: Report) -> None:
+    """Train, and fill *report* step by step.
+
+    :raises Failed: a step failed; the report has the values of earlier steps.
+    """
+    report.update(list_gpus_of_the_driver())
     torch = load("torch", "torch", PYTORCH_WITH_CUDA if wanted.device == "cuda" else PYTORCH)
-    account.update(torch=torch.__version__, cuda=torch.version.cuda)
+    report.update(torch=torch.__version__, cuda=torch.version.cuda)
     datasets = load("sklearn.datasets", "scikit_learn", SCIKIT_LEARN)
     device = choose_device(torch, wanted.device)
-    account.update(device=device, device_name=name_of(torch, device))
+    report.update(device=device, device_name=name_of(torch, device))
     try:
-        account.update(train(torch, datasets.load_digits(), device, wanted.epochs))
-    # PyTorch's own: no kernel for this GPU, memory that is full. It loads more of itself here, too.
+        report.update(train(torch, datasets.load_digits(), device, wanted.epochs))
+    # Errors of PyTorch: no kernel for this GPU, full memory. It also imports more modules here.
     except (RuntimeError, ImportError, OSError) as error:
         raise Failed("training", one_line(error)) from error
-    if account["accuracy"] < wanted.accuracy:
+    if report["accuracy"] < wanted.accuracy:
         raise Failed(
-            "accuracy", f"{account['accuracy']:.4f} of the digits are right, and {wanted.accuracy} is asked for"
+            "accuracy", f"{report['accuracy']:.4f} of the digits are right, and {wanted.accuracy} is asked for"
         )
 
 
-def what_the_driver_sees() -> Account:
-    """The GPUs that a CUDA program finds here, asked of the driver: PyTorch tells nothing where it cannot use them.
+def list_gpus_of_the_driver() -> Report:
+    """List the GPUs that the driver shows to a CUDA program. PyTorch lists none where it cannot use them.
 
-    Their UUIDs are written as nvidia-smi writes them. `driver` is the driver's own word for its state.
+    UUIDs are in the format of nvidia-smi. `driver` is the driver's name for its state.
     """
-    found: Account = {"gpus": [], "driver": "", "driver_cuda": ""}
+    found: Report = {"gpus": [], "driver": "", "driver_cuda": ""}
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
@@ -132,7 +137,7 @@ def what_the_driver_sees() -> Account:
     cuda.cuDriverGetVersion(ctypes.byref(version))
     found["driver_cuda"] = f"{version.value // 1000}.{version.value % 1000 // 10}"
     cuda.cuDeviceGetCount(ctypes.byref(count))
-    # The newer one gives a part of a GPU its own UUID.
+    # The newer function gives a part of a GPU its own UUID.
     get_uuid = getattr(cuda, "cuDeviceGetUuid_v2", None) or cuda.cuDeviceGetUuid
     for number in range(count.value):
         title, uuid = ctypes.create_string_buffer(256), (ctypes.c_ubyte * 16)()
@@ -145,19 +150,24 @@ def what_the_driver_sees() -> Account:
     return found
 
 
-def load(name: str, what: str, packages: dict[str, str]) -> Any:
+def load(name: str, package: str, packages: dict[str, str]) -> Any:
+    """Import a module.
+
+    :param package: the package in the reason, where it cannot be imported.
+    :raises Failed: it cannot be imported.
+    """
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name == name.partition(".")[0]:
-            raise Failed(f"no_{what}", one_line(error), how_to_install(packages)) from error
-        raise Failed(f"broken_{what}", one_line(error)) from error
-    except (ImportError, OSError, AttributeError) as error:  # what a mixture of versions comes to
-        raise Failed(f"broken_{what}", one_line(error)) from error
+            raise Failed(f"no_{package}", one_line(error), how_to_install(packages)) from error
+        raise Failed(f"broken_{package}", one_line(error)) from error
+    except (ImportError, OSError, AttributeError) as error:  # errors of mixed versions
+        raise Failed(f"broken_{package}", one_line(error)) from error
 
 
 def how_to_install(packages: dict[str, str]) -> str:
-    """The command for this Python."""
+    """Return the command that installs a package for this Python."""
     if Path(sys.prefix, "conda-meta").is_dir():
         return f"conda install --prefix {sys.prefix} --channel conda-forge {packages['conda']}"
     if sys.prefix == "/usr" and Path("/usr/bin/apt-get").exists():
@@ -166,6 +176,10 @@ def how_to_install(packages: dict[str, str]) -> str:
 
 
 def choose_device(torch: Any, wanted: str) -> str:
+    """Return the device to train on.
+
+    :raises Failed: CUDA is required, and PyTorch cannot use a GPU.
+    """
     if wanted == "cpu":
         return "cpu"
     if torch.cuda.is_available():
@@ -183,21 +197,22 @@ def choose_device(torch: Any, wanted: str) -> str:
 
 
 def name_of(torch: Any, device: str) -> str:
+    """Return the name of the GPU or of the processor."""
     if device == "cuda":
         return str(torch.cuda.get_device_name(0))
-    told = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    return told[1] if told else platform.machine()
+    model = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return model[1] if model else platform.machine()
 
 
-def train(torch: Any, digits: Any, device: str, epochs: int) -> Account:
-    """Train and judge. `seconds_per_epoch` is the median: the first one also loads kernels."""
+def train(torch: Any, digits: Any, device: str, epochs: int) -> Report:
+    """Train, and measure the accuracy. `seconds_per_epoch` is the median: the first epoch also loads kernels."""
     torch.manual_seed(SEED)
     torch.use_deterministic_algorithms(True)
     torch.backends.cudnn.benchmark = False
-    # The network is too small for more, and other work on the host goes on.
+    # The network is too small for more threads, and other programs of the host need the processor.
     torch.set_num_threads(1)
 
-    # By way of lists: PyTorch and NumPy need not be made for each other.
+    # Through lists: PyTorch and NumPy may be built for different versions of each other.
     images = torch.tensor(digits.images.tolist()).div(16).unsqueeze(1).to(device)
     labels = torch.tensor(digits.target.tolist()).to(device)
     order = torch.randperm(len(labels)).to(device)
@@ -236,6 +251,7 @@ def train(torch: Any, digits: Any, device: str, epochs: int) -> Account:
 
 
 def one_line(error: BaseException) -> str:
+    """Return an error as one short line."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:500]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The real playbook on three hosts, which all are this machine, with an imitated GPU and an imitated Python that measures."""
+"""The playbook gpu_accept on three hosts, which all are this machine, with a fake GPU and a fake measuring program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOSTS = ("one", "two", "three")
 def play(run_plays, tmp_path, monkeypatch):
     collection = tmp_path / "collections/ansible_collections/rigwright/workstation"
     collection.mkdir(parents=True)
-    # Without the roles, which refuse a host that has no systemd: whatever only measures runs there, too.
+    # Without the roles, which refuse a host without systemd: the playbook has to run without them.
     for part in ("galaxy.yml", "meta", "playbooks", "plugins"):
         (collection / part).symlink_to(CHECKOUT / part)
 
@@ -62,8 +62,8 @@ def test_healthy_cards_pass_and_are_written_to_a_file(play, tmp_path):
     assert "gpu_fleet.alike" in [finding["id"] for finding in findings]
 
 
-def test_the_host_whose_card_is_slow_fails_and_the_others_do_not(play, tmp_path):
-    # Who comes first has the slow card.
+def test_only_the_host_with_a_slow_card_fails(play, tmp_path):
+    # The first host has the slow card.
     run = play(f"try: os.mkdir({str(tmp_path / 'slow')!r}); slow = 0.5\nexcept FileExistsError: slow = 1")
 
     assert run.rc == 2, run.output

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which environments the role smoke_test takes from the request of the role conda."""
+"""The environments that the role smoke_test takes from the variables of the role conda."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ VARS = Path(__file__).parents[3] / "roles/smoke_test/vars/main.yml"
         ({"conda_environments": [{"name": "e", "state": "absent", "packages": ["pytorch", "scikit-learn"]}]}, []),
     ],
 )
-def test_environments_of_conda_with_all_that_is_needed(run_tasks, request_: dict[str, Any], found: list[str]):
+def test_conda_environments_with_the_packages_are_chosen(run_tasks, request_: dict[str, Any], found: list[str]):
     run = run_tasks(
         [
             {"ansible.builtin.include_vars": str(VARS)},

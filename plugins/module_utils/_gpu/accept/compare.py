@@ -2,11 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""The comparison of a card with its baseline, and with other cards of its model, from reports of gpu_accept. Pure.
 
-"""A card against itself on an earlier day, and against others of its model. Pure: reports of gpu_accept in, problems out.
-
-Sharper than any ceiling: five vendors' H100 servers gave Lambda 2776 to 2791 images a second (ResNet-50, fp16), 0.5 % apart.
+It is sharper than any ceiling: five vendors' H100 servers gave Lambda 2776 to 2791 images a second (ResNet-50, fp16), 0.5 % apart.
 """
 
 from __future__ import annotations
@@ -25,25 +23,25 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.
 
 Facts = dict[str, t.Any]
 
-# 5 % apart is usual within one server (Bekman, ml-engineering); more is worth a look.
+# 5 % apart is usual within one server (Bekman, ml-engineering); more is a problem.
 PERFORMANCE = 0.05
 TEMPERATURE_C = 8
-# What counts as equal power, when temperatures are compared.
+# Temperatures are compared at equal power: within this share.
 POWER = 0.10
-# Fewer have no middle that one of them could be away from.
+# The fewest cards that have a median.
 FLEET = 3
 
-BESIDE = (
-    "compare its slot, cooling, firmware and what else runs on its host with those of the others, then measure again"
+COMPARE_WITH_OTHERS = (
+    "compare its slot, cooling, firmware and the load of its host with those of the others, then measure again"
 )
 
-# What figures depend on besides the card. Cards and days are compared where all of it is the same.
+# The conditions on which the figures depend. Reports are compared where all of them are the same.
 CIRCUMSTANCES = ("name", "torch", "side", "power_limit_w", "warm_up_s", "window_s")
 KEPT = ("value", "unit", "clock_mhz", "power_w", "temperature_c")
 
 
 def baseline_of(report: Facts, day: str) -> Facts:
-    """What is kept of a report."""
+    """Return the part of a report that is kept as a baseline."""
     return {
         "uuid": report["uuid"],
         "day": day,
@@ -54,7 +52,7 @@ def baseline_of(report: Facts, day: str) -> Facts:
 
 
 def plan_baseline(current: Facts | None, report: Facts, policy: str, day: str) -> Facts | None:
-    """What the file should hold after this run; only a card that passed is a measure for later days.
+    """Return the baseline after this run. Only a card that passed gets a new one.
 
     :param policy: keep, renew or ignore.
     """
@@ -64,7 +62,7 @@ def plan_baseline(current: Facts | None, report: Facts, policy: str, day: str) -
 
 
 def against_baseline(report: Facts, baseline: Facts | None, policy: str) -> tuple[list[Facts], list[str]]:
-    """Problems, and notes on what could not be compared."""
+    """Compare a report with its baseline; return problems, and notes on what could not be compared."""
     if baseline is None or policy != "keep" or report["verdict"] == NOT_MEASURED:
         return [], []
     other = [key for key in CIRCUMSTANCES if report[key] != baseline[key]]
@@ -83,8 +81,8 @@ def against_baseline(report: Facts, baseline: Facts | None, policy: str) -> tupl
 def _against(test: str, facts: Facts, other: Facts, whose: str, next_step: str = "") -> t.Iterator[Facts]:
     if facts["value"] < (1 - PERFORMANCE) * other["value"]:
         less = 1 - facts["value"] / other["value"]
-        words = f"{facts['value']:g} {facts['unit']}, {less:.0%} less than {other['value']:g} {whose}"
-        yield problem(SLOWER, test, words, next_step)
+        evidence = f"{facts['value']:g} {facts['unit']}, {less:.0%} less than {other['value']:g} {whose}"
+        yield problem(SLOWER, test, evidence, next_step)
     warm, cool = facts["temperature_c"], other["temperature_c"]
     power, usual = facts["power_w"], other["power_w"]
     if None in (warm, cool, power, usual) or abs(power - usual) > POWER * usual:
@@ -94,9 +92,9 @@ def _against(test: str, facts: Facts, other: Facts, whose: str, next_step: str =
 
 
 def fleet(reports: t.Sequence[Facts]) -> list[Facts]:
-    """Problems of cards beside the median of their model; each has the ``host`` and ``uuid`` of its report.
+    """Compare cards with the median of their model; return problems, each with the ``host`` and ``uuid`` of its report.
 
-    :param reports: reports of gpu_accept, each with a ``host`` besides.
+    :param reports: reports of gpu_accept, each with a ``host``.
     """
     groups: dict[tuple[t.Any, ...], list[Facts]] = {}
     for report in reports:
@@ -108,11 +106,13 @@ def fleet(reports: t.Sequence[Facts]) -> list[Facts]:
             middle = _middle(group)
             for report in group:
                 found = [
-                    one
+                    row
                     for test, facts in report["tests"].items()
-                    for one in _against(test, facts, middle[test], f"in the middle of {len(group)} cards", BESIDE)
+                    for row in _against(
+                        test, facts, middle[test], f"in the middle of {len(group)} cards", COMPARE_WITH_OTHERS
+                    )
                 ]
-                problems += [{"host": report["host"], "uuid": report["uuid"], **one} for one in found]
+                problems += [{"host": report["host"], "uuid": report["uuid"], **row} for row in found]
         problems += _odd_results(group)
     return problems
 
@@ -129,19 +129,22 @@ def _middle(group: t.Sequence[Facts]) -> dict[str, Facts]:
 
 
 def _median(values: t.Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return round(statistics.median(known), 3) if known else None
+    numbers = [value for value in values if value is not None]
+    return round(statistics.median(numbers), 3) if numbers else None
 
 
 def _odd_results(group: t.Sequence[Facts]) -> t.Iterator[Facts]:
-    """The same product of the same numbers, bit by bit: the smaller part of the cards is wrong. Of two that differ, nobody knows which."""
+    """Compare the products bit by bit: all cards multiply the same numbers.
+
+    The minority is wrong. Without a majority, all are reported.
+    """
     for test in sorted({test for report in group for test in report["checksums"]}):
         sums = [report["checksums"][test] for report in group if test in report["checksums"]]
-        most = max(sums.count(one) for one in sums)
+        most = max(map(sums.count, sums))
         for report in group:
             found = report["checksums"].get(test)
             if found is None or len(set(sums)) == 1:
                 continue
             if sums.count(found) < most or most * 2 <= len(sums):
-                words = f"its product differs from that of {len(sums) - sums.count(found)} of {len(sums)} cards of its model"
-                yield {"host": report["host"], "uuid": report["uuid"], **problem(HARDWARE, test, words)}
+                evidence = f"its product differs from that of {len(sums) - sums.count(found)} of {len(sums)} cards of its model"
+                yield {"host": report["host"], "uuid": report["uuid"], **problem(HARDWARE, test, evidence)}

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What GPUs give to each other: copies of each two, and NCCL's sum over all. For the program that measures; PyTorch is handed in."""
+"""Measurements between GPUs: copies of each pair, and NCCL's sum over all. The measuring program runs them, and passes PyTorch."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import loads
 
-# Large enough that links are what limits, not latency.
+# Large enough that the rate of the links decides, not latency.
 REDUCE_BYTES = loads.GIB // 2
 REDUCE_TIMES = 20
 PAIR_BYTES = loads.GIB // 4
@@ -23,17 +21,17 @@ PAIR_TIMES = 20
 SMALL_TIMES = 200
 
 
-def all_reduce(gpu: loads.Gpu, line: t.Mapping[str, t.Any], say: loads.Say) -> None:
-    """The sum over all GPUs, on all GPUs, as training in parallel has it with every step."""
+def all_reduce(gpu: loads.Gpu, line: t.Mapping[str, t.Any], emit: loads.Emit) -> None:
+    """Measure the sum over all GPUs, which parallel training needs in every step."""
     try:
         distributed = importlib.import_module("torch.distributed")
         if not distributed.is_available() or not distributed.is_nccl_available():
             raise ImportError("this PyTorch was built without NCCL")
     except ImportError as error:
-        say("skipped", test="all_reduce", words=loads.one_line(error))
+        emit("skipped", test="all_reduce", words=loads.one_line(error))
         return
     torch = gpu.torch
-    say("meeting", rank=line["rank"])
+    emit("meeting", rank=line["rank"])
     store = distributed.FileStore(line["store"], line["world"])
     wait = datetime.timedelta(seconds=line["limit_s"])
     distributed.init_process_group("nccl", store=store, rank=line["rank"], world_size=line["world"], timeout=wait)
@@ -46,15 +44,15 @@ def all_reduce(gpu: loads.Gpu, line: t.Mapping[str, t.Any], say: loads.Say) -> N
     for _number in range(REDUCE_TIMES):
         distributed.all_reduce(numbers)
     seconds = gpu.seconds(first, gpu.mark()) / REDUCE_TIMES
-    # As nccl-tests count it: what each link has to carry at least.
+    # As nccl-tests calculate it: the least that each link has to carry.
     bus = REDUCE_BYTES / seconds / 1e9 * 2 * (line["world"] - 1) / line["world"]
     version = ".".join(map(str, torch.cuda.nccl.version()))
-    say("all_reduce", gb_s=bus, seconds=seconds, bytes=REDUCE_BYTES, wrong=wrong, nccl=version, ranks=line["world"])
+    emit("all_reduce", gb_s=bus, seconds=seconds, bytes=REDUCE_BYTES, wrong=wrong, nccl=version, ranks=line["world"])
     distributed.destroy_process_group()
 
 
-def pairs(gpu: loads.Gpu, say: loads.Say) -> None:
-    """Copies from each GPU to each other one, as they are numbered in CUDA_VISIBLE_DEVICES."""
+def pairs(gpu: loads.Gpu, emit: loads.Emit) -> None:
+    """Measure copies from each GPU to each other one, by their numbers in CUDA_VISIBLE_DEVICES."""
     torch = gpu.torch
     count = torch.cuda.device_count()
     for source in range(count):
@@ -62,22 +60,26 @@ def pairs(gpu: loads.Gpu, say: loads.Say) -> None:
         right = numbers.cpu()
         for target in range(count):
             if target != source:
-                say("trying", source=source, target=target)
-                say("pair", source=source, target=target, **pair(torch, numbers, right, source, target))
+                emit("trying", source=source, target=target)
+                emit("pair", source=source, target=target, **pair(torch, numbers, right, source, target))
         del numbers
 
 
 def pair(torch: t.Any, numbers: t.Any, right: t.Any, source: int, target: int) -> dict[str, t.Any]:
+    """Measure copies from one GPU to another.
+
+    :param right: the numbers of the source, in memory of the host.
+    """
     received = torch.zeros_like(numbers, device=f"cuda:{target}")
 
-    def seconds(times: int, words: int) -> float:
+    def seconds(times: int, count: int) -> float:
         for _number in range(3):
-            received[:words].copy_(numbers[:words], non_blocking=True)
+            received[:count].copy_(numbers[:count], non_blocking=True)
         for device in (source, target):
             torch.cuda.synchronize(device)
         begun = time.monotonic()
         for _number in range(times):
-            received[:words].copy_(numbers[:words], non_blocking=True)
+            received[:count].copy_(numbers[:count], non_blocking=True)
         for device in (source, target):
             torch.cuda.synchronize(device)
         return (time.monotonic() - begun) / times

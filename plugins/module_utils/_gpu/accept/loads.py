@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What a GPU is loaded with, for the program that measures it: products, copies, and talk with the host. PyTorch is handed in."""
+"""The loads of a GPU: products, copies, and transfers over PCIe. The measuring program runs them, and passes PyTorch."""
 
 from __future__ import annotations
 
@@ -14,26 +12,29 @@ import time
 import typing as t
 
 GIB = 1 << 30
-# A product of this size fills every card; smaller where three matrices would not fit.
+# A product of this size loads every card fully. It is smaller where three matrices would not fit.
 SIDE = 8192
 COPY_BYTES = 4 * GIB
-# Pinned memory of the host, and how long a bus is measured: it has nothing to warm up.
+# Pinned memory of the host.
 HOST_BYTES = GIB // 2
 # Seconds of products between two comparisons with the first result.
 BLOCK_S = 0.1
 # Rows of a product that are computed again in double precision.
 ROWS = 16
-# Left of each window before it counts: clocks follow a new load in some hundred milliseconds.
+# Each window starts with this time that does not count: clocks follow a new load in some hundred milliseconds.
 SETTLE_S = 0.5
 
-Say = t.Callable[..., None]
+Emit = t.Callable[..., None]
 
 
 class Gpu:
-    """PyTorch's first GPU, and the data that it computes with."""
+    """PyTorch's first GPU."""
 
     def __init__(self, torch: t.Any, seed: int, kinds: int) -> None:
-        """:param kinds: of products that there will be."""
+        """Choose the sizes for the free memory.
+
+        :param kinds: the number of kinds of products.
+        """
         self.torch = torch
         self.device = "cuda"
         torch.backends.cuda.matmul.allow_tf32 = False
@@ -42,26 +43,29 @@ class Gpu:
         self.name = properties.name
         free, _total = torch.cuda.mem_get_info()
         self.side = SIDE
-        # Two factors, the product and the first one, of four bytes in the mean.
+        # Two factors, the product and the first product, four bytes a number on average.
         while self.side > 1024 and 4 * 4 * kinds * self.side**2 > free * 0.7:
             self.side //= 2
         self.copy_bytes = min(COPY_BYTES, free // 10)
 
     def synchronize(self) -> None:
+        """Wait for the GPU."""
         self.torch.cuda.synchronize()
 
     def mark(self) -> t.Any:
+        """Record an event in the current stream."""
         event = self.torch.cuda.Event(enable_timing=True)
         event.record()
         return event
 
     def seconds(self, first: t.Any, last: t.Any) -> float:
+        """Return the seconds between two events."""
         last.synchronize()
         return float(first.elapsed_time(last)) / 1000
 
 
 class Product:
-    """C = A B of random numbers. Every result is compared with the first, bit by bit, on the GPU."""
+    """C = A B of random numbers. The GPU compares every result with the first, bit by bit."""
 
     unit = "tflops"
 
@@ -81,7 +85,7 @@ class Product:
         )
         self.bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[self.out.element_size()]
         self.wrong = torch.zeros((), dtype=torch.int64, device=gpu.device)
-        self.one = torch.ones((), device=gpu.device)
+        self.scale = torch.ones((), device=gpu.device)
         self.run(1)
         gpu.synchronize()
         self.first = self.out.clone()
@@ -91,41 +95,43 @@ class Product:
         self.block = max(1, int(BLOCK_S * 4 / max(1e-6, time.monotonic() - begun)))
 
     def side_for(self, kind: t.Any) -> int:
-        """Many cards do fp64 64 times slower than fp32: a product should take a fraction of a second there, too."""
+        """Return a side with which a product takes a fraction of a second: many cards do fp64 64 times slower than fp32."""
         side, seconds = 512, 0.0
         while side < self.gpu.side and seconds < BLOCK_S / 8:
             side *= 2
-            one = self.torch.zeros(side, side, device=self.gpu.device, dtype=kind)
-            one @ one
+            matrix = self.torch.zeros(side, side, device=self.gpu.device, dtype=kind)
+            matrix @ matrix
             self.gpu.synchronize()
             begun = time.monotonic()
-            one @ one
+            matrix @ matrix
             self.gpu.synchronize()
             seconds = time.monotonic() - begun
         return side
 
     def checksum(self) -> str:
+        """Return the SHA-256 of the first product."""
         first = self.first.cpu()
         return hashlib.sha256(ctypes.string_at(first.data_ptr(), first.numel() * first.element_size())).hexdigest()
 
     def error(self) -> float:
-        """Of some rows of the first product, against double precision: what was wrong from the start stays the same."""
+        """Return the error of some rows of the first product against double precision. A product that is always wrong has no other sign."""
         rows = self.a[:ROWS].double() @ self.factor().double()
         return float((self.first[:ROWS].double() - rows).norm() / rows.norm())
 
     def factor(self) -> t.Any:
-        """The right factor; fp8 wants it by columns."""
+        """Return the right factor; fp8 needs it by columns."""
         return self.b.t() if self.dtype == "fp8" else self.b
 
     def run(self, times: int) -> None:
+        """Multiply so many times."""
         self.torch.backends.cuda.matmul.allow_tf32 = self.dtype == "tf32"
         for _number in range(times):
             if self.dtype == "fp8":
                 self.torch._scaled_mm(
                     self.a,
                     self.factor(),
-                    scale_a=self.one,
-                    scale_b=self.one,
+                    scale_a=self.scale,
+                    scale_b=self.scale,
                     out_dtype=self.out.dtype,
                     use_fast_accum=True,
                     out=self.out,
@@ -134,18 +140,18 @@ class Product:
                 self.torch.matmul(self.a, self.b, out=self.out)
 
     def step(self) -> float:
-        """One block, and what it was worth."""
+        """Run one block, compare the last result, and return the operations in 10^12."""
         self.run(self.block)
         self.wrong += (self.out.view(self.bits) != self.first.view(self.bits)).sum()
         return self.block * 2 * self.side**3 / 1e12
 
-    def told(self) -> dict[str, t.Any]:
-        """Read at the end of a window: reading waits for the GPU."""
+    def result(self) -> dict[str, t.Any]:
+        """Return the number of wrong results. This waits for the GPU, so it is called at the end of a window."""
         return {"wrong": int(self.wrong.item()), "side": self.side}
 
 
 class Copy:
-    """From memory of the GPU to memory of the GPU: each byte is read and written."""
+    """A copy within the memory of the GPU: each byte is read and written."""
 
     unit = "gb_s"
     test = "copy"
@@ -158,17 +164,19 @@ class Copy:
         self.torch, self.bytes = torch, numbers * 4
 
     def step(self) -> float:
+        """Run one block, and return the bytes in 10^9."""
         times = 8
         for _number in range(times):
             self.target.copy_(self.source)
         return times * 2 * self.bytes / 1e9
 
-    def told(self) -> dict[str, t.Any]:
+    def result(self) -> dict[str, t.Any]:
+        """Return whether the copy is wrong."""
         return {"wrong": 0 if self.torch.equal(self.source, self.target) else 1, "bytes": self.bytes}
 
 
 class Bus:
-    """Between pinned memory of the host and the GPU."""
+    """A copy between pinned memory of the host and the GPU."""
 
     unit = "gb_s"
 
@@ -176,26 +184,28 @@ class Bus:
         torch = gpu.torch
         host = torch.randint(-(2**31), 2**31 - 1, (HOST_BYTES // 4,), dtype=torch.int32).pin_memory()
         self.test, self.torch = test, torch
-        # What the results are compared with, on the GPU: the host would take longer for it than for the test.
+        # The right result is on the GPU: to compare on the host would take longer than the test.
         self.card = host.to(gpu.device)
         self.source, self.target = host, torch.empty_like(self.card)
         if test == "d2h":
             self.source, self.target = self.card, torch.zeros_like(host).pin_memory()
 
     def step(self) -> float:
+        """Run one block, and return the bytes in 10^9."""
         times = 4
         for _number in range(times):
             self.target.copy_(self.source, non_blocking=True)
         return times * HOST_BYTES / 1e9
 
-    def told(self) -> dict[str, t.Any]:
+    def result(self) -> dict[str, t.Any]:
+        """Return whether the copy is wrong."""
         self.torch.cuda.synchronize()
         same = self.torch.equal(self.target.to(self.card.device), self.card)
         return {"wrong": 0 if same else 1, "bytes": HOST_BYTES}
 
 
 class BothWays:
-    """Between pinned memory of the host and the GPU, in both directions at once. Its worth is that of both."""
+    """Copies between pinned memory of the host and the GPU, in both directions at once. The rate is the sum of both."""
 
     unit = "gb_s"
     test = "h2d_d2h"
@@ -206,23 +216,25 @@ class BothWays:
         self.streams = [gpu.torch.cuda.Stream() for _way in self.ways]
 
     def step(self) -> float:
+        """Run one block, and return the bytes in 10^9."""
         current = self.torch.cuda.current_stream()
         worth = 0.0
         for way, stream in zip(self.ways, self.streams):
             stream.wait_stream(current)
             with self.torch.cuda.stream(stream):
                 worth += way.step()
-        # Marks of time are made in the usual stream: it has to wait for both.
+        # Events are recorded in the default stream: it has to wait for both.
         for stream in self.streams:
             current.wait_stream(stream)
         return worth
 
-    def told(self) -> dict[str, t.Any]:
-        return {"wrong": sum(way.told()["wrong"] for way in self.ways), "bytes": HOST_BYTES}
+    def result(self) -> dict[str, t.Any]:
+        """Return whether the copy is wrong."""
+        return {"wrong": sum(way.result()["wrong"] for way in self.ways), "bytes": HOST_BYTES}
 
 
-def window(gpu: Gpu, load: t.Any, seconds: float, say: Say, kind: str = "window") -> None:
-    """Have a load run for some time, two blocks ahead of the GPU so that it never waits, and tell what it was worth."""
+def window(gpu: Gpu, load: t.Any, seconds: float, emit: Emit, kind: str = "window") -> None:
+    """Run a load for some time, and emit its rate. It is two blocks ahead of the GPU, so that the GPU never waits."""
     settle = time.monotonic() + min(SETTLE_S, seconds / 4)
     while time.monotonic() < settle:
         load.step()
@@ -239,8 +251,9 @@ def window(gpu: Gpu, load: t.Any, seconds: float, say: Say, kind: str = "window"
     elapsed = gpu.seconds(first, marks[-1])
     ended = time.monotonic()
     facts = {"test": load.test, "from": begun, "to": ended, "value": worth / elapsed, "unit": load.unit}
-    say(kind, **facts, **load.told())
+    emit(kind, **facts, **load.result())
 
 
 def one_line(error: BaseException) -> str:
+    """Return the text of an error as one short line."""
     return " ".join(str(error).split())[:400] or type(error).__name__

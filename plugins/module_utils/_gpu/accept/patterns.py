@@ -2,25 +2,23 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Fill a GPU's memory with patterns and compare every word, for the program that measures it. PyTorch is handed in."""
+"""The memory test: fill a GPU's memory with patterns and compare every word. The measuring program runs it, and passes PyTorch."""
 
 from __future__ import annotations
 
 import time
 import typing as t
 
-# Patterns lie in pieces of this size at most: what they are compared with takes some more of it.
+# The largest piece of memory with a pattern. A comparison takes some more memory.
 LEAST_BYTES, PIECE_BYTES = 1 << 20, 1 << 29
 
 
 def signed(number: int) -> int:
-    """64 bits as PyTorch has them: with a sign."""
+    """Return 64 bits as PyTorch has them: with a sign."""
     return number - (1 << 64) if number >= 1 << 63 else number
 
 
-# By the place of a word: a line of addresses that is stuck shows what belongs elsewhere, which no constant does.
+# Next to constants, patterns by the place of a word: they find an address line that is stuck.
 CONSTANTS = {
     "zeros": 0,
     "ones": signed((1 << 64) - 1),
@@ -30,21 +28,21 @@ CONSTANTS = {
 PATTERNS = (*CONSTANTS, "address", "random")
 
 
-def pattern_of(torch: t.Any, pattern: str, begin: int, words: int, device: str) -> t.Any:
-    """What should be in so many words from this one on: a number, or a tensor."""
+def pattern_of(torch: t.Any, pattern: str, begin: int, count: int, device: str) -> t.Any:
+    """Return the pattern of so many words from this one on: a number, or a tensor."""
     if pattern in CONSTANTS:
         return CONSTANTS[pattern]
-    made = torch.arange(begin, begin + words, dtype=torch.int64, device=device)
+    tensor = torch.arange(begin, begin + count, dtype=torch.int64, device=device)
     if pattern == "random":
         # The steps of splitmix64 (Steele, Lea, Flood 2014).
-        made.mul_(signed(0x9E3779B97F4A7C15))
-        made.bitwise_xor_(made >> 30).mul_(signed(0xBF58476D1CE4E5B9))
-        made.bitwise_xor_(made >> 27)
-    return made
+        tensor.mul_(signed(0x9E3779B97F4A7C15))
+        tensor.bitwise_xor_(tensor >> 30).mul_(signed(0xBF58476D1CE4E5B9))
+        tensor.bitwise_xor_(tensor >> 27)
+    return tensor
 
 
 def first_wrong(pattern: str, offset: int, address: int, expected: int, found: int) -> dict[str, t.Any]:
-    """The account of a word that is not what was written there. Its *offset* is in the tested memory, its *address* CUDA's."""
+    """Describe a wrong word. Its *offset* is in the tested memory, its *address* is CUDA's."""
     differing = (expected ^ found) & ((1 << 64) - 1)
     return {
         "pattern": pattern,
@@ -57,11 +55,11 @@ def first_wrong(pattern: str, offset: int, address: int, expected: int, found: i
 
 
 def take_memory(torch: t.Any, wanted: int, device: str) -> list[t.Any]:
-    """Pieces of memory, as much as can be had of what is wanted. Some of the rest is needed for comparing."""
+    """Allocate memory in pieces, up to the wanted bytes. Comparisons need some of the rest."""
     count = max(64, -(-wanted // PIECE_BYTES))
     piece = max(LEAST_BYTES, wanted // count) // 8
     pieces: list[t.Any] = []
-    while sum(one.numel() for one in pieces) + piece <= wanted // 8:
+    while sum(taken.numel() for taken in pieces) + piece <= wanted // 8:
         try:
             pieces.append(torch.empty(piece, dtype=torch.int64, device=device))
         except torch.cuda.OutOfMemoryError:
@@ -69,40 +67,40 @@ def take_memory(torch: t.Any, wanted: int, device: str) -> list[t.Any]:
     return pieces
 
 
-def fill_memory(gpu: t.Any, share: float, say: t.Callable[..., None]) -> None:
+def fill_memory(gpu: t.Any, share: float, emit: t.Callable[..., None]) -> None:
     """Fill most of the free memory with one pattern after the other, and compare every word."""
     torch = gpu.torch
     torch.cuda.empty_cache()
     free, total = torch.cuda.mem_get_info()
     begun = time.monotonic()
     pieces = take_memory(torch, int(free * share), gpu.device)
-    words = pieces[0].numel() if pieces else 0
+    count = pieces[0].numel() if pieces else 0
     wrong, first, moved = 0, None, 0
     for pattern in PATTERNS:
         for number, piece in enumerate(pieces):
-            made = pattern_of(torch, pattern, number * words, words, gpu.device)
-            piece.fill_(made) if isinstance(made, int) else piece.copy_(made)
+            expected = pattern_of(torch, pattern, number * count, count, gpu.device)
+            piece.fill_(expected) if isinstance(expected, int) else piece.copy_(expected)
         gpu.synchronize()
         for number, piece in enumerate(pieces):
-            made = pattern_of(torch, pattern, number * words, words, gpu.device)
-            differs = piece != made
-            count = int(differs.sum().item())
-            if count and first is None:
+            expected = pattern_of(torch, pattern, number * count, count, gpu.device)
+            differs = piece != expected
+            different = int(differs.sum().item())
+            if different and first is None:
                 place = int(differs.to(torch.uint8).argmax().item())
-                expected = made if isinstance(made, int) else int(made[place].item())
+                right = expected if isinstance(expected, int) else int(expected[place].item())
                 found = int(piece[place].item())
-                offset = (number * words + place) * 8
-                first = first_wrong(pattern, offset, piece.data_ptr() + place * 8, expected, found)
-            wrong += count
-            moved += 2 * 8 * words
-        say("filled", pattern=pattern, wrong=wrong)
+                offset = (number * count + place) * 8
+                first = first_wrong(pattern, offset, piece.data_ptr() + place * 8, right, found)
+            wrong += different
+            moved += 2 * 8 * count
+        emit("filled", pattern=pattern, wrong=wrong)
     seconds = time.monotonic() - begun
     facts = {
         "free_bytes": free,
         "total_bytes": total,
-        "tested_bytes": 8 * words * len(pieces),
+        "tested_bytes": 8 * count * len(pieces),
         "patterns": list(PATTERNS),
     }
-    say("memory", **facts, seconds=seconds, gb_s=moved / seconds / 1e9, wrong=wrong, first=first)
+    emit("memory", **facts, seconds=seconds, gb_s=moved / seconds / 1e9, wrong=wrong, first=first)
     del pieces
     torch.cuda.empty_cache()

@@ -2,316 +2,195 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""GPUs under the measuring program, one process a GPU, sampled through NVML by its side. PyTorch needs no NVML, and NVML no PyTorch.
-
-The processes live as long as the whole measurement and do one step after the other, as they are told. First each GPU alone, then all at
-once. A step has a limit: a process that is not done by then hangs. It is ended, and the others go on.
-"""
+"""The run of gpu_accept: measure the GPUs, judge each, compare it with its baseline, and keep new baselines."""
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import json
 import os
-import shutil
-import signal
-import subprocess
-import tempfile
-import threading
+import pwd
 import time
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import links, loads, patterns, program
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import (
+    baseline,
+    compare,
+    machine,
+    request,
+    workers,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import verdict as verdicts
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_log
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.state import EVENT_REASONS
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.processes import GRAPHICS
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.state import read_card
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
 
 Facts = dict[str, t.Any]
-
-# Ten samples a second: gpu.md 5.3 asks for five at least, and each takes some milliseconds.
-PERIOD_S = 0.1
-# Of what the program writes, and of its complaints.
-KEPT_LINES = 20000
-KEPT_WORDS = 20
-# An import of PyTorch from a cold disk by all processes at once, and the end of one.
-START_S, END_S = 120.0, 30.0
-# Beside its windows: data, the windows' settling.
-STEP_S = 60.0
-# Six patterns, written and read: a card of 300 GB at a tenth of its speed.
-MEMORY_S = 300.0
-REDUCE_S = 120.0
-PAIR_S = 20.0
-# Tests of a card beside products: copy, h2d, d2h and both ways; those of all cards at once: a product, h2d, d2h.
-BESIDE, TOGETHER = 4, 3
-
-SM, MEMORY = 1, 2
-
-# Standard input has the modules in its first line, as [name, text], and then the steps: they reach the target inside Ansible's archive,
-# where no path leads to them.
-STARTER = """
-import json, sys, types
-for name, text in json.loads(sys.stdin.readline()):
-    parent, _dot, short = name.rpartition(".")
-    package = sys.modules.setdefault(parent, types.ModuleType(parent))
-    module = sys.modules[name] = types.ModuleType(name)
-    setattr(package, short, module)
-    exec(compile(text, short, "exec"), module.__dict__)
-raise SystemExit(module.main(sys.argv[1:]))
-"""
+# The parameter `baseline`: neither read nor write one.
+IGNORE = "ignore"
 
 
-@dataclasses.dataclass
-class Outcome:
-    """What a process told. *status* is None when it was ended before its time. *events* and *samples* are in the order of time."""
+class Measurement:
+    """Measures GPUs, and judges each."""
 
-    status: int | None = None
-    events: list[Facts] = dataclasses.field(default_factory=list)
-    samples: list[Facts] = dataclasses.field(default_factory=list)
-    words: str = ""
-    # The step that it did not end in time, and the error with which NVML no longer answered.
-    hung: str | None = None
-    lost: NvmlError | None = None
+    def __init__(self, module: AnsibleModule, nvml: Nvml) -> None:
+        self.module, self.params, self.nvml = module, module.params, nvml
+        self.request = request.parse(self.params)
 
-    def of(self, kind: str) -> list[Facts]:
-        return [event for event in self.events if event.get("event") == kind]
+    def measure(self, cards: t.Sequence[Card]) -> tuple[list[Facts], Facts]:
+        """Measure cards; return their reports in the same order, and one report of the links between them."""
+        before = {card.index: self.read_facts(card) for card in cards}
+        reports = {}
+        for index, facts in before.items():
+            # A desktop draws now and then; a program that computes would share the card with the test.
+            pids = [row["pid"] for row in facts["processes"] or [] if row["kind"] != GRAPHICS]
+            reason = verdicts.obstacle(facts, pids)
+            if reason:
+                reports[index] = verdicts.not_measured(facts, *reason)
+        free = [card for card in cards if card.index not in reports]
+        links = machine.links([], [], None)
+        try:
+            if free:
+                measured, links = self.measure_free(free, before)
+                reports.update(measured)
+        except OSError as error:
+            evidence = f"{self.params['python']} cannot be started: {error.strerror}"
+            step = "name a Python that has PyTorch as `python`"
+            reports.update({card.index: verdicts.not_measured(before[card.index], evidence, step) for card in free})
+        return [reports[card.index] for card in cards], links
 
-    def did(self, step: str) -> bool:
-        return any(event.get("step") == step for event in self.of("did"))
+    def measure_free(self, cards: t.Sequence[Card], before: t.Mapping[int, Facts]) -> tuple[dict[int, Facts], Facts]:
+        """Measure cards that nothing else uses; return their reports by index, and one report of the links between them.
 
-
-def sources() -> list[tuple[str, str]]:
-    """The program and what it imports from here, which comes before it."""
-    found = []
-    for module in (loads, patterns, links, program):
-        spec: t.Any = module.__spec__
-        found.append((spec.name, spec.loader.get_source(spec.name)))
-    return found
-
-
-def sample(nvml: Nvml, card: Card) -> Facts:
-    """What the card says now; null where it does not say.
-
-    :raises NvmlError: the card does not answer.
-    """
-    handle = card.handle
-    reasons = nvml.ask("nvmlDeviceGetCurrentClocksEventReasons", handle)
-    if reasons is None:
-        reasons = nvml.ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
-    power = nvml.ask("nvmlDeviceGetPowerUsage", handle)
-    return {
-        "at": time.monotonic(),
-        "clock_mhz": nvml.ask("nvmlDeviceGetClockInfo", handle, SM),
-        "memory_clock_mhz": nvml.ask("nvmlDeviceGetClockInfo", handle, MEMORY),
-        "power_w": None if power is None else power / 1000,
-        "temperature_c": nvml.ask("nvmlDeviceGetTemperature", handle, 0),
-        "reasons": None if reasons is None else [name for bit, name in EVENT_REASONS.items() if reasons & bit],
-        "pcie_generation": nvml.ask("nvmlDeviceGetCurrPcieLinkGeneration", handle),
-        "pcie_width": nvml.ask("nvmlDeviceGetCurrPcieLinkWidth", handle),
-    }
-
-
-def step_seconds(request: t.Mapping[str, t.Any], step: str) -> float:
-    """How long a process may take for a step, if nothing hangs."""
-    settle = loads.SETTLE_S + 1
-    if step == "measure":
-        windows = request["windows"] * (len(request["dtypes"]) + BESIDE)
-        return STEP_S + float(
-            request["warm_up_s"] + windows * (request["window_s"] + settle) + 1.2 * request["burn_in_s"]
-        )
-    if step == "together":
-        return STEP_S + TOGETHER * float(request["window_s"] + settle)
-    return {"start": START_S, "memory": MEMORY_S, "all_reduce": REDUCE_S, "end": END_S}[step]
-
-
-def seconds_needed(request: t.Mapping[str, t.Any], cards: int = 1) -> float:
-    """What the whole takes at most."""
-    once = sum(step_seconds(request, step) for step in ("start", "memory", "together", "all_reduce", "end"))
-    return once + cards * step_seconds(request, "measure")
-
-
-def read_lines(pipe: t.IO[str], events: list[Facts]) -> None:
-    for line in pipe:
-        with contextlib.suppress(ValueError):
-            found = json.loads(line)
-            # A program of somebody else's might print numbers.
-            if isinstance(found, dict) and len(events) < KEPT_LINES:
-                events.append(found)
-
-
-def keep_end(pipe: t.IO[str], words: list[str]) -> None:
-    for line in pipe:
-        words.append(line.strip())
-        del words[:-KEPT_WORDS]
-
-
-class Worker:
-    """A process with the measuring program, which sees these GPUs alone."""
-
-    def __init__(self, cards: t.Sequence[Card], python: str, request: t.Mapping[str, t.Any], **options: t.Any) -> None:
-        """:raises OSError: it cannot be started."""
-        visible = ",".join(card.uuid for card in cards)
-        own = {"CUDA_VISIBLE_DEVICES": visible, "CUDA_CACHE_DISABLE": "1"}
-        environment = {**os.environ, **options.pop("env", {}), **own}
-        self.card, self.outcome = cards[0], Outcome()
-        self.process = subprocess.Popen(  # pylint: disable=ansible-bad-function
-            [python, "-I", "-u", "-c", STARTER, json.dumps(request)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd="/",
-            env=environment,
-            start_new_session=True,
-            **options,
-        )
-        self._words: list[str] = []
-        self._ended = False
-        self.stdin, stdout, stderr = t.cast(
-            "tuple[t.IO[str], ...]", (self.process.stdin, self.process.stdout, self.process.stderr)
-        )
-        self._threads = [
-            threading.Thread(target=read_lines, args=(stdout, self.outcome.events), daemon=True),
-            threading.Thread(target=keep_end, args=(stderr, self._words), daemon=True),
+        :raises OSError: the interpreter cannot be started.
+        """
+        requests = [(card, {**self.request, "dtypes": verdicts.dtypes_of(before[card.index])}) for card in cards]
+        log_before, options = self.read_kernel_log(), self.process_options()
+        outcomes = workers.measure(self.nvml, requests, self.params["python"], **options)
+        sound = [
+            (card, card_request, outcome)
+            for (card, card_request), outcome in zip(requests, outcomes)
+            if verdicts.failure(outcome, self.params["python"]) is None and not outcome.lost
         ]
-        for thread in self._threads:
-            thread.start()
-        self.say(sources())
+        pairs = None
+        if len(sound) > 1:
+            linked = [card for card, _request, _outcome in sound]
+            pairs = workers.measure_pairs(self.nvml, linked, self.params["python"], sound[0][1], **options)
+        log_after = self.read_kernel_log()
+        reports = {
+            card.index: self.report(
+                before[card.index], card, card_request, outcome, new_xids(log_before, log_after, card)
+            )
+            for (card, card_request), outcome in zip(requests, outcomes)
+        }
+        facts = [before[card.index] for card, _request, _outcome in sound]
+        return reports, machine.links(facts, [outcome for _card, _request, outcome in sound], pairs)
 
-    def say(self, line: t.Any) -> None:
-        # One that has ended tells why by its status.
-        with contextlib.suppress(OSError):
-            self.stdin.write(json.dumps(line) + "\n")
-            self.stdin.flush()
+    def report(
+        self, before: Facts, card: Card, card_request: Facts, outcome: workers.Outcome, xids: list[Facts] | None
+    ) -> Facts:
+        """Return the report of one card from the outcome of its process.
 
-    def runs(self) -> bool:
-        """Not reaped yet, it keeps the number of its group from being anybody else's."""
-        if not self._ended:
-            waited = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-            if waited is not None:
-                self.end()
-        return not self._ended
+        :param before: the facts of the card before the measurement.
+        :param xids: new Xids of the card; None where the kernel's log cannot be read.
+        """
+        reason = verdicts.failure(outcome, self.params["python"])
+        if reason:
+            broken = verdicts.problem_of_ended(outcome)
+            report = verdicts.not_measured(before, *reason)
+            if broken:
+                report = verdicts.not_measured(before, broken["evidence"], broken["next_step"], broken["verdict"])
+            # A new Xid may be the reason.
+            report["notes"] = [f"Xid {xid['code']} meanwhile: {xid['text']}" for xid in xids or ()]
+            return report
+        after = self.read_facts(card)
+        report = verdicts.report(before, after, card_request, outcome.events, outcome.samples, xids)
+        report["memory_test"], memory_problems, memory_notes = machine.memory(outcome)
+        report["together"], problems, notes = machine.together(before, report["tests"], outcome)
+        later = machine.later_problem(outcome)
+        report["problems"] += [*memory_problems, *problems, *([later] if later else [])]
+        report["notes"] += [*memory_notes, *notes]
+        return report
 
-    def end(self, hung: str | None = None, lost: NvmlError | None = None) -> None:
-        """With its children, if it has any."""
-        if self._ended:
-            return
-        self._ended = True
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        for thread in self._threads:
-            thread.join(5)
-        with contextlib.suppress(OSError):
-            self.stdin.close()
-        self.outcome.hung, self.outcome.lost, self.outcome.words = hung, lost, " ".join(self._words[-3:])
-        self.outcome.status = None if hung or lost else self.process.returncode
+    def read_facts(self, card: Card) -> Facts:
+        """Read the facts of a card, with the version of the driver."""
+        return {**read_card(self.nvml, card), "driver": self.nvml.driver_version()}
 
+    def process_options(self) -> dict[str, t.Any]:
+        """Return the options of Popen that start a process as the user of the request."""
+        if os.geteuid() != 0:
+            return {}
+        user = pwd.getpwnam(self.params["user"])
+        groups = os.getgrouplist(user.pw_name, user.pw_gid)
+        environment = {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}
+        return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": groups, "env": environment}
 
-def wait(nvml: Nvml, workers: t.Sequence[Worker], done: t.Callable[[Worker], bool], step: str, seconds: float) -> None:
-    """Sample the GPUs until all that still run are done. Who is not in time is ended."""
-    limit = time.monotonic() + seconds
-    while True:
-        waiting = [worker for worker in workers if worker.runs() and not done(worker)]
-        if not waiting:
-            return
-        for worker in [one for one in workers if one.runs()]:
-            if worker in waiting and time.monotonic() >= limit:
-                worker.end(hung=step)
-                continue
-            try:
-                worker.outcome.samples.append(sample(nvml, worker.card))
-            except NvmlError as error:
-                worker.end(lost=error)
-        time.sleep(PERIOD_S)
-
-
-def do(nvml: Nvml, workers: t.Sequence[Worker], step: str, seconds: float, **facts: t.Any) -> None:
-    """Have processes do a step at the same time, each with its rank among them."""
-    for rank, worker in enumerate(workers):
-        worker.say({"do": step, "rank": rank, "world": len(workers), "limit_s": seconds, **facts})
-    wait(nvml, workers, lambda worker: worker.outcome.did(step), step, seconds)
-
-
-def load_together(nvml: Nvml, workers: t.Sequence[Worker], seconds: float) -> None:
-    """Each test begins when all processes are ready for it."""
-    for worker in workers:
-        worker.say({"do": "together"})
-    for number in range(1, TOGETHER + 1):
-
-        def is_ready(worker: Worker, number: int = number) -> bool:
-            return len(worker.outcome.of("ready")) >= number
-
-        wait(nvml, workers, is_ready, "together", seconds)
-        for worker in running(workers):
-            worker.say({"go": number})
-    wait(nvml, workers, lambda worker: worker.outcome.did("together"), "together", seconds)
+    def read_kernel_log(self) -> str | None:
+        """Read the kernel's log; None where this user is not allowed to."""
+        program = self.module.get_bin_path("dmesg")
+        if program is None:
+            return None
+        status, output, _error = self.module.run_command([program])
+        return output if status == 0 else None
 
 
-def running(workers: t.Sequence[Worker]) -> list[Worker]:
-    return [worker for worker in workers if worker.runs()]
+def new_xids(log_before: str | None, log_after: str | None, card: Card) -> list[Facts] | None:
+    """Return the Xids of a card that are new in the kernel's log; None where the log cannot be read."""
+    if log_before is None or log_after is None:
+        return None
+    # The log is a ring: old lines may have gone, so its length says nothing.
+    old = set(log_before.splitlines())
+    new = "\n".join(line for line in log_after.splitlines() if line not in old)
+    address = xid_log.normal_address(card.pci_address)
+    return [xid.as_result() for xid in xid_log.parse(new) if xid.pci_address == address]
 
 
-def measure(
-    nvml: Nvml, requests: t.Sequence[tuple[Card, t.Mapping[str, t.Any]]], python: str, **options: t.Any
-) -> list[Outcome]:
-    """Run the program on these GPUs, with a Python that has PyTorch, and sample them until it ends.
+def run(module: AnsibleModule, nvml: Nvml) -> dict[str, t.Any]:
+    """Measure the requested GPUs, keep their baselines, and return the result of the module.
 
-    :param requests: each GPU, and what is asked of it.
-    :param options: of the processes, such as their user.
-    :raises OSError: it cannot be started.
+    :raises Refusal: a requested GPU does not exist, or a baseline is damaged.
     """
-    longest = max(seconds_needed(request, len(requests)) for _card, request in requests)
-    workers: list[Worker] = []
-    try:
-        for card, request in requests:
-            workers.append(Worker([card], python, {**request, "limit_s": longest}, **options))
-        wait(nvml, workers, lambda worker: bool(worker.outcome.of("started")), "start", START_S)
-        for worker, (_card, request) in zip(workers, requests):
-            if worker.runs():
-                do(nvml, [worker], "measure", step_seconds(request, "measure"))
-        request = requests[0][1]
-        if request["memory_share"]:
-            do(nvml, running(workers), "memory", MEMORY_S)
-        if len(running(workers)) > 1:
-            load_together(nvml, running(workers), step_seconds(request, "together"))
-        if len(running(workers)) > 1:
-            with meeting_place(**options) as store:
-                do(nvml, running(workers), "all_reduce", REDUCE_S, store=store)
-        for worker in running(workers):
-            worker.stdin.close()
-        wait(nvml, workers, lambda _worker: False, "end", END_S)
-    finally:
-        for worker in workers:
-            worker.end(hung="end")
-    return [worker.outcome for worker in workers]
-
-
-def measure_pairs(
-    nvml: Nvml, cards: t.Sequence[Card], python: str, request: t.Mapping[str, t.Any], **options: t.Any
-) -> Outcome:
-    """Run the program on all of these GPUs at once, for what they give to each other."""
-    seconds = STEP_S + PAIR_S * len(cards) * (len(cards) - 1)
-    worker = Worker(cards, python, {**request, "limit_s": seconds + START_S + END_S}, **options)
-    try:
-        wait(nvml, [worker], lambda one: bool(one.outcome.of("started")), "start", START_S)
-        do(nvml, running([worker]), "pairs", seconds)
-        worker.stdin.close()
-        wait(nvml, [worker], lambda _worker: False, "end", END_S)
-    finally:
-        worker.end(hung="end")
-    return worker.outcome
-
-
-@contextlib.contextmanager
-def meeting_place(**options: t.Any) -> t.Iterator[str]:
-    """A file by which processes of one user find each other, in a directory of that user."""
-    folder = tempfile.mkdtemp(prefix="rigwright-gpu-accept-")
-    try:
-        if "user" in options:
-            os.chown(folder, options["user"], options["group"])
-        yield f"{folder}/store"
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    params, policy = module.params, module.params["baseline"]
+    cards = [nvml.find(name) for name in params["gpus"]] if params["gpus"] else nvml.cards()
+    cards = list({card.index: card for card in cards}.values())
+    if not cards:
+        raise Refusal("`gpus`: NVML shows no GPU at all; gpu_host_info shows what is on the PCI bus")
+    baselines = {
+        card.index: None if policy == IGNORE else baseline.read(params["directory"], card.uuid or None)
+        for card in cards
+    }
+    before: dict[str, Facts | None] = {}
+    after: dict[str, Facts | None] = {}
+    reports, links = Measurement(module, nvml).measure(cards)
+    for card, report in zip(cards, reports):
+        current = baselines[card.index]
+        problems, notes = compare.against_baseline(report, current, policy)
+        report["problems"] += problems
+        report["notes"] += notes
+        report["verdict"] = verdicts.worst(report["problems"])
+        wanted = compare.plan_baseline(current, report, policy, time.strftime("%Y-%m-%d"))
+        if wanted is not None and wanted != current:
+            try:
+                if not module.check_mode:
+                    baseline.write(params["directory"], wanted)
+            except OSError as error:
+                # The measurement is worth more than its baseline.
+                report["notes"].append(
+                    f"there is no baseline of this run ({error}): run it as root, or set `directory`"
+                )
+            else:
+                before[card.uuid], after[card.uuid] = current, wanted
+    return {
+        "changed": bool(after),
+        "verdict": verdicts.worst([problem for report in [*reports, links] for problem in report["problems"]]),
+        "gpus": reports,
+        "links": links,
+        "findings": [*map(verdicts.finding, reports), *machine.findings(links)],
+        "diff": {
+            "before": "".join(map(baseline.text_of, before.values())),
+            "after": "".join(map(baseline.text_of, after.values())),
+        },
+    }

@@ -2,11 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""The comparison of a check with the last one. Pure.
 
-"""What the last look at the GPUs found, and what has become of it. Pure: the state that was kept and the cards of now are in.
-
-A counter alone says little: it may have stood there for a year. And an Xid stays in the log when its GPU was reset, or its program is gone.
+A counter alone says little: its errors may be a year old. An Xid stays in the log after its GPU was reset, or its program has ended.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ VERSION = 1
 REBOOTS = 2
 REMEMBERED_S = 3 * 24 * 3600
 
-# Where the counters are that are compared, by the name that the difference has.
+# The paths of the compared counters, by the name of the difference.
 _COUNTERS = {
     "pcie_replays": ("counters", "pcie", "replays"),
     "nvlink_replays": ("counters", "nvlink", "replays"),
@@ -43,9 +41,9 @@ _SLOWDOWNS = ("hw_thermal_ns", "power_brake_ns")
 
 
 def parse(text: str) -> State:
-    """The state that was kept, empty where there is none.
+    """Parse the state of the last check; empty without one.
 
-    :raises ValueError: it is no such state, as when a disk was full while it was written.
+    :raises ValueError: it is no state, as when a disk was full while it was written.
     """
     if not text:
         return {}
@@ -57,7 +55,7 @@ def parse(text: str) -> State:
 
 
 def counters_of(card: Card) -> dict[str, float | None]:
-    """What is compared from one look to the next. None is unknown."""
+    """Return the counters that are compared. None is unknown."""
     found = {name: health.at(card, *path) for name, path in _COUNTERS.items()}
     heat, brake = (health.at(card, "counters", "throttled", name) for name in _SLOWDOWNS)
     found["hardware_slowdown_s"] = None if heat is None or brake is None else (heat + brake) / 1e9
@@ -65,13 +63,14 @@ def counters_of(card: Card) -> dict[str, float | None]:
 
 
 def active_links(card: Card) -> list[int]:
+    """Return the numbers of the active NVLinks."""
     return [row["link"] for row in health.at(card, "nvlink", "links") or [] if row["active"]]
 
 
 def compare(before: State, card: Card, seconds: float) -> dict[str, t.Any] | None:
-    """How much more each counter says than at the last look; None where there was none.
+    """Return the rise of each counter since the last check; None without one.
 
-    A counter that says less was begun anew, with the driver: what it says has come since.
+    A counter that is lower than before began again with the driver: all of it is new.
     """
     if not before or seconds <= 0:
         return None
@@ -80,14 +79,14 @@ def compare(before: State, card: Card, seconds: float) -> dict[str, t.Any] | Non
     for name, now in counters_of(card).items():
         earlier = then.get(name)
         more[name] = None if now is None or earlier is None else now - earlier if now >= earlier else now
-    # NVML tells the links of a GPU with MIG as down.
-    known = health.at(card, "nvlink", "links") is not None and not health.at(card, "modes", "mig", "current")
-    more["nvlinks_gone"] = sorted(set(before["links"]) - set(active_links(card))) if known else None
+    # NVML reports the links of a GPU with MIG as down.
+    has_links = health.at(card, "nvlink", "links") is not None and not health.at(card, "modes", "mig", "current")
+    more["nvlinks_gone"] = sorted(set(before["links"]) - set(active_links(card))) if has_links else None
     return more
 
 
 def recovered_at(before: State, card: Card, xids: t.Iterable[log.Xid], now: float) -> float | None:
-    """When the driver took back what it had asked for, so that the GPU is well again: by its own Xid 154, or between two looks."""
+    """Return the time at which the driver withdrew its recovery action: by an Xid 154, or between two checks."""
     moments = [before.get("recovered_at")]
     if before.get("recovery_action") not in (None, "none") and health.at(card, "counters", "recovery_action") == "none":
         moments.append(now)
@@ -101,11 +100,11 @@ def split(
     alive: t.Collection[int] | None,
     users: t.Collection[t.Any] | None = None,
 ) -> tuple[list[log.Xid], list[dict[str, t.Any]]]:
-    """The Xids that still say something about the GPU, and those that are over, with the reason.
+    """Split Xids into those that still count, and those that are over, each with the reason.
 
-    :param recovered: when the GPU was well again; a reboot is told by another log.
+    :param recovered: the time at which the GPU was healthy again. After a reboot the log is a new one.
     :param alive: ids of all processes of the host; None where they cannot be seen.
-    :param users: the processes that use the GPU now; None where it does not tell.
+    :param users: the processes that use the GPU now; None where it does not report them.
     """
     open_ones, over = [], []
     for xid in xids:
@@ -122,16 +121,16 @@ def split(
         if verdict == data.RESTART_APP and xid.pid is None and alive is not None and users is not None and not users:
             why = "no program uses the GPU any more"
         if why:
-            over.append({**xid.told(), "over": why})
+            over.append({**xid.as_result(), "over": why})
         else:
             open_ones.append(xid)
     return open_ones, over
 
 
 def boots_with(before: State, xids: t.Iterable[log.Xid], boot: str, now: float) -> dict[str, dict[str, float]]:
-    """For each Xid that asks for a reset or a reboot, the boots that it was in, with the time when it was last seen."""
+    """Return the boots of each Xid that needs a reset or a reboot, with the last time of it."""
     kept = {
-        code: {name: seen for name, seen in boots.items() if now - seen <= REMEMBERED_S}
+        code: {name: time for name, time in boots.items() if now - time <= REMEMBERED_S}
         for code, boots in before.get("boots", {}).items()
     }
     for xid in xids:
@@ -141,16 +140,16 @@ def boots_with(before: State, xids: t.Iterable[log.Xid], boot: str, now: float) 
 
 
 def returned(boots: t.Mapping[str, t.Mapping[str, float]], boot: str) -> list[int]:
-    """The Xids of this boot that two reboots did not end."""
-    return sorted(int(code) for code, seen in boots.items() if boot in seen and len(seen) > REBOOTS)
+    """Return the Xids of this boot that two reboots did not end."""
+    return sorted(int(code) for code, times in boots.items() if boot in times and len(times) > REBOOTS)
 
 
 def remember(
     card: Card, recovered: float | None, boots: t.Mapping[str, t.Mapping[str, float]], **windows: t.Any
 ) -> dict[str, t.Any]:
-    """What the next look has to know of this GPU.
+    """Return the state of this GPU for the next check.
 
-    :param windows: what _gpu.health.windows counts.
+    :param windows: the counts of _gpu.health.windows.
     """
     return {
         "uuid": card.get("uuid"),

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What PCIe, NVLink and the NVLink fabric of a GPU are reasons for. Pure."""
+"""Reasons from PCIe, NVLink and the NVLink fabric of a GPU. Pure."""
 
 from __future__ import annotations
 
@@ -31,19 +29,22 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.
 # first generation has 2.5 / 1000 errors a second (DCGM, GetExpectedPcieReplayRate).
 _GIGATRANSFERS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
 _UNKNOWN_LINK = 8.0
-# Boards on which every NVLink of the GPU is wired; PCIe cards have a bridge, or none.
+# Boards on which every NVLink of the GPU is wired. A PCIe card has a bridge, or no links.
 _WIRED = re.compile(r"SXM|HBM3$|^NVIDIA (H20|H200|B200|B300)$")
 # The fabric manager begins at boot and is done within minutes.
 _FABRIC_S = 600
-_STEP_SLOT = "look at slot and riser, and at the BIOS's setting for them"
-_STEP_LINKS = "end what uses the GPUs and reset them; if links stay down, power the host off and look at bridge, board or NVSwitch"
+_STEP_SLOT = "check slot and riser, and the BIOS's setting for them"
+_STEP_LINKS = (
+    "end what uses the GPUs and reset them; if links stay down, power the host off and check bridge, board or NVSwitch"
+)
 _STEP_FABRIC = (
-    "look at `systemctl status nvidia-fabricmanager`: it has to run, in the driver's version; start it with no GPU in use, or reboot. "
+    "check `systemctl status nvidia-fabricmanager`: it has to run, in the driver's version; start it with no GPU in use, or reboot. "
     "Until then CUDA does not start"
 )
 
 
 def judge(card: Signs, limits: Limits) -> t.Iterator[Reason]:
+    """Yield the reasons from the links of a card."""
     yield from _fabric(card)
     yield from _pcie(card, limits)
     yield from _nvlinks(card)
@@ -65,11 +66,10 @@ def _fabric(card: Signs) -> t.Iterator[Reason]:
     summary = at(fabric, "summary")
     found = [name for name, value in (health or {}).items() if value not in (None, False, "none")]
     if found or summary in ("unhealthy", "limited_capacity"):
-        words = ", ".join([*([summary] if summary not in (None, "healthy") else []), *found])
-        told = f"NVML says of the fabric: {words.replace('_', ' ')}"
-        yield reason(
-            "fabric_health", told, FABRIC, data.MONITOR, "look at the fabric manager's log, and at NVSwitches and links"
-        )
+        problems = ", ".join([*([summary] if summary not in (None, "healthy") else []), *found])
+        evidence = f"NVML reports for the fabric: {problems.replace('_', ' ')}"
+        step = "check the fabric manager's log, the NVSwitches and the links"
+        yield reason("fabric_health", evidence, FABRIC, data.MONITOR, step)
 
 
 def _pcie(card: Signs, limits: Limits) -> t.Iterator[Reason]:
@@ -78,18 +78,18 @@ def _pcie(card: Signs, limits: Limits) -> t.Iterator[Reason]:
         for name in ("generation", "width"):
             now, highest = at(card, "pcie", f"current_{name}"), at(card, "pcie", f"max_{name}")
             if now and highest and now < highest:
-                words = f"{name} {now} of {highest}, with the GPU at work for {busy} % of the time"
-                yield reason(f"pcie_{name}", words, DCGM, data.MONITOR, _STEP_SLOT)
+                evidence = f"{name} {now} of {highest}, with the GPU busy for {busy} % of the time"
+                yield reason(f"pcie_{name}", evidence, DCGM, data.MONITOR, _STEP_SLOT)
     own, here = at(card, "pcie", "gpu_max_generation"), at(card, "pcie", "max_generation")
     if own and here and here < own:
-        words = f"the card has PCIe generation {own}, with this slot {here}"
+        evidence = f"the card has PCIe generation {own}, with this slot {here}"
         yield reason(
-            "pcie_slot", words, NVML, data.MONITOR, f"{_STEP_SLOT}; where it has no better one, ignore `pcie_slot`"
+            "pcie_slot", evidence, NVML, data.MONITOR, f"{_STEP_SLOT}; where it has no better one, ignore `pcie_slot`"
         )
 
 
 def replay_limit(card: Signs) -> int:
-    """Replays a minute that a PCIe link may have, by its generation and lanes."""
+    """Return the replays a minute that a PCIe link is allowed to have, by its generation and lanes."""
     generation, lanes = at(card, "pcie", "max_generation"), at(card, "pcie", "max_width")
     if not generation or not lanes:
         return int(_UNKNOWN_LINK)
@@ -98,19 +98,19 @@ def replay_limit(card: Signs) -> int:
 
 
 def expected_links(card: Signs, sisters: t.Iterable[Signs]) -> int | None:
-    """How many NVLinks of a card have to be active. None where that is not known.
+    """Return the number of NVLinks of a card that have to be active; None where it is not known.
 
     :param sisters: the cards of the host.
     """
     count, active = at(card, "nvlink", "count"), at(card, "nvlink", "active")
-    # NVML tells the links of a GPU with MIG as down (DCGM, MonitorNVLinkStatus).
+    # NVML reports the links of a GPU with MIG as down (DCGM, MonitorNVLinkStatus).
     if not count or at(card, "modes", "mig", "current"):
         return None
     if card.get("fabric") or _WIRED.search(card.get("name") or ""):
         return int(count)
-    # A card without a bridge has none.
+    # A card without a bridge has no active link.
     return (
-        max(at(one, "nvlink", "active") or 0 for one in sisters if one.get("name") == card.get("name"))
+        max(at(sister, "nvlink", "active") or 0 for sister in sisters if sister.get("name") == card.get("name"))
         if active
         else None
     )
@@ -120,13 +120,13 @@ def _nvlinks(card: Signs) -> t.Iterator[Reason]:
     gone = at(card, "since_last_look", "nvlinks_gone")
     expected, active = card.get("expected_nvlinks"), at(card, "nvlink", "active")
     if gone:
-        words = f"links {', '.join(map(str, gone))} were active at the last look and are not now"
-        # The same as for Xid 74, which such a link tells.
-        yield reason("nvlink_gone", words, data.CATALOG, data.RESET_GPU)
+        evidence = f"links {', '.join(map(str, gone))} were active at the last check and are not now"
+        # The same as for Xid 74, which the driver reports for such a link.
+        yield reason("nvlink_gone", evidence, data.CATALOG, data.RESET_GPU)
     elif expected is not None and active is not None and active < expected:
         down = [row["link"] for row in at(card, "nvlink", "links") or [] if not row["active"]]
-        words = f"{active} of {expected} NVLinks are active; not {', '.join(map(str, down))}"
-        yield reason("nvlinks_down", words, AZURE_NVLINK, data.RESET_GPU, _STEP_LINKS)
+        evidence = f"{active} of {expected} NVLinks are active; not {', '.join(map(str, down))}"
+        yield reason("nvlinks_down", evidence, AZURE_NVLINK, data.RESET_GPU, _STEP_LINKS)
 
 
 def _errors(card: Signs, limits: Limits) -> t.Iterator[Reason]:
@@ -135,26 +135,24 @@ def _errors(card: Signs, limits: Limits) -> t.Iterator[Reason]:
     if replays is not None and seconds:
         rate, given = replays * 60 / seconds, limits.pcie_replays_per_minute
         limit = replay_limit(card) if given is None else given
-        # DCGM tells what is more than its limit.
+        # DCGM reports a rate above its limit.
         if rate > limit or rate == given:
-            words = f"{rate:.1f} replays on PCIe a minute; it may have {limit:g}"
-            yield reason("pcie_replays", words, DCGM, data.MONITOR)
+            evidence = f"{rate:.1f} replays on PCIe a minute (limit {limit:g})"
+            yield reason("pcie_replays", evidence, DCGM, data.MONITOR)
     if crc is not None and seconds and crc / seconds >= limits.nvlink_crc_errors_per_second:
-        words = (
-            f"{crc / seconds:.1f} CRC errors on NVLink a second (told from {limits.nvlink_crc_errors_per_second:g} on)"
-        )
-        yield reason("nvlink_crc_errors", words, DCGM_LIMITS, data.MONITOR)
+        evidence = f"{crc / seconds:.1f} CRC errors on NVLink a second (limit {limits.nvlink_crc_errors_per_second:g})"
+        yield reason("nvlink_crc_errors", evidence, DCGM_LIMITS, data.MONITOR)
     for name in ("nvlink_replays", "nvlink_recoveries", *(f"nvlink_{name}" for name in NVLINK5_FIELDS)):
         more = at(since, name)
         if more:
-            yield reason(name, f"{more} since the last look", DCGM, data.MONITOR)
+            yield reason(name, f"{more} since the last check", DCGM, data.MONITOR)
     errors = at(card, "counters", "nvlink_5", "effective_ber")
     if errors is not None and errors > limits.nvlink_bit_error_rate:
-        words = f"one bit in {1 / errors:.2g} on NVLink is wrong after correction ({errors:g}; it may be {limits.nvlink_bit_error_rate:g})"
+        evidence = f"one bit in {1 / errors:.2g} on NVLink is wrong after correction ({errors:g}, limit {limits.nvlink_bit_error_rate:g})"
         yield reason(
             "nvlink_bit_error_rate",
-            words,
+            evidence,
             DCGM,
             data.MONITOR,
-            "look at the NVLinks' cables and connectors, where there are any",
+            "check the NVLinks' cables and connectors, where there are any",
         )

@@ -2,11 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""The program that the role gpu_health installs: it checks the GPUs without Ansible, and writes the report, the state and the metrics.
 
-"""The check that the role gpu_health has on a host, as a program without Ansible: a look at the GPUs, and files that tell of it.
-
-It ends well whatever it finds; what it found is in the files. It fails when it could not look or could not write.
+It succeeds whatever the verdict is. It fails when it cannot check or cannot write.
 """
 
 from __future__ import annotations
@@ -21,8 +19,8 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import write_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import Busy
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import facts as looking
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import report, state
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import facts, report, request, state
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import run as runner
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 SETTINGS = "/etc/rigwright/gpu_health.json"
@@ -31,7 +29,7 @@ TIMEOUT_S = 60
 
 
 def run(command: t.Sequence[str]) -> tuple[int, str, str]:
-    """A command that cannot be run, or hangs, is one that has nothing to tell."""
+    """Run a command. One that cannot be started, or hangs, has status 127 and no output."""
     try:
         # There is no module whose run_command could be used.
         done = subprocess.run(  # pylint: disable=ansible-bad-function
@@ -49,43 +47,43 @@ def run(command: t.Sequence[str]) -> tuple[int, str, str]:
 
 
 def check(settings: t.Mapping[str, t.Any], tree: Tree, now: float) -> dict[str, t.Any]:
-    """Look, and write what was found.
+    """Check the GPUs, and write the files.
 
-    :raises Refusal: a setting is none.
-    :raises Busy: another look does not end.
-    :raises OSError: it cannot be written.
+    :raises Refusal: a setting is not valid.
+    :raises Busy: another check does not end.
+    :raises OSError: a file cannot be written.
     """
-    window = looking.window_seconds(settings.get("window", looking.BOOT))
-    limits = looking.limits_of(settings.get("limits"))
-    request = looking.Request(
+    window = request.window_seconds(settings.get("window", request.BOOT))
+    limits = request.limits_of(settings.get("limits"))
+    declared = request.Request(
         settings.get("expected_count") or None, settings.get("acknowledged") or (), settings.get("ignore") or ()
     )
-    host = looking.Host(run, now, tree)
+    host = facts.Host(run, now, tree)
     with state.locked():
-        kept, unread = state.kept(tree.at(looking.STATE))
-        result, left = looking.look(host, window, limits, kept, request)
+        kept, unread = state.read_kept(tree.at(state.STATE))
+        result, next_state = runner.check(host, window, limits, kept, declared)
         result["unread"] += unread
-        told = {**result, "findings": report.findings(result)}
+        full_report = {**result, "findings": report.findings(result)}
         for path, text in (
-            (looking.REPORT, json.dumps(told, indent=1, sort_keys=True) + "\n"),
-            (looking.STATE, json.dumps(left, indent=1, sort_keys=True) + "\n"),
+            (state.REPORT, json.dumps(full_report, indent=1, sort_keys=True) + "\n"),
+            (state.STATE, json.dumps(next_state, indent=1, sort_keys=True) + "\n"),
         ):
             write_file(tree.at(path), text)
         directory = settings.get("textfile_directory")
         if directory:
             write_file(tree.at(f"{directory}/{TEXTFILE}"), report.metrics(result))
-    return told
+    return full_report
 
 
 def main() -> int:
-    """The journal has the verdict, and what led to it."""
+    """Check the GPUs, and print the findings for the journal."""
     tree = Tree()
     try:
         settings = json.loads(tree.text(SETTINGS) or "{}")
-        told = check(settings, tree, time.time())
+        full_report = check(settings, tree, time.time())
     except (Refusal, Busy, OSError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    for finding in told["findings"]:
+    for finding in full_report["findings"]:
         sys.stdout.write(f"{finding['id']}: {finding['status']}: {finding['evidence']}\n")
     return 0

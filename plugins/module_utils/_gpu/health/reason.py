@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What a reason for a verdict is, and from which number on something is told. Pure."""
+"""Reasons for a verdict, and the limits from which a number is a reason. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ FABRIC = "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/ind
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """From which number on something is told. Each has its source; a host may have others."""
+    """The limits from which a number is a reason, each with its source. A host may have others."""
 
     # The remapper gives up after 512 rows (NVIDIA's RMA policy), and DCGM fails the GPU there.
     remapped_rows: int = 512
@@ -40,25 +38,27 @@ class Limits:
     retired_pages: int = 63
     # More than DCGM_LIMIT_MAX_RETIRED_PAGES_SOFT_LIMIT: DCGM fails a GPU there when more than one page came within a week.
     double_bit_pages: int = 16
-    # Azure takes hosts out there. NVIDIA's RMA policy knows no such number, so it is a reason to watch and no more. Of the SRAM, Azure does
-    # not allow a single uncorrectable error in a card's life; NVIDIA has a threshold, which the card itself tells.
+    # Azure takes hosts out there. NVIDIA's RMA policy has no such number, so it is a reason to watch and no more. Azure allows no
+    # uncorrectable error of the SRAM in a card's life; NVIDIA has a threshold, which the card itself reports.
     ecc_errors: int = 20_000_000
-    # None: what the link may have by its generation and lanes, as DCGM 4.6 has it (GetExpectedPcieReplayRate).
+    # None: the rate that DCGM 4.6 allows for the generation and lanes of the link (GetExpectedPcieReplayRate).
     pcie_replays_per_minute: float | None = None
-    # DCGM_LIMIT_MAX_NVLINK_CRC_ERROR; of all other errors of NVLink DCGM tells the first.
+    # DCGM_LIMIT_MAX_NVLINK_CRC_ERROR; of all other errors of NVLink DCGM reports the first.
     nvlink_crc_errors_per_second: float = 100
-    # What DCGM allows NVLink 5 after its own correction (IsEffectiveBerThresholdExceeded).
+    # The rate that DCGM allows NVLink 5 after its own correction (IsEffectiveBerThresholdExceeded).
     nvlink_bit_error_rate: float = 1e-12
-    # gpud looks once a minute and alarms when 6 of 10 looks saw the hardware slow down: the same share of the time, by NVML's own counters.
+    # gpud checks once a minute and alarms when 6 of 10 checks found a slow-down: the same share of the time, by NVML's own counters.
     slowdown_share: float = 0.6
-    # A link that nobody uses saves power with a lower generation: it is judged while the GPU is at work for this part of the time.
+    # An idle link saves power with a lower generation: it is judged while the GPU is busy for this part of the time.
     busy_percent: int = 50
-    # Of one code on one GPU within a day. NVSentinel has 5, for bursts of at least 3 minutes; whoever writes CUDA programs has more.
+    # Xids of one code on one GPU within a day. NVSentinel has 5, for bursts of at least 3 minutes; authors of CUDA programs have more.
     repeated_xids: int = 10
 
 
 @dataclasses.dataclass(frozen=True)
 class Reason:
+    """A reason for a verdict, with its evidence and the source of the rule."""
+
     what: str
     evidence: str
     source: str
@@ -68,8 +68,8 @@ class Reason:
 
 NEXT_STEPS = {
     data.PASS: "",
-    data.MONITOR: "nothing has to be done now: look whether it grows",
-    data.RESTART_APP: "start the program again; where it fails on this GPU only, look at the GPU",
+    data.MONITOR: "nothing has to be done now: check whether it grows",
+    data.RESTART_APP: "start the program again; where it fails on this GPU only, examine the GPU",
     data.RESET_GPU: "end what uses the GPU and reset it (nvidia-smi --gpu-reset -i <uuid>); if that fails, reboot",
     data.REBOOT: "reboot; if it comes back, power the host off, reseat the card, and have it replaced",
     data.REPLACE: "take the card out of use, run NVIDIA's field diagnostic on it, and have it replaced",
@@ -77,7 +77,7 @@ NEXT_STEPS = {
 
 
 def at(signs: t.Any, *path: str) -> t.Any | None:
-    """What lies at a path of keys. None where the card has no such thing, on whatever level."""
+    """Return the value at a path of keys; None where any level is None."""
     for key in path:
         if signs is None:
             return None
@@ -86,12 +86,15 @@ def at(signs: t.Any, *path: str) -> t.Any | None:
 
 
 def rank(verdict: str) -> int:
+    """Return the position of a verdict, from PASS (0) to REPLACE."""
     return data.VERDICTS.index(verdict)
 
 
 def gravest(verdicts: t.Iterable[str]) -> str:
+    """Return the gravest verdict; PASS without any."""
     return max(verdicts, key=rank, default=data.PASS)
 
 
-def reason(what: str, evidence: str, source: str, verdict: str, next_step: str = "") -> Reason:
-    return Reason(what, evidence, source, verdict, next_step or NEXT_STEPS[verdict])
+def reason(name: str, evidence: str, source: str, verdict: str, next_step: str = "") -> Reason:
+    """Return a reason, with the usual next step of its verdict unless another is given."""
+    return Reason(name, evidence, source, verdict, next_step or NEXT_STEPS[verdict])

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""A look at the GPUs as findings, and as metrics in Prometheus' text format. Pure."""
+"""The result of a health check as findings, and as metrics in Prometheus' text format. Pure."""
 
 from __future__ import annotations
 
@@ -16,18 +14,18 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health 
 
 Facts = t.Mapping[str, t.Any]
 
-# The reason on the host that is not of NVML (_gpu.health.facts).
+# The reason of the host that is not an error of NVML (_gpu.health.run).
 COUNT = "gpu_count"
 
 _STATUSES = {data.PASS: "pass", data.MONITOR: "warn"}
 
-# Metrics of a card: name, type, what it is, where it is in gpu_info's facts, and what it is multiplied by. Names and base units as
-# Prometheus asks for them (prometheus.io/docs/practices/naming).
+# Metrics of a card: name, type, description, path in gpu_info's facts, and factor. Names and base units follow the rules of Prometheus
+# (prometheus.io/docs/practices/naming).
 _OF_CARDS = (
     ("temperature_celsius", "gauge", "Temperature of the GPU.", "temperature.gpu_c", 1),
     ("memory_temperature_celsius", "gauge", "Temperature of the memory.", "temperature.memory_c", 1),
     ("power_watts", "gauge", "Power that the GPU draws.", "power.draw_w", 1),
-    ("utilization_ratio", "gauge", "Part of the time in which the GPU was at work.", "utilization.gpu_percent", 0.01),
+    ("utilization_ratio", "gauge", "Part of the time in which the GPU was busy.", "utilization.gpu_percent", 0.01),
     ("memory_used_bytes", "gauge", "Memory in use.", "memory.used_bytes", 1),
     ("memory_total_bytes", "gauge", "Memory of the GPU.", "memory.total_bytes", 1),
     ("pcie_generation", "gauge", "Generation of the PCIe link now.", "pcie.current_generation", 1),
@@ -47,13 +45,12 @@ _OF_CARDS = (
 )  # fmt: skip
 
 
-# Whether a driver that does not answer is a failure, or a reboot is due after a change, says the role nvidia_driver.
+# The role nvidia_driver reports whether it is a failure, or a reboot is due after a change.
 _OF_THE_DRIVER = frozenset({"nvml_DRIVER_NOT_LOADED", "nvml_LIB_RM_VERSION_MISMATCH", "nvml_LIBRARY_NOT_FOUND"})
 
 
 def findings(result: Facts, prefix: str = "gpu_health") -> list[dict[str, str]]:
-    """A finding for each GPU and for each NVSwitch with SXids, one for their number where it is known, one for NVML, and one for what could
-    not be read, as `rigwright.workstation.finding` takes them."""
+    """Return the findings: each GPU, each NVSwitch with SXids, an expected number of GPUs, NVML, and what could not be read."""
     of_nvml = [row for row in result["reasons"] if row["what"] != COUNT]
     names = {row["what"] for row in of_nvml}
     found = [_of_gpu(gpu, names, prefix) for gpu in result["gpus"]]
@@ -75,23 +72,23 @@ def findings(result: Facts, prefix: str = "gpu_health") -> list[dict[str, str]]:
             "id": f"{prefix}.unread",
             "status": "warn" if result["unread"] else "pass",
             "evidence": "; ".join(result["unread"])[:800] or "NVML and the kernel's log were read",
-            "remedy": "see to it that it can be read: what is not known is taken for no fault",
+            "remedy": "make it readable: an unknown value counts as healthy",
         }
     )
     return found
 
 
 def _of_gpu(gpu: Facts, of_host: t.Collection[str], prefix: str) -> dict[str, str]:
-    """What is wrong with NVML as a whole has a finding of its own, and is not told for each GPU again."""
+    """Return the finding of a GPU, without the errors of NVML as a whole: they have a finding of their own."""
     reasons = [row for row in gpu["reasons"] if row["what"] not in of_host]
     verdict = health.gravest(row["verdict"] for row in reasons)
-    status, known = status_of(verdict), verdict
+    status, summary = status_of(verdict), verdict
     if of_host and status == "pass":
-        status, known = "skip", "NVML does not answer"
+        status, summary = "skip", "NVML does not answer"
     return {
         "id": f"{prefix}.{slug(name_of(gpu))}",
         "status": status,
-        "evidence": f"{gpu['name'] or 'GPU'} at {gpu['pci_address'] or 'no address'}: {known}{_words(reasons)}",
+        "evidence": f"{gpu['name'] or 'GPU'} at {gpu['pci_address'] or 'no address'}: {summary}{_evidence(reasons)}",
         "remedy": next((row["next_step"] for row in reasons if row["next_step"]), ""),
     }
 
@@ -100,18 +97,18 @@ def _of_switch(switch: Facts, prefix: str) -> dict[str, str]:
     return {
         "id": f"{prefix}.{slug(switch['name'])}",
         "status": status_of(switch["verdict"]),
-        "evidence": f"{switch['name']} at {switch['pci_address']}: {switch['verdict']}{_words(switch['reasons'])}",
+        "evidence": f"{switch['name']} at {switch['pci_address']}: {switch['verdict']}{_evidence(switch['reasons'])}",
         "remedy": next((row["next_step"] for row in switch["reasons"] if row["next_step"]), ""),
     }
 
 
 def _of_count(result: Facts, prefix: str) -> dict[str, str]:
-    told = next((row for row in result["reasons"] if row["what"] == COUNT), None)
+    row = next((row for row in result["reasons"] if row["what"] == COUNT), None)
     return {
         "id": f"{prefix}.count",
-        "status": status_of(told["verdict"]) if told else "pass",
-        "evidence": told["evidence"] if told else f"{result['expected_count']} GPUs are there, as expected",
-        "remedy": told["next_step"] if told else "",
+        "status": status_of(row["verdict"]) if row else "pass",
+        "evidence": row["evidence"] if row else f"{result['expected_count']} GPUs are there, as expected",
+        "remedy": row["next_step"] if row else "",
     }
 
 
@@ -122,28 +119,33 @@ def _of_host(result: Facts, reasons: t.Sequence[Facts]) -> str:
 
 
 def status_of(verdict: str) -> str:
+    """Return the status of a finding for a verdict."""
     return _STATUSES.get(verdict, "fail")
 
 
 def name_of(gpu: Facts) -> str:
+    """Return the name of a GPU in findings."""
     return str(gpu["uuid"] or gpu["pci_address"] or f"index {gpu['index']}")
 
 
 def slug(name: str) -> str:
+    """Return a name in the letters of a finding's id."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")
 
 
-def _words(reasons: t.Sequence[Facts]) -> str:
-    told = [f"{row['what']} ({row['evidence']})" for row in reasons if row["verdict"] != data.PASS]
-    return f": {'; '.join(told)[:700]}" if told else ""
+def _evidence(reasons: t.Sequence[Facts]) -> str:
+    lines = [f"{row['what']} ({row['evidence']})" for row in reasons if row["verdict"] != data.PASS]
+    return f": {'; '.join(lines)[:700]}" if lines else ""
 
 
 def metrics(result: Facts) -> str:
-    """Prometheus' text format. What a card does not have has no line: 0 would be a value."""
+    """Return metrics in Prometheus' text format. A value that a card does not have has no line: 0 would be a value."""
     gpus = [(_labels(gpu), gpu) for gpu in result["gpus"]]
     lines = [
-        *_metric("gpu_health_look_timestamp_seconds", "gauge", "When the GPUs were looked at.", [("", result["time"])]),
-        *_metric("gpu_health_unread", "gauge", "How many things could not be read.", [("", len(result["unread"]))]),
+        *_metric("gpu_health_look_timestamp_seconds", "gauge", "Time of the last check.", [("", result["time"])]),
+        *_metric(
+            "gpu_health_unread", "gauge", "Number of things that could not be read.", [("", len(result["unread"]))]
+        ),
         *_metric(
             "gpu_health_host_verdict",
             "gauge",
@@ -161,9 +163,9 @@ def metrics(result: Facts) -> str:
             "gauge",
             _explained("Reason for the verdict on the GPU"),
             [
-                (f'{labels},what="{_escaped(what)}"', verdict)
+                (f'{labels},what="{_escaped(name)}"', verdict)
                 for labels, gpu in gpus
-                for what, verdict in _reasons(gpu).items()
+                for name, verdict in _reasons(gpu).items()
             ],
         ),
         *_metric(
@@ -189,20 +191,23 @@ def metrics(result: Facts) -> str:
             ],
         ),
     ]
-    for name, kind, words, path, factor in _OF_CARDS:
+    for name, kind, description, path, factor in _OF_CARDS:
         values = [(labels, health.at(gpu["card"], *path.split("."))) for labels, gpu in gpus]
         lines += _metric(
-            f"gpu_{name}", kind, words, [(labels, value * factor) for labels, value in values if value is not None]
+            f"gpu_{name}",
+            kind,
+            description,
+            [(labels, value * factor) for labels, value in values if value is not None],
         )
     return "".join(f"{line}\n" for line in lines)
 
 
-def _explained(words: str) -> str:
-    return f"{words}: {', '.join(f'{number} {name}' for number, name in enumerate(data.VERDICTS))}."
+def _explained(description: str) -> str:
+    return f"{description}: {', '.join(f'{number} {name}' for number, name in enumerate(data.VERDICTS))}."
 
 
 def _reasons(gpu: Facts) -> dict[str, int]:
-    """Each reason once: of two by the same name the graver one."""
+    """Return the rank of each reason by its name; of two with one name, the graver one."""
     found: dict[str, int] = {}
     for row in gpu["reasons"]:
         found[row["what"]] = max(found.get(row["what"], 0), health.rank(row["verdict"]))
@@ -217,23 +222,23 @@ def _count(codes: t.Iterable[int]) -> dict[int, int]:
 
 
 def _labels(gpu: Facts) -> str:
-    told = {"uuid": gpu["uuid"], "pci_address": gpu["pci_address"], "name": gpu["name"]}
-    return ",".join(f'{name}="{_escaped(str(value or ""))}"' for name, value in told.items())
+    labels = {"uuid": gpu["uuid"], "pci_address": gpu["pci_address"], "name": gpu["name"]}
+    return ",".join(f'{name}="{_escaped(str(value or ""))}"' for name, value in labels.items())
 
 
 def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _metric(name: str, kind: str, words: str, rows: t.Sequence[tuple[str, float]]) -> list[str]:
-    """A metric of which there is no value at all is not told."""
+def _metric(name: str, kind: str, description: str, rows: t.Sequence[tuple[str, float]]) -> list[str]:
+    """Return the lines of a metric; none without any value."""
     if not rows:
         return []
     full = f"rigwright_{name}"
     values = [
         f"{full}{{{labels}}} {_number(value)}" if labels else f"{full} {_number(value)}" for labels, value in rows
     ]
-    return [f"# HELP {full} {words}", f"# TYPE {full} {kind}", *values]
+    return [f"# HELP {full} {description}", f"# TYPE {full} {kind}", *values]
 
 
 def _number(value: float) -> str:

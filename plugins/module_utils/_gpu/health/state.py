@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What one look leaves for the next, and what others read of it: written whole, by one look at a time, and never through a link."""
+"""The state that a check keeps for the next one, and the report that others read: written whole, by one check at a time."""
 
 from __future__ import annotations
 
@@ -15,16 +13,20 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import directory, read_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import host_lock
 
+# A directory of its own: config_files keeps /var/lib/rigwright for itself.
+HOME = "/var/lib/rigwright_gpu_health"
+STATE, REPORT = f"{HOME}/state.json", f"{HOME}/report.json"
+
 # A day of Xids of many GPUs.
 _LIMIT = 8 << 20
-# A look may take a minute.
+# A check may take a minute.
 _WAIT_S = 120
 
 
 def read(path: str) -> str:
-    """Empty where there is none.
+    """Read a state; empty where there is none.
 
-    :raises OSError: it cannot be read, or somebody else than root or this user may have written it.
+    :raises OSError: it cannot be read, or its owner is neither root nor this user.
     """
     try:
         with directory(os.path.dirname(path)) as parent:
@@ -34,19 +36,19 @@ def read(path: str) -> str:
     return content.decode("utf-8", errors="replace")
 
 
-def kept(path: str) -> tuple[str, list[str]]:
-    """The text of what was left, and why it is not taken where that is so."""
+def read_kept(path: str) -> tuple[str, list[str]]:
+    """Read the state of the last check; empty where it cannot be used, with a message."""
     try:
         return read(path), []
     except OSError as error:
-        return "", [f"the last look: {error}; it is left out, and the next one compares with this"]
+        return "", [f"the last check: {error}; it is left out, and the next one compares with this"]
 
 
 @contextlib.contextmanager
 def locked() -> t.Iterator[None]:
-    """Let no other look of root's begin before this one has left its state. Another user keeps states of his own.
+    """Hold the lock of checks that run as root. Any other user keeps a state of their own.
 
-    :raises Busy: another one goes on and on.
+    :raises Busy: another check does not end.
     """
     with host_lock("gpu_health", _WAIT_S) if os.geteuid() == 0 else contextlib.nullcontext():
         yield

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""SXids: what NVSwitches report in the kernel's log, and what has to be done about each. Pure."""
+"""The parser of SXids, which NVSwitches report in the kernel's log, and the verdict on each. Pure."""
 
 from __future__ import annotations
 
@@ -23,12 +21,12 @@ ALWAYS_FATAL = frozenset({10003, 12020, 22003, 22011, *range(23001, 23018)})
 _SXID = re.compile(
     r"nvidia-(?P<switch>nvswitch\d+): SXid \(PCI:(?P<address>[0-9a-fA-F:.]+)\): (?P<code>\d+), *(?P<text>.*)"
 )
-# What follows on such a line: registers, and which part of the switch it was.
+# The second line of an SXid: registers, and the part of the switch.
 _DETAIL = ("Severity ", "Data {")
 _NEXT_STEPS = {
     data.RESET_GPU: "end what uses the GPUs and reset all of them together (nvidia-smi --gpu-reset); if that fails, reboot",
-    data.REBOOT: "reboot: nothing on the fabric can be relied on; if it comes back, have the NVSwitch looked at",
-    data.MONITOR: "nothing has to be done now: look whether it grows",
+    data.REBOOT: "reboot: the fabric is not reliable; if it comes back, have the NVSwitch examined",
+    data.MONITOR: "nothing has to be done now: check whether it grows",
 }
 
 
@@ -44,17 +42,19 @@ class Sxid:
 
     @property
     def verdict(self) -> str:
+        """Return the verdict of the guide."""
         if self.code in ALWAYS_FATAL:
             return data.REBOOT
         return data.RESET_GPU if self.text.startswith("Fatal") else data.MONITOR
 
     @property
     def next_step(self) -> str:
+        """Return the next step for the verdict."""
         return _NEXT_STEPS[self.verdict]
 
 
 def parse_line(message: str, time: float | None = None) -> Sxid | None:
-    """The SXid in a message of the kernel. None where there is none, or only its details."""
+    """Parse the SXid in a message of the kernel; None where there is none, or only its details."""
     found = _SXID.search(message)
     if not found or found["text"].startswith(_DETAIL):
         return None
@@ -62,7 +62,7 @@ def parse_line(message: str, time: float | None = None) -> Sxid | None:
 
 
 def by_switch(sxids: t.Iterable[Sxid]) -> dict[tuple[str, str, int], list[Sxid]]:
-    """Those of one code of one NVSwitch together."""
+    """Group SXids by NVSwitch and code."""
     found: dict[tuple[str, str, int], list[Sxid]] = {}
     for sxid in sxids:
         found.setdefault((sxid.switch, sxid.pci_address, sxid.code), []).append(sxid)

@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""The verdict on a GPU, with every reason for it, from the facts of NVML and the kernel's log. Pure.
 
-"""One verdict on a GPU, with every reason for it. Pure: what NVML and the kernel's log said is in, a verdict out.
-
-The gravest reason decides, and among equals the one of the highest authority: whether NVML gets an answer at all, the driver's own recovery
-action, memory, Xids, links, heat and power. More evidence of a fault never makes a verdict milder. What is not known (None) is no fault.
+The gravest reason decides, and among equals the one of the highest authority: NVML's answer, the driver's own recovery action, memory,
+Xids, links, heat and power. More evidence of a fault never makes a verdict milder. An unknown value (None) is no reason.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.
     reason,
 )
 
-# NVML's failures, by their stable names. Every other one is looked at: it says nothing of the GPU by itself.
+# NVML's errors, by their stable names. Every other error is MONITOR: it says nothing about the GPU by itself.
 ERROR_VERDICTS = {
     "GPU_IS_LOST": data.REBOOT,
     "RESET_REQUIRED": data.RESET_GPU,
@@ -53,17 +51,17 @@ ERROR_VERDICTS = {
 }
 __all__ = ["GPUD", "Limits", "Reason", "at", "gravest", "judge", "of_error", "rank", "reason"]
 
-# What the hardware itself does, by gpu_info's names. Software that keeps a limit of power or heat does what it should.
+# Slow-downs by the hardware itself, by gpu_info's names. Software that keeps a limit of power or heat works as designed.
 HARDWARE_SLOWDOWNS = ("hw_slowdown", "hw_thermal", "power_brake")
 
 
 def judge(card: Signs, xids: t.Sequence[log.Xid], host: Signs) -> dict[str, t.Any]:
-    """The verdict on a GPU and all reasons, the one that decides first.
+    """Return the verdict on a GPU and all reasons, the deciding one first.
 
-    :param card: as _gpu_state.read_card() has it, with what _gpu/health/facts.py adds. What is missing or None is unknown.
-    :param xids: what the kernel's log has of this GPU and is not over (_gpu.health.history.split()).
-    :param host: ``problem``, as NvmlError.told() has it, where NVML as a whole does not answer; ``limits``; ``ignored`` names reasons that
-        are told and do not count.
+    :param card: the facts of _gpu.state.read_card(), with those that _gpu.health.run adds. A missing value or None is unknown.
+    :param xids: the Xids of this GPU that are not over (_gpu.health.history.split()).
+    :param host: ``problem``, as NvmlError.as_result() returns it, where NVML as a whole does not answer; ``limits``; ``ignored`` names the
+        reasons that are reported and do not count.
     """
     limits = host.get("limits") or Limits()
     reasons = [
@@ -86,8 +84,9 @@ def judge(card: Signs, xids: t.Sequence[log.Xid], host: Signs) -> dict[str, t.An
     }
 
 
-def ignored(told: Reason) -> Reason:
-    return dataclasses.replace(told, evidence=f"{told.evidence} (ignored)", verdict=data.PASS, next_step="")
+def ignored(row: Reason) -> Reason:
+    """Return a reason that does not count."""
+    return dataclasses.replace(row, evidence=f"{row.evidence} (ignored)", verdict=data.PASS, next_step="")
 
 
 # --- In the order of authority ---------------------------------------------------------------------------------------
@@ -98,11 +97,12 @@ def _handle(card: Signs, host: Signs) -> t.Iterator[Reason]:
         if problem:
             yield of_error(problem)
     if card.get("shown_by_nvml") is False:
-        words = "the driver has the card on the PCI bus, and NVML does not show it: it did not start"
-        yield reason("not_shown", words, NVML, data.REBOOT)
+        evidence = "the driver has the card on the PCI bus, and NVML does not show it: it did not start"
+        yield reason("not_shown", evidence, NVML, data.REBOOT)
 
 
 def of_error(problem: Signs) -> Reason:
+    """Return the reason for an error of NVML."""
     name = problem["nvml_error"]
     verdict = ERROR_VERDICTS.get(name, data.MONITOR)
     return reason(f"nvml_{name}", f"{problem['function']} says {name}", NVML, verdict, problem["next_step"])
@@ -112,33 +112,33 @@ def _absence(card: Signs) -> t.Iterator[Reason]:
     absence = card.get("absence")
     if not absence:
         return
-    what, again = absence["what"], absence["boots"] > 1
-    if what == "unsupported":
-        words = "the driver does not support this card, and leaves it alone"
+    kind, again = absence["what"], absence["boots"] > 1
+    if kind == "unsupported":
+        evidence = "the driver does not support this card, and does not use it"
         yield reason(
-            "unsupported", words, PROBE, data.MONITOR, "choose a driver that supports it, or ignore `unsupported`"
+            "unsupported", evidence, PROBE, data.MONITOR, "choose a driver that supports it, or ignore `unsupported`"
         )
         return
-    words = {
-        "missing": "it was there before, and is neither on the PCI bus nor shown by NVML",
+    evidence = {
+        "missing": "the last check found it, and it is neither on the PCI bus nor shown by NVML",
         "no_driver": "it is on the PCI bus without a driver, and nvidia is loaded: it did not start",
-    }[what]
+    }[kind]
     verdict = data.REPLACE if again else data.REBOOT
-    step = "reboot; if it is still away, power the host off and reseat the card; then have it replaced"
+    step = "reboot; if it is still missing, power the host off and reseat the card; then have it replaced"
     if again:
-        words += ", also after a reboot"
+        evidence += ", also after a reboot"
         step = "power the host off and reseat the card; if that does not help, have it replaced"
-    if what == "missing":
+    if kind == "missing":
         step += ". If it was taken out, name it in gpu_health_acknowledged"
-    yield reason(what, words, GPUD if what == "missing" else PROBE, verdict, step)
+    yield reason(kind, evidence, GPUD if kind == "missing" else PROBE, verdict, step)
 
 
 def _recovery(card: Signs) -> t.Iterator[Reason]:
     action = at(card, "counters", "recovery_action")
     if action not in (None, "none"):
         wanted = data.recovery(action)
-        words = f"the driver asks for: {wanted.name}"
-        yield reason("recovery_action", words, wanted.source, wanted.verdict, wanted.next_step)
+        evidence = f"the driver asks for: {wanted.name}"
+        yield reason("recovery_action", evidence, wanted.source, wanted.verdict, wanted.next_step)
 
 
 def _memory(card: Signs, limits: Limits) -> t.Iterator[Reason]:
@@ -155,9 +155,9 @@ def _memory(card: Signs, limits: Limits) -> t.Iterator[Reason]:
         ("page_retirement_pending", at(pages, "pending"), "a page is retired with the next reset", PAGES, data.RESET_GPU),
         ("inforom_corrupted", at(counters, "inforom_valid") is False, "a checksum of the InfoROM is wrong", DCGM, data.REBOOT),
     )  # fmt: skip
-    for what, is_set, words, source, verdict in flags:
+    for name, is_set, evidence, source, verdict in flags:
         if is_set:
-            yield reason(what, words, source, verdict)
+            yield reason(name, evidence, source, verdict)
     double, week = at(pages, "double_bit"), card.get("double_bit_pages_in_a_week")
     retired = None if pages is None else pages["single_bit"] + pages["double_bit"]
     counts = (
@@ -168,14 +168,14 @@ def _memory(card: Signs, limits: Limits) -> t.Iterator[Reason]:
         ("lifetime_errors", at(errors, "aggregate", "corrected"), limits.ecc_errors, "corrected errors in its life", AZURE, data.MONITOR),
         ("lifetime_errors", at(errors, "aggregate", "uncorrected"), limits.ecc_errors, "uncorrected ones in its life", AZURE, data.MONITOR),
     )  # fmt: skip
-    for what, found, limit, words, source, verdict in counts:
+    for name, found, limit, evidence, source, verdict in counts:
         if found is not None and found >= limit:
-            yield reason(what, f"{found} {words} (told from {limit} on)", source, verdict)
+            yield reason(name, f"{found} {evidence} (limit {limit})", source, verdict)
     if double is not None and double >= limits.double_bit_pages and (retired or 0) < limits.retired_pages:
         growth = "it is not known how many of them within a week" if week is None else f"{week} of them within a week"
-        words = f"{double} pages retired for double-bit errors (told from {limits.double_bit_pages} on), {growth}"
+        evidence = f"{double} pages retired for double-bit errors (limit {limits.double_bit_pages}), {growth}"
         # DCGM: "accumulating more than 1 per week after the limit has been met".
-        yield reason("double_bit_pages", words, DCGM, data.REPLACE if week and week > 1 else data.MONITOR)
+        yield reason("double_bit_pages", evidence, DCGM, data.REPLACE if week and week > 1 else data.MONITOR)
 
 
 def _xids(xids: t.Sequence[log.Xid]) -> t.Iterator[Reason]:
@@ -183,18 +183,20 @@ def _xids(xids: t.Sequence[log.Xid]) -> t.Iterator[Reason]:
     for code in codes:
         same = [xid for xid in xids if xid.code == code]
         row = data.find(code)
-        # An Xid 154 says another action each time, one of NVLink 5 may be fatal or not.
+        # Each Xid 154 names its own action, and an Xid of NVLink 5 may be fatal or not.
         decides = max(same, key=lambda xid: rank(log.verdict_of(xid)))
         step = data.recovery(decides.action).next_step if decides.action else ""
         if row.subsystem == data.DISPLAY:
-            step = "look at monitor, cable and adapter; if the picture is gone, log in again, or restart the display manager"
-        yield reason(f"xid_{code}", f"{row.name}; {_told(same)}", row.source, log.verdict_of(decides), step)
+            step = (
+                "check monitor, cable and adapter; if the picture is gone, log in again, or restart the display manager"
+            )
+        yield reason(f"xid_{code}", f"{row.name}; {_occurrences(same)}", row.source, log.verdict_of(decides), step)
 
 
 def _returns(card: Signs) -> t.Iterator[Reason]:
     for code in card.get("returned_xids") or []:
-        words = f"Xid {code}, {data.find(code).name}, is there again after two reboots"
-        yield reason(f"xid_{code}_returned", words, f"{GPUD}/xid/threshold.go", data.REPLACE)
+        evidence = f"Xid {code}, {data.find(code).name}, is back after two reboots"
+        yield reason(f"xid_{code}_returned", evidence, f"{GPUD}/xid/threshold.go", data.REPLACE)
 
 
 def _repeats(card: Signs, limits: Limits) -> t.Iterator[Reason]:
@@ -202,40 +204,42 @@ def _repeats(card: Signs, limits: Limits) -> t.Iterator[Reason]:
         if max(row["count"], row["at_place"]) < limits.repeated_xids:
             continue
         where = f", {row['at_place']} lines at {row['place']}" if row["place"] else ""
-        words = f"{data.find(row['code']).name}: {row['count']} times within a day{where} (told from {limits.repeated_xids} on)"
-        step = "run NVIDIA's diagnostic (dcgmi diag) where programs that are known to be right fail as well"
-        yield reason(f"xid_{row['code']}_repeated", words, NVSENTINEL, data.MONITOR, step)
+        evidence = (
+            f"{data.find(row['code']).name}: {row['count']} times within a day{where} (limit {limits.repeated_xids})"
+        )
+        step = "run NVIDIA's diagnostic (dcgmi diag) where correct programs fail as well"
+        yield reason(f"xid_{row['code']}_repeated", evidence, NVSENTINEL, data.MONITOR, step)
 
 
 def _settings(card: Signs) -> t.Iterator[Reason]:
     ecc = at(card, "modes", "ecc")
     # Cards for workstations have a mode that is off by default.
     if at(ecc, "current") is False and at(ecc, "default"):
-        words = "ECC is off, and on by default on this card: errors of the memory are neither corrected nor told"
-        yield reason("ecc_off", words, IMBUE, data.MONITOR, "switch it on (gpu_mode: ecc), or ignore `ecc_off`")
+        evidence = "ECC is off, and on by default on this card: errors of the memory are neither corrected nor reported"
+        yield reason("ecc_off", evidence, IMBUE, data.MONITOR, "switch it on (gpu_mode: ecc), or ignore `ecc_off`")
 
 
-def _told(same: t.Sequence[log.Xid]) -> str:
+def _occurrences(same: t.Sequence[log.Xid]) -> str:
     last = same[-1]
     often = "once, " if len(same) == 1 else f"{len(same)} times, the last "
     when = "at an unknown time" if last.time is None else clock.strftime("%Y-%m-%dT%H:%M:%SZ", clock.gmtime(last.time))
     process = f" by {last.process or 'process'} ({last.pid})" if last.pid else ""
-    words = f": {last.text[:200]}" if last.text else ""
-    return f"{often}{when}{process}{words}"
+    evidence = f": {last.text[:200]}" if last.text else ""
+    return f"{often}{when}{process}{evidence}"
 
 
 def _slowdowns(card: Signs, limits: Limits) -> t.Iterator[Reason]:
-    step = "look at fans, filters, the room and the power supply"
+    step = "check fans, filters, the room and the power supply"
     found = [name for name in at(card, "clocks", "event_reasons") or [] if name in HARDWARE_SLOWDOWNS]
     if found:
         yield reason("hardware_slowdown", f"the hardware slows down now: {', '.join(found)}", GPUD, data.MONITOR, step)
     seconds, slowed = at(card, "since_last_look", "seconds"), at(card, "since_last_look", "hardware_slowdown_s")
     if slowed is not None and seconds and slowed / seconds >= limits.slowdown_share:
-        words = f"{slowed / seconds:.0%} of the time since the last look (told from {limits.slowdown_share:.0%} on)"
-        yield reason("slowdown_share", words, GPUD, data.MONITOR, step)
-    # The margin that newer cards tell instead may be 0 or below on a card that is well (H100), and is left out.
-    for what, now, limit in (("gpu", "gpu_c", "slowdown"), ("memory", "memory_c", "memory_max")):
+        evidence = f"{slowed / seconds:.0%} of the time since the last check (limit {limits.slowdown_share:.0%})"
+        yield reason("slowdown_share", evidence, GPUD, data.MONITOR, step)
+    # Newer cards report a margin instead. It is left out: it may be 0 or below on a healthy card (H100).
+    for part, now, limit in (("gpu", "gpu_c", "slowdown"), ("memory", "memory_c", "memory_max")):
         temperature, highest = at(card, "temperature", now), at(card, "temperature", "thresholds_c", limit)
         if temperature is not None and highest and temperature >= highest:
-            words = f"{temperature} °C, from {highest} °C on it slows down"
-            yield reason(f"{what}_temperature", words, NVML, data.MONITOR, step)
+            evidence = f"{temperature} °C, from {highest} °C on it slows down"
+            yield reason(f"{part}_temperature", evidence, NVML, data.MONITOR, step)

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What is counted over days and boots: Xids that come again and again, pages of a week, boots in which a GPU was away. Pure."""
+"""Counts over days and boots: repeated Xids, retired pages of a week, boots in which a GPU was missing. Pure."""
 
 from __future__ import annotations
 
@@ -18,16 +16,16 @@ DAY_S, WEEK_S = 24 * 3600, 7 * 24 * 3600
 # Code, time, process and place of an Xid.
 Event = list[t.Any]
 Events = dict[str, list[Event]]
-# So many of a boot are kept.
+# The most events of a boot that are kept.
 _MOST = 1000
-# They follow others, or tell of the driver's advice.
+# They follow other Xids, or report the recovery action.
 _NOT_COUNTED = frozenset({43, 45, log.RECOVERY_ACTION_CHANGED})
 # The lines of one program within this time are one error, as in NVSentinel; without a process, those of one second.
 _BURST_S, _SECOND = 180, 1
 
 
 def events_with(before: Events, xids: t.Iterable[log.Xid], boot: str, now: float) -> Events:
-    """The Xids of the last day by boot: what was kept of earlier boots, and what the log has of this one."""
+    """Return the Xids of the last day by boot: earlier boots from the state, this boot from the log."""
     earliest = now - DAY_S
     found = {
         name: [event for event in events if event[1] >= earliest] for name, events in before.items() if name != boot
@@ -41,7 +39,7 @@ def events_with(before: Events, xids: t.Iterable[log.Xid], boot: str, now: float
 
 
 def repeats(events: Events) -> list[dict[str, t.Any]]:
-    """How often each Xid came, and where on the chip most of its lines were."""
+    """Count each Xid, and find the place on the chip that has most of its lines."""
     by_code: dict[int, list[Event]] = {}
     for event in (event for events in events.values() for event in events):
         by_code.setdefault(event[0], []).append(event)
@@ -50,7 +48,7 @@ def repeats(events: Events) -> list[dict[str, t.Any]]:
         places = collections.Counter(row[3] for row in rows if row[3])
         place, at_place = max(places.items(), key=lambda item: item[1], default=("", 0))
         if 2 * at_place <= sum(places.values()):
-            # All over the chip: that is the program.
+            # Errors all over the chip come from the program.
             place, at_place = "", 0
         found.append({"code": code, "count": _errors_in(rows), "place": place, "at_place": at_place})
     return found
@@ -67,9 +65,9 @@ def _errors_in(rows: t.Iterable[Event]) -> int:
 
 
 def pages_in_a_week(samples: t.Sequence[t.Sequence[float]], pages: int | None, now: float) -> int | None:
-    """How many pages were retired within a week; None where nothing is known of before.
+    """Return the number of pages that were retired within a week; None without an earlier sample.
 
-    :param samples: time and number at earlier looks.
+    :param samples: time and number at earlier checks.
     """
     if pages is None or not samples:
         return None
@@ -78,10 +76,10 @@ def pages_in_a_week(samples: t.Sequence[t.Sequence[float]], pages: int | None, n
 
 
 def sampled(samples: t.Sequence[t.Sequence[float]], pages: int | None, now: float) -> list[list[float]]:
-    """One sample a day, and of those older than a week the newest."""
+    """Add a sample once a day, and drop all but the newest of those older than a week."""
     if pages is None:
         return []
-    # Another card, or one whose counts were cleared.
+    # Drop samples of another card, or of counts that were cleared.
     kept = [list(sample) for sample in samples if sample[1] <= pages]
     if not kept or now - kept[-1][0] >= DAY_S:
         kept.append([now, pages])
@@ -92,11 +90,12 @@ def sampled(samples: t.Sequence[t.Sequence[float]], pages: int | None, now: floa
 def absent_in(
     before: t.Mapping[str, float], boot: str, now: float, is_absent: bool, remembered_s: float
 ) -> dict[str, float]:
-    """The boots in which a GPU was away, with the time when that was last seen. They are kept as long as it is."""
+    """Return the boots in which a GPU was missing, each with the last time of it. They are kept as long as it is missing."""
     if is_absent:
         return {**before, boot: now}
     return {name: time for name, time in before.items() if now - time <= remembered_s}
 
 
 def double_bit_pages(card: t.Any) -> int | None:
+    """Return the number of pages that were retired for double-bit errors."""
     return t.cast("int | None", base.at(card, "counters", "retired_pages", "double_bit"))

@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""The meaning of the driver's Xids, and the verdict on each, with a source for each line.
 
-"""What the driver's Xids mean, and what has to be done about each. Data, with a source for each line.
-
-NVIDIA's catalogue decides: its column "Immediate Action" is here as ``action``. Other tools contradict it and one another; where they do,
-a comment says why this collection holds what it holds. They are gpud (components/accelerator/nvidia/xid, August 2026), AWS
+NVIDIA's catalogue decides: its column "Immediate Action" is here as ``action``. Other tools contradict it and each other; where they do,
+a comment gives the reason for the verdict of this collection. They are gpud (components/accelerator/nvidia/xid, August 2026), AWS
 (awsome-distributed-training, gpu-cluster-healthcheck), DCGM 4.6 (DcgmHealthWatch.cpp), NVIDIA's k8s-device-plugin (internal/rm/health.go),
 Azure (azurehpc-health-checks, azure_gpu_xid.nhc) and Meta (gcm, xid_error_codes.py).
 """
@@ -47,7 +45,7 @@ FLAGS = "https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-a
 
 
 class Recovery(t.NamedTuple):
-    """What the driver asks for so that a GPU recovers."""
+    """A recovery action of the driver."""
 
     name: str
     verdict: str
@@ -56,9 +54,7 @@ class Recovery(t.NamedTuple):
 
 
 _RESET = "end what uses the GPU and reset it (nvidia-smi --gpu-reset -i <uuid>)"
-_DRAIN = (
-    "start nothing new on it, end what it exchanges data with other GPUs for, and look again; if it stays, reset it"
-)
+_DRAIN = "start nothing new on it, end the programs that exchange data with other GPUs, and check again; if it stays, reset it"
 
 # nvmlDeviceGpuRecoveryAction_t of nvml.h (field 230), which the text of Xid 154 has as well.
 RECOVERY_ACTIONS = {
@@ -71,7 +67,7 @@ RECOVERY_ACTIONS = {
     ),
     # Some versions of the binding call 5 GPU_RESET_BUS, 13.615 RECOVER_IMEX_DOMAIN. A single host has no such domain: the reset holds.
     5: Recovery("recover_imex_domain", RESET_GPU, _RESET, FLAGS),
-    6: Recovery("bus_reset", RESET_GPU, f"{_RESET}; if that does not do it, reboot", FLAGS),
+    6: Recovery("bus_reset", RESET_GPU, f"{_RESET}; if that does not help, reboot", FLAGS),
     7: Recovery("system_reboot", REBOOT, "reboot", FLAGS),
 }
 
@@ -80,17 +76,17 @@ _BY_ACTION = {key: row for number, row in RECOVERY_ACTIONS.items() for key in (s
 
 
 def recovery(action: int | str) -> Recovery:
-    """By its number, or by the name that gpu_info has for it.
+    """Return a recovery action by its number, or by its name in gpu_info.
 
-    One that is not in the table is of a later driver: it asks for something, and what that is nobody here knows. NVIDIA's own DRA driver
-    for Kubernetes takes such a GPU out as well (device_health.go, "unknown non-zero action is fatal").
+    An action that is not in the table is of a later driver, and its meaning is unknown. NVIDIA's own DRA driver for Kubernetes takes such
+    a GPU out as well (device_health.go, "unknown non-zero action is fatal").
     """
-    known = _BY_ACTION.get(str(action))
-    return known or Recovery(str(action), RESET_GPU, f"look at `nvidia-smi -q` for what it is; or {_RESET}", FLAGS)
+    found = _BY_ACTION.get(str(action))
+    return found or Recovery(str(action), RESET_GPU, f"read its meaning in `nvidia-smi -q`; or {_RESET}", FLAGS)
 
 
 class Xid(t.NamedTuple):
-    """A line of the catalogue. *action* is its own word, empty where it has none; *verdict* is what that comes to on a single host."""
+    """A line of the catalogue. *action* is its own term, empty where it has none; *verdict* is its meaning on a single host."""
 
     code: int
     name: str
@@ -100,15 +96,15 @@ class Xid(t.NamedTuple):
     source: str
 
 
-# How the words of the catalogue become verdicts, where a line does not say otherwise. IGNORE is MONITOR where the catalogue has something
-# looked into afterwards, and PASS where it does not. RESTART_BM and RESTART_VM are the same to who runs the system: it is started anew.
+# Unless a line has a comment, its verdict follows from its action. IGNORE is MONITOR where the catalogue asks for an investigation
+# afterwards, and PASS where it does not. RESTART_BM and RESTART_VM are both a reboot of the system.
 XIDS = (
     Xid(8, "GPU stopped processing", APPLICATION, "RESTART_APP", RESTART_APP, CATALOG),
     Xid(11, "Invalid or corrupted push buffer stream", APPLICATION, "RESTART_APP", RESTART_APP, CATALOG),
-    # gpud warns, AWS and Meta only watch, the k8s plugin ignores 13 and 31: all see the application's own mistake. The program has to be
-    # started again; the GPU is well.
+    # gpud warns, AWS and Meta only watch, the k8s plugin ignores 13 and 31: all see an error of the application. The program has to be
+    # started again; the GPU is healthy.
     Xid(13, "Graphics Engine Exception", APPLICATION, "RESTART_APP", RESTART_APP, CATALOG),
-    # Of the display: the catalogue, which is about data centres from Ampere on, calls these numbers unused.
+    # Errors of the display. The catalogue covers data centres from Ampere on, and calls these numbers unused.
     Xid(16, "Display engine hung", DISPLAY, "", MONITOR, LIST),
     Xid(19, "Display engine error", DISPLAY, "", MONITOR, LIST),
     Xid(25, "Invalid or illegal push buffer stream", APPLICATION, "RESTART_APP", RESTART_APP, CATALOG),
@@ -136,13 +132,13 @@ XIDS = (
     Xid(45, "Preemptive cleanup, due to previous errors", APPLICATION, "WORKFLOW_XID_45", MONITOR, CATALOG),
     Xid(46, "GPU stopped processing", FIRMWARE, "RESET_GPU", RESET_GPU, CATALOG),
     Xid(47, "Video processor exception", ENGINE, "", RESTART_APP, LIST),
-    # WORKFLOW_XID_48: a reset, with 63 or 64 after the GPU was drained. What makes it a reason to replace are flags that NVML tells
-    # (_gpu_health).
+    # WORKFLOW_XID_48: a reset, with 63 or 64 after the GPU was drained. Flags of NVML make it a reason to replace
+    # the card (_gpu.health.verdict).
     Xid(48, "Double Bit ECC Error", MEMORY, "WORKFLOW_XID_48", RESET_GPU, CATALOG),
-    # Somebody has to look at the cable, for which the host is powered off.
+    # The cable has to be checked, with the host powered off.
     Xid(54, "Auxiliary power is not connected to the GPU board", POWER, "CHECK_MECHANICALS", REBOOT, CATALOG),
     Xid(56, "Display engine error", DISPLAY, "", MONITOR, LIST),
-    # Azure takes the host out for 56 to 58, 65, 73 and 81. The memory interface is trained anew by a reset; a picture comes back without.
+    # Azure takes the host out for 56 to 58, 65, 73 and 81. A reset trains the memory interface again; a picture comes back without a reset.
     Xid(57, "Error programming the video memory interface", MEMORY, "", RESET_GPU, LIST),
     Xid(58, "Unstable video memory interface, or EDC error", MEMORY, "", RESET_GPU, LIST),
     # The same controller as in 62, on older drivers.
@@ -153,10 +149,10 @@ XIDS = (
     Xid(61, "Internal micro-controller breakpoint or warning", FIRMWARE, "", MONITOR, LIST),
     # AWS watches, DCGM warns of heat, gpud reboots. The controller has halted, and only a reset starts it again.
     Xid(62, "Internal micro-controller halt", FIRMWARE, "RESET_GPU", RESET_GPU, CATALOG),
-    # gpud reboots, Azure and the k8s plugin take the GPU out. A row was mended as planned; whether a reset is due is a flag of its own
-    # that NVML tells.
+    # gpud reboots, Azure and the k8s plugin take the GPU out. A row was remapped as designed; a pending reset is a flag of
+    # its own in NVML.
     Xid(63, "GPU memory remapping event", MEMORY, "IGNORE", PASS, CATALOG),
-    # AWS isolates the host for good (July 2026). The policy for replacement is about the failure flag of the remapper, which NVML tells.
+    # AWS isolates the host for good (July 2026). The policy for replacement uses the failure flag of the remapper, which NVML reports.
     Xid(64, "GPU memory remapping failure", MEMORY, "RESET_GPU", RESET_GPU, CATALOG),
     Xid(65, "Video processor exception", ENGINE, "", RESTART_APP, LIST),
     Xid(66, "Illegal access by driver", FIRMWARE, "IGNORE", MONITOR, CATALOG),
@@ -169,14 +165,14 @@ XIDS = (
     Xid(71, "CE4: Unknown Error", ENGINE, "RESTART_APP", RESTART_APP, CATALOG),
     Xid(72, "CE5: Unknown Error", ENGINE, "RESTART_APP", RESTART_APP, CATALOG),
     Xid(73, "NVENC2 Error", ENGINE, "", RESTART_APP, LIST),
-    # WORKFLOW_NVLINK_ERR needs seven registers decoded. Every tool but AWS's (configurable) fails the GPU; a reset trains the link anew.
+    # WORKFLOW_NVLINK_ERR needs seven registers decoded. Every tool but AWS's (configurable) fails the GPU; a reset trains the link again.
     Xid(74, "NVLINK Error", LINK, "WORKFLOW_NVLINK_ERR", RESET_GPU, CATALOG),
     Xid(75, "CE6: Unknown Error", ENGINE, "RESTART_APP", RESTART_APP, CATALOG),
     Xid(76, "CE7: Unknown Error", ENGINE, "RESTART_APP", RESTART_APP, CATALOG),
     Xid(77, "CE8: Unknown Error", ENGINE, "RESTART_APP", RESTART_APP, CATALOG),
-    # DCGM files it under power and clocks; it is the start of a virtual GPU with a driver that does not fit.
+    # DCGM files it under power and clocks; a virtual GPU was started with a driver that does not match.
     Xid(78, "vGPU Start Error", OTHER, "UPDATE_SWFW", MONITOR, CATALOG),
-    # AWS reboots as well. A card that is gone after the reboot needs hands.
+    # AWS reboots as well. A card that is missing after the reboot has to be reseated.
     Xid(79, "GPU has fallen off the bus", BUS, "RESTART_BM", REBOOT, CATALOG),
     Xid(80, "Corrupted data sent to GPU", APPLICATION, "RESTART_APP", RESTART_APP, CATALOG),
     Xid(81, "VGA Subsystem Error", DISPLAY, "", MONITOR, LIST),
@@ -187,7 +183,7 @@ XIDS = (
     Xid(86, "OFA Exception", ENGINE, "RESTART_APP", RESTART_APP, CATALOG),
     Xid(88, "NVDEC3 Error", ENGINE, "RESTART_APP", RESTART_APP, CATALOG),
     Xid(89, "NVDEC4 Error", ENGINE, "RESTART_APP", RESTART_APP, CATALOG),
-    # k8s and Azure take the GPU out, AWS watches. Corrected errors hurt nobody; the rate foretells 48.
+    # k8s and Azure take the GPU out, AWS watches. Corrected errors do no harm; their rate predicts 48.
     Xid(92, "High single-bit ECC error rate", MEMORY, "IGNORE", MONITOR, CATALOG),
     Xid(93, "Non-fatal violation of provisioned InfoROM wear limit", FIRMWARE, "IGNORE", MONITOR, CATALOG),
     # gpud calls it fatal (with a threshold of 1000), the k8s plugin and Meta critical. Contained means that only one program was hit.
@@ -210,7 +206,7 @@ XIDS = (
     # contexts any more.
     Xid(109, "Context Switch Timeout Error", FIRMWARE, "RESET_GPU", RESET_GPU, CATALOG),
     Xid(110, "Security Fault Error", OTHER, "RESET_GPU", RESET_GPU, CATALOG),
-    # Unused, says the catalogue, whose mnemonics for them are those of the display (DISP_SUPERVISOR_ERROR, DP_LT_FAILURE, ...).
+    # The catalogue calls them unused, and has mnemonics of the display for them (DISP_SUPERVISOR_ERROR, DP_LT_FAILURE, ...).
     Xid(112, "Display supervisor error", DISPLAY, "CONTACT_SUPPORT", MONITOR, CATALOG),
     Xid(113, "DisplayPort link training failure", DISPLAY, "CONTACT_SUPPORT", MONITOR, CATALOG),
     Xid(114, "Underflow of a display head", DISPLAY, "CONTACT_SUPPORT", MONITOR, CATALOG),
@@ -218,11 +214,11 @@ XIDS = (
     Xid(116, "Registers of a window display channel", DISPLAY, "CONTACT_SUPPORT", MONITOR, CATALOG),
     Xid(117, "Registers of a cursor display channel", DISPLAY, "CONTACT_SUPPORT", MONITOR, CATALOG),
     Xid(118, "Registers of a display head", DISPLAY, "CONTACT_SUPPORT", MONITOR, CATALOG),
-    # All agree but Azure's list, which has no 140: the firmware does not answer until it is loaded anew.
+    # All agree but Azure's list, which has no 140: the firmware does not answer until it is loaded again.
     Xid(119, "GSP RPC Timeout", FIRMWARE, "RESET_GPU", RESET_GPU, CATALOG),
     Xid(120, "GSP Error", FIRMWARE, "RESET_GPU", RESET_GPU, CATALOG),
     Xid(121, "C2C Error", LINK, "IGNORE", MONITOR, CATALOG),
-    # Unused as well. The card's own flash could not be read or written: whether the InfoROM is valid, NVML tells.
+    # Unused as well. The card's own flash could not be read or written. NVML reports whether the InfoROM is valid.
     Xid(122, "SPI PMU RPC read failure", FIRMWARE, "CONTACT_SUPPORT", MONITOR, CATALOG),
     Xid(123, "SPI PMU RPC write failure", FIRMWARE, "CONTACT_SUPPORT", MONITOR, CATALOG),
     Xid(124, "SPI PMU RPC erase failure", FIRMWARE, "CONTACT_SUPPORT", MONITOR, CATALOG),
@@ -260,14 +256,14 @@ XIDS = (
     Xid(154, "GPU Recovery Action Changed", OTHER, "XID_154", MONITOR, CATALOG),
     Xid(155, "NVLINK: SW Defined Error", LINK, "RESET_GPU", RESET_GPU, CATALOG),
     Xid(156, "Resource Retirement Event", MEMORY, "RESET_GPU", RESET_GPU, CATALOG),
-    # What could not be retired is a flag that NVML tells (unrepairable memory); the immediate action is none.
+    # NVML has a flag for memory that could not be retired (unrepairable memory); the immediate action is none.
     Xid(157, "Resource Retirement Failure", MEMORY, "IGNORE", MONITOR, CATALOG),
     Xid(158, "GPU Fatal Timeout", FIRMWARE, "RESET_GPU", RESET_GPU, CATALOG),
-    # CHECK_UVM asks what another part of the driver has said of it; no action of its own.
+    # CHECK_UVM refers to another part of the driver; it is no action of its own.
     Xid(159, "CHI Non-Data Error", MEMORY, "CHECK_UVM", MONITOR, CATALOG),
     Xid(160, "Channel Retirement Event", MEMORY, "IGNORE", MONITOR, CATALOG),
     Xid(161, "Channel Retirement Failure", MEMORY, "IGNORE", MONITOR, CATALOG),
-    # For 162 to 172 the copy names no action: the driver's recovery action has the word.
+    # For 162 to 172 the copy names no action: the driver's recovery action decides.
     Xid(162, "Power Smoothing HW Circuitry capability reengaged", POWER, "", MONITOR, CATALOG),
     Xid(163, "Power Smoothing HW Circuitry capability disengaged", POWER, "", MONITOR, CATALOG),
     Xid(164, "Power Smoothing HW Circuitry low lifetime reached", POWER, "", MONITOR, CATALOG),
@@ -275,15 +271,15 @@ XIDS = (
     Xid(166, "Traffic of confidential computing before the link was configured for it", LINK, "", MONITOR, CATALOG),
     Xid(167, "PCIe fatal timeout", BUS, "", MONITOR, CATALOG),
     Xid(168, "Errors found in the write protected region", MEMORY, "", MONITOR, CATALOG),
-    # The words of 62, and the same for whoever uses the GPU: the copy names no action yet.
+    # The same text and effect as 62: the copy names no action yet.
     Xid(169, "Internal micro-controller halt", FIRMWARE, "", RESET_GPU, CATALOG),
     Xid(170, "Interrupt seen in CC mode", LINK, "", MONITOR, CATALOG),
     Xid(171, "Uncorrectable DRAM error, in addition to Xid 48", MEMORY, "", MONITOR, CATALOG),
     Xid(172, "Uncorrectable SRAM error, in addition to Xid 48", MEMORY, "", MONITOR, CATALOG),
-    # Newer than the copy of the catalogue. A fatal link is trained anew by a reset, as with NVLink.
+    # Newer than the copy of the catalogue. A reset trains a fatal link again, as with NVLink.
     Xid(173, "C2C fatal link failure", LINK, "", RESET_GPU, NVERROR),
     Xid(174, "Channel reset, the process is killed", APPLICATION, "", RESTART_APP, NVERROR),
-    # The driver tells it in place of 119 where the memory that the firmware runs in has failed (kernel_gsp.c).
+    # The driver reports it in place of 119 where the memory of the firmware has failed (kernel_gsp.c).
     Xid(175, "Memory subsystem error", MEMORY, "", RESET_GPU, NVERROR),
     Xid(176, "PCIe correctable error fault", BUS, "", MONITOR, NVERROR),
 )
@@ -292,7 +288,7 @@ XIDS = (
 _UNUSED_RANGES = "1-7 9-10 12 14-15 17-18 20-24 26 30 49-53 55 87 90-91 108 111 138"
 UNUSED = frozenset(
     code
-    for first, _dash, last in (words.partition("-") for words in _UNUSED_RANGES.split())
+    for first, _dash, last in (numbers.partition("-") for numbers in _UNUSED_RANGES.split())
     for code in range(int(first), int(last or first) + 1)
 )
 
@@ -300,8 +296,8 @@ _BY_CODE = {row.code: row for row in XIDS}
 
 
 def find(code: int) -> Xid:
-    """The line of an Xid. One that nobody has described is worth a look, and no more is known."""
-    known = _BY_CODE.get(code)
-    if known:
-        return known
+    """Return the line of an Xid. An unknown Xid has the verdict MONITOR."""
+    row = _BY_CODE.get(code)
+    if row:
+        return row
     return Xid(code, "Unused" if code in UNUSED else "Unknown", OTHER, "CONTACT_SUPPORT", MONITOR, CATALOG)

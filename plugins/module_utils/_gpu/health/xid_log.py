@@ -2,11 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""The parser of Xids in the kernel's log, as journalctl or dmesg print it. Pure.
 
-"""Xids in the lines of the kernel's log. Pure: the words of journalctl or dmesg in, Xids out.
-
-The driver tells an Xid once, to the log and to whoever waits on NVML's events at that moment; who looks now and then reads the log.
+The driver reports an Xid once: in the log, and to programs that wait for NVML's events. So a periodic check has to read the log.
 """
 
 from __future__ import annotations
@@ -21,38 +19,38 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_catalogue as data
 
 # nvErrorLog of the open kernel module: "Xid (PCI:%04x:%02x:%02x GPU-I:%02u GPU-CI:%02u): %d, pid=%s, name=%s, %s". Older drivers leave out
-# "PCI:" or the process, and the instances stand there on a GPU with MIG alone.
+# "PCI:" or the process; only a GPU with MIG has the instances.
 _XID = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<address>[0-9a-fA-F:]+)(?P<instance>[^)]*)\): (?P<code>\d{1,9})(?:, *(?P<rest>.*))?$"
 )
 _PROCESS = re.compile(r"pid='?(?P<pid>\d{1,9}|<unknown>|N/A)'?(?:, name=(?P<name>[^,]*))?(?:, *(?P<text>.*))?$")
 _INSTANCE = re.compile(r"GPU-I:(\d{1,9})")
-# Some drivers tell it in these words alone. It is Xid 79 (gpud, matcher.go).
+# Some drivers report Xid 79 by this text only (gpud, matcher.go).
 _FALLEN = re.compile(
     r"NVRM: GPU (?P<address>(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\.0: GPU has fallen off the bus"
 )
-# And in these, over three lines, when the card is dead as the driver is loaded (rm_is_supported_device of the open kernel module).
+# The text, over three lines, for a card that is dead when the driver is loaded (rm_is_supported_device of the open kernel module).
 _DEAD = re.compile(
     r"NVRM: The NVIDIA GPU (?P<address>(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\.\d.{,300}?"
     r"fallen off the bus and is not responding",
     re.DOTALL,
 )
 FALLEN_OFF_THE_BUS = 79
-# A card that the driver leaves alone as too old, or too new. Those of legacy drivers are told without their address.
+# A card that is too old, or too new, for the driver. The text for legacy drivers has no address.
 _UNSUPPORTED = re.compile(
     r"NVRM: The NVIDIA (?:GPU (?P<address>[0-9a-fA-F:]+)\.\d)?.{,300}?(?:is\s+(?:NVRM:\s+)?not supported by|supported through the)",
     re.DOTALL,
 )
 _ABOUT_A_GPU = "NVRM: The NVIDIA "
-# So many lines of the driver belong to one message.
+# The most lines of one message of the driver.
 _LINES = 6
-# "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)". The words change with the driver (610 says "OS Reboot", and
+# "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)". The names change with the driver (610 says "OS Reboot", and
 # "PF FLR" for a reset); the numbers are those of nvmlDeviceGpuRecoveryAction_t.
 _RECOVERY = re.compile(r"recovery action changed from 0x[0-9a-fA-F]+.*? to 0x(?P<action>[0-9a-fA-F]+)")
 RECOVERY_ACTION_CHANGED = 154
 # NVLink 5 (Xids 144 to 150): "149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 01 (0x...)".
 _SEVERITY = re.compile(r"\b(Fatal|Nonfatal)\s+XC\d")
-# The first number behind the link says where it came from: its bits 20 to 25 are the part of the link (the catalogue's "Xid 144-150
+# The first number after the link is its source: bits 20 to 25 are the part of the link (the catalogue's "Xid 144-150
 # Decode"). Of Xid 149's link events two are fatal and need no reset there: by software or a user, and by the host.
 _LINK_SOURCE = re.compile(r"NETIR_LINK_(?:EVT|DOWN)\b.*\bLink +-?\d+ +\(0x(?P<source>[0-9a-fA-F]+)")
 _LINK_EVENT, _NO_RESET = 149, frozenset({0b100110, 0b101000})
@@ -69,7 +67,7 @@ _SECONDS = re.compile(r"\[ *(?P<seconds>\d+\.\d+)\]")
 
 @dataclasses.dataclass(frozen=True)
 class Xid:
-    """An Xid of one GPU. What its line does not tell is None."""
+    """An Xid of one GPU. A value that its line does not have is None."""
 
     code: int
     pci_address: str
@@ -81,24 +79,25 @@ class Xid:
 
     @property
     def action(self) -> int | None:
-        """The recovery action that an Xid 154 names, as NVML's field 230 has it."""
+        """Return the recovery action that an Xid 154 names, as a number of NVML's field 230."""
         found = _RECOVERY.search(self.text) if self.code == RECOVERY_ACTION_CHANGED else None
         return int(found["action"], 16) if found else None
 
     @property
     def fatal(self) -> bool | None:
+        """Return whether the Xid calls itself fatal; None where it does not say."""
         found = _SEVERITY.search(self.text)
         return found[1] == "Fatal" if found else None
 
     @property
     def place(self) -> str:
-        """The part of the chip that it names, empty where it names none."""
+        """Return the part of the chip that it names; empty where it names none."""
         found = _PLACE.search(self.text)
         return f"GPC {found[1]}, TPC {found[2]}" if found else ""
 
     @property
     def needs_reset(self) -> bool:
-        """Whether the catalogue has the GPU reset for an error of NVLink 5."""
+        """Return whether the catalogue requires a reset for this error of NVLink 5."""
         found = _LINK_SOURCE.search(self.text) if self.code == _LINK_EVENT else None
         if found and int(found["source"], 16) >> 20 & 0x3F in _NO_RESET:
             return False
@@ -106,12 +105,12 @@ class Xid:
 
     @property
     def cause(self) -> int | None:
-        """The Xid that this one says it follows."""
+        """Return the code of the Xid that caused this one, where it names one."""
         found = _CAUSE.search(self.text)
         return int(found[1]) if found else None
 
-    def told(self) -> dict[str, t.Any]:
-        """As a result tells it."""
+    def as_result(self) -> dict[str, t.Any]:
+        """Return the keys of a module's result."""
         row = data.find(self.code)
         return {
             **dataclasses.asdict(self),
@@ -122,15 +121,15 @@ class Xid:
         }
 
 
-def normal_address(told: str) -> str:
-    """Domain, bus and device as the kernel's log writes them, of an address in any other form: 00000000:41:00.0 is 0000:41:00."""
-    parts = told.lower().partition(".")[0].split(":")
+def normal_address(address: str) -> str:
+    """Return domain, bus and device as the kernel's log writes them: 00000000:41:00.0 is 0000:41:00."""
+    parts = address.lower().partition(".")[0].split(":")
     domain = int(parts[-3], 16) if len(parts) > 2 and parts[-3] else 0
     return f"{domain:04x}:{':'.join(parts[-2:])}"
 
 
 def parse_line(message: str, time: float | None = None) -> Xid | None:
-    """The Xid in a message of the kernel, None where there is none."""
+    """Parse the Xid in a message of the kernel; None where there is none."""
     fallen = _FALLEN.search(message) or _DEAD.search(message)
     if fallen:
         return Xid(FALLEN_OFF_THE_BUS, normal_address(fallen["address"]), time, text="GPU has fallen off the bus")
@@ -155,23 +154,23 @@ def parse_line(message: str, time: float | None = None) -> Xid | None:
 
 @dataclasses.dataclass
 class Log:
-    """What the kernel's log says of GPUs and NVSwitches."""
+    """The messages of the kernel's log about GPUs and NVSwitches."""
 
     xids: list[Xid] = dataclasses.field(default_factory=list)
     sxids: list[sxid_log.Sxid] = dataclasses.field(default_factory=list)
-    # Addresses of GPUs that the driver does not support; empty for one that is told without.
+    # Addresses of GPUs that the driver does not support; empty for a message without an address.
     unsupported: set[str] = dataclasses.field(default_factory=set)
 
 
 def parse(text: str, booted: float | None = None) -> list[Xid]:
-    """The Xids alone of what :func:`read` reads."""
+    """Parse the Xids of a log, as :func:`read` does."""
     return read(text, booted).xids
 
 
 def read(text: str, booted: float | None = None) -> Log:
-    """What ``journalctl -o json``, ``journalctl -o short-iso`` or ``dmesg`` (in any of its forms) says, in its order.
+    """Parse the output of ``journalctl -o json``, ``journalctl -o short-iso`` or ``dmesg`` (in any of its forms), in its order.
 
-    :param booted: when the system was booted, in seconds since 1970: without it the seconds of plain dmesg are no time.
+    :param booted: the time of the boot, in seconds since 1970. Without it, plain dmesg has no time.
     """
     found = Log()
     recent: list[str] = []
@@ -199,9 +198,9 @@ def _address_of(found: re.Match[str] | None) -> str:
 
 
 def _lines(text: str, booted: float | None) -> t.Iterator[tuple[str, float | None]]:
-    """The lines of all messages that concern GPUs, each with the time of its message."""
+    """Yield the lines of all messages about GPUs, each with the time of its message."""
     for line in text.splitlines():
-        # Most lines of a kernel's log are nobody's concern, and need not be taken apart.
+        # Most lines are about something else: skip the parser for them.
         if "NVRM" not in line and "SXid" not in line and '"MESSAGE":[' not in line.replace(" ", ""):
             continue
         message, time = _entry(line) if line.startswith("{") else (line, _time_or_none(line, booted))
@@ -210,22 +209,22 @@ def _lines(text: str, booted: float | None) -> t.Iterator[tuple[str, float | Non
 
 
 def _entry(line: str) -> tuple[str, float | None]:
-    """Message and time of a line of ``journalctl -o json``."""
+    """Parse message and time of a line of ``journalctl -o json``."""
     try:
         entry = json.loads(line)
         message = entry.get("MESSAGE") or ""
         if isinstance(message, list):
-            # Bytes, where they are no UTF-8 (systemd.io, "Journal JSON Format"): a process may be named as it likes.
+            # Bytes, where the message is no UTF-8 (systemd.io, "Journal JSON Format"): a process may have any name.
             message = bytes(message).decode("utf-8", errors="replace")
     except (ValueError, TypeError, RecursionError):
-        # The last line of a log that was cut off, or none of journald's.
+        # The last line of a truncated log, or no line of journald.
         return "", None
     stamp = _MICROSECONDS.fullmatch(str(entry.get("__REALTIME_TIMESTAMP")))
     return message if isinstance(message, str) else "", int(stamp[0]) / 1e6 if stamp else None
 
 
 def _time_or_none(line: str, booted: float | None) -> float | None:
-    """None also for what is no time, such as a month 13: an Xid counts without one."""
+    """Parse the time of a line; None for an impossible time, such as a month 13. An Xid counts without a time."""
     try:
         return _time_of(line, booted)
     except (ValueError, OverflowError):
@@ -238,7 +237,7 @@ def _time_of(line: str, booted: float | None) -> float | None:
         return booted + float(seconds["seconds"]) if booted is not None else None
     written = _CTIME.search(line)
     if written:
-        # dmesg -T has no zone: it is the system's own.
+        # dmesg -T prints the time of the system's zone.
         return datetime.datetime.strptime(" ".join(written["time"].split()), "%b %d %H:%M:%S %Y").timestamp()
     iso = _ISO.search(line)
     if not iso:
@@ -250,15 +249,15 @@ def _time_of(line: str, booted: float | None) -> float | None:
 
 
 def since(xids: t.Iterable[Xid], earliest: float | None) -> list[Xid]:
-    """Those from *earliest* on. One without a time is kept: nobody knows that it is older."""
+    """Return the Xids from *earliest* on. An Xid without a time is kept: it may be new."""
     return [xid for xid in xids if earliest is None or xid.time is None or xid.time >= earliest]
 
 
 def verdict_of(xid: Xid) -> str:
-    """What an Xid comes to by the catalogue and its own words.
+    """Return the verdict on an Xid by the catalogue and its own text.
 
-    NVLink 5 says itself whether it is fatal: of the 43 fatal rows of the catalogue's table for Xids 144 to 150 a reset is due for 41, and
-    the other two are known; of the 51 that are not fatal for none (one in six leaves it to Xid 154).
+    An Xid of NVLink 5 says whether it is fatal. Of the 43 fatal rows in the catalogue's table for Xids 144 to 150, 41 require a reset,
+    and the other two are known. None of the 51 nonfatal rows requires one (one in six leaves it to Xid 154).
     """
     if xid.code == RECOVERY_ACTION_CHANGED:
         return data.MONITOR if xid.action is None else data.recovery(xid.action).verdict

@@ -93,7 +93,7 @@ def test_the_percentile_is_a_value_that_was_seen():
             {"mps": None, "multiprocessors": 132},
             True,
             1.0,
-            "the driver does not tell whether MPS is used (device attribute 133)",
+            "the driver does not report whether MPS is used (device attribute 133)",
         ),
     ],
 )
@@ -109,7 +109,7 @@ def test_without_the_count_of_the_card_nothing_is_proven():
 
 
 def test_the_figures_of_the_reference_follow_from_its_times():
-    """gpu.md 2.2: two jobs of 2.33 s take 5.10 s each, time-sliced: 2.19 times, and 1.09 of the time in a queue."""
+    """Reproduce gpu.md 2.2: two jobs of 2.33 s take 5.10 s each, time-sliced: 2.19 times, and 1.09 of the time in a queue."""
     visits = [window("alone R32", "time-sliced", 1 / 2.33), window("R32+R32", "time-sliced", 1 / 5.10, 1 / 5.10)]
 
     row = figures.summarise(visits)[1]
@@ -345,7 +345,7 @@ def test_a_daemon_ends_when_the_bench_is_killed(control: Path):
 
 @pytest.fixture
 def cuda(control: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A CUDA driver and MPS on the processor; the clients are real processes."""
+    """Build a fake CUDA driver and MPS that run on the processor. The clients are real processes."""
     folder = tmp_path_factory.mktemp("cuda")
     source = ROOT / "tests/unit/fixtures/cuda/libcuda.c"
     command = [
@@ -426,7 +426,7 @@ def test_a_fault_that_the_time_does_not_reach_is_marked(short: Any):
 
 
 def test_a_client_outside_its_mode_fails_the_case(short: Any, monkeypatch: pytest.MonkeyPatch):
-    """A directory without a server lets the client run outside MPS, without a word."""
+    """Run the client outside MPS, without a message, where the directory has no server."""
     plain = faults.Faults.client
     monkeypatch.setattr(
         faults.Faults, "client", lambda self, role, daemon, *rest, **own: plain(self, role, "", *rest, **own)

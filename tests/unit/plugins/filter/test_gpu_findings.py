@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter by its name, and the playbook that shows all GPUs."""
+"""The filter gpu_findings, and the playbook gpu_report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.fakes import nvml as fake_nvml
 CHECKOUT = Path(__file__).parents[4]
 
 
-def test_the_filter_is_known_by_its_name() -> None:
+def test_filter_has_its_name() -> None:
     assert list(FilterModule().filters()) == ["gpu_findings"]
 
 
@@ -32,7 +32,7 @@ def test_the_playbook_shows_all_gpus_and_writes_them_to_a_file(
         done = run_plays(plays, "-e", f"gpu_report_file={tmp_path}/gpus.json")
         assert machine.writes == 0
     assert done.rc == 0, done.output
-    told = {row["id"]: row["evidence"] for row in done.report["hosts"]["localhost"]["findings"]}
-    assert "NVIDIA GeForce RTX 4090" in told["gpu_report.gpu1"]
+    evidence = {row["id"]: row["evidence"] for row in done.report["hosts"]["localhost"]["findings"]}
+    assert "NVIDIA GeForce RTX 4090" in evidence["gpu_report.gpu1"]
     written = json.loads((tmp_path / "gpus.json").read_text())
     assert [gpu["name"] for gpu in written["localhost"]["gpus"]] == ["NVIDIA H200", "NVIDIA GeForce RTX 4090"]

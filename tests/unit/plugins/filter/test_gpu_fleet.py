@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""GPUs of several hosts, as the playbook hands them over."""
+"""Findings for the GPUs of several hosts."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def report(uuid: str, **values: float) -> dict[str, Any]:
     return accept.report(card(uuid=uuid), card(), REQUEST, events(**values), samples(), [])
 
 
-def test_the_slow_one_is_named_on_its_host():
+def test_slow_card_is_named_on_its_host():
     found = gpu_fleet({"ws1": [report("GPU-a"), report("GPU-b")], "ws2": [report("GPU-c", copy=3000)]})
 
-    assert [(one["id"], one["status"]) for one in found["ws2"]] == [("gpu_fleet.GPU-c_copy", "warn")]
+    assert [(row["id"], row["status"]) for row in found["ws2"]] == [("gpu_fleet.GPU-c_copy", "warn")]
     assert found["ws2"][0]["remedy"]
-    assert [(one["id"], one["status"]) for one in found["ws1"]] == [("gpu_fleet.alike", "pass")]
+    assert [(row["id"], row["status"]) for row in found["ws1"]] == [("gpu_fleet.alike", "pass")]
 
 
 def test_every_finding_can_be_recorded():
     found = gpu_fleet({"ws1": [report("GPU-a"), report("GPU-b"), report("GPU-c", copy=3000)], "ws2": []})
 
-    assert all(parse(one) for findings in found.values() for one in findings)
+    assert all(parse(row) for findings in found.values() for row in findings)
     assert found["ws2"][0]["status"] == "skip"
 
 

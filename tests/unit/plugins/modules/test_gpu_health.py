@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module on imitated GPUs: what it makes of each, that it never writes, and what it refuses."""
+"""The module gpu_health on fake GPUs: its verdicts, its refusals, and that it writes nothing to a GPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Run = Callable[..., dict[str, Any]]
 
 
 class Host:
-    """A host below a folder, with a journal; its GPUs are imitated."""
+    """A host below a folder, with a journal and fake GPUs."""
 
     def __init__(self, root: Path, machine: Machine) -> None:
         self.root, self.machine = root, machine
@@ -58,13 +58,13 @@ class Host:
 
 @pytest.fixture
 def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Host]]:
-    """Make a host with these GPUs; the module then runs on it."""
-    made: list[Any] = []
+    """Return a function that creates a host with these GPUs, on which the module then runs."""
+    factories: list[Any] = []
 
     def make(*names: str) -> Host:
         context = fake(names)
         machine = context.__enter__()
-        made.append(context)
+        factories.append(context)
         host = Host(tmp_path, machine)
         monkeypatch.setattr(gpu_health, "ROOT", str(tmp_path))
         monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, command, **_options: host.run_command(command))
@@ -72,7 +72,7 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
         return host
 
     yield make
-    for context in made:
+    for context in factories:
         context.__exit__(None, None, None)
 
 
@@ -86,16 +86,21 @@ def whats(gpu: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", models())
-def test_a_card_of_any_model_that_is_well_passes(health: Run, hosts: Any, name: str) -> None:
+def test_healthy_card_of_any_model_passes(health: Run, hosts: Any, name: str) -> None:
     host = hosts(name)
-    told = health()
-    assert told["gpus"][0]["reasons"] == []
-    assert (told["verdict"], told["changed"], told["unread"], told["gpus"][0]["verdict"]) == ("PASS", False, [], "PASS")
-    assert told["gpus"][0]["uuid"] == host.machine.gpus[0].uuid
+    result = health()
+    assert result["gpus"][0]["reasons"] == []
+    assert (result["verdict"], result["changed"], result["unread"], result["gpus"][0]["verdict"]) == (
+        "PASS",
+        False,
+        [],
+        "PASS",
+    )
+    assert result["gpus"][0]["uuid"] == host.machine.gpus[0].uuid
 
 
 @pytest.mark.parametrize(
-    ("model", "facts", "what", "verdict"),
+    ("model", "facts", "name", "verdict"),
     [
         ("H200", {"recovery_action": 1}, "recovery_action", "RESET_GPU"),
         ("H200", {"recovery_action": 2}, "recovery_action", "REBOOT"),
@@ -124,39 +129,42 @@ def test_a_card_of_any_model_that_is_well_passes(health: Run, hosts: Any, name: 
         ("V100", {"retired__1": [*range(16)]}, "double_bit_pages", "MONITOR"),
     ],
 )
-def test_each_trouble_of_a_card_is_found_through_nvml(
-    health: Run, hosts: Any, model: str, facts: dict[str, Any], what: str, verdict: str
+def test_each_problem_of_a_card_is_found_through_nvml(
+    health: Run, hosts: Any, model: str, facts: dict[str, Any], name: str, verdict: str
 ) -> None:
     host = hosts(model)
     host.machine.set(0, **facts)
-    told = health()
-    assert whats(told["gpus"][0]) == [what]
-    assert told["verdict"] == verdict
+    result = health()
+    assert whats(result["gpus"][0]) == [name]
+    assert result["verdict"] == verdict
 
 
 def away(host: Host, gpu: int) -> None:
-    """Off the bus, and gone for NVML at the next load of the driver."""
+    """Report a GPU that is off the bus, and missing in NVML after the next load of the driver."""
     host.machine.kill(gpu)
     host.machine.reboot()
     shutil.rmtree(host.root / f"sys/bus/pci/devices/{host.machine.gpus[gpu].pci_address}")
 
 
-def test_a_gpu_that_is_lost_after_a_look_is_told_until_somebody_acknowledges_it(health: Run, hosts: Any) -> None:
+def test_lost_gpu_is_reported_until_acknowledged(health: Run, hosts: Any) -> None:
     host = hosts("H200", "RTX 4090")
-    host.write(gpu_health.looking.STATE, "")
+    host.write(gpu_health.state.STATE, "")
     uuid = host.machine.gpus[1].uuid
     assert health(remember=True)["verdict"] == "PASS"
     away(host, 1)
-    told = health(remember=True, expected_count=2)
-    assert [(gpu["uuid"], whats(gpu)) for gpu in told["gpus"]] == [(host.machine.gpus[0].uuid, []), (uuid, ["missing"])]
-    assert (told["verdict"], [row["what"] for row in told["reasons"]]) == ("REBOOT", ["gpu_count"])
+    result = health(remember=True, expected_count=2)
+    assert [(gpu["uuid"], whats(gpu)) for gpu in result["gpus"]] == [
+        (host.machine.gpus[0].uuid, []),
+        (uuid, ["missing"]),
+    ]
+    assert (result["verdict"], [row["what"] for row in result["reasons"]]) == ("REBOOT", ["gpu_count"])
     host.write("/proc/sys/kernel/random/boot_id", "two\n")
     assert health(remember=True)["verdict"] == "REPLACE"
     assert health(remember=True, acknowledged=[uuid])["verdict"] == "PASS"
     assert health()["verdict"] == "PASS"
 
 
-def test_a_gpu_that_is_dead_when_the_driver_is_loaded_is_told(health: Run, hosts: Any) -> None:
+def test_gpu_dead_when_the_driver_is_loaded_is_reported(health: Run, hosts: Any) -> None:
     host = hosts("H200", "H200")
     host.machine.kill(1)
     host.machine.reboot()
@@ -166,39 +174,39 @@ def test_a_gpu_that_is_dead_when_the_driver_is_loaded_is_told(health: Run, hosts
         f"NVRM: The NVIDIA GPU {address}\nNVRM: (PCI ID: 10de:2335) installed in this system has\n"
         "NVRM: fallen off the bus and is not responding to commands."
     )
-    told = health()
-    assert (told["verdict"], whats(told["gpus"][1])) == ("REBOOT", ["no_driver", "xid_79"])
+    result = health()
+    assert (result["verdict"], whats(result["gpus"][1])) == ("REBOOT", ["no_driver", "xid_79"])
 
 
-def test_pages_of_a_v100_that_grow_within_a_week_have_it_replaced(health: Run, hosts: Any) -> None:
+def test_v100_with_growing_retired_pages_is_replaced(health: Run, hosts: Any) -> None:
     host = hosts("V100")
-    host.write(gpu_health.looking.STATE, "")
+    host.write(gpu_health.state.STATE, "")
     host.machine.set(0, retired__1=[*range(3)])
     assert health(remember=True)["verdict"] == "PASS"
     host.machine.set(0, retired__1=[*range(16)])
-    told = health()
-    assert (told["verdict"], whats(told["gpus"][0])) == ("REPLACE", ["double_bit_pages"])
+    result = health()
+    assert (result["verdict"], whats(result["gpus"][0])) == ("REPLACE", ["double_bit_pages"])
 
 
-def test_errors_of_nvlink_5_are_compared_with_the_last_look(health: Run, hosts: Any) -> None:
+def test_nvlink_5_errors_are_compared_with_the_last_check(health: Run, hosts: Any) -> None:
     host = hosts("B200")
-    host.write(gpu_health.looking.STATE, "")
+    host.write(gpu_health.state.STATE, "")
     health(remember=True)
     host.machine.set(0, nvlink__recovery_failures=1)
     assert whats(health()["gpus"][0]) == ["nvlink_recovery_failures"]
 
 
-def test_a_state_that_another_user_can_have_written_is_left_out(health: Run, hosts: Any, tmp_path: Path) -> None:
+def test_state_of_another_user_is_left_out(health: Run, hosts: Any, tmp_path: Path) -> None:
     host = hosts("H200")
     place = host.write("/theirs/state.json", "{}")
-    link = host.write(gpu_health.looking.STATE, "")
+    link = host.write(gpu_health.state.STATE, "")
     link.unlink()
     link.symlink_to(place)
-    told = health()
-    assert (told["verdict"], "the last look" in told["unread"][0]) == ("PASS", True)
+    result = health()
+    assert (result["verdict"], "the last check" in result["unread"][0]) == ("PASS", True)
 
 
-def test_the_module_writes_nothing_to_a_gpu_and_leaves_its_state_as_it_was(health: Run, hosts: Any) -> None:
+def test_module_writes_nothing_to_a_gpu_or_the_state(health: Run, hosts: Any) -> None:
     host = hosts("H200", "RTX 4090")
     before = host.machine.state()
     health(remember=False)
@@ -211,23 +219,23 @@ def test_a_lost_gpu_is_a_verdict_and_no_crash(health: Run, hosts: Any) -> None:
     host = hosts("H200", "H200")
     host.machine.lose(1)
     host.log(1, 79, "GPU has fallen off the bus.")
-    told = health()
-    assert (told.get("failed", False), told["verdict"]) == (False, "REBOOT")
-    assert [gpu["verdict"] for gpu in told["gpus"]] == ["PASS", "REBOOT"]
-    assert whats(told["gpus"][1]) == ["nvml_GPU_IS_LOST", "xid_79"]
+    result = health()
+    assert (result.get("failed", False), result["verdict"]) == (False, "REBOOT")
+    assert [gpu["verdict"] for gpu in result["gpus"]] == ["PASS", "REBOOT"]
+    assert whats(result["gpus"][1]) == ["nvml_GPU_IS_LOST", "xid_79"]
 
 
-def test_a_library_that_does_not_match_the_driver_is_a_verdict_and_no_crash(health: Run, hosts: Any) -> None:
+def test_driver_library_mismatch_is_a_verdict(health: Run, hosts: Any) -> None:
     host = hosts("RTX 4090")
     host.machine.upgrade_library("590.48.01")
-    told = health()
-    assert (told.get("failed", False), told["verdict"]) == (False, "REBOOT")
-    assert [row["what"] for row in told["reasons"]] == ["nvml_LIB_RM_VERSION_MISMATCH"]
+    result = health()
+    assert (result.get("failed", False), result["verdict"]) == (False, "REBOOT")
+    assert [row["what"] for row in result["reasons"]] == ["nvml_LIB_RM_VERSION_MISMATCH"]
     host.machine.reboot()
     assert health()["verdict"] == "PASS"
 
 
-def test_a_driver_that_is_not_loaded_is_a_verdict_and_no_crash(health: Run, hosts: Any) -> None:
+def test_driver_that_is_not_loaded_is_a_verdict(health: Run, hosts: Any) -> None:
     host = hosts("RTX 4090")
     host.machine.unload_driver()
     assert [row["what"] for row in health()["reasons"]] == ["nvml_DRIVER_NOT_LOADED"]
@@ -236,22 +244,20 @@ def test_a_driver_that_is_not_loaded_is_a_verdict_and_no_crash(health: Run, host
 def test_an_xid_of_the_journal_is_judged_by_the_catalogue(health: Run, hosts: Any) -> None:
     host = hosts("H200", "H200")
     host.log(1, 109, "pid=4242, name=train, Ch 00000008")
-    told = health()
-    assert [gpu["verdict"] for gpu in told["gpus"]] == ["PASS", "RESET_GPU"]
-    assert told["gpus"][1]["xids"][0]["process"] == "train"
+    result = health()
+    assert [gpu["verdict"] for gpu in result["gpus"]] == ["PASS", "RESET_GPU"]
+    assert result["gpus"][1]["xids"][0]["process"] == "train"
 
 
-def test_azures_check_of_remapped_rows_reads_a_column_that_is_not_there_and_ours_reads_the_count(
-    health: Run, hosts: Any
-) -> None:
+def test_remapped_rows_are_read_unlike_azures_check(health: Run, hosts: Any) -> None:
     host = hosts("A100 80GB")
     host.machine.set(0, remapped__uncorrectable=600)
     assert (health()["verdict"], whats(health()["gpus"][0])) == ("REPLACE", ["remapped_rows"])
 
 
-def test_gcps_check_of_nvlink_looks_at_gpu_0_alone_and_ours_at_each(health: Run, hosts: Any) -> None:
+def test_nvlinks_of_each_gpu_count_unlike_gcps_check(health: Run, hosts: Any) -> None:
     host = hosts("H200", "H200")
-    host.write(gpu_health.looking.STATE, "")
+    host.write(gpu_health.state.STATE, "")
     health(remember=True)
     host.machine.set(1, nvlink__error__2=10_000_000)
     assert [(gpu["verdict"], whats(gpu)) for gpu in health()["gpus"]] == [
@@ -260,7 +266,7 @@ def test_gcps_check_of_nvlink_looks_at_gpu_0_alone_and_ours_at_each(health: Run,
     ]
 
 
-def test_gcps_check_of_ecc_adds_up_a_column_that_is_not_there_and_ours_sees_one_error(health: Run, hosts: Any) -> None:
+def test_one_ecc_error_counts_unlike_gcps_check(health: Run, hosts: Any) -> None:
     host = hosts("H200")
     host.machine.set(0, **{"ecc.0.1.total": 1})
     assert whats(health()["gpus"][0]) == ["uncorrected_errors"]
@@ -269,24 +275,22 @@ def test_gcps_check_of_ecc_adds_up_a_column_that_is_not_there_and_ours_sees_one_
 @pytest.mark.parametrize(
     ("code", "verdict"), [(109, "RESET_GPU"), (13, "RESTART_APP"), (31, "RESTART_APP"), (43, "MONITOR"), (63, "PASS")]
 )
-def test_the_k8s_device_plugin_ignores_xid_109_like_errors_of_programs_and_ours_does_not(
-    health: Run, hosts: Any, code: int, verdict: str
-) -> None:
+def test_xid_109_counts_unlike_the_k8s_plugin(health: Run, hosts: Any, code: int, verdict: str) -> None:
     host = hosts("H200")
     host.machine.run_process(gpu=0, pid=4242)
     host.log(0, code)
     assert health()["verdict"] == verdict
 
 
-def test_dcgm_files_xids_under_wrong_subsystems_and_ours_tells_the_catalogues(health: Run, hosts: Any) -> None:
+def test_subsystems_of_xids_are_the_catalogues_not_dcgms(health: Run, hosts: Any) -> None:
     host = hosts("H200")
     for code in (38, 62, 78):
         host.log(0, code)
-    told = {row["code"]: row["subsystem"] for row in health()["gpus"][0]["xids"]}
-    assert told == {38: "firmware", 62: "firmware", 78: "other"}
+    result = {row["code"]: row["subsystem"] for row in health()["gpus"][0]["xids"]}
+    assert result == {38: "firmware", 62: "firmware", 78: "other"}
 
 
-def test_remapped_rows_that_a_card_does_not_tell_inside_mig_are_unknown_and_no_fault(health: Run, hosts: Any) -> None:
+def test_unknown_rows_inside_mig_are_no_problem(health: Run, hosts: Any) -> None:
     host = hosts("A100 40GB")
     host.machine.set(0, mig__mode=1, mig__pending=1)
     host.machine.fail("nvmlDeviceGetRemappedRows", "NOT_SUPPORTED", times=0)
@@ -295,7 +299,7 @@ def test_remapped_rows_that_a_card_does_not_tell_inside_mig_are_unknown_and_no_f
     assert (gpu["verdict"], gpu["reasons"]) == ("PASS", [])
 
 
-def test_an_error_of_a_program_is_over_when_the_program_is(health: Run, hosts: Any) -> None:
+def test_error_of_a_program_ends_with_the_program(health: Run, hosts: Any) -> None:
     host = hosts("H200")
     host.write("/proc/4242/comm", "train\n")
     host.machine.run_process(gpu=0, pid=4242)
@@ -306,38 +310,36 @@ def test_an_error_of_a_program_is_over_when_the_program_is(health: Run, hosts: A
     assert [row["code"] for row in health()["gpus"][0]["xids"]] == [31]
     (host.root / "proc/4242/comm").unlink()
     (host.root / "proc/4242").rmdir()
-    told = health()
-    assert (told["verdict"], [row["code"] for row in told["gpus"][0]["xids_over"]]) == ("PASS", [31, 94])
+    result = health()
+    assert (result["verdict"], [row["code"] for row in result["gpus"][0]["xids_over"]]) == ("PASS", [31, 94])
 
 
-def test_deepops_health_prolog_is_inverted_and_ours_lets_the_healthy_node_work(health: Run, hosts: Any) -> None:
-    """DeepOps drains where its grep finds no "fail": a node that is well is taken out, and a broken one gets the job."""
+def test_healthy_node_passes_unlike_deepops_prolog(health: Run, hosts: Any) -> None:
+    """Pass a healthy node. DeepOps drains it, since its grep finds no "fail", and gives the job to a broken one."""
     host = hosts("H200")
     assert "failed" not in health(fail_on="RESET_GPU")
     host.machine.set(0, remapped__failure=1)
-    told = health(fail_on="RESET_GPU")
-    assert told["failed"] and told["verdict"] == "REPLACE"
-    assert "row_remap_failure" in told["msg"]
+    result = health(fail_on="RESET_GPU")
+    assert result["failed"] and result["verdict"] == "REPLACE"
+    assert "row_remap_failure" in result["msg"]
 
 
 @pytest.mark.parametrize(
     ("fail_on", "failed"),
     [("none", False), ("MONITOR", True), ("RESTART_APP", True), ("RESET_GPU", False), ("REPLACE", False)],
 )
-def test_the_module_fails_from_the_verdict_on_that_is_asked_for(
-    health: Run, hosts: Any, fail_on: str, failed: bool
-) -> None:
+def test_module_fails_from_the_given_verdict_on(health: Run, hosts: Any, fail_on: str, failed: bool) -> None:
     host = hosts("H200")
     host.machine.run_process(gpu=0, pid=4242)
     host.log(0, 31, "MMU Fault")
-    told = health(fail_on=fail_on)
-    assert told.get("failed", False) is failed
+    result = health(fail_on=fail_on)
+    assert result.get("failed", False) is failed
     # Everything is returned all the same.
-    assert (told["verdict"], len(told["gpus"])) == ("RESTART_APP", 1)
+    assert (result["verdict"], len(result["gpus"])) == ("RESTART_APP", 1)
 
 
-def test_a_lost_card_is_named_by_what_is_known_of_it(health: Run, hosts: Any) -> None:
-    """It tells neither UUID nor address; PCI may show it, and may not."""
+def test_lost_card_is_named_by_address_or_index(health: Run, hosts: Any) -> None:
+    """Name it by its address or index: it has no UUID, and perhaps no address."""
     host = hosts("H200")
     host.machine.lose(gpu=0)
     assert health(fail_on="REBOOT")["msg"].startswith("The verdict is REBOOT: 0000:41:00.0: nvml_GPU_IS_LOST")
@@ -345,33 +347,33 @@ def test_a_lost_card_is_named_by_what_is_known_of_it(health: Run, hosts: Any) ->
     assert health(fail_on="REBOOT")["msg"].startswith("The verdict is REBOOT: index 0: nvml_GPU_IS_LOST")
 
 
-def test_without_rights_the_module_says_what_it_could_not_read(health: Run, hosts: Any) -> None:
+def test_module_without_rights_lists_what_is_unread(health: Run, hosts: Any) -> None:
     host = hosts("H200")
     host.readable = False
-    told = health()
-    assert told["verdict"] == "PASS"
-    assert len(told["unread"]) == 1 and "the kernel's log" in told["unread"][0]
+    result = health()
+    assert result["verdict"] == "PASS"
+    assert len(result["unread"]) == 1 and "the kernel's log" in result["unread"][0]
 
 
-def test_counters_are_compared_with_the_look_that_was_remembered(health: Run, hosts: Any) -> None:
+def test_counters_are_compared_with_the_remembered_check(health: Run, hosts: Any) -> None:
     host = hosts("H200")
-    state = host.write(gpu_health.looking.STATE, "")
+    state = host.write(gpu_health.state.STATE, "")
     assert health(remember=True)["since"] is None
-    told = health()
-    assert told["since"] == json.loads(state.read_text())["time"]
-    assert told["gpus"][0]["since_last_look"]["pcie_replays"] == 0
+    result = health()
+    assert result["since"] == json.loads(state.read_text())["time"]
+    assert result["gpus"][0]["since_last_look"]["pcie_replays"] == 0
 
 
-def test_a_half_written_state_file_is_told_and_nothing_is_compared(health: Run, hosts: Any) -> None:
+def test_damaged_state_file_is_unread(health: Run, hosts: Any) -> None:
     host = hosts("H200")
-    host.write(gpu_health.looking.STATE, '{"version": 1, "gpus"')
-    told = health()
-    assert (told["verdict"], told["since"]) == ("PASS", None)
-    assert "the last look" in told["unread"][0]
+    host.write(gpu_health.state.STATE, '{"version": 1, "gpus"')
+    result = health()
+    assert (result["verdict"], result["since"]) == ("PASS", None)
+    assert "the last check" in result["unread"][0]
 
 
 @pytest.mark.parametrize(
-    ("params", "said"),
+    ("params", "text"),
     [
         ({"window": "yesterday"}, "`window` is 'yesterday': it is `boot`, or a number"),
         ({"limits": {"remapped_rows": 0}}, "`limits` has remapped_rows at 0 or below"),
@@ -380,10 +382,10 @@ def test_a_half_written_state_file_is_told_and_nothing_is_compared(health: Run, 
         ({"remember": True, "state_file": "/nowhere/state.json"}, "`remember`: "),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_what_is_possible(
-    health: Run, hosts: Any, params: dict[str, Any], said: str
+def test_invalid_options_are_refused_with_possible_values(
+    health: Run, hosts: Any, params: dict[str, Any], text: str
 ) -> None:
     host = hosts("H200")
-    told = health(**params)
-    assert told["failed"] and said in told["msg"]
+    result = health(**params)
+    assert result["failed"] and text in result["msg"]
     assert host.machine.writes == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module as a playbook runs it, on imitated GPUs."""
+"""The module gpu_info on fake GPUs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def info(run_module: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
 
 
 @pytest.mark.parametrize("check", [False, True])
-def test_gpus_are_told_and_nothing_is_written(info: Run, check: bool) -> None:
+def test_gpus_are_returned_and_nothing_is_written(info: Run, check: bool) -> None:
     with fake_nvml.fake(["H200", "RTX 4090"]) as machine:
         found = info(check=check)
         assert machine.writes == 0
@@ -33,7 +33,7 @@ def test_gpus_are_told_and_nothing_is_written(info: Run, check: bool) -> None:
     assert found["driver"]["problem"] is None
 
 
-def test_a_mismatch_of_driver_and_library_fails_nothing(info: Run) -> None:
+def test_driver_library_mismatch_does_not_fail(info: Run) -> None:
     with fake_nvml.fake(["H200"]) as machine:
         machine.upgrade_library("590.48.01")
         found = info()
@@ -41,7 +41,7 @@ def test_a_mismatch_of_driver_and_library_fails_nothing(info: Run) -> None:
     assert found["driver"]["problem"]["nvml_error"] == "LIB_RM_VERSION_MISMATCH"
 
 
-def test_without_the_binding_anywhere_nothing_fails(info: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_binding_does_not_fail(info: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvml, "pynvml", None)
     monkeypatch.setattr(nvml, "PYTHON", "/does/not/exist")
     found = info()
@@ -52,7 +52,7 @@ def test_without_the_binding_anywhere_nothing_fails(info: Run, monkeypatch: pyte
 def test_the_documentation_names_every_fact_of_a_gpu(info: Run) -> None:
     with fake_nvml.fake(["H200"]):
         found = info()
-    told = yaml.safe_load(gpu_info.RETURN)
-    assert told["gpus"]["contains"].keys() == found["gpus"][0].keys()
-    assert told.keys() == found.keys() - {"changed", "invocation", "warnings"}
-    assert told["driver"]["contains"].keys() == found["driver"].keys()
+    documented = yaml.safe_load(gpu_info.RETURN)
+    assert documented["gpus"]["contains"].keys() == found["gpus"][0].keys()
+    assert documented.keys() == found.keys() - {"changed", "invocation", "warnings"}
+    assert documented["driver"]["contains"].keys() == found["driver"].keys()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A line a GPU."""
+"""Findings of the facts of gpu_info."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from harness.fakes import nvml as fake_nvml
 @pytest.fixture
 def tell(tmp_path: Path) -> Any:
     def findings() -> dict[str, dict[str, str]]:
-        made = _gpu_findings.findings(gpu_inventory.gather(Tree(str(tmp_path))))
+        rows = _gpu_findings.findings(gpu_inventory.gather(Tree(str(tmp_path))))
         # Every one is a finding as the callback knows it.
-        return {row["id"].partition(".")[2]: _finding.parse(row) for row in made}
+        return {row["id"].partition(".")[2]: _finding.parse(row) for row in rows}
 
     return findings
 
 
-def test_a_gpu_is_a_line_with_model_sharing_memory_power_heat_and_users(tell: Any) -> None:
+def test_gpu_is_a_line_with_its_state_and_users(tell: Any) -> None:
     with fake_nvml.fake(["H200"]) as machine:
         idle = tell()
         machine.run_process(0, 4242, memory_mib=20480)
@@ -40,32 +40,32 @@ def test_a_gpu_is_a_line_with_model_sharing_memory_power_heat_and_users(tell: An
 def test_a_lost_gpu_has_failed_and_the_others_pass(tell: Any) -> None:
     with fake_nvml.fake(["H200", "H200"]) as machine:
         machine.lose(1)
-        told = tell()
-    assert (told["gpu0"]["status"], told["gpu1"]["status"]) == ("pass", "fail")
-    assert "GPU_IS_LOST" in told["gpu1"]["evidence"] and "reboot" in told["gpu1"]["remedy"]
+        found = tell()
+    assert (found["gpu0"]["status"], found["gpu1"]["status"]) == ("pass", "fail")
+    assert "GPU_IS_LOST" in found["gpu1"]["evidence"] and "reboot" in found["gpu1"]["remedy"]
 
 
-def test_a_question_that_failed_is_a_warning(tell: Any) -> None:
+def test_failed_call_of_nvml_is_a_warning(tell: Any) -> None:
     with fake_nvml.fake(["H200"]) as machine:
         machine.fail("nvmlDeviceGetPowerUsage", "UNKNOWN")
-        told = tell()
-    assert told["gpu0"]["status"] == "warn"
-    assert "failed questions: 1, the first nvmlDeviceGetPowerUsage with UNKNOWN" in told["gpu0"]["evidence"]
+        found = tell()
+    assert found["gpu0"]["status"] == "warn"
+    assert "failed calls of NVML: 1, the first nvmlDeviceGetPowerUsage with UNKNOWN" in found["gpu0"]["evidence"]
 
 
-def test_a_driver_that_cannot_be_asked_has_failed_and_its_gpus_are_told_from_pci(tell: Any, tmp_path: Path) -> None:
+def test_without_a_driver_gpus_come_from_pci(tell: Any, tmp_path: Path) -> None:
     device = tmp_path / "sys/bus/pci/devices/0000:41:00.0"
     device.mkdir(parents=True)
     for name, text in {"vendor": "0x10de", "class": "0x030200", "device": "0x2335"}.items():
         (device / name).write_text(f"{text}\n")
     with fake_nvml.fake(["H200"]) as machine:
         machine.upgrade_library("590.48.01")
-        told = tell()
-    assert told["driver"]["status"] == "fail"
-    assert told["driver"]["evidence"].startswith("LIB_RM_VERSION_MISMATCH")
-    assert told["pci-0000-41-00-0"]["status"] == "skip"
+        found = tell()
+    assert found["driver"]["status"] == "fail"
+    assert found["driver"]["evidence"].startswith("LIB_RM_VERSION_MISMATCH")
+    assert found["pci-0000-41-00-0"]["status"] == "skip"
 
 
-def test_a_host_without_gpus_has_nothing_to_tell() -> None:
-    told = _gpu_findings.findings({"gpus": [], "driver": {"problem": {"nvml_error": "LIBRARY_NOT_FOUND"}}})
-    assert [row["status"] for row in told] == ["skip"]
+def test_host_without_gpus_is_skipped() -> None:
+    found = _gpu_findings.findings({"gpus": [], "driver": {"problem": {"nvml_error": "LIBRARY_NOT_FOUND"}}})
+    assert [row["status"] for row in found] == ["skip"]

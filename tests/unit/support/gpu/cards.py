@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Cards as _gpu_state.read_card() has them, for tests of what judges them."""
+"""Facts of cards, as _gpu.state.read_card() returns them."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ WELL: dict[str, Any] = {
 
 
 def card(**signs: Any) -> dict[str, Any]:
-    """A card that is well but for these: `card(counters__remapped_rows__failure=True)`."""
-    made = copy.deepcopy(WELL)
+    """Return the facts of a healthy card with changes: `card(counters__remapped_rows__failure=True)`."""
+    facts = copy.deepcopy(WELL)
     for path, value in signs.items():
         *parents, last = path.split("__")
-        place = made
+        place = facts
         for parent in parents:
             place[parent] = place.get(parent) or {}
             place = place[parent]
         place[last] = value
-    return made
+    return facts

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""As much of PyTorch as filling memory and copying between GPUs take: tensors are lists of numbers of 64 bits with a sign."""
+"""A fake of PyTorch for the memory test: tensors are lists of numbers of 64 bits with a sign."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ class Words(list[Any]):
         return Words(self)
 
     def mul_(self, factor: builtins.int) -> Words:
-        self[:] = [wrap(one * factor) for one in self]
+        self[:] = [wrap(number * factor) for number in self]
         return self
 
     def bitwise_xor_(self, other: Words) -> Words:
-        self[:] = [wrap(one ^ two) for one, two in zip(self, other, strict=True)]
+        self[:] = [wrap(number ^ two) for number, two in zip(self, other, strict=True)]
         return self
 
     def __rshift__(self, count: builtins.int) -> Words:
-        return Words(one >> count for one in self)
+        return Words(number >> count for number in self)
 
     def __ne__(self, other: object) -> Words:  # type: ignore[override]
         others = other if isinstance(other, Words) else [other] * len(self)
-        return Words(builtins.int(one != two) for one, two in zip(self, others, strict=True))
+        return Words(builtins.int(number != two) for number, two in zip(self, others, strict=True))
 
     __hash__ = None
 
@@ -75,30 +75,30 @@ class Number(builtins.int):
 
 
 class Torch:
-    """*fault* is done to the memory whenever it was written; *room* is what can be had of it."""
+    """Fake PyTorch. *fault* changes the memory after each write; *room* is the memory that can be allocated."""
 
     int64 = int32 = uint8 = None
-    made: ClassVar[list[Words]] = []
+    tensors: ClassVar[list[Words]] = []
 
     def __init__(
         self, free: builtins.int, fault: Callable[[list[Words]], None] | None = None, room: builtins.int = 1 << 62
     ):
         self.fault, self.room = fault, room
-        Torch.made.clear()
+        Torch.tensors.clear()
         self.cuda = SimpleNamespace(
             empty_cache=lambda: None, mem_get_info=lambda: (free, 2 * free), OutOfMemoryError=MemoryError
         )
 
-    def empty(self, words: builtins.int, **_options: Any) -> Words:
-        self.room -= 8 * words
+    def empty(self, count: builtins.int, **_options: Any) -> Words:
+        self.room -= 8 * count
         if self.room < 0:
             raise MemoryError
-        self.made.append(Words([0] * words))
-        return self.made[-1]
+        self.tensors.append(Words([0] * count))
+        return self.tensors[-1]
 
     def arange(self, begin: builtins.int, end: builtins.int, **_options: Any) -> Words:
         return Words(range(begin, end))
 
     def settle(self) -> None:
         if self.fault:
-            self.fault(self.made)
+            self.fault(self.tensors)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host below a folder for looks at GPUs: its log, its bus, and an NVML whose cards are facts already."""
+"""A fake host below a folder for health checks: its log, its bus, and an NVML with cards as facts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import facts as looking
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import facts, run
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import CODES, NO_BINDING, NvmlError
 
 from tests.unit.support.gpu.cards import ADDRESS, card
@@ -29,7 +29,7 @@ def xid(code: int, text: str = "", address: str = ADDRESS, time: float = NOW - 6
 
 
 class Driver:
-    """An NVML with cards that are facts already, or one that fails to open."""
+    """A fake NVML that returns cards as facts, or fails to open."""
 
     def __init__(self, cards: list[dict[str, Any]], error: NvmlError | None) -> None:
         self.found, self.error = cards, error
@@ -47,7 +47,7 @@ class Driver:
 
 
 class Machine:
-    """A host below a folder."""
+    """A fake host below a folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -88,9 +88,9 @@ class Machine:
     def reboot(self, number: int) -> None:
         self.write("/proc/sys/kernel/random/boot_id", f"boot-{number}\n")
 
-    def look(self, now: float = NOW, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    def check(self, now: float = NOW, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         nvml: Callable[[], Any] = lambda: Driver(self.cards, self.error)  # noqa: E731
-        return looking.look(looking.Host(self.run, now, Tree(str(self.root)), nvml), **options)
+        return run.check(facts.Host(self.run, now, Tree(str(self.root)), nvml), **options)
 
     def log(self, *lines: str) -> None:
         self.answers[JOURNAL] = (0, "".join([entry("Linux version 6.12"), *lines]), "")

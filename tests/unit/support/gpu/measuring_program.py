@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A Python with PyTorch and GPUs, imitated: the module gpu_accept starts it, and it tells of its steps as the program does."""
+"""A fake interpreter with PyTorch and GPUs: the module gpu_accept starts it, and it emits the events of the measuring program."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def hang():
     time.sleep(600)
 slow, started = 1, time.monotonic()
 values = {values!r}
-# The real windows last for seconds. The one who samples would miss these, on a busy machine: they reach beyond the whole run.
+# Real windows last for seconds. On a busy machine the sampling would miss short ones: these reach beyond the whole run.
 def window(kind, test, unit):
     value = values[test] * (slow if test == "copy" else 1)
     say(kind, test=test, value=value, unit=unit, wrong=0, begun=time.monotonic(), **{{"from": started - 60, "to": started + 600}})
@@ -63,9 +63,9 @@ say("done")
 
 
 def write(folder: Path, before: str = "", **values: float) -> Path:
-    """An interpreter in *folder*. What it was asked for is appended to record.jsonl.
+    """Write the interpreter into a folder. It appends its requests to record.jsonl.
 
-    *before* are lines of Python that it runs first; they may set `slow`, a factor for its copies, or have a step do something else.
+    *before* are lines of Python that it runs first. They may set `slow`, a factor for its copies, or replace a step.
     """
     program = folder / "python"
     text = TEXT.format(

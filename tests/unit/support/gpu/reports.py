@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Cards as gpu_info tells of them, windows as the measuring program tells them, and samples of NVML, for tests of gpu_accept."""
+"""Facts of cards, events of the measuring program, and samples of NVML, for tests of gpu_accept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COUNTERS: Facts = {
 
 
 def card(**changes: Any) -> Facts:
-    """A healthy H200."""
+    """Return the facts of a healthy H200 with changes."""
     return {
         "index": 0,
         "uuid": "GPU-8f2c1a90-5d3e-4b7a-9c61-2e0f4d7b8a15",
@@ -57,11 +57,11 @@ def sample(at: float, **changes: Any) -> Facts:
 
 
 def samples(**changes: Any) -> list[Facts]:
-    """Ten a second, for the windows of `events`."""
+    """Return ten samples a second for the windows of `events`."""
     return [sample(number / 10, **changes) for number in range(400)]
 
 
-# What an H200 gave: products of random data, a copy, and PCIe 5 x16.
+# Figures of an H200: products of random data, a copy, and PCIe 5 x16.
 HEALTHY = {
     "matmul_bf16": 780.0,
     "matmul_fp16": 780.0,
@@ -77,7 +77,7 @@ HEALTHY = {
 
 
 def events(**values: float) -> list[Facts]:
-    """Three windows of a second each, of each test; *values* replace those of a healthy card."""
+    """Return three windows of a second for each test; *values* replace those of a healthy card."""
     found: list[Facts] = [{"event": "started", "torch": "2.11.0+cu130", "side": 8192}]
     for number, (test, value) in enumerate({**HEALTHY, **values}.items()):
         unit = "tflops" if test.startswith("matmul") else "gb_s"

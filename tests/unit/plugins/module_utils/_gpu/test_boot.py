@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is left for the next boot."""
+"""Files and unit for the next boot."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def declared(root: Path) -> Any:
     return json.loads((root / "var/lib/rigwright_gpu_mig/declared.json").read_text())["gpus"]
 
 
-def test_what_is_declared_is_there_once_and_the_second_time_changes_nothing(tmp_path: Path) -> None:
+def test_second_declaration_changes_nothing(tmp_path: Path) -> None:
     changed = declare(tmp_path, {"GPU-1": ONE})
     assert [Path(path).name for path in changed] == ["gpu_mig.pyz", "declared.json", UNIT, UNIT]
     assert declared(tmp_path) == {"GPU-1": ONE}
@@ -45,13 +45,13 @@ def test_what_is_declared_is_there_once_and_the_second_time_changes_nothing(tmp_
     assert declare(tmp_path, {"GPU-1": ONE}) == []
 
 
-def test_systemd_is_told_where_it_runs(tmp_path: Path) -> None:
+def test_daemon_reload_only_where_systemd_runs(tmp_path: Path) -> None:
     (tmp_path / "run/systemd/system").mkdir(parents=True)
     assert declare(tmp_path, {"GPU-1": ONE})[-1] == "systemctl daemon-reload"
     assert "systemctl daemon-reload" not in declare(tmp_path, {"GPU-2": ONE})
 
 
-def test_tasks_for_different_gpus_do_not_undo_each_other(tmp_path: Path) -> None:
+def test_tasks_for_other_gpus_keep_declarations(tmp_path: Path) -> None:
     declare(tmp_path, {"GPU-1": ONE})
     declare(tmp_path, {"GPU-2": ONE})
     assert list(declared(tmp_path)) == ["GPU-1", "GPU-2"]
@@ -59,14 +59,14 @@ def test_tasks_for_different_gpus_do_not_undo_each_other(tmp_path: Path) -> None
     assert list(declared(tmp_path)) == ["GPU-2"]
 
 
-def test_with_nothing_left_to_declare_unit_and_files_go(tmp_path: Path) -> None:
+def test_last_declaration_removes_unit_and_files(tmp_path: Path) -> None:
     declare(tmp_path, {"GPU-1": ONE})
     assert declare(tmp_path, {"GPU-1": None})
     assert [path for path in tmp_path.rglob("*") if not path.is_dir() or path.name.startswith("rigwright")] == []
     assert declare(tmp_path, {"GPU-1": None}) == []
 
 
-def test_the_directory_of_programs_stays_as_long_as_another_module_has_one(tmp_path: Path) -> None:
+def test_program_directory_stays_for_other_modules(tmp_path: Path) -> None:
     declare(tmp_path, {"GPU-1": ONE})
     other = tmp_path / boot.program_path("gpu_mode").lstrip("/")
     other.touch()
@@ -74,12 +74,12 @@ def test_the_directory_of_programs_stays_as_long_as_another_module_has_one(tmp_p
     assert [path.name for path in other.parent.iterdir()] == ["gpu_mode.pyz"]
 
 
-def test_check_mode_tells_and_writes_nothing(tmp_path: Path) -> None:
+def test_check_mode_reports_paths_and_writes_nothing(tmp_path: Path) -> None:
     assert len(declare(tmp_path, {"GPU-1": ONE}, check=True)) == 4
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_declaration_that_is_damaged_is_refused(tmp_path: Path) -> None:
+def test_damaged_declaration_is_refused(tmp_path: Path) -> None:
     declare(tmp_path, {"GPU-1": ONE})
     (tmp_path / "var/lib/rigwright_gpu_mig/declared.json").write_text("{")
     with pytest.raises(Refusal, match=r"rigwright_gpu_mig/declared.json is damaged"):
@@ -87,7 +87,7 @@ def test_a_declaration_that_is_damaged_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [boot.program_path(NAME), boot.unit_path(NAME), boot.link_path(NAME)])
-def test_what_somebody_has_edited_or_taken_away_is_put_right(tmp_path: Path, path: str) -> None:
+def test_edited_or_removed_files_are_restored(tmp_path: Path, path: str) -> None:
     declare(tmp_path, {"GPU-1": ONE})
     place = tmp_path / path.lstrip("/")
     if not place.is_symlink():
@@ -98,7 +98,7 @@ def test_what_somebody_has_edited_or_taken_away_is_put_right(tmp_path: Path, pat
     assert declare(tmp_path, {"GPU-1": ONE}) == []
 
 
-def test_units_say_who_comes_first() -> None:
+def test_unit_starts_after_the_given_modules() -> None:
     text = boot.unit_text("gpu_mig", "/opt/rigwright/python/bin/python3", after=["gpu_mode"])
     assert " rigwright-gpu-mode.service\n" in text
     assert "Before=nvidia-cdi-refresh.service docker.service" in text

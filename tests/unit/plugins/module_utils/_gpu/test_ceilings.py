@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ceilings worked out from SMs, clocks and bus, beside what NVIDIA's data sheets say."""
+"""Ceilings from SMs, clocks and bus, compared with NVIDIA's data sheets."""
 
 from __future__ import annotations
 
@@ -42,14 +42,12 @@ MEMORIES = [
 
 
 @pytest.mark.parametrize(("capability", "brand", "name", "sm", "clock", "sheet"), CARDS, ids=[row[2] for row in CARDS])
-def test_the_peak_is_that_of_the_data_sheet(
-    capability: str, brand: str, name: str, sm: int, clock: int, sheet: float
-) -> None:
+def test_peak_matches_the_data_sheet(capability: str, brand: str, name: str, sm: int, clock: int, sheet: float) -> None:
     assert ceilings.peak_tflops(capability, brand, sm, clock, "fp16", name) == pytest.approx(sheet, rel=0.01)
 
 
 @pytest.mark.parametrize(("name", "clock", "bus", "sheet"), MEMORIES, ids=[row[0] for row in MEMORIES])
-def test_the_bandwidth_is_that_of_the_data_sheet(name: str, clock: int, bus: int, sheet: float) -> None:
+def test_bandwidth_matches_the_data_sheet(name: str, clock: int, bus: int, sheet: float) -> None:
     assert ceilings.bandwidth_gb_s(clock, bus) == pytest.approx(sheet, rel=0.005)
 
 
@@ -63,7 +61,7 @@ def test_every_dtype_of_an_h100_has_its_own_peak(dtype: str, sheet: float) -> No
 
 
 @pytest.mark.parametrize("name", ["RTX 4090", "RTX 3090"])
-def test_lightning_took_rates_without_tensor_cores_for_the_peak_and_ours_are_those_with_them(name: str) -> None:
+def test_peaks_are_with_tensor_cores_unlike_lightnings(name: str) -> None:
     capability, brand, full, sm, clock, sheet = next(row for row in CARDS if row[2].endswith(name))
     with_tensor = ceilings.peak_tflops(capability, brand, sm, clock, "bf16", full)
     without = ceilings.peak_tflops(capability, brand, sm, clock, "fp32", full)
@@ -75,17 +73,17 @@ def test_lightning_took_rates_without_tensor_cores_for_the_peak_and_ours_are_tho
     ("capability", "dtype"),
     [("6.1", "fp16"), ("7.0", "bf16"), ("7.5", "tf32"), ("8.0", "fp8"), ("10.3", "fp64"), ("9.0", "fp3")],
 )
-def test_arithmetic_that_an_architecture_does_not_have_has_no_peak(capability: str, dtype: str) -> None:
+def test_missing_arithmetic_has_no_peak(capability: str, dtype: str) -> None:
     assert ceilings.peak_tflops(capability, "nvidia", 100, 1000, dtype) is None
 
 
-def test_an_architecture_that_nobody_has_described_has_no_peak() -> None:
+def test_unknown_architecture_has_no_peak() -> None:
     assert ceilings.peak_tflops("13.0", "nvidia", 100, 1000, "fp16") is None
     assert ceilings.sm_count("13.0", 12800) is None
 
 
 @pytest.mark.parametrize(("sm", "clock"), [(None, 1000), (100, None)])
-def test_what_the_card_does_not_tell_leaves_no_peak(sm: int | None, clock: int | None) -> None:
+def test_unknown_sms_or_clock_have_no_peak(sm: int | None, clock: int | None) -> None:
     assert ceilings.peak_tflops("9.0", "nvidia", sm, clock, "fp16") is None
 
 
@@ -105,14 +103,14 @@ def test_a_card_without_memory_clock_or_bus_has_no_bandwidth() -> None:
         ("9.0", 16896, 132),
     ],
 )
-def test_sms_are_cores_over_the_cores_of_one(capability: str, cores: int, sm: int) -> None:
+def test_sm_count_is_cores_divided_by_cores_of_an_sm(capability: str, cores: int, sm: int) -> None:
     assert ceilings.sm_count(capability, cores) == sm
 
 
-def test_a_card_that_does_not_tell_its_cores_has_no_sm_count() -> None:
+def test_unknown_cores_have_no_sm_count() -> None:
     assert ceilings.sm_count("9.0", None) is None
 
 
-def test_every_peak_that_is_offered_is_known_for_some_architecture() -> None:
+def test_every_dtype_has_a_peak_on_some_architecture() -> None:
     for dtype in ceilings.DTYPES:
         assert any(ceilings.operations(capability, "nvidia", dtype) for capability in ceilings.SMS)

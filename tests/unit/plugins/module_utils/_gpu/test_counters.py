@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a GPU remembers of its troubles, and what its driver advises."""
+"""Error counters of a GPU, and the recovery action of its driver."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("number", "name"), [(0, "none"), (1, "reset"), (2, "reboot"), (4, "drain_and_reset"), (42, "unknown (42)")]
 )
-def test_the_advice_of_the_driver_has_a_name(number: int, name: str) -> None:
+def test_recovery_action_has_a_name(number: int, name: str) -> None:
     with fake_nvml.fake(["H100"]) as machine:
         machine.set(0, recovery_action=number)
         assert read()["recovery_action"] == name
@@ -52,11 +52,11 @@ def test_nvlink_5_has_counters_of_its_own() -> None:
         assert read()["nvlink_5"] is None
 
 
-@pytest.mark.parametrize(("valid", "told"), [(1, True), (0, False), (None, None), ("!TIMEOUT", None)])
-def test_an_inforom_is_valid_or_not_or_cannot_be_checked(valid: Any, told: bool | None) -> None:
+@pytest.mark.parametrize(("valid", "expected"), [(1, True), (0, False), (None, None), ("!TIMEOUT", None)])
+def test_inforom_is_valid_invalid_or_unknown(valid: Any, expected: bool | None) -> None:
     with fake_nvml.fake(["H200"]) as machine:
         machine.set(0, inforom__valid=valid)
-        assert read()["inforom_valid"] is told
+        assert read()["inforom_valid"] is expected
 
 
 def test_a_card_before_ampere_retires_pages_and_remaps_no_rows() -> None:
@@ -68,13 +68,13 @@ def test_a_card_before_ampere_retires_pages_and_remaps_no_rows() -> None:
 
 @pytest.mark.parametrize("is_set", [0, 1])
 def test_unrepairable_memory_is_read_where_the_driver_writes_it(is_set: int) -> None:
-    """The structure of nvidia-ml-py 13.615 has a version in that place, and its function returns what lies behind."""
+    """Read the flag itself: nvidia-ml-py 13.615 has a version in its place, and returns the bytes after it."""
     with fake_nvml.fake(["B200"]) as machine:
         machine.set(0, unrepairable=is_set)
         assert read()["unrepairable_memory"] is bool(is_set)
 
 
-def test_ecc_errors_are_told_since_boot_and_over_the_cards_life() -> None:
+def test_ecc_errors_since_boot_and_over_the_cards_life() -> None:
     with fake_nvml.fake(["H100"]):
         assert read()["ecc_errors"] == {
             "volatile": {"corrected": 0, "uncorrected": 0},

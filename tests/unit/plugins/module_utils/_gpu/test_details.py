@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What gpu_info tells beyond what other modules need."""
+"""Facts that only gpu_info needs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def read(gpu: int = 0) -> Facts:
 
 
 @pytest.mark.parametrize("model", fake_nvml.models())
-def test_every_model_is_read_without_a_question_that_fails(model: str) -> None:
+def test_details_of_every_model_are_read_without_errors(model: str) -> None:
     with fake_nvml.fake([model]):
         facts = read()
     assert (facts["unreadable"], facts["problem"]) == ([], None)
     json.dumps(facts)
 
 
-def test_an_h200_tells_all_of_it() -> None:
+def test_h200_has_all_details() -> None:
     with fake_nvml.fake(["H200"]) as machine:
         machine.set(0, utilization__encoder=7, violation__power=2_000_000, **{"ecc.1.0.2": 3, "remapper.none": 1})
         facts = read()
@@ -43,18 +43,18 @@ def test_an_h200_tells_all_of_it() -> None:
     assert counters["ecc_locations"]["aggregate"]["l1_cache"] is None
     assert counters["remapped_rows"]["banks"] == {"max": 3072, "high": 0, "partial": 0, "low": 0, "none": 1}
     assert counters["sram"]["sources"] == {"l2": 0, "sm": 0, "pcie": 0, "microcontroller": 0, "other": 0}
-    # The driver of the recording tells no traffic of NVLink.
+    # The driver of the recording reports no traffic of NVLink.
     assert facts["nvlink"]["sent_kib"] is None
 
 
-def test_traffic_of_nvlink_is_told_where_the_driver_counts_it() -> None:
+def test_nvlink_traffic_where_the_driver_counts_it() -> None:
     with fake_nvml.fake(["H200"]) as machine:
         machine.set(0, **{"field.138": "3 4096", "field.139": "3 1024"})
         nvlink = read()["nvlink"]
     assert (nvlink["sent_kib"], nvlink["received_kib"]) == (4096, 1024)
 
 
-def test_a_process_has_its_own_use_and_an_idle_one_null() -> None:
+def test_use_by_process_is_null_for_an_idle_one() -> None:
     with fake_nvml.fake(["H200"]) as machine:
         for pid in (4242, 4243):
             machine.run_process(0, pid)
@@ -64,7 +64,7 @@ def test_a_process_has_its_own_use_and_an_idle_one_null() -> None:
     assert (idle["sm_percent"], idle["decoder_percent"]) == (None, None)
 
 
-def test_what_a_geforce_does_not_have_is_null() -> None:
+def test_details_that_a_geforce_lacks_are_null() -> None:
     with fake_nvml.fake(["GTX 1080"]) as machine:
         machine.set(0, **{"power.energy": None, "bar1.total": None, "pcie.throughput.0": None})
         facts = read()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fabric of a GPU as NVML tells it, by either version of its structure."""
+"""The fabric of a GPU, by either version of NVML's structure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_failure_of_the_fabric_manager_is_the_status() -> None:
     assert found and (found["state"], found["status"]) == ("completed", "UNKNOWN")
 
 
-def test_the_health_mask_is_taken_apart() -> None:
+def test_health_mask_is_unpacked() -> None:
     found = read(fabric__health=0b0101_01_10_00_01, fabric__summary=2)
     assert found and found["summary"] == "unhealthy"
     assert found["health"] == {
@@ -46,7 +46,7 @@ def test_the_health_mask_is_taken_apart() -> None:
     }
 
 
-def test_a_driver_with_the_second_version_alone_is_read() -> None:
+def test_driver_with_only_version_2_is_read() -> None:
     found = read(failing=True, fabric__clique=7, fabric__summary=1)
     assert found and (found["state"], found["clique"], found["summary"]) == ("completed", 7, None)
 
@@ -56,5 +56,5 @@ def test_a_gpu_without_a_fabric_has_none(model: str, facts: dict[str, Any]) -> N
     assert read(model, **facts) is None
 
 
-def test_a_gpu_that_no_driver_has_tells_none() -> None:
+def test_gpu_without_a_driver_has_no_fabric() -> None:
     assert fabric.read(Reader(None, Card(None, 0))) is None

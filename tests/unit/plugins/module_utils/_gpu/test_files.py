@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files of GPUs are whole, or they are refused."""
+"""Files by GPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def tree(tmp_path: Path) -> Tree:
     return Tree(str(tmp_path))
 
 
-def test_what_was_written_is_read_with_what_is_told_beside(tree: Tree) -> None:
+def test_written_entries_and_other_keys_are_read(tree: Tree) -> None:
     assert files.read(tree, PATH) == {"gpus": {}}
     tree.replace(PATH, files.text(GPUS, loaded="first"))
     assert files.read(tree, PATH) == {"gpus": GPUS, "loaded": "first"}
@@ -29,8 +29,8 @@ def test_what_was_written_is_read_with_what_is_told_beside(tree: Tree) -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "3", "null", "{}", '{"gpus": []}', '{"gpus": {"GPU-a": null}}', '{"gpus": {"GPU-a": {}}}']
 )
-def test_a_damaged_file_is_refused_with_its_name_and_a_remedy(tree: Tree, text: str) -> None:
-    """Taking it for empty would lose what other tasks have declared."""
+def test_damaged_file_is_refused_with_a_remedy(tree: Tree, text: str) -> None:
+    """Refuse it: to accept it as empty would lose the declarations of other tasks."""
     tree.replace(PATH, text.encode())
     with pytest.raises(Refusal, match=r"/var/lib/rigwright_gpu_test/kept.json is damaged .*restore it, or remove it"):
         files.read(tree, PATH)

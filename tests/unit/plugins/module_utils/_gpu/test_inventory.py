@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All GPUs of a host with what surrounds them, also where NVML cannot be asked."""
+"""The inventory of a host's GPUs, with and without NVML."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def unopened(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(nvml.Nvml, "__enter__", enter)
 
 
-def test_a_library_that_was_upgraded_under_a_loaded_driver_is_a_state_and_no_crash(host: Host) -> None:
+def test_upgraded_library_is_a_problem_and_no_crash(host: Host) -> None:
     host.plug("0000:41:00.0", 0x2335)
     with fake_nvml.fake(["H200"]) as machine:
         healthy = host.gather()
@@ -68,7 +68,7 @@ def test_a_library_that_was_upgraded_under_a_loaded_driver_is_a_state_and_no_cra
     problem = found["driver"]["problem"]
     assert problem["nvml_error"] == "LIB_RM_VERSION_MISMATCH"
     assert "reboot" in problem["next_step"]
-    # What PCI tells takes the place, with the same keys.
+    # Facts of the PCI bus are in the same keys.
     assert [(row["index"], row["name"], row["compute_capability"]) for row in found["gpus"]] == [(None, None, "9.0")]
     assert found["gpus"][0].keys() == healthy["gpus"][0].keys()
     assert found["gpus"][0]["memory"]["total_bytes"] is None
@@ -77,7 +77,7 @@ def test_a_library_that_was_upgraded_under_a_loaded_driver_is_a_state_and_no_cra
 @pytest.mark.parametrize(
     "name", ["LIBRARY_NOT_FOUND", "DRIVER_NOT_LOADED", "NO_PERMISSION", "GPU_NOT_FOUND", "UNKNOWN"]
 )
-def test_whatever_nvml_says_at_first_there_is_a_result(host: Host, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_any_error_of_nvml_has_a_result(host: Host, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     unopened(monkeypatch, name)
     host.plug("0000:41:00.0", 0x2684, "nouveau")
     found = host.gather()
@@ -86,7 +86,7 @@ def test_whatever_nvml_says_at_first_there_is_a_result(host: Host, monkeypatch: 
     assert found["gpus"][0]["architecture"] == "ada"
 
 
-def test_without_the_binding_the_result_says_what_brings_it(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_binding_names_what_installs_it(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvml, "pynvml", None)
     host.plug("0000:41:00.0", 0x2684)
     found = host.gather()
@@ -99,7 +99,7 @@ def test_a_host_without_gpus_has_an_empty_list(host: Host, monkeypatch: pytest.M
     assert host.gather()["gpus"] == []
 
 
-def test_a_card_that_is_lent_to_a_virtual_machine_is_told_after_the_others(host: Host) -> None:
+def test_card_of_a_virtual_machine_comes_last(host: Host) -> None:
     host.plug("0000:41:00.0", 0x2335)
     host.plug("0000:c1:00.0", 0x2335, "vfio-pci")
     with fake_nvml.fake(["H200"]):
@@ -110,7 +110,7 @@ def test_a_card_that_is_lent_to_a_virtual_machine_is_told_after_the_others(host:
     ]
 
 
-def test_the_place_of_the_only_lost_gpu_is_the_one_that_is_left() -> None:
+def test_lost_gpu_gets_the_only_free_address() -> None:
     lost = Card(None, 1, problem=NvmlError(15, "nvmlDeviceGetHandleByIndex"))
     cards = [Card(object(), 0, "GPU-a", "0000:41:00.0"), lost]
     placed = inventory.place_lost(cards, ["0000:41:00.0", "0000:42:00.0"])
@@ -119,7 +119,7 @@ def test_the_place_of_the_only_lost_gpu_is_the_one_that_is_left() -> None:
     assert [card.pci_address for card in inventory.place_lost([lost, lost], ["0000:41:00.0"])] == ["", ""]
 
 
-def test_each_two_gpus_have_a_way_to_each_other(host: Host) -> None:
+def test_topology_has_a_row_for_each_pair(host: Host) -> None:
     with fake_nvml.fake(["H200", "H200", "RTX 4090"]) as machine:
         rows = host.gather()["topology"]
         machine.lose(2)
@@ -129,13 +129,13 @@ def test_each_two_gpus_have_a_way_to_each_other(host: Host) -> None:
     assert [row["gpus"] for row in without] == [[0, 1]]
 
 
-def test_versions_are_told_as_people_write_them(host: Host) -> None:
+def test_cuda_version_is_written_with_a_point(host: Host) -> None:
     with fake_nvml.fake(["H200"]):
         driver = host.gather()["driver"]
     assert (driver["cuda"], driver["loaded"]) == ("13.0", fake_nvml.DRIVER)
 
 
-def test_daemons_are_told_by_their_processes(host: Host) -> None:
+def test_daemons_are_found_by_their_processes(host: Host) -> None:
     host.run(700, "nvidia-persistenced", "/usr/bin/nvidia-persistenced --verbose")
     host.run(
         911,
@@ -155,8 +155,8 @@ def test_a_cdi_spec_of_another_driver_is_found(host: Host) -> None:
     host.write("/etc/cdi/other.yaml", "kind: example.com/device\n")
     now = time.time()
     os.utime(spec, (now - 90, now - 90))
-    told = inventory.read_container_toolkit(Tree(str(host.root)), "590.48.01", now)
-    assert told == {
+    toolkit = inventory.read_container_toolkit(Tree(str(host.root)), "590.48.01", now)
+    assert toolkit == {
         "installed": False,
         "cdi_specs": [{"path": "/var/run/cdi/nvidia.yaml", "age_seconds": 90, "driver": "580.95.05", "matches": False}],
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Clocks that NVML cannot tell."""
+"""The record of locked clocks."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def boot(root: Path, name: str) -> None:
     place.write_text(f"{name}\n")
 
 
-def test_locked_clocks_are_known_until_the_next_boot(tree: Tree, tmp_path: Path) -> None:
+def test_locked_clocks_end_with_the_boot(tree: Tree, tmp_path: Path) -> None:
     record.write_locked(tree, LOCKED)
     assert record.read_locked(tree) == LOCKED
     boot(tmp_path, "second")
     assert record.read_locked(tree) == {}
 
 
-def test_locked_clocks_are_known_until_the_driver_is_loaded_again(tree: Tree, tmp_path: Path) -> None:
+def test_locked_clocks_end_when_the_driver_is_loaded_again(tree: Tree, tmp_path: Path) -> None:
     record.write_locked(tree, LOCKED)
     # As the kernel does it: another directory, in a place of its own.
     (tmp_path / "sys/module/other").mkdir()
@@ -52,7 +52,7 @@ def test_a_record_of_nothing_is_no_file_and_no_directory(tree: Tree) -> None:
     record.write_locked(tree, {})
 
 
-def test_what_is_declared_keeps_the_directory(tree: Tree) -> None:
+def test_declaration_keeps_the_directory(tree: Tree) -> None:
     record.write_locked(tree, LOCKED)
     tree.replace(gpu_boot.declared_path(record.NAME), files.text(LOCKED))
     record.write_locked(tree, {})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How NVML is asked: what is a fact, what is a failure, and which GPU is meant."""
+"""Calls of NVML: absent values, errors, and the search for a GPU."""
 
 from __future__ import annotations
 
@@ -35,38 +35,38 @@ def fails(code: int) -> Callable[..., Any]:
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[..., Any]], None]:
-    """Have a function of the binding answer in another way."""
+    """Replace a function of the binding."""
     return lambda name, function: monkeypatch.setattr(pynvml, name, function)
 
 
 @pytest.mark.parametrize(
     "code", [pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, pynvml.NVML_ERROR_NO_DATA]
 )
-def test_what_a_card_does_not_support_is_null_and_never_0(answers: Any, code: int) -> None:
+def test_unsupported_value_is_null_and_never_0(answers: Any, code: int) -> None:
     answers("nvmlDeviceGetFanSpeed", fails(code))
     assert Nvml().ask("nvmlDeviceGetFanSpeed", None) is None
 
 
-def test_another_failure_is_raised_by_its_stable_name(answers: Any) -> None:
+def test_other_errors_are_raised_with_a_stable_name(answers: Any) -> None:
     answers("nvmlDeviceGetFanSpeed", fails(LOST))
     with pytest.raises(NvmlError) as caught:
         Nvml().ask("nvmlDeviceGetFanSpeed", None)
     assert (caught.value.name, caught.value.function, caught.value.code) == ("GPU_IS_LOST", "nvmlDeviceGetFanSpeed", 15)
 
 
-def test_a_function_that_the_binding_does_not_have_is_not_found() -> None:
+def test_function_that_the_binding_lacks_is_not_found() -> None:
     with pytest.raises(NvmlError, match="FUNCTION_NOT_FOUND"):
         Nvml().call("nvmlDeviceGetHoroscope", None)
     assert Nvml().ask("nvmlDeviceGetHoroscope", None) is None
 
 
-def test_without_the_binding_the_failure_names_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_binding_error_names_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_nvml, "pynvml", None)
     with pytest.raises(NvmlError, match="BINDING_NOT_FOUND: install nvidia-ml-py"), Nvml():
         pass
 
 
-def test_a_module_starts_again_where_the_binding_is_and_fails_where_it_is_nowhere(
+def test_module_respawns_where_the_binding_is_or_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     started: list[str] = []
@@ -88,9 +88,7 @@ def test_a_module_starts_again_where_the_binding_is_and_fails_where_it_is_nowher
     assert "install nvidia-ml-py" in failed[0]
 
 
-def test_the_binding_of_the_roles_environment_is_loaded_without_starting_its_python(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_binding_is_loaded_without_starting_its_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", pynvml)
     place = tmp_path / "lib/python3.11/site-packages/pynvml.py"
     assert gpu_nvml.load_beside(f"{tmp_path}/bin/python3") is None
@@ -101,11 +99,11 @@ def test_the_binding_of_the_roles_environment_is_loaded_without_starting_its_pyt
     assert str(place) == loaded.NAME
 
 
-def test_fields_come_with_one_call_each_in_its_own_type(answers: Any) -> None:
-    asked = []
+def test_fields_are_read_with_one_call_in_their_types(answers: Any) -> None:
+    calls = []
 
     def values(_handle: Any, wanted: list[Any]) -> Any:
-        asked.append(wanted)
+        calls.append(wanted)
         rows = (pynvml.c_nvmlFieldValue_t * 4)()
         rows[0].valueType, rows[0].value.uiVal = pynvml.NVML_VALUE_TYPE_UNSIGNED_INT, 45
         rows[1].nvmlReturn = pynvml.NVML_ERROR_NOT_SUPPORTED
@@ -115,7 +113,7 @@ def test_fields_come_with_one_call_each_in_its_own_type(answers: Any) -> None:
 
     answers("nvmlDeviceGetFieldValues", values)
     assert Nvml().fields(None, [82, (94, 0), 194, 9999]) == [45, None, -3, None]
-    assert asked == [[82, (94, 0), 194, 9999]]
+    assert calls == [[82, (94, 0), 194, 9999]]
 
 
 def test_a_field_of_a_lost_gpu_is_a_failure(answers: Any) -> None:
@@ -131,11 +129,11 @@ def test_a_driver_without_fields_has_none(answers: Any) -> None:
     assert Nvml().fields(None, [82, 94]) == [None, None]
 
 
-def test_a_lost_gpu_hides_none_of_the_others_and_gpus_are_enumerated_once(answers: Any) -> None:
-    asked = []
+def test_lost_gpu_hides_no_other_and_cards_are_read_once(answers: Any) -> None:
+    calls = []
 
     def handle(index: int) -> Any:
-        asked.append(index)
+        calls.append(index)
         return fails(LOST)() if index == 1 else ctypes.c_void_p(index)
 
     answers("nvmlDeviceGetCount", lambda: 3)
@@ -154,7 +152,7 @@ def test_a_lost_gpu_hides_none_of_the_others_and_gpus_are_enumerated_once(answer
     ]
     problem = nvml.cards()[1].problem
     assert problem is not None and problem.name == "GPU_IS_LOST"
-    assert asked == [0, 1, 2]
+    assert calls == [0, 1, 2]
     with pytest.raises(NvmlError, match="GPU_IS_LOST"):
         nvml.find("1")
 
@@ -173,12 +171,12 @@ def test_a_lost_gpu_hides_none_of_the_others_and_gpus_are_enumerated_once(answer
         (" 2 ", 2),
     ],
 )
-def test_a_gpu_is_found_by_uuid_by_pci_address_however_it_is_written_and_by_index(wanted: str, index: int) -> None:
+def test_gpu_is_found_by_uuid_pci_address_or_index(wanted: str, index: int) -> None:
     assert gpu_nvml.find_card(CARDS, wanted).index == index
 
 
 @pytest.mark.parametrize("wanted", ["GPU-cccc", "c1:00.0", "7", "", "-1", "GPU-aaa", "0000:41:00"])
-def test_a_gpu_that_is_not_there_is_refused_with_those_that_are(wanted: str) -> None:
+def test_unknown_gpu_is_refused_with_the_existing_ones(wanted: str) -> None:
     with pytest.raises(Refusal, match=r"There are 0 = GPU-aaaa at 0000:41:00.0; 1 = lost; 2 = GPU-bbbb"):
         gpu_nvml.find_card(CARDS, wanted)
 
@@ -188,12 +186,12 @@ def test_the_uuid_of_a_mig_instance_is_no_gpu() -> None:
         gpu_nvml.find_card(CARDS, "MIG-1234")
 
 
-def test_a_host_without_gpus_says_where_to_look() -> None:
+def test_host_without_gpus_names_gpu_host_info() -> None:
     with pytest.raises(Refusal, match="NVML shows no GPU at all: gpu_host_info"):
         gpu_nvml.find_card([], "0")
 
 
-def test_a_driver_that_udev_is_still_loading_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_driver_that_udev_loads_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     with fake_nvml.fake(["H100"]) as machine:
         machine.unload_driver()
         monkeypatch.setattr(gpu_nvml.time, "sleep", lambda _seconds: machine.reload_driver())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every return code of NVML has a name that stays and a next step in words."""
+"""Names and next steps of NVML's return codes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def test_every_code_has_a_next_step_of_its_own(code: int) -> None:
     assert steps.count(errors.ANSWERS[code].next_step) == 1
 
 
-def test_a_failure_tells_function_name_and_next_step() -> None:
+def test_error_has_function_name_and_next_step() -> None:
     error = errors.NvmlError(18, "nvmlInit")
-    assert error.told() == {
+    assert error.as_result() == {
         "nvml_error": "LIB_RM_VERSION_MISMATCH",
         "function": "nvmlInit",
         "next_step": errors.ANSWERS[18].next_step,
@@ -38,7 +38,7 @@ def test_a_code_of_a_later_driver_keeps_its_number() -> None:
     assert errors.NvmlError(31, "nvmlInit").name == "CODE_31"
 
 
-def test_what_a_card_does_not_have_is_a_fact_and_what_it_refuses_is_a_failure() -> None:
+def test_absent_values_are_no_errors() -> None:
     absent = {answer.name for answer in errors.ANSWERS.values() if answer.absent}
     assert {"NOT_SUPPORTED", "FUNCTION_NOT_FOUND", "NO_DATA"} <= absent
     assert not absent & {"GPU_IS_LOST", "NO_PERMISSION", "IN_USE", "UNKNOWN", "INVALID_ARGUMENT"}

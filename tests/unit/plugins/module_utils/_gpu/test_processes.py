@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who uses a GPU, as NVML lists it and /proc knows it."""
+"""Processes of a GPU, from NVML and /proc."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read(root: Path) -> list[dict[str, Any]] | None:
         return processes.read(Reader(nvml, nvml.cards()[0]), Tree(str(root)))
 
 
-def test_a_process_is_told_with_its_user_and_command(root: Path) -> None:
+def test_process_has_its_user_and_command(root: Path) -> None:
     add(root, 4242, 1001, "python3 train.py --epochs 3")
     with fake_nvml.fake(["H100"]) as machine:
         machine.run_process(0, 4242, memory_mib=512)
@@ -51,13 +51,13 @@ def test_a_process_is_told_with_its_user_and_command(root: Path) -> None:
         ]
 
 
-def test_graphics_processes_are_told_which_the_list_of_compute_processes_lacks(root: Path) -> None:
+def test_graphics_processes_are_listed_too(root: Path) -> None:
     with fake_nvml.fake(["RTX 4090"]) as machine:
         machine.run_process(0, 800, kind="graphics", name="Xorg")
         assert [(row["pid"], row["kind"]) for row in read(root) or []] == [(800, "graphics")]
 
 
-def test_clients_of_mps_are_told_by_themselves_and_not_as_their_server(root: Path) -> None:
+def test_mps_clients_are_listed_apart_from_their_server(root: Path) -> None:
     add(root, 911, 0, "/usr/bin/nvidia-cuda-mps-server")
     add(root, 4242, 1001, "python3 train.py")
     with fake_nvml.fake(["H100"]) as machine:
@@ -69,20 +69,20 @@ def test_clients_of_mps_are_told_by_themselves_and_not_as_their_server(root: Pat
         ]
 
 
-def test_a_process_of_another_namespace_has_neither_user_nor_command(root: Path) -> None:
+def test_process_of_another_namespace_has_no_user_or_command(root: Path) -> None:
     with fake_nvml.fake(["H100"]) as machine:
         machine.run_process(0, 4242)
         rows = read(root) or []
     assert (rows[0]["user"], rows[0]["command"]) == (None, None)
 
 
-def test_a_user_without_a_name_is_told_by_number(root: Path) -> None:
+def test_user_without_a_name_has_its_uid(root: Path) -> None:
     add(root, 4242, 65000, "python3")
     assert processes.describe(Tree(str(root)), 4242)["user"] == "65000"
 
 
 @pytest.mark.parametrize(("link", "sees"), [("pid:[4026531836]", True), ("pid:[4026532201]", False), ("", False)])
-def test_the_list_of_processes_is_whole_only_in_the_hosts_namespace(tmp_path: Path, link: str, sees: bool) -> None:
+def test_process_list_is_complete_in_the_hosts_namespace(tmp_path: Path, link: str, sees: bool) -> None:
     if link:
         (tmp_path / "proc/self/ns").mkdir(parents=True)
         (tmp_path / "proc/self/ns/pid").symlink_to(link)
@@ -102,27 +102,25 @@ def test_the_list_of_processes_is_whole_only_in_the_hosts_namespace(tmp_path: Pa
         ("", False),
     ],
 )
-def test_drivers_535_43_to_535_86_are_asked_for_version_2_since_they_fill_version_3_wrongly(
-    root: Path, driver: str, wrong: bool
-) -> None:
+def test_drivers_535_43_to_535_86_are_read_by_version_2(root: Path, driver: str, wrong: bool) -> None:
     assert processes.has_wrong_processes(driver) is wrong
-    asked: list[str] = []
+    calls: list[str] = []
 
     class Recording(Nvml):
         def driver_version(self) -> str:
             return driver
 
         def call(self, function: str, *arguments: Any) -> Any:
-            asked.append(function)
+            calls.append(function)
             return super().call(function, *arguments)
 
     with fake_nvml.fake(["H100"]), Recording() as nvml:
         processes.read(Reader(nvml, nvml.cards()[0]), Tree(str(root)))
-    versions = {function[-2:] for function in asked if "Processes" in function}
+    versions = {function[-2:] for function in calls if "Processes" in function}
     assert versions == ({"v2"} if wrong else {"v3"})
 
 
-def test_a_lost_gpu_has_no_list_which_is_not_an_empty_one(root: Path) -> None:
+def test_lost_gpu_has_no_process_list(root: Path) -> None:
     with fake_nvml.fake(["H100"]) as machine:
         machine.lose(0)
         assert read(root) is None

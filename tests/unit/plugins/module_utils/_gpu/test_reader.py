@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A GPU that is asked many things: what fails is null and told once, a lost one is asked no more."""
+"""The reader of one GPU: failed values are null and listed once, a lost GPU is not read again."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader 
 from harness.fakes import nvml as fake_nvml
 
 
-def test_without_nvml_every_answer_is_none() -> None:
+def test_without_nvml_every_value_is_none() -> None:
     reader = Reader(None, Card(None, 0))
     reader.load([82, 94])
     assert (reader.ask("nvmlDeviceGetPowerUsage"), reader.field(82), reader.fields([(164, 3)])) == (None, None, [None])
     assert (reader.problem, reader.unreadable) == (None, [])
 
 
-def test_what_is_not_supported_is_no_failure() -> None:
+def test_unsupported_value_is_no_error() -> None:
     with fake_nvml.fake(["RTX 4090"]), Nvml() as nvml:
         reader = Reader(nvml, nvml.cards()[0])
         assert reader.ask("nvmlDeviceGetSerial") is None
     assert reader.unreadable == []
 
 
-def test_after_a_gpu_is_lost_nothing_more_is_asked() -> None:
+def test_nothing_is_read_after_a_gpu_is_lost() -> None:
     with fake_nvml.fake(["H100"]) as machine, Nvml() as nvml:
         reader = Reader(nvml, nvml.cards()[0])
         machine.fail("nvmlDeviceGetPowerUsage", "GPU_IS_LOST")
@@ -36,7 +36,7 @@ def test_after_a_gpu_is_lost_nothing_more_is_asked() -> None:
     assert reader.unreadable == []
 
 
-def test_numbers_have_names_and_those_of_a_later_driver_are_told_as_numbers() -> None:
+def test_unknown_numbers_of_a_later_driver_keep_the_number() -> None:
     assert reading.named(1, {1: "one"}) == "one"
     assert reading.named(7, {1: "one"}) == "unknown (7)"
     assert reading.named(None, {1: "one"}) is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What GPUs tell of themselves, of every imitated model, with NVML's traps."""
+"""Facts of every fake model, with the special cases of NVML."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read(tree: Tree | None = None, gpu: int = 0) -> Facts:
 
 
 def keys(facts: Any, path: str = "") -> Iterator[str]:
-    """The names of all facts, as far as a card without answers has them too."""
+    """Return the names of all facts that a card without values has, too."""
     if isinstance(facts, dict):
         for key, value in facts.items():
             yield f"{path}{key}"
@@ -33,7 +33,7 @@ def keys(facts: Any, path: str = "") -> Iterator[str]:
 
 
 @pytest.mark.parametrize("model", fake_nvml.models())
-def test_every_model_is_read_without_a_question_that_fails(model: str) -> None:
+def test_facts_of_every_model_are_read_without_errors(model: str) -> None:
     with fake_nvml.fake([model]) as machine:
         facts = read()
         assert machine.writes == 0
@@ -44,7 +44,7 @@ def test_every_model_is_read_without_a_question_that_fails(model: str) -> None:
     json.dumps(facts)
 
 
-def test_a_card_tells_who_it_is_and_what_it_could_do() -> None:
+def test_card_has_its_identity_and_peaks() -> None:
     with fake_nvml.fake(["H200"]):
         facts = read()
     assert facts["pci_address"] == "0000:41:00.0"
@@ -63,7 +63,7 @@ def test_a_card_tells_who_it_is_and_what_it_could_do() -> None:
     )
 
 
-def test_what_a_geforce_does_not_support_is_null_and_never_0() -> None:
+def test_values_that_a_geforce_lacks_are_null() -> None:
     with fake_nvml.fake(["RTX 4090"]):
         facts = read()
     assert facts["modes"]["ecc"] is facts["modes"]["mig"] is facts["nvlink"] is facts["serial"] is None
@@ -74,7 +74,7 @@ def test_what_a_geforce_does_not_support_is_null_and_never_0() -> None:
     assert facts["temperature"]["memory_c"] is None
 
 
-def test_a_lost_gpu_has_the_same_keys_and_says_what_to_do() -> None:
+def test_lost_gpu_has_the_same_keys_and_a_next_step() -> None:
     with fake_nvml.fake(["H200", "H200"]) as machine:
         whole = read()
         machine.lose(0)
@@ -91,7 +91,7 @@ def test_a_lost_gpu_has_the_same_keys_and_says_what_to_do() -> None:
     assert (other["problem"], other["power"]["limit_w"]) == (None, 700)
 
 
-def test_a_gpu_that_is_lost_while_it_is_read_keeps_what_it_told_and_is_asked_no_more() -> None:
+def test_gpu_lost_while_it_is_read_keeps_earlier_values() -> None:
     with fake_nvml.fake(["H200"]) as machine:
         machine.fail("nvmlDeviceGetPowerUsage", "GPU_IS_LOST")
         facts = read()
@@ -101,7 +101,7 @@ def test_a_gpu_that_is_lost_while_it_is_read_keeps_what_it_told_and_is_asked_no_
     assert facts["temperature"]["gpu_c"] is None
 
 
-def test_a_question_that_fails_is_told_and_the_others_are_answered() -> None:
+def test_one_failed_value_is_listed_and_the_others_read() -> None:
     with fake_nvml.fake(["H200"]) as machine:
         machine.fail("nvmlDeviceGetPowerUsage", "UNKNOWN")
         facts = read()
@@ -111,31 +111,31 @@ def test_a_question_that_fails_is_told_and_the_others_are_answered() -> None:
     assert facts["problem"] is None
 
 
-def test_a_gpu_that_no_driver_has_shows_the_same_keys() -> None:
+def test_gpu_without_a_driver_has_the_same_keys() -> None:
     with fake_nvml.fake(["GTX 1080"]):
         whole = read()
     assert state.read_card(None, Card(None, 0)).keys() == whole.keys()
 
 
-def test_reserved_memory_is_not_told_as_used() -> None:
+def test_reserved_memory_is_not_used_memory() -> None:
     with fake_nvml.fake(["H200"]) as machine:
         machine.run_process(0, 4242, memory_mib=512)
-        told = read()["memory"]
+        memory = read()["memory"]
         machine.fail("nvmlDeviceGetMemoryInfo_v2", "FUNCTION_NOT_FOUND")
         old = read()["memory"]
-    assert (told["used_bytes"], told["reserved_bytes"]) == (512 << 20, 644939776)
+    assert (memory["used_bytes"], memory["reserved_bytes"]) == (512 << 20, 644939776)
     # A driver without version 2 does not separate them: how much is reserved is not known, and not 0.
     assert (old["used_bytes"], old["reserved_bytes"]) == ((512 << 20) + 644939776, None)
 
 
-def test_an_idle_link_of_pcie_is_told_beside_what_it_can_do() -> None:
+def test_idle_pcie_link_has_current_and_highest_generation() -> None:
     with fake_nvml.fake(["RTX 4090"]):
         pcie = read()["pcie"]
     assert (pcie["current_generation"], pcie["max_generation"]) == (1, 4)
 
 
 @pytest.mark.parametrize("margin", [0, -3])
-def test_a_margin_of_temperature_may_be_0_or_less_and_is_told_as_it_is(margin: int) -> None:
+def test_temperature_margin_is_allowed_to_be_0_or_less(margin: int) -> None:
     with fake_nvml.fake(["H100"]) as machine:
         machine.set(0, temperature__margin=margin)
         assert read()["temperature"]["margin_c"] == margin
@@ -148,13 +148,13 @@ def test_reasons_for_low_clocks_have_names(bits: int, names: list[str]) -> None:
         assert read()["clocks"]["event_reasons"] == names
 
 
-def test_rows_are_not_told_inside_mig_and_that_is_null() -> None:
+def test_remapped_rows_are_null_inside_mig() -> None:
     with fake_nvml.fake(["A100 40GB"]) as machine:
         machine.fail("nvmlDeviceGetRemappedRows", "NOT_SUPPORTED")
         assert read()["counters"]["remapped_rows"] is None
 
 
-def test_mig_devices_are_told_with_profile_placement_and_memory_also_after_one_is_gone() -> None:
+def test_mig_devices_have_profile_placement_and_memory() -> None:
     with fake_nvml.fake(["H100"]), Nvml() as nvml:
         card = nvml.cards()[0]
         nvml.call("nvmlDeviceSetMigMode", card.handle, 1)
@@ -168,13 +168,13 @@ def test_mig_devices_are_told_with_profile_placement_and_memory_also_after_one_i
         nvml.call("nvmlGpuInstanceDestroy", instances[0])
         facts = state.read_card(nvml, card)
     assert [row["profile"] for row in before] == ["1g.10gb"] * 3
-    left = {row["uuid"] for row in before if row["gpu_instance_id"] != gone}
-    assert {row["uuid"] for row in facts["mig_devices"]} == left
+    remaining = {row["uuid"] for row in before if row["gpu_instance_id"] != gone}
+    assert {row["uuid"] for row in facts["mig_devices"]} == remaining
     assert all(row["placement"]["size"] == 1 and row["sm_count"] == 16 for row in facts["mig_devices"])
     assert facts["sharing"] == {"mode": "mig", "mps_servers": [], "slices": 2}
 
 
-def test_an_mps_server_tells_that_the_gpu_is_shared_by_mps(tmp_path: Path) -> None:
+def test_mps_server_means_sharing_by_mps(tmp_path: Path) -> None:
     process = tmp_path / "proc/911"
     process.mkdir(parents=True)
     (process / "status").write_text("Uid:\t0\t0\t0\t0\n")
@@ -186,24 +186,24 @@ def test_an_mps_server_tells_that_the_gpu_is_shared_by_mps(tmp_path: Path) -> No
     assert facts["sharing"] == {"mode": "mps", "mps_servers": [911], "slices": 0}
 
 
-def test_no_question_is_asked_twice() -> None:
-    asked: Counter[tuple[Any, ...]] = Counter()
+def test_no_value_is_read_twice() -> None:
+    calls: Counter[tuple[Any, ...]] = Counter()
 
     class Counting(Nvml):
         def call(self, function: str, *arguments: Any) -> Any:
-            asked[(function, *(getattr(one, "value", None) or str(one) for one in arguments))] += 1
+            calls[(function, *(getattr(argument, "value", None) or str(argument) for argument in arguments))] += 1
             return super().call(function, *arguments)
 
     with fake_nvml.fake(["H200"]), Counting() as nvml:
         state.read_card(nvml, nvml.cards()[0])
-    assert [question for question, times in asked.items() if times > 1] == []
+    assert [question for question, times in calls.items() if times > 1] == []
     # Deprecated, and gone with CUDA 14.
-    assert not [function for function, *_arguments in asked if "ApplicationsClock" in function]
+    assert not [function for function, *_arguments in calls if "ApplicationsClock" in function]
     # Of which 54 for the ends of 18 links.
-    assert sum(asked.values()) < 140
+    assert sum(calls.values()) < 140
 
 
-def test_the_place_of_a_card_comes_from_the_kernel(tmp_path: Path) -> None:
+def test_numa_node_and_processors_come_from_the_kernel(tmp_path: Path) -> None:
     device = tmp_path / "sys/bus/pci/devices/0000:41:00.0"
     device.mkdir(parents=True)
     (device / "numa_node").write_text("1\n")

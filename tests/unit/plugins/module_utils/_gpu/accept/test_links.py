@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Copies between GPUs that are lists, and an all-reduce where there is no NCCL."""
+"""Copies between fake GPUs, and an all-reduce without NCCL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept 
 
 
 class Part(list[int]):
-    """A tensor; what is copied through a broken link arrives otherwise."""
+    """A tensor. A copy through a broken link is wrong."""
 
     broken = False
 
@@ -29,7 +29,7 @@ class View:
 
     def copy_(self, other: View, non_blocking: bool) -> None:
         numbers = list(list.__getitem__(other.whole, other.part))
-        list.__setitem__(self.whole, self.part, [one + 1 for one in numbers] if Part.broken else numbers)
+        list.__setitem__(self.whole, self.part, [number + 1 for number in numbers] if Part.broken else numbers)
 
 
 def torch(count: int) -> Any:
@@ -38,39 +38,41 @@ def torch(count: int) -> Any:
         int32=None,
         randint=lambda low, high, shape, **_options: Part([7] * 4),
         zeros_like=lambda other, **_options: Part([0] * 4),
-        equal=lambda one, two: list(one) == list(two),
+        equal=lambda first, second: list(first) == list(second),
         waited=waited,
         cuda=SimpleNamespace(
             device_count=lambda: count,
             synchronize=waited.append,
-            can_device_access_peer=lambda one, two: one + two == 1,
+            can_device_access_peer=lambda source, target: source + target == 1,
         ),
     )
 
 
 def measured(count: int) -> list[dict[str, Any]]:
-    said: list[dict[str, Any]] = []
-    links.pairs(SimpleNamespace(torch=torch(count)), lambda event, **facts: said.append({"event": event, **facts}))  # type: ignore[arg-type]
-    return said
+    events: list[dict[str, Any]] = []
+    links.pairs(SimpleNamespace(torch=torch(count)), lambda event, **facts: events.append({"event": event, **facts}))  # type: ignore[arg-type]
+    return events
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_each_gpu_copies_to_each_other_one(count: int):
-    said = measured(count)
+    events = measured(count)
 
-    ways = [(one["source"], one["target"]) for one in said if one["event"] == "pair"]
-    assert ways == [(one, two) for one in range(count) for two in range(count) if one != two]
-    # Who is tried is told before, for the one that hangs.
-    assert [one["event"] for one in said] == ["trying", "pair"] * len(ways)
+    ways = [(event["source"], event["target"]) for event in events if event["event"] == "pair"]
+    assert ways == [(event, two) for event in range(count) for two in range(count) if event != two]
+    # The program names each pair before the copy, in case the copy hangs.
+    assert [event["event"] for event in events] == ["trying", "pair"] * len(ways)
     assert all(
-        one["gb_s"] > 0 and one["latency_us"] > 0 and one["wrong"] == 0 for one in said if one["event"] == "pair"
+        event["gb_s"] > 0 and event["latency_us"] > 0 and event["wrong"] == 0
+        for event in events
+        if event["event"] == "pair"
     )
 
 
-def test_what_arrives_otherwise_is_told(monkeypatch: pytest.MonkeyPatch):
+def test_wrong_copy_is_reported(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Part, "broken", True)
 
-    assert [one["wrong"] for one in measured(2) if one["event"] == "pair"] == [1, 1]
+    assert [event["wrong"] for event in measured(2) if event["event"] == "pair"] == [1, 1]
 
 
 @pytest.mark.parametrize(
@@ -88,9 +90,9 @@ def test_without_nccl_an_all_reduce_is_skipped_with_the_reason(monkeypatch: pyte
         return distributed
 
     monkeypatch.setattr(importlib, "import_module", find)
-    said: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
 
-    links.all_reduce(SimpleNamespace(torch=None), {}, lambda event, **facts: said.append({"event": event, **facts}))  # type: ignore[arg-type]
+    links.all_reduce(SimpleNamespace(torch=None), {}, lambda event, **facts: events.append({"event": event, **facts}))  # type: ignore[arg-type]
 
-    assert [(one["event"], one["test"]) for one in said] == [("skipped", "all_reduce")]
-    assert said[0]["words"]
+    assert [(number["event"], number["test"]) for number in events] == [("skipped", "all_reduce")]
+    assert events[0]["words"]

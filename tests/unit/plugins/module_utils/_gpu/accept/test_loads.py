@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a window is timed."""
+"""The timing of a window."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class Load:
         time.sleep(0.01)
         return 5.0
 
-    def told(self) -> dict[str, Any]:
+    def result(self) -> dict[str, Any]:
         return {"wrong": 0}
 
 
-def test_a_window_counts_what_was_done_in_it_and_not_what_settled_before():
-    said: list[dict[str, Any]] = []
+def test_window_does_not_count_the_settling_time():
+    events: list[dict[str, Any]] = []
     load = Load()
 
-    loads.window(Gpu(), load, 0.2, lambda event, **facts: said.append({"event": event, **facts}))  # type: ignore[arg-type]
+    loads.window(Gpu(), load, 0.2, lambda event, **facts: events.append({"event": event, **facts}))  # type: ignore[arg-type]
 
-    (window,) = said
+    (window,) = events
     assert (window["event"], window["test"], window["unit"], window["wrong"]) == ("window", "copy", "gb_s", 0)
     # 5 GB in at least 10 ms; a busy machine sleeps longer, never shorter
     assert 0 < window["value"] <= 500

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""GPUs of one machine together: memory, load, and what they give to each other."""
+"""GPUs of one machine together: memory, load, and links."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import machine
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.run import Outcome
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.workers import Outcome
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._finding import parse
 
@@ -17,12 +17,12 @@ Facts = dict[str, Any]
 
 
 def gpu(index: int, links: int = 18, remote: str = "switch", address: str | None = None) -> Facts:
-    made = [
+    rows = [
         {"active": True, "speed_gb_s": 26.5, "remote": remote, "remote_pci_address": address}
         for _number in range(links)
     ]
     return card(
-        index=index, uuid=f"GPU-{index}", pci_address=f"0000:4{index}:00.0", nvlink={"links": made} if links else None
+        index=index, uuid=f"GPU-{index}", pci_address=f"0000:4{index}:00.0", nvlink={"links": rows} if links else None
     )
 
 
@@ -31,21 +31,24 @@ def outcome(*events: Facts, status: int | None = 0, **facts: Any) -> Outcome:
 
 
 def pairs(count: int, **other: Facts) -> Outcome:
-    """All ways; `pairs(4, **{"0-1": {"gb_s": 10}})`."""
-    rows = [(source, target) for source in range(count) for target in range(count) if source != target]
+    """Return the outcome for all pairs; `pairs(4, **{"0-1": {"gb_s": 10}})` changes one."""
+    ways = [(source, target) for source in range(count) for target in range(count) if source != target]
     usual = {"event": "pair", "gb_s": 400.0, "latency_us": 9.0, "peer_access": True, "wrong": 0}
     return outcome(
-        *({**usual, "source": one, "target": two, **other.get(f"{one}-{two}", {})} for one, two in rows),
+        *(
+            {**usual, "source": source, "target": target, **other.get(f"{source}-{target}", {})}
+            for source, target in ways
+        ),
     )
 
 
 def reduced(rank: int, **facts: Any) -> Outcome:
-    told = {"event": "all_reduce", "gb_s": 400.0, "bytes": 1 << 29, "wrong": 0, "nccl": "2.28.9", "ranks": 4, **facts}
-    return outcome({"event": "meeting", "rank": rank}, told)
+    event = {"event": "all_reduce", "gb_s": 400.0, "bytes": 1 << 29, "wrong": 0, "nccl": "2.28.9", "ranks": 4, **facts}
+    return outcome({"event": "meeting", "rank": rank}, event)
 
 
-def links(cards: list[Facts], told: Outcome, outcomes: list[Outcome] | None = None) -> Facts:
-    return machine.links(cards, outcomes or [reduced(number) for number in range(len(cards))], told)
+def links(cards: list[Facts], pair_outcome: Outcome, outcomes: list[Outcome] | None = None) -> Facts:
+    return machine.links(cards, outcomes or [reduced(number) for number in range(len(cards))], pair_outcome)
 
 
 @pytest.mark.parametrize("count", [2, 3, 8])
@@ -54,66 +57,66 @@ def test_a_healthy_machine_passes_with_any_number_of_gpus(count: int) -> None:
 
     assert (found["verdict"], found["problems"], len(found["pairs"])) == ("passed", [], count * (count - 1))
     assert (found["pairs"][0]["link"], found["pairs"][0]["ceiling"]) == ("nvlink", 477.0)
-    assert [parse(one)["status"] for one in machine.findings(found)] == ["pass", "pass"]
+    assert [parse(row)["status"] for row in machine.findings(found)] == ["pass", "pass"]
 
 
 @pytest.mark.parametrize(
-    ("other", "verdict", "words"),
+    ("other", "verdict", "evidence"),
     [
-        ({"wrong": 1}, "hardware", "GPU 1 (GPU-1) to GPU 0 (GPU-0): what was copied arrived otherwise"),
+        ({"wrong": 1}, "hardware", "GPU 1 (GPU-1) to GPU 0 (GPU-0): the copy differs from its source"),
         ({"gb_s": 200.0}, "hardware", "200 of 477 GB/s, 42%; 60% is the least"),
         ({"gb_s": 300.0}, "slower", "GPU 1 to 0: 300 GB/s, 400 is the median"),
         ({"peer_access": False, "gb_s": 30.0}, "hardware", "NVLink is active, and CUDA gives no access"),
     ],
 )
-def test_the_way_that_is_not_like_the_others_is_named(other: Facts, verdict: str, words: str) -> None:
+def test_slower_pair_is_named(other: Facts, verdict: str, evidence: str) -> None:
     found = links([gpu(index) for index in range(4)], pairs(4, **{"1-0": other}))
 
     assert found["verdict"] == verdict
-    assert words in found["problems"][0]["evidence"]
+    assert evidence in found["problems"][0]["evidence"]
 
 
-def test_over_pcie_the_rate_is_told_and_no_access_is_no_fault() -> None:
-    slow = {f"{one}-{two}": {"peer_access": False, "gb_s": 20.0} for one in range(2) for two in range(2) if one != two}
+def test_pcie_pair_without_access_is_no_problem() -> None:
+    slow = {f"{row}-{two}": {"peer_access": False, "gb_s": 20.0} for row in range(2) for two in range(2) if row != two}
     found = links([gpu(index, links=0) for index in range(2)], pairs(2, **slow))
 
     assert (found["verdict"], found["pairs"][0]["link"], found["pairs"][0]["ceiling"]) == ("passed", "pcie", 63.0)
 
 
-def test_a_bridge_carries_what_its_own_links_carry() -> None:
-    one = gpu(0, 4, "gpu", "0000:41:00.0")
-    assert machine.link_ceiling(one, gpu(1, 4, "gpu", "0000:40:00.0")) == ("nvlink", 106.0)
-    assert machine.link_ceiling(one, gpu(2, 0))[0] == "pcie"
+def test_ceiling_of_a_bridge_is_that_of_its_links() -> None:
+    row = gpu(0, 4, "gpu", "0000:41:00.0")
+    assert machine.link_ceiling(row, gpu(1, 4, "gpu", "0000:40:00.0")) == ("nvlink", 106.0)
+    assert machine.link_ceiling(row, gpu(2, 0))[0] == "pcie"
 
 
-def test_a_program_that_hangs_between_two_gpus_names_them() -> None:
-    told = outcome({"event": "trying", "source": 1, "target": 2}, status=None, hung="pairs")
-    found = links([gpu(index) for index in range(3)], told)
+def test_hanging_copy_names_both_gpus() -> None:
+    ended = outcome({"event": "trying", "source": 1, "target": 2}, status=None, hung="pairs")
+    found = links([gpu(index) for index in range(3)], ended)
 
     assert found["verdict"] == "hardware"
     assert "GPU 1 (GPU-1) to GPU 2 (GPU-2): " in found["problems"][0]["evidence"]
 
 
-def test_a_wrong_sum_names_the_gpu_that_has_it() -> None:
+def test_wrong_sum_names_its_gpu() -> None:
     outcomes = [reduced(0), reduced(1, wrong=7)]
     found = links([gpu(0), gpu(1)], pairs(2), outcomes)
 
     assert found["problems"][0]["evidence"] == "GPU 1 (GPU-1): 7 numbers of the sum are wrong"
-    assert [one["status"] for one in machine.findings(found)] == ["pass", "fail"]
+    assert [row["status"] for row in machine.findings(found)] == ["pass", "fail"]
 
 
-def test_the_slowest_counts_of_an_all_reduce() -> None:
+def test_slowest_gpu_counts_in_an_all_reduce() -> None:
     found = links([gpu(0), gpu(1)], pairs(2), [reduced(0), reduced(1, gb_s=350.0)])
 
     assert (found["all_reduce"]["gb_s"], found["all_reduce"]["efficiency"]) == (350, pytest.approx(0.734, abs=0.001))
 
 
-def test_what_was_not_measured_is_skipped_with_the_reason() -> None:
+def test_unmeasured_test_is_skipped_with_the_reason() -> None:
     missing = outcome({"event": "skipped", "test": "all_reduce", "words": "built without NCCL"})
     found = machine.findings(links([gpu(0), gpu(1)], pairs(2), [missing, missing]))
 
-    assert [(one["status"], one["evidence"]) for one in found][1] == ("skip", "built without NCCL")
-    assert [one["status"] for one in machine.findings(machine.links([gpu(0)], [outcome()], None))] == ["skip", "skip"]
+    assert [(row["status"], row["evidence"]) for row in found][1] == ("skip", "built without NCCL")
+    assert [row["status"] for row in machine.findings(machine.links([gpu(0)], [outcome()], None))] == ["skip", "skip"]
 
 
 # Memory and load
@@ -124,7 +127,7 @@ def filled(**facts: Any) -> Outcome:
     return outcome({"event": "memory", **usual, "gb_s": 900.0, "wrong": 0, "first": None, **facts})
 
 
-def test_memory_that_keeps_all_patterns_is_told_with_its_share() -> None:
+def test_memory_test_has_its_share() -> None:
     facts, problems, notes = machine.memory(filled())
 
     assert facts is not None and (facts["share"], problems, notes) == (0.9, [], [])
@@ -132,11 +135,11 @@ def test_memory_that_keeps_all_patterns_is_told_with_its_share() -> None:
 
 def test_less_memory_than_was_free_is_noted() -> None:
     assert machine.memory(filled(tested_bytes=500))[2] == [
-        "memory: 50% of what was free could be taken, and was tested"
+        "memory: 50% of the free memory could be allocated, and was tested"
     ]
 
 
-def test_memory_that_was_left_out_is_null() -> None:
+def test_omitted_memory_test_is_null() -> None:
     assert machine.memory(outcome()) == (None, [], [])
 
 
@@ -160,26 +163,24 @@ ALONE: Facts = {"matmul_bf16": {"value": 780.0}, "h2d": {"value": 54.0}}
         ({"h2d": 25.0}, [], 1),
     ],
 )
-def test_a_card_that_loses_while_the_others_work_is_told(
-    values: dict[str, float], verdicts: list[str], notes: int
-) -> None:
-    facts, problems, told = machine.together(card(), ALONE, loaded(**values))
+def test_card_slower_with_all_loaded_is_reported(values: dict[str, float], verdicts: list[str], notes: int) -> None:
+    facts, problems, ended = machine.together(card(), ALONE, loaded(**values))
 
-    assert ([one["verdict"] for one in problems], len(told)) == (verdicts, notes)
+    assert ([row["verdict"] for row in problems], len(ended)) == (verdicts, notes)
     assert facts["matmul_bf16"]["alone"] == 780
 
 
-def test_the_power_brake_under_the_load_of_all_is_named() -> None:
+def test_power_brake_with_all_loaded_is_reported() -> None:
     braked = loaded()
     braked.samples[:] = [sample(number / 10, reasons=["power_brake"]) for number in range(90)]
 
     problems = machine.together(card(), ALONE, braked)[1]
 
-    assert {(one["verdict"], one["test"]) for one in problems} >= {("power", "matmul_bf16, all GPUs together")}
+    assert {(row["verdict"], row["test"]) for row in problems} >= {("power", "matmul_bf16, all GPUs together")}
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("ended", "evidence"),
     [
         (outcome(status=None, hung="memory"), "it hangs"),
         (outcome(status=None, lost=NvmlError(15, "f")), "GPU_IS_LOST"),
@@ -187,15 +188,15 @@ def test_the_power_brake_under_the_load_of_all_is_named() -> None:
             outcome({"event": "failed", "step": "memory", "words": "CUDA error: uncorrectable ECC"}, status=4),
             "uncorrectable ECC",
         ),
-        (outcome(status=-9, words="Killed"), "status -9: Killed"),
+        (outcome(status=-9, output="Killed"), "status -9: Killed"),
     ],
 )
-def test_a_program_that_breaks_off_after_the_figures_is_a_fault(told: Outcome, words: str) -> None:
-    found = machine.later_fault(told)
+def test_program_that_fails_later_is_a_problem(ended: Outcome, evidence: str) -> None:
+    found = machine.later_problem(ended)
 
     assert found is not None and found["verdict"] == "hardware"
-    assert words in found["evidence"]
+    assert evidence in found["evidence"]
 
 
-def test_a_program_that_came_to_its_end_is_no_fault() -> None:
-    assert machine.later_fault(outcome()) is None
+def test_finished_program_is_no_problem() -> None:
+    assert machine.later_problem(outcome()) is None

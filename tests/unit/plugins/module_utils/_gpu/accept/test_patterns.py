@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Memory that is filled and compared, of a GPU that is a list of words."""
+"""The memory test, on a fake GPU whose memory is a list of words."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ FREE = 1 << 20
 
 
 def fill(torch: Any, share: float = 0.5) -> dict[str, Any]:
-    said: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
     gpu = SimpleNamespace(torch=torch, device="cuda", synchronize=torch.settle)
-    patterns.fill_memory(gpu, share, lambda event, **facts: said.append({"event": event, **facts}))
-    assert [one["pattern"] for one in said[:-1]] == list(patterns.PATTERNS)
-    return said[-1]
+    patterns.fill_memory(gpu, share, lambda event, **facts: events.append({"event": event, **facts}))
+    assert [row["pattern"] for row in events[:-1]] == list(patterns.PATTERNS)
+    return events[-1]
 
 
 @pytest.fixture(autouse=True)
@@ -27,45 +27,45 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patterns, "LEAST_BYTES", 1024)
 
 
-def test_memory_that_keeps_everything_has_nothing_wrong():
-    told = fill(Torch(FREE))
+def test_good_memory_has_no_wrong_word():
+    result = fill(Torch(FREE))
 
-    assert (told["wrong"], told["first"]) == (0, None)
-    assert 0.45 < told["tested_bytes"] / told["free_bytes"] <= 0.5
+    assert (result["wrong"], result["first"]) == (0, None)
+    assert 0.45 < result["tested_bytes"] / result["free_bytes"] <= 0.5
 
 
-def test_a_bit_that_is_stuck_is_found_with_its_place():
+def test_stuck_bit_is_found_with_its_place():
     def stick(pieces: list[Words]) -> None:
         pieces[3][7] |= 1 << 5
 
-    told = fill(Torch(FREE, stick))
+    result = fill(Torch(FREE, stick))
 
-    assert told["first"]["bits"] == [5]
-    assert told["first"]["offset"] == 8 * (3 * len(Torch.made[0]) + 7)
-    assert told["first"]["pattern"] == "zeros"
+    assert result["first"]["bits"] == [5]
+    assert result["first"]["offset"] == 8 * (3 * len(Torch.tensors[0]) + 7)
+    assert result["first"]["pattern"] == "zeros"
     # Not with ones, nor with 0xaa, which have this bit.
-    assert 2 <= told["wrong"] <= 4
+    assert 2 <= result["wrong"] <= 4
 
 
-def test_two_addresses_that_are_one_are_found():
-    """Each constant is in both of them."""
+def test_aliased_addresses_are_found():
+    """Find the aliased addresses, although each constant is in both of them."""
 
     def alias(pieces: list[Words]) -> None:
         pieces[2][:] = pieces[1]
 
-    told = fill(Torch(FREE, alias))
+    result = fill(Torch(FREE, alias))
 
-    assert told["first"]["pattern"] == "address"
-    assert told["wrong"] == 2 * len(Torch.made[0])
-
-
-def test_less_memory_than_was_said_to_be_free_is_told():
-    told = fill(Torch(FREE, room=FREE // 4))
-
-    assert told["tested_bytes"] <= FREE // 4
+    assert result["first"]["pattern"] == "address"
+    assert result["wrong"] == 2 * len(Torch.tensors[0])
 
 
-def test_the_first_wrong_word_is_told_with_its_place_and_bits():
+def test_less_memory_than_free_is_reported():
+    result = fill(Torch(FREE, room=FREE // 4))
+
+    assert result["tested_bytes"] <= FREE // 4
+
+
+def test_first_wrong_word_has_its_place_and_bits():
     expected = patterns.CONSTANTS["0xaa"]
 
     found = patterns.first_wrong("0xaa", 4096, 0x7F0000001000, expected, expected ^ 0b1001)
@@ -81,13 +81,13 @@ def test_the_first_wrong_word_is_told_with_its_place_and_bits():
 
 
 @pytest.mark.parametrize("bit", [0, 62, 63])
-def test_every_bit_is_found_also_that_of_the_sign(bit: int):
+def test_every_bit_is_found_including_the_sign(bit: int):
     found = patterns.first_wrong("ones", 0, 0, -1, patterns.signed((1 << 64) - 1 - (1 << bit)))
 
     assert found["bits"] == [bit]
 
 
-def test_each_bit_is_once_0_and_once_1_and_words_differ():
+def test_patterns_have_each_bit_as_0_and_1():
     assert patterns.CONSTANTS["zeros"] == ~patterns.CONSTANTS["ones"] == 0
     assert patterns.CONSTANTS["0x55"] == ~patterns.CONSTANTS["0xaa"]
     assert {"address", "random"} < set(patterns.PATTERNS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The measuring program where there is no GPU for it: what it says of PyTorch."""
+"""The measuring program without a GPU: its checks of PyTorch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import run as runner
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import workers
 
 REQUEST = {
     "warm_up_s": 0,
@@ -25,12 +25,12 @@ REQUEST = {
 
 
 def start(tmp_path: Path, torch: str | None, request: dict[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
-    """Hand the program to a Python over standard input; *torch* is the text of a module of that name."""
+    """Run the program by standard input of a Python; *torch* is the text of the module torch."""
     if torch is not None:
         (tmp_path / "torch.py").write_text(torch)
     own = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.modules.pop('torch', None)\n"
-    command = [sys.executable, "-I", "-u", "-c", own + runner.STARTER, json.dumps({**REQUEST, **(request or {})})]
-    text = json.dumps(runner.sources()) + "\n"
+    command = [sys.executable, "-I", "-u", "-c", own + workers.STARTER, json.dumps({**REQUEST, **(request or {})})]
+    text = json.dumps(workers.sources()) + "\n"
     return subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -54,7 +54,7 @@ def start(tmp_path: Path, torch: str | None, request: dict[str, Any] | None = No
         ),
     ],
 )
-def test_why_nothing_is_measured_is_told_apart(tmp_path: Path, torch: str | None, reason: str):
+def test_failures_of_pytorch_have_reasons(tmp_path: Path, torch: str | None, reason: str):
     done = start(tmp_path, torch)
 
     last = json.loads(done.stdout.splitlines()[-1])

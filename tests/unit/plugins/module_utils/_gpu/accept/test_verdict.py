@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Windows and samples of healthy and of sick cards, and what is said of them."""
+"""Verdicts on windows and samples of healthy and broken cards."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ def report(
     values: dict[str, float] | None = None,
     after: Facts | None = None,
     xids: Any = (),
-    told: Facts | None = None,
+    facts: Facts | None = None,
     **changes: Any,
 ) -> Facts:
-    """*told* changes the card, *changes* its samples, *after* the counters at the end."""
-    before = card(**(told or {}))
+    """Return the report of a card. *facts* change the card, *changes* its samples, *after* the counters at the end."""
+    before = card(**(facts or {}))
     ended = {**before, "counters": {**before["counters"], **(after or {})}}
     return accept.report(before, ended, REQUEST, events(**(values or {})), samples(**changes), xids)
 
 
 def evidence(found: Facts) -> list[tuple[str, str]]:
-    return [(one["verdict"], one["test"]) for one in found["problems"]]
+    return [(row["verdict"], row["test"]) for row in found["problems"]]
 
 
 # Ceilings
 
 
-def test_a_healthy_card_passes_and_its_efficiencies_are_told():
+def test_healthy_card_passes_with_efficiencies():
     found = report()
 
     assert (found["verdict"], found["problems"], found["notes"]) == ("passed", [], [])
@@ -45,8 +45,8 @@ def test_a_healthy_card_passes_and_its_efficiencies_are_told():
     assert found["tests"]["matmul_bf16"]["efficiency"] == pytest.approx(780 / 919.142, abs=1e-4)
 
 
-def test_a_power_cap_alone_is_no_fault():
-    """At full load a card of 700 W runs into its limit: that is how it is built."""
+def test_power_cap_alone_is_no_problem():
+    """Pass a card at its power limit: at full load a card of 700 W reaches it by design."""
     assert report(reasons=["sw_power_cap"], clock_mhz=1500)["verdict"] == "passed"
 
 
@@ -77,10 +77,10 @@ def test_low_efficiency_at_a_good_clock_is_hardware():
     assert "640 of 919.14 tflops, 70%; 72% is the least" in found["problems"][0]["evidence"]
 
 
-def test_heat_in_few_samples_is_none():
-    seen = samples()
-    seen[0]["reasons"] = ["sw_thermal"]
-    found = accept.report(card(), card(), REQUEST, events(), seen, [])
+def test_heat_in_few_samples_is_no_problem():
+    rows = samples()
+    rows[0]["reasons"] = ["sw_thermal"]
+    found = accept.report(card(), card(), REQUEST, events(), rows, [])
 
     assert found["tests"]["matmul_bf16"]["thermal_share"] == pytest.approx(1 / 30, abs=1e-2)
     assert found["verdict"] == "passed"
@@ -91,7 +91,7 @@ def test_a_slow_memory_and_a_slow_bus_are_found(test: str, value: float):
     assert evidence(report({test: value})) == [("hardware", test)]
 
 
-def test_a_link_below_what_card_and_slot_can_do_is_found_although_it_is_used_well():
+def test_slow_link_is_found_despite_its_efficiency():
     found = report({"h2d": 27, "d2h": 27}, pcie_width=8)
 
     assert evidence(found) == [("hardware", "h2d"), ("hardware", "d2h")]
@@ -103,15 +103,15 @@ def test_fp32_is_measured_and_not_judged():
     assert report({"matmul_fp32": 10})["verdict"] == "passed"
 
 
-def test_a_card_that_beats_its_ceiling_is_not_judged():
-    """An idle clock that was read too late gives a ceiling that is too low: no verdict is better than a wrong one."""
+def test_rate_above_its_ceiling_is_not_judged():
+    """Judge nothing: an idle clock that was read too late gives a ceiling that is too low."""
     found = report(clock_mhz=345)
 
     assert found["verdict"] == "passed"
     assert any(note.startswith("matmul_bf16: not judged") for note in found["notes"])
 
 
-def test_what_a_card_does_not_tell_is_null_and_not_judged():
+def test_unknown_value_is_null_and_not_judged():
     found = report(
         clock_mhz=None,
         memory_clock_mhz=None,
@@ -132,62 +132,60 @@ def test_what_a_card_does_not_tell_is_null_and_not_judged():
 
 
 @pytest.mark.parametrize(
-    ("name", "told", "clock", "floor_of_dcgm"),
+    ("name", "facts", "clock", "floor_of_dcgm"),
     [
         ("H200", {}, 3201, 2.333),
         ("A100-40", {"name": "NVIDIA A100-SXM4-40GB", "memory": {"bus_width_bits": 5120}}, 1215, 137.5),
         ("L40", {"name": "NVIDIA L40", "memory": {"bus_width_bits": 384}}, 9001, 49.05),
     ],
 )
-def test_a_floor_of_dcgm_that_is_wrong_by_its_unit_cannot_happen(
-    name: str, told: Facts, clock: int, floor_of_dcgm: float
-):
-    """diag-skus.yaml.in has floors for these that a card with a tenth of its bandwidth would pass (GB/s here)."""
-    memory = told.get("memory", {"bus_width_bits": 6016})
+def test_floor_has_no_wrong_unit_unlike_dcgms(name: str, facts: Facts, clock: int, floor_of_dcgm: float):
+    """Fail at half the bandwidth: a card with a tenth of it passes the floors of diag-skus.yaml.in (GB/s here)."""
+    memory = facts.get("memory", {"bus_width_bits": 6016})
     full = 2 * clock * memory["bus_width_bits"] / 8 / 1000
 
-    assert report({"copy": full / 2}, told=told, memory_clock_mhz=clock)["verdict"] == "hardware"
-    assert report({"copy": full * 0.9}, told=told, memory_clock_mhz=clock)["verdict"] == "passed"
+    assert report({"copy": full / 2}, facts=facts, memory_clock_mhz=clock)["verdict"] == "hardware"
+    assert report({"copy": full * 0.9}, facts=facts, memory_clock_mhz=clock)["verdict"] == "passed"
     assert accept.COPY_FLOOR * full > 8 * floor_of_dcgm
 
 
-def test_the_floor_of_pcie_is_that_of_its_generation_and_not_of_the_third():
-    """DCGM's floor is that of generation 3 for cards of generation 5, too."""
+def test_pcie_floor_follows_its_generation():
+    """Compare with the generation of the link: DCGM has the floor of generation 3 for generation 5, too."""
     assert report({"h2d": 13, "d2h": 13})["verdict"] == "hardware"
     third = {"pcie": {"max_generation": 3, "max_width": 16}}
-    assert report({"h2d": 12.3, "d2h": 12.3}, told=third, pcie_generation=3)["verdict"] == "passed"
+    assert report({"h2d": 12.3, "d2h": 12.3}, facts=third, pcie_generation=3)["verdict"] == "passed"
 
 
 @pytest.mark.parametrize(
     ("name", "brand", "sm", "clock", "tensor", "lightning"),
     [("RTX 4090", "geforce_rtx", 128, 2520, 165.2, 82.6), ("RTX 3090", "geforce_rtx", 82, 1695, 71.2, 35.6)],
 )
-def test_the_peak_is_that_of_tensor_cores_where_lightning_has_the_other_one(
+def test_peak_is_with_tensor_cores_unlike_lightnings(
     name: str, brand: str, sm: int, clock: int, tensor: float, lightning: float
 ):
-    """With Lightning's number a card at half its speed would be at 100 %."""
+    """Fail a card at half its speed: with Lightning's number it is at 100 %."""
     capability = "8.9" if name == "RTX 4090" else "8.6"
-    told = {
+    result = {
         "name": f"NVIDIA GeForce {name}",
         "brand": brand,
         "compute_capability": capability,
         "compute": {"sm_count": sm},
     }
-    facts = report({"matmul_bf16": lightning}, told=told, clock_mhz=clock)["tests"]["matmul_bf16"]
+    facts = report({"matmul_bf16": lightning}, facts=result, clock_mhz=clock)["tests"]["matmul_bf16"]
 
     assert facts["ceiling"] == pytest.approx(tensor, rel=0.01)
     assert facts["efficiency"] == pytest.approx(0.5, abs=0.01)
 
 
 def test_a_check_that_reads_nothing_does_not_pass():
-    """GCP's test sums a column that is not there, and so never fails: without windows there is no report."""
-    nothing = SimpleNamespace(status=0, events=[{"event": "started"}], words="")
+    """Report nothing without windows: GCP's test sums a missing column, and so never fails."""
+    nothing = SimpleNamespace(status=0, events=[{"event": "started"}], output="")
 
     assert accept.failure(nothing, "python3") is not None
 
 
 @pytest.mark.parametrize(
-    ("told", "clock", "test", "tflops"),
+    ("result", "clock", "test", "tflops"),
     [
         ({}, 1830, "matmul_fp8", 1979),
         ({}, 1830, "matmul_tf32", 495),
@@ -196,30 +194,28 @@ def test_a_check_that_reads_nothing_does_not_pass():
         ({"compute_capability": "8.6", "compute": {"sm_count": 84}}, 1800, "matmul_fp64", 0.605),
     ],
 )
-def test_every_kind_has_the_ceiling_of_its_data_sheet_and_fp64_that_of_its_tensor_cores(
-    told: Facts, clock: int, test: str, tflops: float
-):
-    facts = report({test: tflops / 2}, told=told, clock_mhz=clock)["tests"][test]
+def test_every_type_has_the_ceiling_of_its_data_sheet(result: Facts, clock: int, test: str, tflops: float):
+    facts = report({test: tflops / 2}, facts=result, clock_mhz=clock)["tests"][test]
 
     assert facts["ceiling"] == pytest.approx(tflops, rel=0.01)
 
 
-def test_both_ways_of_the_bus_have_the_ceiling_of_both():
+def test_both_directions_have_twice_the_ceiling():
     facts = report()["tests"]["h2d_d2h"]
 
     assert (facts["ceiling"], facts["value"]) == (pytest.approx(126, rel=1e-2), 90)
 
 
-def test_fp8_may_be_less_exact_than_others():
+def test_fp8_is_allowed_a_larger_error():
     sums = {"matmul_fp8": {"error": 0.05}, "matmul_bf16": {"error": 0.05}}
 
-    assert [one["test"] for one in accept.judge_results(sums)] == ["matmul_bf16"]
+    assert [row["test"] for row in accept.judge_results(sums)] == ["matmul_bf16"]
 
 
-def test_what_this_pytorch_cannot_do_is_told_and_has_not_passed():
+def test_skipped_test_is_noted_and_has_not_passed():
     skipped = {"event": "skipped", "test": "matmul_fp8", "words": "no attribute '_scaled_mm'"}
     found = accept.report(
-        card(), card(), REQUEST, [*(one for one in events() if one.get("test") != "matmul_fp8"), skipped], samples(), []
+        card(), card(), REQUEST, [*(row for row in events() if row.get("test") != "matmul_fp8"), skipped], samples(), []
     )
 
     assert "matmul_fp8" not in found["tests"]
@@ -229,18 +225,18 @@ def test_what_this_pytorch_cannot_do_is_told_and_has_not_passed():
 # Results and counters
 
 
-def test_one_wrong_number_is_a_fault_of_the_hardware():
+def test_wrong_number_is_a_hardware_problem():
     found = events()
     found[2]["wrong"] = 1
 
-    told = accept.report(card(), card(), REQUEST, found, samples(), [])
+    facts = accept.report(card(), card(), REQUEST, found, samples(), [])
 
-    assert told["verdict"] == "hardware"
-    assert told["problems"][0]["evidence"] == "1 results were not the same as before"
+    assert facts["verdict"] == "hardware"
+    assert facts["problems"][0]["evidence"] == "1 results were not the same as before"
 
 
 @pytest.mark.parametrize("error", [0.3, float("nan"), float("inf")])
-def test_a_product_that_is_wrong_from_the_start_is_found(error: float):
+def test_always_wrong_product_is_found(error: float):
     found = events()
     found[1]["error"] = error
 
@@ -253,13 +249,13 @@ def test_a_wrong_result_of_the_burn_in_is_found():
         {"event": "burn_in", "test": "copy", "wrong": 1, "value": 1, "from": 0, "to": 1, "unit": "gb_s"},
     ]
 
-    told = accept.report(card(), card(), REQUEST, found, samples(), [])
+    facts = accept.report(card(), card(), REQUEST, found, samples(), [])
 
-    assert (told["burn_in_windows"], evidence(told)) == (1, [("hardware", "burn_in")])
+    assert (facts["burn_in_windows"], evidence(facts)) == (1, [("hardware", "burn_in")])
 
 
 @pytest.mark.parametrize("path", accept.GRAVE, ids=".".join)
-def test_a_grave_counter_that_rises_is_a_fault(path: tuple[str, ...]):
+def test_rising_grave_counter_is_a_problem(path: tuple[str, ...]):
     before, after = card(), card()
     if path[0] == "retired_pages":
         before["counters"]["retired_pages"] = {"single_bit": 0, "double_bit": 0, "pending": False}
@@ -271,31 +267,31 @@ def test_a_grave_counter_that_rises_is_a_fault(path: tuple[str, ...]):
 
     problems, _notes = accept.judge_counters(before["counters"], after["counters"], [])
 
-    assert [one["evidence"] for one in problems] == [f"{'.'.join(path)} rose by 1"]
+    assert [row["evidence"] for row in problems] == [f"{'.'.join(path)} rose by 1"]
 
 
-def test_old_errors_are_not_held_against_the_card():
+def test_old_errors_do_not_count():
     old = {"remapped_rows": {"correctable": 4, "uncorrectable": 2, "pending": False, "failure": False}}
 
     assert accept.judge_counters({**COUNTERS, **old}, {**COUNTERS, **old}, []) == ([], [])
 
 
-def test_corrected_errors_are_told_without_a_verdict():
+def test_corrected_errors_are_notes():
     after = {"pcie": {**COUNTERS["pcie"], "replays": 5}}
 
     assert report(after=after)["notes"] == ["pcie.replays rose by 2, corrected"]
 
 
-def test_a_counter_that_the_card_does_not_have_is_no_fault():
+def test_missing_counter_is_no_problem():
     problems, _notes = accept.judge_counters({"ecc_errors": None, "pcie": {}}, {"ecc_errors": None, "pcie": {}}, [])
 
     assert problems == []
 
 
-def test_an_xid_and_a_recovery_action_meanwhile_are_faults():
+def test_new_xid_and_recovery_action_are_problems():
     found = report(after={"recovery_action": "reset"}, xids=[{"code": 79, "text": "GPU has fallen off the bus"}])
 
-    assert [one["evidence"] for one in found["problems"]] == [
+    assert [row["evidence"] for row in found["problems"]] == [
         "the driver now asks for reset",
         "Xid 79: GPU has fallen off the bus",
     ]
@@ -306,7 +302,7 @@ def test_a_log_that_cannot_be_read_is_noted():
 
 
 def test_a_lowered_power_limit_is_noted():
-    found = report(told={"power": {"enforced_limit_w": 500, "default_limit_w": 700}})
+    found = report(facts={"power": {"enforced_limit_w": 500, "default_limit_w": 700}})
 
     assert (found["verdict"], found["notes"]) == ("passed", ["its power is limited to 500 of 700 W"])
 
@@ -323,7 +319,9 @@ def test_a_lowered_power_limit_is_noted():
     ],
 )
 def test_without_pytorch_nothing_passes(reason: str, step: str):
-    failed = SimpleNamespace(status=3, events=[{"event": "failed", "reason": reason, "words": "words of it"}], words="")
+    failed = SimpleNamespace(
+        status=3, events=[{"event": "failed", "reason": reason, "words": "words of it"}], output=""
+    )
 
     found = accept.failure(failed, "/opt/python3")
 
@@ -334,17 +332,17 @@ def test_without_pytorch_nothing_passes(reason: str, step: str):
 
 
 def test_a_program_that_hangs_or_dies_is_no_measurement():
-    died = SimpleNamespace(status=-9, events=events()[:-2], words="Killed")
+    died = SimpleNamespace(status=-9, events=events()[:-2], output="Killed")
 
     assert accept.failure(died, "python3") == (
         "python3 ended with status -9: Killed",
-        "look at what it says, and name a Python that runs here",
+        "read its output, and name a Python that runs here",
     )
-    assert accept.failure(SimpleNamespace(status=0, events=events(), words=""), "python3") is None
+    assert accept.failure(SimpleNamespace(status=0, events=events(), output=""), "python3") is None
 
 
 @pytest.mark.parametrize(
-    ("told", "pids", "words"),
+    ("facts", "pids", "evidence"),
     [
         ({"problem": {"nvml_error": "GPU_IS_LOST", "next_step": "reboot"}}, [], "does not answer: GPU_IS_LOST"),
         ({"modes": {"mig": {"current": True}, "compute_mode": "default"}}, [], "divided by MIG"),
@@ -352,11 +350,11 @@ def test_a_program_that_hangs_or_dies_is_no_measurement():
         ({}, [4242], "in use by process 4242"),
     ],
 )
-def test_a_card_that_cannot_be_measured_now_says_why(told: Facts, pids: list[int], words: str):
-    found = accept.obstacle(card(**told), pids)
+def test_obstacle_has_evidence_and_next_step(facts: Facts, pids: list[int], evidence: str):
+    found = accept.obstacle(card(**facts), pids)
 
     assert found is not None
-    assert words in found[0]
+    assert evidence in found[0]
     assert found[1]
 
 
@@ -385,7 +383,7 @@ def test_not_measured_outweighs_everything():
         (None, None, ["fp32", "fp64"]),
     ],
 )
-def test_only_what_the_card_has_is_multiplied(capability: str | None, brand: str | None, dtypes: list[str]):
+def test_only_supported_types_are_multiplied(capability: str | None, brand: str | None, dtypes: list[str]):
     assert accept.dtypes_of(card(compute_capability=capability, brand=brand)) == dtypes
 
 
@@ -394,20 +392,20 @@ def test_the_example_is_as_measured():
 
 
 @pytest.mark.parametrize(
-    ("values", "status", "words"),
+    ("values", "status", "evidence"),
     [
         ({}, "pass", "NVIDIA H200, passed: matmul_bf16 780 tflops (85%)"),
         ({"copy": 1000}, "fail", "NVIDIA H200, hardware: copy: 1000 of"),
     ],
 )
-def test_a_finding_tells_figures_or_what_is_wrong(values: dict[str, float], status: str, words: str):
+def test_finding_has_figures_or_problems(values: dict[str, float], status: str, evidence: str):
     found = accept.finding(report(values))
 
     assert parse(found)["status"] == status
-    assert found["evidence"].startswith(words)
+    assert found["evidence"].startswith(evidence)
 
 
-def test_a_card_that_was_not_measured_is_a_warning_also_when_it_is_lost():
+def test_unmeasured_card_is_a_warning_even_when_lost():
     lost = accept.finding(accept.not_measured(card(uuid=None, name=None), "it does not answer: GPU_IS_LOST", "reboot"))
 
     assert parse(lost) == {

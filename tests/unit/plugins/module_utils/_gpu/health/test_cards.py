@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""GPUs that are away: gone since an earlier look, dead when the driver was loaded, handed on, or left alone by the driver."""
+"""Missing GPUs: gone since the last check, dead when the driver was loaded, in a virtual machine, or unsupported."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import cards
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import facts as looking
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import cards, request
 
 from tests.unit.support.gpu.cards import ADDRESS, card
 from tests.unit.support.gpu.machine import NOW, OTHER, Machine, entry, fail, whats
@@ -29,48 +28,48 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 def with_two(machine: Machine) -> str:
-    """What a look at two GPUs leaves; the second one has gone then, from the bus as well."""
+    """Return the state after a check of two GPUs, and remove the second GPU from NVML and the bus."""
     machine.put_on_bus(OTHER)
     machine.cards = [card(), card(index=1, uuid=OTHER_UUID, pci_address=OTHER)]
-    kept = json.dumps(machine.look()[1])
+    kept = json.dumps(machine.check()[1])
     machine.take_off_bus(OTHER)
     machine.cards = [card()]
     return kept
 
 
-def test_a_gpu_that_was_there_and_has_gone_is_told_until_it_is_acknowledged(machine: Machine) -> None:
+def test_missing_gpu_is_reported_until_acknowledged(machine: Machine) -> None:
     kept, verdicts = with_two(machine), []
     for number, boot in enumerate((1, 1, 2, 3)):
         machine.reboot(boot)
-        result, state = machine.look(NOW + 600 * number, kept=kept)
+        result, state = machine.check(NOW + 600 * number, kept=kept)
         kept = json.dumps(state)
         verdicts.append(result["verdict"])
         assert (result["gpus"][1]["uuid"], result["gpus"][1]["pci_address"]) == (OTHER_UUID, OTHER)
     assert verdicts == ["REBOOT", "REBOOT", "REPLACE", "REPLACE"]
-    acknowledged = looking.Request(acknowledged=[OTHER_UUID])
-    result, state = machine.look(NOW + 3600, kept=kept, request=acknowledged)
+    acknowledged = request.Request(acknowledged=[OTHER_UUID])
+    result, state = machine.check(NOW + 3600, kept=kept, request=acknowledged)
     assert (result["verdict"], len(result["gpus"])) == ("PASS", 1)
     # It is forgotten then.
-    assert machine.look(NOW + 4200, kept=json.dumps(state))[0]["verdict"] == "PASS"
+    assert machine.check(NOW + 4200, kept=json.dumps(state))[0]["verdict"] == "PASS"
 
 
 def test_the_only_gpu_is_missing_too(machine: Machine) -> None:
-    kept = json.dumps(machine.look()[1])
+    kept = json.dumps(machine.check()[1])
     machine.take_off_bus(ADDRESS)
     machine.write("/sys/bus/pci/devices/0000:00:00.0/vendor", "0x8086\n")
     machine.error = fail("DRIVER_NOT_LOADED")
-    result, _state = machine.look(NOW + 600, kept=kept)
+    result, _state = machine.check(NOW + 600, kept=kept)
     assert (result["verdict"], whats(result["gpus"][0])) == ("REBOOT", {"missing": "REBOOT"})
 
 
-def test_where_neither_nvml_nor_the_bus_can_be_seen_nothing_is_missing(machine: Machine) -> None:
-    kept = json.dumps(machine.look()[1])
+def test_without_nvml_and_bus_nothing_is_missing(machine: Machine) -> None:
+    kept = json.dumps(machine.check()[1])
     shutil.rmtree(machine.root / "sys")
     machine.error = fail("BINDING_NOT_FOUND")
-    assert machine.look(NOW + 600, kept=kept)[0]["verdict"] == "PASS"
+    assert machine.check(NOW + 600, kept=kept)[0]["verdict"] == "PASS"
 
 
-def test_a_gpu_that_came_back_was_moved_or_replaced_is_not_missing(machine: Machine) -> None:
+def test_returned_moved_or_replaced_gpu_is_not_missing(machine: Machine) -> None:
     kept = with_two(machine)
     moved = "0000:d1:00.0"
     for shown in (
@@ -79,41 +78,41 @@ def test_a_gpu_that_came_back_was_moved_or_replaced_is_not_missing(machine: Mach
         [card(), card(index=1, uuid="GPU-another", pci_address=OTHER)],
     ):
         machine.cards = shown
-        assert machine.look(NOW + 600, kept=kept)[0]["verdict"] == "PASS"
+        assert machine.check(NOW + 600, kept=kept)[0]["verdict"] == "PASS"
 
 
-def test_a_gpu_that_was_handed_to_a_virtual_machine_is_not_missing(machine: Machine) -> None:
+def test_gpu_of_a_virtual_machine_is_not_missing(machine: Machine) -> None:
     kept = with_two(machine)
     machine.put_on_bus(OTHER, "vfio-pci")
-    assert machine.look(NOW + 600, kept=kept)[0]["verdict"] == "PASS"
+    assert machine.check(NOW + 600, kept=kept)[0]["verdict"] == "PASS"
 
 
-def test_a_container_misses_a_gpu_that_is_off_the_bus_and_none_that_it_was_not_lent(machine: Machine) -> None:
+def test_container_misses_only_its_own_gpus(machine: Machine) -> None:
     kept = with_two(machine)
     machine.namespace("pid:[4026532999]")
-    assert whats(machine.look(NOW + 600, kept=kept)[0]["gpus"][1]) == {"missing": "REBOOT"}
+    assert whats(machine.check(NOW + 600, kept=kept)[0]["gpus"][1]) == {"missing": "REBOOT"}
     machine.put_on_bus(OTHER)
     machine.put_on_bus("0000:e1:00.0", None)
-    assert machine.look(NOW + 600, kept=kept)[0]["verdict"] == "PASS"
+    assert machine.check(NOW + 600, kept=kept)[0]["verdict"] == "PASS"
     (machine.root / f"sys/bus/pci/devices/{OTHER}/driver").unlink()
-    assert whats(machine.look(NOW + 600, kept=kept)[0]["gpus"][1]) == {"no_driver": "REBOOT"}
+    assert whats(machine.check(NOW + 600, kept=kept)[0]["gpus"][1]) == {"no_driver": "REBOOT"}
     shutil.rmtree(machine.root / "sys")
-    assert machine.look(NOW + 600, kept=kept)[0]["verdict"] == "PASS"
+    assert machine.check(NOW + 600, kept=kept)[0]["verdict"] == "PASS"
 
 
-def test_a_gpu_that_was_lost_without_an_address_is_not_missing_when_it_is_back(machine: Machine) -> None:
+def test_gpu_lost_without_an_address_is_not_missing_later(machine: Machine) -> None:
     machine.put_on_bus(OTHER)
     lost: dict[str, Any] = {
         **dict.fromkeys(card()),
         "index": 0,
         "unreadable": [],
-        "problem": fail("GPU_IS_LOST").told(),
+        "problem": fail("GPU_IS_LOST").as_result(),
     }
     machine.cards = [lost]
-    state = machine.look()[1]
+    state = machine.check()[1]
     assert "index 0" in state["gpus"]
     machine.cards = [card(), card(index=1, uuid=OTHER_UUID, pci_address=OTHER)]
-    result, _state = machine.look(NOW + 600, kept=json.dumps(state))
+    result, _state = machine.check(NOW + 600, kept=json.dumps(state))
     assert [gpu["verdict"] for gpu in result["gpus"]] == ["PASS", "PASS"]
 
 
@@ -123,63 +122,63 @@ def test_a_lost_gpu_that_is_off_the_bus_is_one_gpu(machine: Machine) -> None:
         **dict.fromkeys(card()),
         "index": 1,
         "unreadable": [],
-        "problem": fail("GPU_IS_LOST").told(),
+        "problem": fail("GPU_IS_LOST").as_result(),
     }
     machine.cards = [card(), lost]
-    result, _state = machine.look(NOW + 600, kept=kept)
+    result, _state = machine.check(NOW + 600, kept=kept)
     assert [(gpu["pci_address"], gpu["verdict"]) for gpu in result["gpus"]] == [(ADDRESS, "PASS"), (OTHER, "REBOOT")]
 
 
 @pytest.mark.parametrize("lines", [[NO_ANSWER], NO_ANSWER.splitlines()])
-def test_a_gpu_that_is_dead_at_the_load_of_the_driver_is_told(machine: Machine, lines: list[str]) -> None:
+def test_gpu_dead_at_the_load_of_the_driver_is_reported(machine: Machine, lines: list[str]) -> None:
     machine.put_on_bus(OTHER, None)
     machine.log(*map(entry, lines))
     kept, verdicts = "", []
     for boot in (1, 2):
         machine.reboot(boot)
-        result, state = machine.look(NOW + boot, kept=kept)
+        result, state = machine.check(NOW + boot, kept=kept)
         kept = json.dumps(state)
         verdicts.append(whats(result["gpus"][1]))
     assert verdicts == [{"no_driver": "REBOOT", "xid_79": "REBOOT"}, {"no_driver": "REPLACE", "xid_79": "REBOOT"}]
 
 
-def test_a_gpu_without_a_driver_is_no_fault_where_that_is_meant(machine: Machine) -> None:
+def test_gpu_without_a_driver_on_purpose_is_healthy(machine: Machine) -> None:
     machine.put_on_bus(OTHER, None)
-    assert machine.look()[0]["verdict"] == "REBOOT"
+    assert machine.check()[0]["verdict"] == "REBOOT"
     machine.write(f"/sys/bus/pci/devices/{OTHER}/driver_override", "vfio-pci\n")
-    assert machine.look()[0]["verdict"] == "PASS"
+    assert machine.check()[0]["verdict"] == "PASS"
     machine.write(f"/sys/bus/pci/devices/{OTHER}/driver_override", "(null)\n")
     machine.error = fail("BINDING_NOT_FOUND")
     # nvidia is not loaded.
-    assert machine.look()[0]["verdict"] == "PASS"
+    assert machine.check()[0]["verdict"] == "PASS"
     machine.write("/sys/module/nvidia/initstate", "live\n")
-    assert machine.look()[0]["verdict"] == "REBOOT"
+    assert machine.check()[0]["verdict"] == "REBOOT"
 
 
 @pytest.mark.parametrize(
-    "words",
+    "message",
     [
         f"NVRM: The NVIDIA GPU {OTHER} (PCI ID: 10de:1b80)\nNVRM: installed in this system is not supported by open\n",
         "NVRM: The NVIDIA GeForce GT 710 GPU installed in this system is\nNVRM:  supported through the NVIDIA 470.xx Legacy drivers.\n",
     ],
 )
-def test_a_card_that_the_driver_does_not_support_is_no_broken_one(machine: Machine, words: str) -> None:
+def test_unsupported_card_is_not_a_broken_card(machine: Machine, message: str) -> None:
     machine.put_on_bus(OTHER, None)
-    machine.log(entry(words))
-    assert whats(machine.look()[0]["gpus"][1]) == {"unsupported": "MONITOR"}
+    machine.log(entry(message))
+    assert whats(machine.check()[0]["gpus"][1]) == {"unsupported": "MONITOR"}
 
 
 @pytest.mark.parametrize(("expected", "verdict"), [(None, "PASS"), (1, "PASS"), (2, "REBOOT")])
-def test_gpus_are_counted_where_their_number_is_known(machine: Machine, expected: int | None, verdict: str) -> None:
-    result, _state = machine.look(request=looking.Request(expected))
+def test_gpus_are_counted_where_a_number_is_expected(machine: Machine, expected: int | None, verdict: str) -> None:
+    result, _state = machine.check(request=request.Request(expected))
     assert (result["verdict"], [row["what"] for row in result["reasons"]]) == (
         verdict,
         ["gpu_count"] if verdict == "REBOOT" else [],
     )
 
 
-def test_a_reason_that_is_ignored_is_told_and_does_not_count(machine: Machine) -> None:
+def test_ignored_reason_is_reported_and_does_not_count(machine: Machine) -> None:
     machine.cards = [card(pcie__gpu_max_generation=6)]
-    assert whats(machine.look()[0]["gpus"][0]) == {"pcie_slot": "MONITOR"}
-    result, _state = machine.look(request=looking.Request(ignored=["pcie_slot"]))
+    assert whats(machine.check()[0]["gpus"][0]) == {"pcie_slot": "MONITOR"}
+    result, _state = machine.check(request=request.Request(ignored=["pcie_slot"]))
     assert (result["verdict"], whats(result["gpus"][0])) == ("PASS", {"pcie_slot": "PASS"})

@@ -1,378 +1,53 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A look at hosts as they may be: without a driver, with one that does not match, with a card that is gone, without rights."""
+"""The kernel's log, from the journal or from dmesg."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import facts as looking
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import CODES, NvmlError, Refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import cards, facts
 
-from tests.unit.support.gpu.cards import ADDRESS, UUID, card
-from tests.unit.support.gpu.machine import JOURNAL, NOW, OTHER, Machine, entry, fail, whats, xid
+from tests.unit.support.gpu.machine import JOURNAL, NOW, Machine, entry, xid
 
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    monkeypatch.setattr(looking.cards.gpu_state, "read_card", lambda _nvml, facts, _tree: facts)
+    monkeypatch.setattr(cards.gpu_state, "read_card", lambda _nvml, facts, _tree: facts)
     return Machine(tmp_path)
 
 
-def test_a_host_that_is_well_passes_and_everything_was_read(machine: Machine) -> None:
-    result, state = machine.look()
-    assert (result["verdict"], result["reasons"], result["unread"], result["since"]) == ("PASS", [], [], None)
-    (gpu,) = result["gpus"]
-    assert (gpu["uuid"], gpu["verdict"], gpu["since_last_look"]) == (UUID, "PASS", None)
-    assert (state["boot"], list(state["gpus"])) == ("boot-one", [ADDRESS])
-
-
-def test_what_runs_on_a_gpu_and_for_whom_is_not_told(machine: Machine) -> None:
-    machine.cards = [card(processes=[{"pid": 7, "command": "train --secret"}])]
-    assert "secret" not in json.dumps(machine.look())
-
-
-def test_an_xid_in_the_log_is_the_verdict_of_its_gpu_and_of_the_host(machine: Machine) -> None:
-    machine.put_on_bus(OTHER)
-    machine.cards = [card(), card(index=1, uuid="GPU-other", pci_address=OTHER)]
-    machine.log(xid(109, "pid=7, name=train, Ch 00000008", OTHER))
-    result, _state = machine.look()
-    assert [gpu["verdict"] for gpu in result["gpus"]] == ["PASS", "RESET_GPU"]
-    assert result["verdict"] == "RESET_GPU"
-    assert [row["code"] for row in result["gpus"][1]["xids"]] == [109]
-
-
-def test_only_xids_within_the_window_count(machine: Machine) -> None:
-    machine.cards = [card(processes=[{"pid": 9}])]
-    machine.log(xid(109, time=NOW - 7200), xid(31, time=NOW - 60))
-    assert machine.look(window=3600)[0]["verdict"] == "RESTART_APP"
-    assert machine.look()[0]["verdict"] == "RESET_GPU"
-
-
-def test_a_program_that_has_ended_is_history_where_its_processes_can_be_seen(machine: Machine) -> None:
-    machine.log(xid(31, "pid=7, name=train, MMU Fault"))
-    assert machine.look()[0]["verdict"] == "PASS"
-    machine.write("/proc/7/comm", "train\n")
-    assert machine.look()[0]["verdict"] == "RESTART_APP"
-    (machine.root / "proc/7/comm").unlink()
-    (machine.root / "proc/7").rmdir()
-    machine.namespace("pid:[4026532999]")
-    assert machine.look()[0]["verdict"] == "RESTART_APP"
-
-
-# --- What is wrong with the driver ---
-
-
-@pytest.mark.parametrize("name", ["LIB_RM_VERSION_MISMATCH", "DRIVER_NOT_LOADED", "LIBRARY_NOT_FOUND"])
-def test_a_driver_that_does_not_answer_is_a_verdict_and_no_crash(machine: Machine, name: str) -> None:
-    machine.error = fail(name)
-    machine.log(xid(13))
-    result, _state = machine.look()
-    assert result["verdict"] == "REBOOT"
-    assert [row["what"] for row in result["reasons"]] == [f"nvml_{name}"]
-    (gpu,) = result["gpus"]
-    assert (gpu["pci_address"], gpu["uuid"], gpu["verdict"]) == (ADDRESS, None, "REBOOT")
-    assert [row["what"] for row in gpu["reasons"]] == [f"nvml_{name}", "xid_13"]
-
-
-@pytest.mark.parametrize("name", ["DRIVER_NOT_LOADED", "LIBRARY_NOT_FOUND"])
-def test_a_host_without_a_gpu_needs_no_driver(machine: Machine, name: str) -> None:
-    machine.take_off_bus(ADDRESS)
-    machine.error = fail(name)
-    result, _state = machine.look()
-    assert (result["verdict"], result["gpus"], result["reasons"]) == ("PASS", [], [])
-
-
-@pytest.mark.parametrize("name", ["BINDING_NOT_FOUND", "NO_PERMISSION", "OPERATING_SYSTEM"])
-def test_nvml_that_could_not_be_asked_is_told_and_the_log_is_judged_alone(machine: Machine, name: str) -> None:
-    machine.error = fail(name)
-    assert machine.look()[0]["verdict"] == "PASS"
-    machine.log(xid(79))
-    result, _state = machine.look()
-    assert result["verdict"] == "REBOOT"
-    assert len(result["unread"]) == 1 and name in result["unread"][0]
-
-
-def test_a_lost_gpu_is_a_verdict_and_the_others_are_judged(machine: Machine) -> None:
-    machine.put_on_bus(OTHER)
-    lost: dict[str, Any] = {
-        **dict.fromkeys(card()),
-        "index": 1,
-        "unreadable": [],
-        "problem": fail("GPU_IS_LOST").told(),
-    }
-    machine.cards = [card(), lost]
-    machine.log(xid(79, "GPU has fallen off the bus.", OTHER))
-    result, _state = machine.look()
-    # Which one it is, the bus and the log know.
-    assert [(gpu["pci_address"], gpu["verdict"]) for gpu in result["gpus"]] == [(ADDRESS, "PASS"), (OTHER, "REBOOT")]
-    assert [row["what"] for row in result["gpus"][1]["reasons"]] == ["nvml_GPU_IS_LOST", "xid_79"]
-
-
-def test_a_lost_gpu_is_known_by_the_name_that_the_last_look_knew(machine: Machine) -> None:
-    _result, known = machine.look()
-    machine.cards = [{**dict.fromkeys(card()), "index": 0, "unreadable": [], "problem": fail("GPU_IS_LOST").told()}]
-    for _look in range(2):
-        result, known = machine.look(kept=json.dumps(known))
-        assert [(gpu["uuid"], gpu["name"], gpu["verdict"]) for gpu in result["gpus"]] == [
-            (card()["uuid"], card()["name"], "REBOOT")
-        ]
-
-
-def test_a_card_that_the_driver_has_and_nvml_does_not_show_did_not_start(machine: Machine) -> None:
-    machine.put_on_bus(OTHER)
-    result, _state = machine.look()
-    assert [(gpu["pci_address"], gpu["verdict"]) for gpu in result["gpus"]] == [(ADDRESS, "PASS"), (OTHER, "REBOOT")]
-
-
-def test_a_card_of_a_virtual_machine_and_one_that_a_container_was_not_lent_are_no_fault(machine: Machine) -> None:
-    machine.put_on_bus(OTHER, "vfio-pci")
-    assert machine.look()[0]["verdict"] == "PASS"
-    machine.put_on_bus("0000:e1:00.0")
-    machine.namespace("pid:[4026532999]")
-    assert machine.look()[0]["verdict"] == "PASS"
-
-
-def test_an_xid_of_a_slot_that_nothing_shows_any_more_is_not_lost(machine: Machine) -> None:
-    machine.log(xid(79, address=OTHER))
-    result, _state = machine.look()
-    assert [(gpu["pci_address"], gpu["verdict"]) for gpu in result["gpus"]] == [(ADDRESS, "PASS"), (OTHER, "REBOOT")]
-
-
-def test_what_a_card_did_not_tell_is_named(machine: Machine) -> None:
-    refused = NvmlError(CODES["NO_PERMISSION"], "nvmlDeviceGetFanSpeed_v2").told()
-    machine.cards = [card(unreadable=[refused])]
-    result, _state = machine.look()
-    assert result["verdict"] == "PASS"
-    assert result["unread"] == ["GPU 0: nvmlDeviceGetFanSpeed_v2 says NO_PERMISSION"]
-
-
-# --- The log ---
-
-
-def test_without_root_the_log_is_unread_and_no_fault(machine: Machine) -> None:
+def test_unreadable_log_is_listed_as_unread(machine: Machine) -> None:
     machine.answers[JOURNAL] = (1, "", "No journal files were opened due to insufficient permissions.\n")
-    result, _state = machine.look()
+    result, _state = machine.check()
     assert result["verdict"] == "PASS"
     (unread,) = result["unread"]
     assert "insufficient permissions" in unread and "Operation not permitted" in unread and "systemd-journal" in unread
 
 
 @pytest.mark.parametrize("journal", [(127, "", "journalctl is not there"), (0, "", ""), (0, "\n", "Hint: You are ...")])
-def test_where_the_journal_has_nothing_of_the_kernel_dmesg_is_read(
-    machine: Machine, journal: tuple[int, str, str]
-) -> None:
+def test_dmesg_is_read_where_the_journal_is_empty(machine: Machine, journal: tuple[int, str, str]) -> None:
     machine.answers[JOURNAL] = journal
     machine.answers["dmesg"] = (0, "[ 3000.000000] NVRM: Xid (PCI:0000:41:00): 109, Ch 00000008\n", "")
-    result, _state = machine.look()
+    result, _state = machine.check()
     assert (result["verdict"], result["unread"]) == ("RESET_GPU", [])
     assert result["gpus"][0]["xids"][0]["time"] == NOW - 600
 
 
-@pytest.mark.parametrize(("rc", "words"), [(1, ""), (0, "")])
-def test_a_journal_without_a_line_of_the_driver_was_read(machine: Machine, rc: int, words: str) -> None:
+@pytest.mark.parametrize(("rc", "error"), [(1, ""), (0, "")])
+def test_journal_without_lines_of_the_driver_counts_as_read(machine: Machine, rc: int, error: str) -> None:
     machine.run = lambda command: (  # type: ignore[method-assign]
-        (rc, "", words) if looking.DRIVERS_LINES[-1] in command else (0, "Linux version 6.12\n", "")
+        (rc, "", error) if facts.DRIVERS_LINES[-1] in command else (0, "Linux version 6.12\n", "")
     )
-    assert (machine.look()[0]["verdict"], machine.look()[0]["unread"]) == ("PASS", [])
+    assert (machine.check()[0]["verdict"], machine.check()[0]["unread"]) == ("PASS", [])
 
 
-def test_a_journalctl_without_patterns_is_read_whole(machine: Machine) -> None:
+def test_journalctl_without_grep_is_read_completely(machine: Machine) -> None:
     def run(command: Any) -> tuple[int, str, str]:
-        if looking.DRIVERS_LINES[-1] in command:
+        if facts.DRIVERS_LINES[-1] in command:
             return 1, "", "Compiled without pattern matching support\n"
         return 0, entry("Linux version 6.12") + xid(109), ""
 
     machine.run = run  # type: ignore[method-assign]
-    assert machine.look()[0]["verdict"] == "RESET_GPU"
-
-
-def test_a_container_is_not_told_of_gpus_that_are_not_its_own(machine: Machine) -> None:
-    machine.put_on_bus(OTHER)
-    machine.log(xid(79, address=OTHER), xid(31))
-    machine.namespace("pid:[4026532999]")
-    result, _state = machine.look()
-    assert [(gpu["pci_address"], gpu["verdict"]) for gpu in result["gpus"]] == [(ADDRESS, "RESTART_APP")]
-
-
-def test_of_several_cards_that_are_missing_nobody_guesses_which_one_is_lost(machine: Machine) -> None:
-    for address in (OTHER, "0000:e1:00.0"):
-        machine.put_on_bus(address)
-    lost: dict[str, Any] = {
-        **dict.fromkeys(card()),
-        "index": 1,
-        "unreadable": [],
-        "problem": fail("GPU_IS_LOST").told(),
-    }
-    machine.cards = [card(), lost]
-    result, _state = machine.look()
-    assert [gpu["pci_address"] for gpu in result["gpus"]] == [ADDRESS, None, OTHER, "0000:e1:00.0"]
-    assert [gpu["verdict"] for gpu in result["gpus"]] == ["PASS", "REBOOT", "REBOOT", "REBOOT"]
-
-
-# --- NVSwitches and links ---
-
-
-def test_an_sxid_is_the_verdict_of_its_nvswitch_and_of_the_host(machine: Machine) -> None:
-    head = "nvidia-nvswitch0: SXid (PCI:0000:05:00.0):"
-    machine.log(
-        entry(f"{head} 12028, Non-fatal, Link 32 egress non-posted PRIV error (First)"),
-        entry(f"{head} 20034, Fatal, Link 30 LTSSM Fault Up"),
-        entry(f"{head} 20034, Severity 1 Engine instance 30 Sub-engine instance 00"),
-    )
-    result, _state = machine.look()
-    (switch,) = result["nvswitches"]
-    assert (switch["name"], switch["pci_address"], whats(switch)) == (
-        "nvswitch0",
-        "0000:05:00.0",
-        {"sxid_12028": "MONITOR", "sxid_20034": "RESET_GPU"},
-    )
-    assert (result["verdict"], result["gpus"][0]["verdict"]) == ("RESET_GPU", "PASS")
-    assert machine.look(window=30)[0]["nvswitches"] == []
-
-
-def test_links_that_are_down_at_the_first_look_are_told(machine: Machine) -> None:
-    down = {"count": 18, "active": 16, "links": [{"link": n, "active": n not in (3, 7)} for n in range(18)]}
-    machine.cards = [card(nvlink=down)]
-    (row,) = machine.look()[0]["gpus"][0]["reasons"]
-    assert (row["what"], row["verdict"]) == ("nvlinks_down", "RESET_GPU")
-    assert "16 of 18" in row["evidence"] and "not 3, 7" in row["evidence"]
-
-
-def test_a_fabric_in_progress_is_watched_until_the_host_is_up_for_a_while(machine: Machine) -> None:
-    machine.cards = [card(fabric={"state": "in_progress", "status": "SUCCESS"})]
-    assert machine.look()[0]["verdict"] == "REBOOT"
-    machine.write("/proc/uptime", "120.00 1.00\n")
-    assert machine.look()[0]["verdict"] == "MONITOR"
-
-
-# --- Xids again and again ---
-
-
-def warp(gpc: int, pid: int, time: float) -> str:
-    return xid(
-        13, f"pid={pid}, name=a, Graphics SM Warp Exception on (GPC {gpc}, TPC 2, SM 0): Out Of Range", time=time
-    )
-
-
-def test_an_xid_at_one_place_again_and_again_is_watched_when_its_programs_have_ended(machine: Machine) -> None:
-    machine.log(*(warp(1, number, NOW - number) for number in range(1, 51)))
-    gpu = machine.look()[0]["gpus"][0]
-    (row,) = gpu["reasons"]
-    assert (gpu["verdict"], row["what"], gpu["xids"]) == ("MONITOR", "xid_13_repeated", [])
-    assert "50 lines at GPC 1, TPC 2" in row["evidence"]
-
-
-def test_contained_memory_errors_of_a_day_are_counted_over_boots(machine: Machine) -> None:
-    machine.log(*(xid(94, time=NOW - 3600 * number) for number in range(1, 7)))
-    first, state = machine.look()
-    machine.reboot(2)
-    machine.log(*(xid(94, time=NOW + 600 * number) for number in range(1, 6)))
-    second, state = machine.look(NOW + 4000, kept=json.dumps(state))
-    assert [first["verdict"], whats(second["gpus"][0])] == ["PASS", {"xid_94_repeated": "MONITOR"}]
-    # A day later.
-    machine.log()
-    assert machine.look(NOW + 100_000, kept=json.dumps(state))[0]["verdict"] == "PASS"
-
-
-def test_many_lines_of_one_crash_are_one_error_of_a_program(machine: Machine) -> None:
-    machine.log(*(warp(number % 8, 7, NOW - 60) for number in range(80)))
-    assert machine.look()[0]["verdict"] == "PASS"
-
-
-# --- The last look ---
-
-
-def test_another_card_in_the_same_slot_does_not_inherit_what_the_old_one_did(machine: Machine) -> None:
-    machine.log(xid(119))
-    kept = ""
-    for number in range(3):
-        machine.write("/proc/sys/kernel/random/boot_id", f"boot-{number}\n")
-        machine.cards = [card(uuid="GPU-old" if number < 2 else "GPU-new")]
-        result, state = machine.look(NOW + number * 600, kept=kept)
-        kept = json.dumps(state)
-    assert (result["verdict"], result["gpus"][0]["since_last_look"]) == ("RESET_GPU", None)
-
-
-def test_counters_are_compared_with_the_last_look_and_not_with_0(machine: Machine) -> None:
-    machine.cards = [card(counters__pcie__replays=5000)]
-    first, state = machine.look()
-    assert first["verdict"] == "PASS"
-    machine.cards = [card(counters__pcie__replays=5400)]
-    result, _state = machine.look(NOW + 600, kept=json.dumps(state))
-    assert (result["since"], result["gpus"][0]["since_last_look"]["pcie_replays"]) == (NOW, 400)
-    assert [row["what"] for row in result["gpus"][0]["reasons"]] == ["pcie_replays"]
-
-
-def test_a_gpu_that_was_reset_between_two_looks_is_well_again(machine: Machine) -> None:
-    machine.log(xid(119, time=NOW - 60))
-    machine.cards = [card(counters__recovery_action="reset")]
-    first, state = machine.look()
-    assert first["verdict"] == "RESET_GPU"
-    machine.cards = [card()]
-    second, state = machine.look(NOW + 600, kept=json.dumps(state))
-    assert (second["verdict"], [row["code"] for row in second["gpus"][0]["xids_over"]]) == ("PASS", [119])
-    # And stays so, until there is another one.
-    third, state = machine.look(NOW + 1200, kept=json.dumps(state))
-    assert third["verdict"] == "PASS"
-    machine.log(xid(119, time=NOW - 60), xid(119, time=NOW + 1300))
-    assert machine.look(NOW + 1800, kept=json.dumps(state))[0]["verdict"] == "RESET_GPU"
-
-
-def test_what_the_driver_asked_for_before_a_reboot_says_nothing_of_the_xids_after_it(machine: Machine) -> None:
-    machine.cards = [card(counters__recovery_action="reboot")]
-    _first, state = machine.look()
-    machine.write("/proc/sys/kernel/random/boot_id", "boot-two\n")
-    machine.cards = [card()]
-    machine.log(xid(119, time=NOW + 500))
-    assert machine.look(NOW + 600, kept=json.dumps(state))[0]["verdict"] == "RESET_GPU"
-
-
-def test_an_xid_that_returns_after_two_reboots_has_the_card_replaced(machine: Machine) -> None:
-    machine.log(xid(119))
-    kept, verdicts = "", []
-    for number in range(3):
-        machine.write("/proc/sys/kernel/random/boot_id", f"boot-{number}\n")
-        result, state = machine.look(NOW + number * 600, kept=kept)
-        verdicts.append(result["verdict"])
-        kept = json.dumps(state)
-    assert verdicts == ["RESET_GPU", "RESET_GPU", "REPLACE"]
-
-
-@pytest.mark.parametrize("kept", ["{", '{"version": 99, "gpus": {}}'])
-def test_a_half_written_state_is_told_and_the_next_look_has_a_whole_one(machine: Machine, kept: str) -> None:
-    result, state = machine.look(kept=kept)
-    assert result["verdict"] == "PASS"
-    assert len(result["unread"]) == 1 and "the last look" in result["unread"][0]
-    assert machine.look(NOW + 600, kept=json.dumps(state))[0]["unread"] == []
-
-
-# --- What is asked for ---
-
-
-@pytest.mark.parametrize(
-    ("window", "seconds"), [("boot", None), ("90s", 90), ("30m", 1800), ("24h", 86400), ("2d", 172800)]
-)
-def test_a_window_is_the_boot_or_a_time(window: str, seconds: int | None) -> None:
-    assert looking.window_seconds(window) == seconds
-
-
-@pytest.mark.parametrize("window", ["", "24", "h", "yesterday", "-1h", "1.5h"])
-def test_another_window_is_refused_with_what_is_possible(window: str) -> None:
-    with pytest.raises(Refusal, match="`boot`, or a number with s, m, h or d"):
-        looking.window_seconds(window)
-
-
-def test_limits_that_are_not_given_are_the_collections_own() -> None:
-    assert looking.limits_of(None) == looking.limits_of({"remapped_rows": None}) == looking.health.Limits()
-    assert looking.limits_of({"remapped_rows": 8}).remapped_rows == 8
-
-
-@pytest.mark.parametrize(
-    ("limits", "said"), [({"rows": 8}, "there are busy_percent"), ({"remapped_rows": 0}, "at 0 or below")]
-)
-def test_a_limit_that_is_none_is_refused(limits: dict[str, int], said: str) -> None:
-    with pytest.raises(Refusal, match=said):
-        looking.limits_of(limits)
+    assert machine.check()[0]["verdict"] == "RESET_GPU"

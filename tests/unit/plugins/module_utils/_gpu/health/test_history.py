@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What has become of counters, links and Xids since the last look."""
+"""Counters, links and Xids compared with the last check."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOW = 1_000_000.0
 
 
 def kept(**signs: Any) -> dict[str, Any]:
-    """What a look at such a card left."""
+    """Return the state after a check of such a card."""
     return history.remember(card(**signs), None, {})
 
 
@@ -25,30 +25,30 @@ def taken_back(time: float) -> Xid:
     return Xid(154, SLOT, time, text="GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)")
 
 
-def test_counters_are_compared_with_the_last_look() -> None:
+def test_counters_are_compared_with_the_last_check() -> None:
     before = kept(counters__pcie__replays=5, counters__throttled__hw_thermal_ns=1_000_000_000)
     now = card(counters__pcie__replays=12, counters__throttled__hw_thermal_ns=4_000_000_000)
     more = history.compare(before, now, 600.0)
     assert more and (more["seconds"], more["pcie_replays"], more["hardware_slowdown_s"]) == (600.0, 7, 3.0)
 
 
-def test_a_counter_that_was_begun_anew_with_the_driver_is_no_negative_difference() -> None:
+def test_counter_that_began_again_has_no_negative_rise() -> None:
     more = history.compare(kept(counters__pcie__replays=500), card(counters__pcie__replays=3), 600.0)
     assert more and more["pcie_replays"] == 3
 
 
 @pytest.mark.parametrize(("then", "now"), [(None, 7), (7, None), (None, None)])
-def test_a_counter_that_was_or_is_unknown_has_an_unknown_difference(then: int | None, now: int | None) -> None:
+def test_unknown_counter_has_an_unknown_rise(then: int | None, now: int | None) -> None:
     more = history.compare(kept(counters__pcie__replays=then), card(counters__pcie__replays=now), 600.0)
     assert more and more["pcie_replays"] is None
 
 
-def test_without_a_look_before_or_with_a_clock_that_went_back_nothing_is_compared() -> None:
+def test_nothing_is_compared_without_a_last_check() -> None:
     assert history.compare({}, card(), 600.0) is None
     assert history.compare(kept(), card(), -5.0) is None
 
 
-def test_a_link_that_was_active_and_is_not_any_more_is_named() -> None:
+def test_link_that_is_no_longer_active_is_named() -> None:
     links = [{"link": 0, "active": True}, {"link": 1, "active": False}]
     more = history.compare(kept(), card(nvlink__links=links), 600.0)
     assert more and more["nvlinks_gone"] == [1]
@@ -56,7 +56,7 @@ def test_a_link_that_was_active_and_is_not_any_more_is_named() -> None:
     assert lost and lost["nvlinks_gone"] is None
 
 
-def test_an_xid_of_a_program_that_has_ended_is_over() -> None:
+def test_xid_of_an_ended_program_is_over() -> None:
     xids = [Xid(31, SLOT, NOW, 7), Xid(31, SLOT, NOW, 8), Xid(31, SLOT, NOW)]
     still, over = history.split(xids, None, alive=frozenset({8}))
     assert [xid.pid for xid in still] == [8, None]
@@ -67,22 +67,22 @@ def test_an_xid_of_a_program_that_has_ended_is_over() -> None:
     ("alive", "users", "over"),
     [({1}, [], True), ({1}, [{"pid": 9}], False), ({1}, None, False), (None, [], False)],
 )
-def test_an_xid_that_names_no_program_is_over_when_none_uses_the_gpu(alive: Any, users: Any, over: bool) -> None:
+def test_xid_without_a_program_is_over_on_an_idle_gpu(alive: Any, users: Any, over: bool) -> None:
     still, gone = history.split([Xid(94, SLOT, NOW)], None, alive, users)
     assert (bool(gone), bool(still)) == (over, not over)
 
 
-def test_where_processes_cannot_be_seen_no_program_is_taken_for_ended() -> None:
+def test_invisible_programs_do_not_count_as_ended() -> None:
     xids = [Xid(31, SLOT, NOW, 7)]
     assert history.split(xids, None, alive=None) == (xids, [])
 
 
-def test_an_xid_that_asks_for_a_reset_is_not_over_with_its_program() -> None:
+def test_xid_with_a_reset_outlives_its_program() -> None:
     xids = [Xid(109, SLOT, NOW, 7), Xid(95, SLOT, NOW, 7)]
     assert history.split(xids, None, alive=frozenset()) == (xids, [])
 
 
-def test_what_the_driver_took_back_is_over_and_what_came_later_is_not() -> None:
+def test_xids_before_a_recovery_are_over_later_ones_not() -> None:
     xids = [Xid(109, SLOT, NOW - 60), Xid(79, SLOT, NOW - 60), Xid(119, SLOT, NOW + 60), Xid(62, SLOT)]
     still, over = history.split(xids, NOW, None)
     # A card that fell off the bus does not come back by a reset.
@@ -90,36 +90,36 @@ def test_what_the_driver_took_back_is_over_and_what_came_later_is_not() -> None:
     assert [(row["code"], row["over"]) for row in over] == [(109, "the driver took back what it had asked for")]
 
 
-def test_the_driver_takes_back_by_an_xid_154_or_between_two_looks() -> None:
+def test_recovery_by_xid_154_or_between_two_checks() -> None:
     assert history.recovered_at({}, card(), [taken_back(NOW - 5)], NOW) == NOW - 5
-    asked = kept(counters__recovery_action="reset")
-    assert history.recovered_at(asked, card(), [], NOW) == NOW
-    assert history.recovered_at(asked, card(counters__recovery_action="reset"), [], NOW) is None
-    assert history.recovered_at(asked, card(counters__recovery_action=None), [], NOW) is None
+    before = kept(counters__recovery_action="reset")
+    assert history.recovered_at(before, card(), [], NOW) == NOW
+    assert history.recovered_at(before, card(counters__recovery_action="reset"), [], NOW) is None
+    assert history.recovered_at(before, card(counters__recovery_action=None), [], NOW) is None
     assert history.recovered_at(kept(), card(), [], NOW) is None
     assert history.recovered_at({**kept(), "recovered_at": NOW - 9}, card(), [], NOW) == NOW - 9
 
 
-def test_an_xid_that_two_reboots_did_not_end_returns_and_the_first_two_boots_are_no_return() -> None:
+def test_xid_returns_after_two_reboots_and_not_before() -> None:
     state: dict[str, Any] = {}
-    told = []
+    returns = []
     for number, boot in enumerate(["one", "one", "two", "three"]):
         boots = history.boots_with(state, [Xid(119, SLOT)], boot, NOW + number)
-        told.append(history.returned(boots, boot))
+        returns.append(history.returned(boots, boot))
         state = history.remember(card(), None, boots)
-    assert told == [[], [], [], [119]]
+    assert returns == [[], [], [], [119]]
     # It is there in this boot, or it is no return.
     assert history.returned(history.boots_with(state, [], "four", NOW + 9), "four") == []
 
 
-def test_boots_of_long_ago_and_xids_of_programs_do_not_count_as_returns() -> None:
+def test_old_boots_and_program_xids_are_no_returns() -> None:
     old = {"boots": {"119": {"one": NOW - history.REMEMBERED_S - 1, "two": NOW - 5}}}
     assert history.boots_with(old, [Xid(119, SLOT), Xid(31, SLOT)], "three", NOW) == {
         "119": {"two": NOW - 5, "three": NOW}
     }
 
 
-def test_a_state_is_read_back_as_it_was_kept() -> None:
+def test_state_is_read_as_it_was_written() -> None:
     state = {"version": history.VERSION, "time": NOW, "boot": "one", "gpus": {"0000:41:00.0": kept()}}
     assert history.parse(json.dumps(state)) == state
     assert history.parse("") == {}
@@ -128,6 +128,6 @@ def test_a_state_is_read_back_as_it_was_kept() -> None:
 @pytest.mark.parametrize(
     "text", ["{", "[]", '{"version": 99, "gpus": {}}', '{"version": 1}', "null", '{"version": 1, "gpus": {"a": 5}}']
 )
-def test_a_state_that_is_damaged_is_told(text: str) -> None:
+def test_damaged_state_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         history.parse(text)

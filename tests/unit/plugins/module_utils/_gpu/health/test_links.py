@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many NVLinks a card has to have, and how many replays its PCIe link may have."""
+"""The expected NVLinks of a card, and the allowed replays of its PCIe link."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tests.unit.support.gpu.cards import card
     ("generation", "lanes", "limit"),
     [(5, 16, 31), (4, 16, 16), (3, 16, 8), (4, 8, 8), (1, 1, 1), (9, 16, 62), (None, 16, 8), (4, None, 8)],
 )
-def test_a_link_may_have_replays_by_its_generation_and_lanes(generation: Any, lanes: Any, limit: int) -> None:
+def test_replay_limit_follows_generation_and_lanes(generation: Any, lanes: Any, limit: int) -> None:
     # DCGM 4.6, GetExpectedPcieReplayRate.
     assert links.replay_limit(card(pcie__max_generation=generation, pcie__max_width=lanes)) == limit
 
 
 @pytest.mark.parametrize(
-    ("replays", "limit", "told"), [(31, None, False), (32, None, True), (5, 6, False), (6, 6, True)]
+    ("replays", "limit", "reported"), [(31, None, False), (32, None, True), (5, 6, False), (6, 6, True)]
 )
-def test_a_host_may_have_a_limit_of_its_own(replays: int, limit: float | None, told: bool) -> None:
+def test_host_has_its_own_replay_limit(replays: int, limit: float | None, reported: bool) -> None:
     signs = card(since_last_look={"seconds": 60, "pcie_replays": replays})
     limits = health.Limits(pcie_replays_per_minute=limit)
-    assert bool(health.judge(signs, [], {"limits": limits})["reasons"]) is told
+    assert bool(health.judge(signs, [], {"limits": limits})["reasons"]) is reported
 
 
 def linked(name: str, active: int, count: int = 12, **signs: Any) -> dict[str, Any]:
@@ -47,21 +47,21 @@ def linked(name: str, active: int, count: int = 12, **signs: Any) -> dict[str, A
         ("NVIDIA GH200 480GB", None),
     ],
 )
-def test_a_board_with_all_links_has_them_active(name: str, expected: int | None) -> None:
+def test_wired_board_expects_all_links(name: str, expected: int | None) -> None:
     assert links.expected_links(linked(name, active=0), []) == expected
 
 
-def test_a_gpu_with_a_fabric_has_all_links_active_but_for_mig() -> None:
+def test_gpu_with_a_fabric_expects_all_links_without_mig() -> None:
     fabric = {"state": "completed", "status": "SUCCESS"}
     assert links.expected_links(linked("NVIDIA X", 0, fabric=fabric), []) == 12
     assert links.expected_links(linked("NVIDIA X", 0, fabric=fabric, modes__mig={"current": True}), []) is None
 
 
-def test_a_bridge_has_as_many_links_as_that_of_its_sisters() -> None:
+def test_bridge_expects_as_many_links_as_its_sisters() -> None:
     weak, whole, bare = (linked("NVIDIA RTX A6000", active, 4) for active in (2, 4, 0))
     other = linked("NVIDIA A100 80GB PCIe", 8)
     cards = [weak, whole, bare, other]
-    assert [links.expected_links(one, cards) for one in cards] == [4, 4, None, 8]
+    assert [links.expected_links(sister, cards) for sister in cards] == [4, 4, None, 8]
 
 
 def test_a_card_without_nvlink_expects_none() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The program that a timer runs: what it leaves, with and without room, and that it needs no Ansible."""
+"""The program of the timer: its files, its errors, and that it needs no Ansible."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import facts as looking
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import program
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import program, state
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 
 @pytest.fixture
 def tree(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Tree:
-    """A host without a GPU."""
+    """Create a host without a GPU."""
     monkeypatch.setattr(lock, "DIRECTORY", str(tmp_path_factory.mktemp("locks")))
     monkeypatch.setattr(program, "run", lambda command: (0, '{"MESSAGE":"Linux"}\n', ""))
-    (tmp_path / looking.HOME.lstrip("/")).mkdir(parents=True)
+    (tmp_path / state.HOME.lstrip("/")).mkdir(parents=True)
     return Tree(str(tmp_path))
 
 
@@ -28,7 +27,7 @@ def files(tree: Tree) -> list[str]:
     return sorted(str(path.relative_to(tree.root)) for path in Path(tree.root).rglob("*") if path.is_file())
 
 
-def test_a_look_leaves_a_report_a_state_and_a_textfile_and_nothing_half_written(tree: Tree, tmp_path: Path) -> None:
+def test_check_writes_report_state_and_textfile(tree: Tree, tmp_path: Path) -> None:
     (tmp_path / "textfile").mkdir()
     program.check({"textfile_directory": "/textfile"}, tree, 1000.0)
     assert files(tree) == [
@@ -36,40 +35,40 @@ def test_a_look_leaves_a_report_a_state_and_a_textfile_and_nothing_half_written(
         "var/lib/rigwright_gpu_health/report.json",
         "var/lib/rigwright_gpu_health/state.json",
     ]
-    report = json.loads(tree.text(looking.REPORT))
+    report = json.loads(tree.text(state.REPORT))
     assert (report["verdict"], report["time"], report["since"]) == ("PASS", 1000.0, None)
     assert [row["id"] for row in report["findings"]] == ["gpu_health.nvml", "gpu_health.unread"]
     assert "rigwright_gpu_health_host_verdict 0\n" in tree.text("/textfile/rigwright_gpu_health.prom")
     assert [path.stat().st_mode & 0o777 for path in tmp_path.rglob("*.*") if path.is_file()] == [0o644] * 3
 
 
-def test_the_second_look_knows_of_the_first(tree: Tree) -> None:
+def test_second_check_compares_with_the_first(tree: Tree) -> None:
     program.check({}, tree, 1000.0)
     assert program.check({}, tree, 1600.0)["since"] == 1000.0
     assert files(tree) == ["var/lib/rigwright_gpu_health/report.json", "var/lib/rigwright_gpu_health/state.json"]
 
 
-def test_a_directory_that_is_not_there_fails_and_the_look_is_kept(tree: Tree) -> None:
+def test_missing_textfile_directory_fails_and_keeps_report(tree: Tree) -> None:
     with pytest.raises(FileNotFoundError):
         program.check({"textfile_directory": "/nowhere"}, tree, 1000.0)
-    assert json.loads(tree.text(looking.REPORT))["verdict"] == "PASS"
+    assert json.loads(tree.text(state.REPORT))["verdict"] == "PASS"
 
 
 @pytest.mark.parametrize("settings", [{"window": "yesterday"}, {"limits": {"rows": 1}}])
-def test_settings_that_are_none_are_refused_before_anything_is_written(tree: Tree, settings: dict[str, Any]) -> None:
+def test_invalid_settings_are_refused_before_a_write(tree: Tree, settings: dict[str, Any]) -> None:
     with pytest.raises(Refusal):
         program.check(settings, tree, 1000.0)
     assert files(tree) == []
 
 
-def test_a_command_that_is_not_there_or_hangs_has_nothing_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert program.run(["printf", "told"]) == (0, "told", "")
+def test_missing_or_hanging_command_has_no_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert program.run(["printf", "output"]) == (0, "output", "")
     assert program.run(["/nonexistent/journalctl"])[0] == 127
     monkeypatch.setattr(program, "TIMEOUT_S", 0.1)
     assert program.run(["sleep", "5"])[0] == 127
 
 
-def test_the_journal_gets_the_findings_and_a_mistake_its_words(
+def test_findings_or_the_error_are_printed(
     tree: Tree, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(program, "Tree", lambda: tree)

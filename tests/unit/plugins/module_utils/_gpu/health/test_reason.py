@@ -16,7 +16,7 @@ def test_the_gravest_verdict_is_the_last_of_the_order() -> None:
     assert base.gravest(["MONITOR", "REPLACE", "REBOOT"]) == "REPLACE"
 
 
-def test_what_a_card_does_not_have_is_none_on_any_level() -> None:
+def test_missing_value_is_none_on_any_level() -> None:
     assert [base.at({"a": None}, "a", "b"), base.at({}, "a"), base.at({"a": {"b": 1}}, "a", "b")] == [None, None, 1]
 
 

@@ -25,7 +25,7 @@ def result(signs: dict[str, Any] | None = None, *xids: Xid, unread: tuple[str, .
     gpu = {
         **{name: facts.get(name) for name in ("index", "uuid", "pci_address", "name")},
         **judged,
-        "xids": [xid.told() for xid in xids],
+        "xids": [xid.as_result() for xid in xids],
         "card": facts,
     }
     return {"verdict": judged["verdict"], "reasons": [], "gpus": [gpu], "unread": list(unread), "time": 1000.5}
@@ -35,8 +35,8 @@ def result(signs: dict[str, Any] | None = None, *xids: Xid, unread: tuple[str, .
     ("xid", "status"), [(None, "pass"), (63, "pass"), (92, "warn"), (31, "fail"), (109, "fail"), (79, "fail")]
 )
 def test_a_verdict_is_a_finding_with_evidence_and_remedy(xid: int | None, status: str) -> None:
-    told = report.findings(result(card(), *([Xid(xid, "0000:41:00")] if xid else [])))
-    by_id = {row["id"]: _finding.parse(row) for row in told}
+    findings = report.findings(result(card(), *([Xid(xid, "0000:41:00")] if xid else [])))
+    by_id = {row["id"]: _finding.parse(row) for row in findings}
     assert list(by_id) == [f"gpu_health.{UUID}", "gpu_health.nvml", "gpu_health.unread"]
     finding = by_id[f"gpu_health.{UUID}"]
     assert finding["status"] == status
@@ -45,12 +45,12 @@ def test_a_verdict_is_a_finding_with_evidence_and_remedy(xid: int | None, status
     assert bool(finding["remedy"]) is (status != "pass")
 
 
-def test_nvswitches_and_the_number_of_gpus_have_findings_of_their_own() -> None:
+def test_nvswitches_and_gpu_count_have_findings() -> None:
     sxid = vars(health_verdict.reason("sxid_20034", "once: Fatal", "https://x", "RESET_GPU"))
     count = vars(health_verdict.reason("gpu_count", "1 GPUs of 2 are there", "https://x", "REBOOT"))
     switch = {"name": "nvswitch0", "pci_address": "0000:05:00.0", "verdict": "RESET_GPU", "reasons": [sxid]}
-    told = {**result(), "reasons": [count], "nvswitches": [switch], "expected_count": 2}
-    found = {row["id"]: _finding.parse(row)["status"] for row in report.findings(told)}
+    checked = {**result(), "reasons": [count], "nvswitches": [switch], "expected_count": 2}
+    found = {row["id"]: _finding.parse(row)["status"] for row in report.findings(checked)}
     # NVML answers, and the GPU that is there is well.
     assert found == {
         f"gpu_health.{UUID}": "pass",
@@ -60,40 +60,40 @@ def test_nvswitches_and_the_number_of_gpus_have_findings_of_their_own() -> None:
         "gpu_health.unread": "pass",
     }
     assert 'rigwright_gpu_health_nvswitch_verdict{name="nvswitch0",pci_address="0000:05:00.0"} 3\n' in report.metrics(
-        told
+        checked
     )
-    well = {row["id"]: row for row in report.findings({**told, "reasons": []})}
+    well = {row["id"]: row for row in report.findings({**checked, "reasons": []})}
     assert well["gpu_health.count"]["status"] == "pass"
 
 
-def test_what_could_not_be_read_is_a_warning_and_no_failure() -> None:
-    told = {row["id"]: row for row in report.findings(result(None, unread=("the kernel's log: no rights",)))}
-    assert _finding.parse(told["gpu_health.unread"])["status"] == "warn"
-    assert told["gpu_health.unread"]["evidence"] == "the kernel's log: no rights"
-    assert told[f"gpu_health.{UUID}"]["status"] == "pass"
+def test_unread_facts_are_a_warning() -> None:
+    findings = {row["id"]: row for row in report.findings(result(None, unread=("the kernel's log: no rights",)))}
+    assert _finding.parse(findings["gpu_health.unread"])["status"] == "warn"
+    assert findings["gpu_health.unread"]["evidence"] == "the kernel's log: no rights"
+    assert findings[f"gpu_health.{UUID}"]["status"] == "pass"
 
 
 @pytest.mark.parametrize(("code", "status"), [(18, "warn"), (9, "warn"), (12, "warn"), (11, "fail")])
-def test_nvml_that_does_not_answer_is_one_finding_with_what_to_do(code: int, status: str) -> None:
-    """A reboot that is due after a change of the driver is no failure: whether it is one, the role nvidia_driver says."""
+def test_error_of_nvml_is_one_finding_with_a_remedy(code: int, status: str) -> None:
+    """Warn only: the role nvidia_driver reports whether a reboot is due after a change of the driver."""
     problem = NvmlError(code, "nvmlInit")
-    host = {"problem": problem.told()}
-    reasons = [vars(health_verdict.of_error(problem.told()))]
-    told = result(card(uuid=None, name=None))
-    told["gpus"][0] |= health_verdict.judge({}, [], host)
-    gpu, nvml, _unread = report.findings({**told, "verdict": "REBOOT", "reasons": reasons})
+    host = {"problem": problem.as_result()}
+    reasons = [vars(health_verdict.of_error(problem.as_result()))]
+    checked = result(card(uuid=None, name=None))
+    checked["gpus"][0] |= health_verdict.judge({}, [], host)
+    gpu, nvml, _unread = report.findings({**checked, "verdict": "REBOOT", "reasons": reasons})
     assert (nvml["id"], nvml["status"], nvml["remedy"]) == ("gpu_health.nvml", status, problem.next_step)
     assert problem.name in nvml["evidence"]
     assert (gpu["status"], gpu["evidence"]) == ("skip", "GPU at 0000:41:00.0: NVML does not answer")
 
-    told["gpus"][0] |= health_verdict.judge({}, [Xid(79, "0000:41:00")], host)
-    gpu, *_others = report.findings({**told, "verdict": "REBOOT", "reasons": reasons})
+    checked["gpus"][0] |= health_verdict.judge({}, [Xid(79, "0000:41:00")], host)
+    gpu, *_others = report.findings({**checked, "verdict": "REBOOT", "reasons": reasons})
     assert gpu["status"] == "fail" and "xid_79" in gpu["evidence"] and problem.name not in gpu["evidence"]
 
 
-def test_a_host_without_a_gpu_has_nothing_to_be_found() -> None:
-    told = {**result(), "gpus": []}
-    assert [(row["id"], row["status"]) for row in report.findings(told)] == [
+def test_host_without_a_gpu_skips_nvml() -> None:
+    checked = {**result(), "gpus": []}
+    assert [(row["id"], row["status"]) for row in report.findings(checked)] == [
         ("gpu_health.nvml", "skip"),
         ("gpu_health.unread", "pass"),
     ]
@@ -107,18 +107,18 @@ def test_a_host_without_a_gpu_has_nothing_to_be_found() -> None:
         (UUID, None, f"gpu_health.{UUID}"),
     ],
 )
-def test_a_lost_gpu_has_a_finding_by_what_is_known_of_it(uuid: str | None, address: str | None, id_: str) -> None:
-    told = report.findings(result(card(uuid=uuid, pci_address=address, name=None)))
-    assert _finding.parse(told[0])["id"] == id_
+def test_lost_gpu_has_a_finding_by_address_or_index(uuid: str | None, address: str | None, id_: str) -> None:
+    findings = report.findings(result(card(uuid=uuid, pci_address=address, name=None)))
+    assert _finding.parse(findings[0])["id"] == id_
 
 
 def metrics(text: str) -> dict[str, str]:
-    """Samples by their names with labels."""
+    """Return the samples by name and labels."""
     rows = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
     return {name: value for name, _space, value in rows}
 
 
-def test_metrics_are_in_prometheus_format_each_with_its_help_and_type_once() -> None:
+def test_each_metric_has_one_help_and_one_type() -> None:
     text = report.metrics(result(card(), Xid(31, "0000:41:00"), Xid(31, "0000:41:00"), Xid(109, "0000:41:00")))
     assert text.endswith("\n")
     named: list[str] = []
@@ -134,7 +134,7 @@ def test_metrics_are_in_prometheus_format_each_with_its_help_and_type_once() -> 
     assert len(named) == len(set(named))
 
 
-def test_metrics_tell_the_verdict_its_reasons_and_the_counters() -> None:
+def test_metrics_have_verdict_reasons_and_counters() -> None:
     labels = f'uuid="{UUID}",pci_address="{ADDRESS}",name="NVIDIA H200"'
     found = metrics(report.metrics(result(card(counters__pcie__replays=7), Xid(109, "0000:41:00"))))
     assert found["rigwright_gpu_health_host_verdict"] == "3"
@@ -146,14 +146,14 @@ def test_metrics_tell_the_verdict_its_reasons_and_the_counters() -> None:
     assert found["rigwright_gpu_health_look_timestamp_seconds"] == "1000.5"
 
 
-def test_what_a_card_does_not_have_has_no_line_and_never_0() -> None:
+def test_missing_value_has_no_line_in_metrics() -> None:
     geforce = card(counters=dict.fromkeys(card()["counters"]), nvlink=None, temperature__memory_c=None)
     text = report.metrics(result(geforce))
     assert "ecc" not in text and "nvlink" not in text and "memory_temperature" not in text
     assert "rigwright_gpu_temperature_celsius" in text
 
 
-def test_a_gpu_that_is_gone_has_its_verdict_and_nothing_else() -> None:
+def test_missing_gpu_has_only_its_verdict_in_metrics() -> None:
     gone = {"index": None, "uuid": None, "name": None, "pci_address": ADDRESS, "shown_by_nvml": False}
     found = metrics(report.metrics(result(gone)))
     labels = f'uuid="",pci_address="{ADDRESS}",name=""'
@@ -161,7 +161,7 @@ def test_a_gpu_that_is_gone_has_its_verdict_and_nothing_else() -> None:
     assert not [name for name in found if name.startswith("rigwright_gpu_temperature")]
 
 
-def test_a_name_with_quotes_breaks_no_line() -> None:
+def test_quotes_in_a_name_are_escaped() -> None:
     text = report.metrics(result(card(name='a "b" \\ c\nd')))
     assert 'name="a \\"b\\" \\\\ c\\nd"' in text
     assert all(line.startswith("#") or SAMPLE.fullmatch(line) for line in text.splitlines())

@@ -10,7 +10,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.
 HEAD = "nvidia-nvswitch3: SXid (PCI:0000:05:00.0):"
 
 
-def test_a_line_names_the_switch_and_what_it_reports() -> None:
+def test_line_has_switch_code_and_text() -> None:
     assert log.parse_line(f"{HEAD} 20034, Fatal, Link 30 LTSSM Fault Up", 5.0) == Sxid(
         20034, "nvswitch3", "0000:05:00.0", 5.0, "Fatal, Link 30 LTSSM Fault Up"
     )
@@ -19,7 +19,7 @@ def test_a_line_names_the_switch_and_what_it_reports() -> None:
 @pytest.mark.parametrize(
     "text", [f"{HEAD} 20034, Severity 1 Engine instance 30", f"{HEAD} 20034, Data {{0x1}}", "SXid", ""]
 )
-def test_details_and_other_lines_are_none(text: str) -> None:
+def test_details_and_other_lines_are_no_sxid(text: str) -> None:
     assert log.parse_line(text) is None
 
 
@@ -33,6 +33,6 @@ def test_details_and_other_lines_are_none(text: str) -> None:
         (10003, "Host_unhandled_interrupt", "REBOOT"),
     ],
 )
-def test_a_fatal_one_resets_the_gpus_and_one_of_the_whole_fabric_reboots(code: int, text: str, verdict: str) -> None:
+def test_fatal_sxid_resets_and_fabric_sxid_reboots(code: int, text: str, verdict: str) -> None:
     sxid = Sxid(code, "nvswitch0", "0000:05:00.0", text=text)
     assert sxid.verdict == verdict and sxid.next_step

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verdict on a GPU: each rule by what trips it, the order of authority, and the mistakes of other tools."""
+"""The verdict on a GPU: each rule, the order of authority, and the mistakes of other tools."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ def reasons(signs: dict[str, Any], *codes: int) -> dict[str, str]:
     }
 
 
-def test_a_card_that_is_well_passes_without_a_reason() -> None:
+def test_healthy_card_passes_without_a_reason() -> None:
     assert health.judge(card(), [], {}) == {"verdict": "PASS", "reasons": []}
 
 
-def test_a_card_of_which_nothing_is_known_has_no_fault() -> None:
+def test_unknown_card_has_no_reason() -> None:
     assert health.judge({}, [], {}) == {"verdict": "PASS", "reasons": []}
     unknown = dict.fromkeys(card())
     assert health.judge(unknown, [], {}) == {"verdict": "PASS", "reasons": []}
 
 
-def test_a_geforce_without_ecc_rows_pages_and_nvlink_has_no_fault() -> None:
+def test_geforce_without_ecc_and_nvlink_has_no_reason() -> None:
     counters = dict.fromkeys(card()["counters"])
     geforce = card(counters=counters, nvlink=None, temperature={"gpu_c": 60, "memory_c": None, "thresholds_c": {}})
     assert health.judge(geforce, [], {}) == {"verdict": "PASS", "reasons": []}
 
 
 @pytest.mark.parametrize("row", data.XIDS, ids=lambda row: str(row.code))
-def test_each_line_of_the_catalogue_alone_comes_to_its_verdict(row: data.Xid) -> None:
+def test_each_xid_alone_has_its_verdict(row: data.Xid) -> None:
     # Xid 154 names its action in its text, and says nothing without it.
     assert verdict(card(), row.code) == row.verdict
     (reason,) = health.judge(card(), [Xid(row.code, SLOT)], {})["reasons"]
@@ -60,7 +60,7 @@ def test_each_line_of_the_catalogue_alone_comes_to_its_verdict(row: data.Xid) ->
 
 
 @pytest.mark.parametrize(
-    ("signs", "what", "expected"),
+    ("signs", "name", "expected"),
     [
         ({"counters__recovery_action": "reset"}, "recovery_action", "RESET_GPU"),
         ({"counters__recovery_action": "reboot"}, "recovery_action", "REBOOT"),
@@ -115,9 +115,9 @@ def test_each_line_of_the_catalogue_alone_comes_to_its_verdict(row: data.Xid) ->
         ({"counters__nvlink_5": {"effective_ber": 2e-12}}, "nvlink_bit_error_rate", "MONITOR"),
     ],
 )  # fmt: skip
-def test_each_rule_is_tripped_by_its_sign_alone(signs: dict[str, Any], what: str, expected: str) -> None:
+def test_each_rule_has_its_reason(signs: dict[str, Any], name: str, expected: str) -> None:
     judged = health.judge(card(**signs), [], {})
-    assert {row["what"]: row["verdict"] for row in judged["reasons"]} == {what: expected}
+    assert {row["what"]: row["verdict"] for row in judged["reasons"]} == {name: expected}
     assert judged["verdict"] == expected
     (reason,) = judged["reasons"]
     assert reason["source"].startswith("https://") and reason["evidence"] and reason["next_step"]
@@ -157,22 +157,22 @@ def test_each_rule_is_tripped_by_its_sign_alone(signs: dict[str, Any], what: str
         },
     ],
 )
-def test_what_is_below_its_limit_is_no_reason(signs: dict[str, Any]) -> None:
+def test_value_below_its_limit_is_no_reason(signs: dict[str, Any]) -> None:
     assert reasons(card(**signs)) == {}
 
 
-def test_an_h100_whose_margin_is_0_or_below_is_well() -> None:
+def test_h100_with_a_margin_of_0_is_healthy() -> None:
     assert reasons(card(temperature__margin_c=0)) == reasons(card(temperature__margin_c=-3)) == {}
 
 
-def test_an_idle_pcie_generation_is_no_fault_and_one_under_load_is() -> None:
+def test_low_pcie_generation_counts_only_under_load() -> None:
     idle = {"pcie__current_generation": 1, "pcie__current_width": 8}
     assert reasons(card(**idle, utilization__gpu_percent=0)) == {}
     assert reasons(card(**idle, utilization__gpu_percent=None)) == {}
     assert reasons(card(**idle, utilization__gpu_percent=95)) == {"pcie_generation": "MONITOR", "pcie_width": "MONITOR"}
 
 
-def test_other_limits_may_be_given() -> None:
+def test_given_limits_are_used() -> None:
     limits = health.Limits(remapped_rows=8, busy_percent=10)
     signs = card(counters__remapped_rows__uncorrectable=8, pcie__current_width=4, utilization__gpu_percent=20)
     assert verdict(signs, limits=limits) == "REPLACE"
@@ -197,24 +197,24 @@ def test_other_limits_may_be_given() -> None:
         ("TIMEOUT", "MONITOR"),
     ],
 )
-def test_a_failure_of_nvml_is_a_verdict_with_a_next_step(name: str, expected: str) -> None:
+def test_error_of_nvml_is_a_verdict_with_a_next_step(name: str, expected: str) -> None:
     code = next(code for code, answer in ANSWERS.items() if answer.name == name)
-    problem = NvmlError(code, "nvmlDeviceGetHandleByIndex").told()
+    problem = NvmlError(code, "nvmlDeviceGetHandleByIndex").as_result()
     for judged in (health.judge({"problem": problem}, [], {}), health.judge({}, [], {"problem": problem})):
         assert judged["verdict"] == expected
         assert judged["reasons"][0]["what"] == f"nvml_{name}"
         assert judged["reasons"][0]["next_step"] == ANSWERS[code].next_step
 
 
-def test_every_failure_that_has_a_verdict_of_its_own_is_one_of_nvmls() -> None:
+def test_errors_with_a_verdict_are_errors_of_nvml() -> None:
     assert health.ERROR_VERDICTS.keys() <= {answer.name for answer in ANSWERS.values()}
 
 
 # --- Authority ---
 
 
-def test_of_equal_reasons_the_one_of_the_highest_authority_comes_first() -> None:
-    lost = NvmlError(15, "nvmlDeviceGetHandleByIndex").told()
+def test_highest_authority_comes_first_among_equals() -> None:
+    lost = NvmlError(15, "nvmlDeviceGetHandleByIndex").as_result()
     signs = card(problem=lost, counters__recovery_action="reboot", counters__remapped_rows__pending=True)
     judged = health.judge(signs, [Xid(79, SLOT), Xid(109, SLOT)], {})
     assert [row["what"] for row in judged["reasons"]] == [
@@ -228,20 +228,20 @@ def test_the_gravest_reason_decides_wherever_it_comes_from() -> None:
     assert verdict(signs, 79, 13) == "REPLACE"
 
 
-def test_an_xid_63_alone_is_no_reason_to_act_and_its_pending_row_is() -> None:
+def test_pending_row_counts_and_xid_63_does_not() -> None:
     # gpud reboots for it, and the k8s plugin takes the GPU out.
     assert verdict(card(), 63) == "PASS"
     assert verdict(card(counters__remapped_rows__pending=True), 63) == "RESET_GPU"
 
 
-def test_an_xid_154_says_what_the_driver_asks_for_and_what_to_do() -> None:
+def test_xid_154_has_recovery_action_and_next_step() -> None:
     text = "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)"
     judged = health.judge(card(), [Xid(154, SLOT, text=text)], {})
     assert judged["verdict"] == "REBOOT"
     assert judged["reasons"][0]["next_step"] == data.recovery(2).next_step
 
 
-def test_an_xid_that_came_often_is_one_reason_which_says_how_often_and_by_whom() -> None:
+def test_repeated_xid_is_one_reason_with_count_and_process() -> None:
     xids = [Xid(31, SLOT, 0.0, 7, "train", text="MMU Fault"), Xid(31, SLOT, 3600.0, 8, "serve", text="MMU Fault")]
     (reason,) = health.judge(card(), xids, {})["reasons"]
     assert "2 times, the last 1970-01-01T01:00:00Z by serve (8): MMU Fault" in reason["evidence"]
@@ -268,7 +268,7 @@ FAULTS = st.fixed_dictionaries(
         "since_last_look__pcie_replays": st.integers(0, 200),
         "since_last_look__nvlinks_gone": st.lists(st.integers(0, 17)),
         "returned_xids": st.lists(st.sampled_from([79, 119])),
-        "problem": st.sampled_from(sorted(ANSWERS)).map(lambda code: NvmlError(code, "nvmlInit_v2").told()),
+        "problem": st.sampled_from(sorted(ANSWERS)).map(lambda code: NvmlError(code, "nvmlInit_v2").as_result()),
     },
 )  # fmt: skip
 TEXTS = st.sampled_from(
@@ -292,35 +292,35 @@ def test_adding_evidence_never_makes_a_verdict_milder(
 # --- Mistakes of other tools (gpu.md 9) ---
 
 
-def test_azures_check_of_remapped_rows_never_fires_and_ours_does() -> None:
-    """Azure asks for three columns (pending, failure, uncorrectable), and compares the fourth, which is not there, with 512."""
+def test_remapped_rows_count_unlike_azures_check() -> None:
+    """Compare the right column: Azure reads three columns (pending, failure, uncorrectable), and compares a fourth one with 512."""
     columns = [0, 0, 600]
     assert not columns[3:]
     assert reasons(card(counters__remapped_rows__uncorrectable=columns[2])) == {"remapped_rows": "REPLACE"}
 
 
 @pytest.mark.parametrize(
-    ("signs", "what"),
+    ("signs", "name"),
     [
         ({"counters__ecc_errors__volatile__uncorrected": 1}, "uncorrected_errors"),
         ({"since_last_look": {"seconds": 60, "nvlink_crc_errors": 6000}}, "nvlink_crc_errors"),
     ],
 )
-def test_gcps_checks_of_ecc_and_nvlink_can_not_fail_and_ours_do(signs: dict[str, Any], what: str) -> None:
-    """GCP sums the second of one column, which is always 0, and looks at the links of GPU 0 alone."""
-    assert what in reasons(card(**signs))
+def test_ecc_and_nvlink_count_unlike_gcps_checks(signs: dict[str, Any], name: str) -> None:
+    """Count every error and every GPU: GCP sums an empty column, which is always 0, and checks the links of GPU 0 only."""
+    assert name in reasons(card(**signs))
 
 
-def test_deepops_prolog_drains_the_healthy_node_and_ours_does_not() -> None:
-    """It drains where grep finds no "fail". Here a card without a reason passes, and one with a reason does not."""
+def test_healthy_node_passes_unlike_deepops_prolog() -> None:
+    """Pass a card without a reason, and no other: DeepOps drains a node where grep finds no "fail"."""
     assert verdict(card()) == "PASS"
     assert verdict(card(), 95) != "PASS"
 
 
-def test_the_k8s_device_plugin_ignores_xid_109_and_ours_has_the_gpu_reset() -> None:
+def test_xid_109_resets_unlike_the_k8s_plugin() -> None:
     assert verdict(card(), 109) == "RESET_GPU"
 
 
-def test_dcgm_takes_xid_62_for_heat_and_ours_for_halted_firmware() -> None:
+def test_xid_62_is_halted_firmware_unlike_dcgms_heat() -> None:
     assert reasons(card(), 62) == {"xid_62": "RESET_GPU"}
     assert data.find(62).subsystem == "firmware"

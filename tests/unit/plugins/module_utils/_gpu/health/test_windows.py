@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is counted over a day, a week, and boots."""
+"""Counts over a day, a week, and boots."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def test_the_lines_of_one_program_at_once_are_one_error(times: list[float], pid:
     assert row["count"] == errors
 
 
-def test_most_lines_at_one_place_are_told_and_lines_everywhere_are_not() -> None:
+def test_place_counts_where_most_lines_name_it() -> None:
     (row,) = count(*(Xid(13, SLOT, NOW, 7, text=at(gpc)) for gpc in (1, 1, 1, 2)))
     assert (row["place"], row["at_place"]) == ("GPC 1, TPC 0", 3)
     (row,) = count(*(Xid(13, SLOT, NOW, 7, text=at(gpc)) for gpc in (1, 1, 2, 2)))
     assert (row["place"], row["at_place"]) == ("", 0)
 
 
-def test_what_follows_others_and_what_is_older_than_a_day_is_not_counted() -> None:
+def test_old_and_following_xids_are_not_counted() -> None:
     assert count(Xid(45, SLOT, NOW), Xid(154, SLOT, NOW), Xid(31, SLOT, NOW - DAY - 1)) == []
     assert [row["code"] for row in count(Xid(94, SLOT))] == [94]
 
 
-def test_a_boot_is_read_anew_and_earlier_ones_are_kept_for_a_day() -> None:
+def test_this_boot_is_read_again_and_earlier_boots_are_kept() -> None:
     first = windows.events_with({}, [Xid(94, SLOT, NOW)], "one", NOW)
     again = windows.events_with(first, [Xid(94, SLOT, NOW), Xid(94, SLOT, NOW + 60)], "one", NOW + 60)
     later = windows.events_with(again, [Xid(94, SLOT, NOW + 600)], "two", NOW + 600)
@@ -55,7 +55,7 @@ def test_a_boot_is_read_anew_and_earlier_ones_are_kept_for_a_day() -> None:
     assert windows.events_with(later, [], "two", NOW + 2 * DAY) == {}
 
 
-def test_pages_are_compared_with_those_of_a_week_ago_or_the_oldest_that_are_known() -> None:
+def test_pages_are_compared_with_the_oldest_sample_of_a_week() -> None:
     assert windows.pages_in_a_week([], 16, NOW) is None
     assert windows.pages_in_a_week([[NOW - DAY, 3]], 16, NOW) == 13
     old = [[NOW - 9 * DAY, 1], [NOW - 8 * DAY, 10], [NOW - DAY, 15]]
@@ -63,7 +63,7 @@ def test_pages_are_compared_with_those_of_a_week_ago_or_the_oldest_that_are_know
     assert windows.pages_in_a_week(old, None, NOW) is None
 
 
-def test_there_is_one_sample_a_day_and_one_that_is_older_than_a_week() -> None:
+def test_one_sample_a_day_and_one_older_than_a_week_are_kept() -> None:
     samples: list[list[float]] = []
     for hour in range(24 * 20):
         samples = windows.sampled(samples, 5, NOW + hour * 3600)
@@ -73,7 +73,7 @@ def test_there_is_one_sample_a_day_and_one_that_is_older_than_a_week() -> None:
     assert windows.sampled(samples, None, NOW) == []
 
 
-def test_boots_count_as_long_as_a_gpu_is_away_and_three_days_after() -> None:
+def test_boots_count_while_a_gpu_is_missing_and_3_days_after() -> None:
     away = windows.absent_in({"one": 0.0}, "two", NOW, True, 10)
     assert away == {"one": 0.0, "two": NOW}
     assert windows.absent_in(away, "two", NOW + 5, False, 10) == {"two": NOW}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The table of Xids: what stands in it for the Xids on which tools disagree, and where they are wrong."""
+"""The table of Xids: its verdicts where tools disagree, and the mistakes of other tools."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_nvidias_catalogue_decides_where_tools_disagree(code: int, verdict: str)
     assert (row.verdict, row.source) == (verdict, data.CATALOG)
 
 
-def test_every_line_has_a_source_a_subsystem_and_a_verdict_and_no_number_twice() -> None:
+def test_every_line_is_complete_and_unique() -> None:
     codes = [row.code for row in data.XIDS]
     assert codes == sorted(set(codes))
     assert not data.UNUSED & set(codes)
@@ -59,11 +59,11 @@ def test_every_line_has_a_source_a_subsystem_and_a_verdict_and_no_number_twice()
         ("", {"MONITOR", "RESTART_APP", "RESET_GPU"}),
     ],
 )
-def test_a_verdict_is_what_the_catalogues_word_says(action: str, verdict: set[str]) -> None:
+def test_verdict_follows_the_catalogues_action(action: str, verdict: set[str]) -> None:
     assert {row.verdict for row in data.XIDS if row.action == action} == verdict
 
 
-def test_an_xid_that_nobody_describes_is_looked_at_and_nothing_is_guessed() -> None:
+def test_unknown_xid_is_monitored() -> None:
     assert [data.find(code).verdict for code in (15, 177, 99999)] == ["MONITOR"] * 3
     assert [data.find(code).name for code in (15, 99999)] == ["Unused", "Unknown"]
 
@@ -86,13 +86,13 @@ def test_an_xid_that_nobody_describes_is_looked_at_and_nothing_is_guessed() -> N
         (176, "bus", "MONITOR"),
     ],
 )
-def test_older_gpus_displays_and_newer_drivers_have_xids_of_their_own(code: int, subsystem: str, verdict: str) -> None:
+def test_older_gpus_displays_and_new_drivers_have_xids(code: int, subsystem: str, verdict: str) -> None:
     row = data.find(code)
     assert (row.subsystem, row.verdict) == (subsystem, verdict)
     assert code not in data.UNUSED
 
 
-def test_what_halts_is_reset_whichever_micro_controller_it_is() -> None:
+def test_halted_micro_controllers_are_reset() -> None:
     assert data.find(62).name == data.find(169).name
     assert data.find(62).verdict == data.find(169).verdict == "RESET_GPU"
 
@@ -110,7 +110,7 @@ def test_dcgm_files_xids_under_wrong_subsystems(codes: tuple[int, ...], dcgm: st
     assert dcgm not in ours
 
 
-def test_the_k8s_device_plugin_ignores_xid_109_which_asks_for_a_reset() -> None:
+def test_xid_109_is_a_reset_unlike_the_k8s_plugin() -> None:
     # internal/rm/health.go ignores 13, 31, 43, 45, 68 and 109.
     assert data.find(109).verdict == "RESET_GPU"
     assert {data.find(code).verdict for code in (13, 31, 43, 45, 68)} == {"RESTART_APP", "MONITOR"}
@@ -129,12 +129,12 @@ def test_the_k8s_device_plugin_ignores_xid_109_which_asks_for_a_reset() -> None:
         (7, "REBOOT"),
     ],
 )
-def test_each_recovery_action_of_the_driver_has_a_verdict_and_a_next_step(action: int, verdict: str) -> None:
+def test_recovery_actions_have_verdict_and_next_step(action: int, verdict: str) -> None:
     row = data.recovery(action)
     assert row.verdict == verdict
     assert bool(row.next_step) is (verdict != "PASS")
 
 
-def test_a_recovery_action_of_a_later_driver_is_never_taken_for_health() -> None:
+def test_unknown_recovery_action_is_not_healthy() -> None:
     assert data.recovery(99).verdict == "RESET_GPU"
     assert "99" in data.recovery(99).name

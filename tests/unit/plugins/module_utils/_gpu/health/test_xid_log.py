@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lines of the kernel's log as drivers have written them."""
+"""Lines of the kernel's log from several drivers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOON = datetime.datetime(2026, 11, 22, 12, 0, 0, tzinfo=datetime.UTC).timestamp(
 
 
 def entry(message: Any, time: float = NOON) -> str:
-    """A line of `journalctl -k -o json`."""
+    """Return a line of `journalctl -k -o json`."""
     return json.dumps({"MESSAGE": message, "__REALTIME_TIMESTAMP": str(int(time * 1e6)), "_TRANSPORT": "kernel"})
 
 
@@ -62,7 +62,7 @@ def test_every_shape_of_an_xid_is_read(line: str, expected: Xid) -> None:
         "",
     ],
 )
-def test_what_is_no_xid_is_none(line: str) -> None:
+def test_other_lines_are_no_xid(line: str) -> None:
     assert log.parse_line(line) is None
 
 
@@ -86,24 +86,24 @@ def test_an_xid_has_the_time_of_its_line(line: str, time: float | None) -> None:
     assert (found.code, found.pid, found.time) == (79, 1234, time)
 
 
-def test_the_seconds_of_dmesg_are_no_time_where_nobody_knows_when_the_system_booted() -> None:
+def test_dmesg_has_no_time_without_the_time_of_the_boot() -> None:
     assert [xid.time for xid in log.parse(f"[ 3600.0] {OFF_THE_BUS}")] == [None]
 
 
-def test_a_name_that_is_no_utf_8_and_a_line_that_was_cut_off_hide_nothing() -> None:
+def test_invalid_utf_8_and_truncated_lines_hide_nothing() -> None:
     odd = list(b"NVRM: Xid (PCI:0000:41:00): 31, pid=7, name=\xff\xfe, Ch 00000008")
     text = "\n".join(['{"MESSAGE":"usb"}', entry(odd), entry(None), entry(OFF_THE_BUS), '{"MESSAGE":"NVRM: Xid (PCI'])
     assert [(xid.code, xid.pid) for xid in log.parse(text)] == [(31, 7), (79, 1234)]
 
 
-def test_only_what_came_after_a_moment_counts_and_what_has_no_time_does() -> None:
+def test_xids_after_a_moment_or_without_a_time_count() -> None:
     xids = [Xid(13, "0000:41:00", NOON - 10), Xid(31, "0000:41:00", NOON), Xid(43, "0000:41:00")]
     assert [xid.code for xid in log.since(xids, NOON)] == [31, 43]
     assert log.since(xids, None) == xids
 
 
 @pytest.mark.parametrize(
-    ("words", "verdict"),
+    ("text", "verdict"),
     [
         ("from 0x0 (None) to 0x1 (GPU Reset Required)", "RESET_GPU"),
         ("from 0x0 (None) to 0x1 (PF FLR)", "RESET_GPU"),
@@ -114,17 +114,17 @@ def test_only_what_came_after_a_moment_counts_and_what_has_no_time_does() -> Non
         ("from 0x0 (None) to 0x63 (Something New)", "RESET_GPU"),
     ],
 )
-def test_the_text_of_xid_154_names_the_action_in_the_words_of_any_driver(words: str, verdict: str) -> None:
-    xid = log.parse_line(f"NVRM: Xid (PCI:0000:41:00): 154, GPU recovery action changed {words}")
+def test_xid_154_names_the_action_in_any_drivers_text(text: str, verdict: str) -> None:
+    xid = log.parse_line(f"NVRM: Xid (PCI:0000:41:00): 154, GPU recovery action changed {text}")
     assert xid and log.verdict_of(xid) == verdict
 
 
-def test_an_xid_154_that_names_no_action_is_looked_at() -> None:
+def test_xid_154_without_an_action_is_monitored() -> None:
     assert log.verdict_of(Xid(154, "0000:41:00", text="GPU recovery action")) == "MONITOR"
 
 
 @pytest.mark.parametrize(("severity", "verdict"), [("Fatal   ", "RESET_GPU"), ("Nonfatal", "MONITOR")])
-def test_an_xid_of_nvlink_5_says_itself_whether_it_is_fatal(severity: str, verdict: str) -> None:
+def test_xid_of_nvlink_5_says_whether_it_is_fatal(severity: str, verdict: str) -> None:
     xid = log.parse_line(f"NVRM: Xid (PCI:0009:01:00): 149, NETIR_LINK_EVT  {severity} XC0 i0 Link 00 (0x021405c6 0x0)")
     assert xid and log.verdict_of(xid) == verdict
     assert log.verdict_of(Xid(149, "0009:01:00")) == "RESET_GPU"
@@ -157,22 +157,22 @@ DEAD = [
         "\n".join(f"[ 3600.000000] {line}" for line in ["NVRM: The NVIDIA GPU 0000:17:00.0", *DEAD]),
     ],
 )
-def test_a_gpu_that_is_dead_when_the_driver_is_loaded_is_told_over_lines(text: str) -> None:
+def test_dead_gpu_is_parsed_over_several_lines(text: str) -> None:
     assert [(xid.code, xid.pci_address) for xid in log.parse(text, NOON - 3600)] == [(79, "0000:18:00")]
 
 
 def test_an_xid_13_names_its_place_on_the_chip() -> None:
-    words = "Graphics SM Warp Exception on (GPC 1, TPC 3, SM 0): Out Of Range Address"
-    assert (Xid(13, "0000:41:00", text=words).place, Xid(13, "0000:41:00").place) == ("GPC 1, TPC 3", "")
+    text = "Graphics SM Warp Exception on (GPC 1, TPC 3, SM 0): Out Of Range Address"
+    assert (Xid(13, "0000:41:00", text=text).place, Xid(13, "0000:41:00").place) == ("GPC 1, TPC 3", "")
 
 
 def test_the_driver_names_gpus_that_it_does_not_support() -> None:
-    words = "NVRM: The NVIDIA GPU 0000:05:00.0 (PCI ID: 10de:1b80)\nNVRM: installed in this system is not supported by open\n"
-    assert log.read(entry(words)).unsupported == {"0000:05:00"}
-    assert log.read(entry(words)).xids == []
+    text = "NVRM: The NVIDIA GPU 0000:05:00.0 (PCI ID: 10de:1b80)\nNVRM: installed in this system is not supported by open\n"
+    assert log.read(entry(text)).unsupported == {"0000:05:00"}
+    assert log.read(entry(text)).xids == []
 
 
-def test_an_xid_45_names_the_one_it_follows() -> None:
+def test_xid_45_names_its_cause() -> None:
     xid = log.parse_line("NVRM: Xid (PCI:0000:dc:00): 45, pid=1, name=a, Ch 00000001 caused by previous Xid 149")
     assert xid and (xid.cause, Xid(45, "0000:dc:00").cause) == (149, None)
 
@@ -184,14 +184,14 @@ def test_an_address_is_the_same_in_any_form(address: str) -> None:
     assert log.normal_address(address) == "0000:41:00"
 
 
-def test_a_result_tells_what_the_catalogue_says_beside_the_line() -> None:
-    told = Xid(109, "0000:41:00", NOON, 7, "train").told()
-    assert told["name"] == "Context Switch Timeout Error"
-    assert (told["code"], told["action"], told["verdict"], told["pid"]) == (109, "RESET_GPU", "RESET_GPU", 7)
+def test_result_has_the_line_and_the_catalogue() -> None:
+    result = Xid(109, "0000:41:00", NOON, 7, "train").as_result()
+    assert result["name"] == "Context Switch Timeout Error"
+    assert (result["code"], result["action"], result["verdict"], result["pid"]) == (109, "RESET_GPU", "RESET_GPU", 7)
 
 
 @pytest.mark.parametrize("message", ["[1e99]", "[300]", '["N"]', "[[[78]]]", "[" * 100_000])
-def test_a_message_that_is_none_of_journald_is_left_out(message: str) -> None:
+def test_foreign_json_line_is_left_out(message: str) -> None:
     xid = "NVRM: Xid (PCI:0000:41:00): 79, pid=1"
     assert [found.code for found in log.parse(f'{{"MESSAGE":{message}}}\n{{"MESSAGE": {{"NVRM":1}}}}\n{xid}')] == [79]
 
@@ -205,10 +205,10 @@ def test_a_message_that_is_none_of_journald_is_left_out(message: str) -> None:
         "0000-00-00T00:00:00",
     ],
 )
-def test_an_xid_with_a_time_that_is_none_counts_without_it(stamp: str) -> None:
+def test_xid_with_an_impossible_time_counts_without_it(stamp: str) -> None:
     found = log.parse(f"{stamp} NVRM: Xid (PCI:0000:41:00): 79, pid=1")
     assert [(xid.code, xid.time) for xid in found] == [(79, None)]
 
 
-def test_a_code_of_thousands_of_digits_is_none() -> None:
+def test_code_of_thousands_of_digits_is_no_xid() -> None:
     assert log.parse(f"NVRM: Xid (PCI:0000:41:00): {'9' * 5000}") == []

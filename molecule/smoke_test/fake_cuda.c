@@ -1,5 +1,5 @@
-// The CUDA driver's library as far as train_digits.py asks it, with one GPU. Nothing computes on it.
-// It stands for the real one only where it is asked which GPUs a program sees.
+// A fake of the CUDA driver's library, with one GPU, for the calls of train_digits.py. Nothing computes on it.
+// It only lists the GPUs that a program sees.
 
 int cuInit(unsigned flags) { return 0 * flags; }
 int cuGetErrorName(int status, const char **name) { *name = status ? "CUDA_ERROR_UNKNOWN" : "CUDA_SUCCESS"; return 0; }
@@ -8,8 +8,8 @@ int cuDeviceGetCount(int *count) { *count = 1; return 0; }
 int cuDeviceGet(int *device, int number) { *device = number; return 0; }
 
 int cuDeviceGetName(char *name, int size, int device) {
-  const char *told = "NVIDIA imitation";
-  for (int i = 0; i < size && (name[i] = told[i]); ++i);
+  const char *text = "NVIDIA fake";
+  for (int i = 0; i < size && (name[i] = text[i]); ++i);
   return device;
 }
 

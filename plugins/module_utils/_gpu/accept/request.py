@@ -1,0 +1,47 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The request of gpu_accept: its checks, and the seconds of each phase."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
+
+# All runs use the same random numbers, so that their products can be compared.
+SEED = 6
+DEFAULTS = {"warm_up_s": 30.0, "window_s": 10.0}
+QUICK_DEFAULTS = {"warm_up_s": 5.0, "window_s": 2.0}
+_MINIMUMS = {"warm_up_s": 0, "window_s": 0.5, "windows": 1, "minutes": 0}
+
+Params = t.Mapping[str, t.Any]
+
+
+def validate(params: Params) -> None:
+    """Refuse values that cannot be measured with, before any program starts.
+
+    :raises Refusal: the first of them.
+    """
+    for name, minimum in _MINIMUMS.items():
+        if params[name] is not None and params[name] < minimum:
+            raise Refusal(f"`{name}` is {params[name]:g}: give {minimum:g} or more")
+    if not 0 <= params["memory_share"] <= 0.95:
+        raise Refusal(f"`memory_share` is {params['memory_share']:g}: give 0 to 0.95: comparing needs memory, too")
+    if os.geteuid() == 0 and accounts.user(params["user"]) is None:
+        raise Refusal(f"There is no user {params['user']}: set `user` to one that exists")
+
+
+def parse(params: Params) -> dict[str, t.Any]:
+    """Return the request as the measuring program takes it, without the dtypes of a card."""
+    defaults = QUICK_DEFAULTS if params["quick"] else DEFAULTS
+    return {
+        **{name: value if params[name] is None else params[name] for name, value in defaults.items()},
+        "windows": params["windows"],
+        "burn_in_s": params["minutes"] * 60,
+        "memory_share": params["memory_share"],
+        "seed": SEED,
+    }

@@ -1,0 +1,198 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The health check of all GPUs of a host: from NVML, the kernel's log, the PCI bus and the last check to a verdict on each.
+
+The module gpu_health and the program of the role gpu_health both run it. It changes nothing. ``unread`` lists what it could not read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import processes
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import (
+    cards,
+    facts,
+    history,
+    links,
+    sxid_log,
+    windows,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import verdict as health
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_catalogue as data
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_log as log
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.request import Request
+
+Facts = dict[str, t.Any]
+
+
+def check(
+    host: facts.Host,
+    window: int | None = None,
+    limits: health.Limits | None = None,
+    kept: str = "",
+    request: Request | None = None,
+) -> tuple[Facts, history.State]:
+    """Check all GPUs; return the result of the module, and the state that the next check needs.
+
+    :param window: seconds; older Xids are left out. None takes all of this boot.
+    :param kept: the text of the state that the last check has written.
+    """
+    request = request or Request()
+    unread: list[str] = []
+    try:
+        before = history.parse(kept)
+    except ValueError as error:
+        unread.append(f"the last check: {error}; it is left out, and the next one compares with this")
+        before = {}
+    kernel_log = facts.read_log(host, unread)
+    earliest = None if window is None else host.now - window
+    xids = log.since(kernel_log.xids, earliest)
+    found = cards.read(host.tree, host.nvml, unread)
+    remembered = before.get("gpus", {})
+    cards.add_without_driver(found, host.tree, kernel_log.unsupported, remembered)
+    if processes.sees_all(host.tree):
+        cards.add_named(found.cards, xids)
+    cards.add_missing(found, host.tree, remembered, request.acknowledged)
+    context = _Context(
+        host.now,
+        facts.boot_id(host.tree),
+        before.get("boot"),
+        host.now - before.get("time", host.now),
+        facts.read_pids(host.tree),
+        found,
+        {"problem": found.problem, "limits": limits, "ignored": request.ignored},
+        facts.uptime_s(host.tree),
+    )
+    gpus, states = [], {}
+    for card in found.cards:
+        address = log.normal_address(card["pci_address"] or "")
+        own = [[xid for xid in some if xid.pci_address == address] for some in (xids, kernel_log.xids)]
+        gpu, state = _judge(context, card, remembered.get(cards.key_of(card), {}), *own)
+        gpus.append(gpu)
+        states[cards.key_of(card)] = state
+        unread += [
+            f"GPU {card['index']}: {row['function']} says {row['nvml_error']}" for row in card.get("unreadable", [])
+        ]
+    reasons = [health.of_error(found.problem)] if found.problem else []
+    reasons += _judge_count(gpus, request.expected_count)
+    reasons = [health.ignored(row) if row.what in request.ignored else row for row in reasons]
+    switches = _judge_switches(kernel_log.sxids, earliest, request.ignored)
+    result = {
+        "verdict": health.gravest(
+            row["verdict"] for row in [*gpus, *switches, *(dataclasses.asdict(row) for row in reasons)]
+        ),
+        "reasons": [dataclasses.asdict(row) for row in reasons],
+        "gpus": gpus,
+        "nvswitches": switches,
+        "expected_count": request.expected_count,
+        "unread": unread,
+        "time": host.now,
+        "since": before.get("time"),
+    }
+    return result, {"version": history.VERSION, "time": host.now, "boot": context.boot, "gpus": states}
+
+
+class _Context(t.NamedTuple):
+    """The facts that all GPUs of a check share."""
+
+    now: float
+    boot: str
+    boot_before: str | None
+    seconds: float
+    alive: frozenset[int] | None
+    found: cards.Found
+    of_host: Facts
+    uptime_s: float | None
+
+
+def _judge(
+    context: _Context, card: Facts, then: Facts, xids: list[log.Xid], all_xids: list[log.Xid]
+) -> tuple[Facts, Facts]:
+    """Judge one GPU; return its row of the result, and the state that the next check needs.
+
+    :param then: its state after the last check.
+    :param xids: its Xids within the window; *all_xids* are those of the boot.
+    """
+    now, boot = context.now, context.boot
+    if then and then["uuid"] and card["uuid"] not in (None, then["uuid"]):
+        # Another card is in the same slot, and has no history.
+        then = {}
+    # A lost card no longer has its UUID and name; the last check has.
+    card = {**card, **{name: card[name] or then.get(name) for name in ("uuid", "name")}}
+    absent = card.pop("absent", None)
+    away = windows.absent_in(
+        then.get("absent_in", {}), boot, now, absent in (cards.MISSING, cards.NO_DRIVER), history.REMEMBERED_S
+    )
+    events = windows.events_with(then.get("events", {}), all_xids, boot, now)
+    pages, samples = windows.double_bit_pages(card), then.get("pages", [])
+    if context.boot_before != boot:
+        # A recovery action ends with its boot, and says nothing of the Xids of this boot.
+        then = {**then, "recovery_action": None, "recovered_at": None} if then else {}
+    recovered = history.recovered_at(then, card, xids, now)
+    open_ones, over = history.split(xids, recovered, context.alive, card.get("processes"))
+    boots = history.boots_with(then, open_ones, boot, now)
+    since = history.compare(then, card, context.seconds)
+    judged = {
+        **card,
+        "since_last_look": since,
+        "returned_xids": history.returned(boots, boot),
+        "absence": absent and {"what": absent, "boots": len(away)},
+        "repeated_xids": windows.repeats(events),
+        "double_bit_pages_in_a_week": windows.pages_in_a_week(samples, pages, now),
+        "expected_nvlinks": links.expected_links(card, context.found.cards),
+        "uptime_s": context.uptime_s,
+    }
+    row = {
+        **{name: card.get(name) for name in ("index", "uuid", "pci_address", "name")},
+        **health.judge(judged, open_ones, context.of_host),
+        "xids": [xid.as_result() for xid in open_ones],
+        "xids_over": over,
+        "since_last_look": since,
+        # The health of a GPU is public; its processes and their users are not.
+        "card": {name: value for name, value in card.items() if name != "processes"},
+    }
+    state = history.remember(
+        card,
+        recovered,
+        boots,
+        # The next check does not expect a GPU in a slot that only the log names.
+        seen=absent != cards.MISSING or bool(card["uuid"]) or then.get("seen", False),
+        absent_in=away,
+        events=events,
+        pages=windows.sampled(samples, pages, now),
+    )
+    return row, state
+
+
+def _judge_count(gpus: t.Sequence[Facts], expected: int | None) -> list[health.Reason]:
+    away = {cards.MISSING, cards.NO_DRIVER, "not_shown"}
+    count = sum(not away & {row["what"] for row in gpu["reasons"]} for gpu in gpus)
+    if not expected or count == expected:
+        return []
+    verdict = data.REBOOT if count < expected else data.MONITOR
+    step = "" if count < expected else "set expected_count to the number of GPUs of the host"
+    return [
+        health.reason("gpu_count", f"{count} GPUs of {expected} are there", f"{health.GPUD}/gpu-counts", verdict, step)
+    ]
+
+
+def _judge_switches(
+    sxids: t.Iterable[sxid_log.Sxid], earliest: float | None, ignored: t.Collection[str]
+) -> list[Facts]:
+    """Return a row for each NVSwitch with SXids in the log."""
+    rows: dict[str, Facts] = {}
+    recent = [sxid for sxid in sxids if earliest is None or sxid.time is None or sxid.time >= earliest]
+    for (switch, address, code), same in sxid_log.by_switch(recent).items():
+        worst = max(same, key=lambda sxid: health.rank(sxid.verdict))
+        often = "once" if len(same) == 1 else f"{len(same)} times"
+        sxid_reason = health.reason(
+            f"sxid_{code}", f"{often}: {worst.text}", sxid_log.GUIDE, worst.verdict, worst.next_step
+        )
+        sxid_reason = health.ignored(sxid_reason) if sxid_reason.what in ignored else sxid_reason
+        row = rows.setdefault(address, {"name": switch, "pci_address": address, "reasons": []})
+        row["reasons"].append(dataclasses.asdict(sxid_reason))
+    return [{**row, "verdict": health.gravest(reason["verdict"] for reason in row["reasons"])} for row in rows.values()]

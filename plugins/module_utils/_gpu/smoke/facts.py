@@ -1,0 +1,60 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The NVIDIA GPUs of a host, as the PCI bus and `nvidia-smi -L` list them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke.process import ANSWER_S, execute
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import pci
+
+ROOT = "/"
+
+
+@dataclass(frozen=True)
+class Host:
+    """The NVIDIA GPUs of a host: their number on the PCI bus, the UUIDs of `nvidia-smi -L`, and its output where it fails."""
+
+    devices: int
+    listed: tuple[str, ...] = ()
+    words: str = ""
+    # Some GPU is divided: CUDA gives a program one part of it.
+    divided: bool = False
+
+    @property
+    def has_gpu(self) -> bool:
+        return bool(self.devices or self.listed)
+
+
+def read_listing(text: str) -> tuple[tuple[str, ...], bool]:
+    """Parse the UUIDs in the output of `nvidia-smi -L`, and return them with whether MIG divides some GPU.
+
+    A divided GPU is listed by its parts: no program can compute on the whole.
+    """
+    found: list[list[str]] = []
+    for line in text.splitlines():
+        uuid = re.search(r"\(UUID: ((?:GPU|MIG)-[^)]+)\)", line)
+        if uuid and line.startswith("GPU "):
+            found.append([uuid.group(1)])
+        elif uuid and found:
+            found[-1].append(uuid.group(1))
+    divided = any(len(uuids) > 1 for uuids in found)
+    return tuple(uuid for uuids in found for uuid in uuids[min(1, len(uuids) - 1) :]), divided
+
+
+def read_host() -> Host:
+    """Read the GPUs of this host."""
+    devices = len(pci.nvidia_devices(Tree(ROOT), pci.DISPLAY))
+    try:
+        outcome = execute(["nvidia-smi", "-L"], ANSWER_S)
+    except OSError as error:
+        return Host(devices, words=f"nvidia-smi: {error.strerror}")
+    if outcome.status != 0:
+        return Host(devices, words=" ".join(f"{outcome.stdout} {outcome.stderr}".split()))
+    listed, divided = read_listing(outcome.stdout)
+    return Host(devices, listed, divided=divided)

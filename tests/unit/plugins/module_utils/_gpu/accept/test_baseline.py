@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Baselines on the disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import baseline
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
+
+UUID = "GPU-8f2c1a90-5d3e-4b7a-9c61-2e0f4d7b8a15"
+BASELINE = {"uuid": UUID, "tests": {"copy": {"value": 4300.0}}}
+
+
+def test_written_baseline_is_read_again(tmp_path: Path):
+    folder = tmp_path / "baselines"
+
+    baseline.write(str(folder), BASELINE)
+
+    assert baseline.read(str(folder), UUID) == BASELINE
+    assert (folder / f"{UUID}.json").read_text() == baseline.text_of(BASELINE)
+
+
+@pytest.mark.parametrize("uuid", [None, "GPU-another"])
+def test_card_without_a_baseline_has_none(tmp_path: Path, uuid: str | None):
+    baseline.write(str(tmp_path), BASELINE)
+
+    assert baseline.read(str(tmp_path), uuid) is None
+    assert baseline.text_of(None) == ""
+
+
+@pytest.mark.parametrize("text", ["{half", "[]", '{"uuid": "GPU-another", "tests": {}}', '{"tests": {}}'])
+def test_damaged_baseline_is_refused(tmp_path: Path, text: str):
+    (tmp_path / f"{UUID}.json").write_text(text)
+
+    with pytest.raises(Refusal, match="is damaged"):
+        baseline.read(str(tmp_path), UUID)

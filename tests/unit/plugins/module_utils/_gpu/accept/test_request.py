@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The request of gpu_accept: what is refused, and the seconds of each phase."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import request
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
+
+PARAMS: dict[str, Any] = {
+    "user": "nobody",
+    "quick": False,
+    "warm_up_s": None,
+    "window_s": None,
+    "windows": 3,
+    "minutes": 0,
+    "memory_share": 0.9,
+}
+
+
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        ({"windows": 0}, "`windows` is 0: give 1 or more"),
+        ({"window_s": 0.1}, "`window_s` is 0.1: give 0.5 or more"),
+        ({"warm_up_s": -1}, "`warm_up_s` is -1: give 0 or more"),
+        ({"minutes": -1}, "`minutes` is -1: give 0 or more"),
+        ({"memory_share": 1}, "`memory_share` is 1: give 0 to 0.95"),
+    ],
+)
+def test_impossible_numbers_are_refused(params: dict[str, Any], text: str):
+    with pytest.raises(Refusal, match=text):
+        request.validate({**PARAMS, **params})
+
+
+def test_unknown_user_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+    with pytest.raises(Refusal, match="There is no user nobody-here: set `user`"):
+        request.validate({**PARAMS, "user": "nobody-here"})
+
+
+def test_defaults_are_accepted():
+    request.validate(PARAMS)
+
+
+@pytest.mark.parametrize(
+    ("params", "seconds"),
+    [
+        ({}, (30, 10, 0)),
+        ({"quick": True}, (5, 2, 0)),
+        ({"quick": True, "window_s": 0.5, "minutes": 0.5}, (5, 0.5, 30)),
+        ({"warm_up_s": 0}, (0, 10, 0)),
+    ],
+)
+def test_seconds_follow_quick_unless_they_are_given(params: dict[str, Any], seconds: tuple[float, ...]):
+    parsed = request.parse({**PARAMS, **params})
+
+    assert (parsed["warm_up_s"], parsed["window_s"], parsed["burn_in_s"]) == seconds
