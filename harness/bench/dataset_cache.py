@@ -18,10 +18,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from harness.progress import say, step
-from harness.sandbox.lab import ROOT, Refusal
+sys.path.insert(0, str(Path(__file__).parents[2] / "collections"))
 
-PROGRAM = ROOT / "roles/storage/files/dataset_cache.py"
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.bundle import bundle
+
+from harness.progress import say, step
+from harness.sandbox.lab import Refusal
+
 MIB = 1 << 20
 # Name, files, bytes of each.
 DATASETS = (("many small files", 10_000, 20_000), ("few large files", 4, 128 * MIB))
@@ -72,7 +75,7 @@ def remove(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
-def copiers(target: Path) -> Iterator[tuple[str, Callable[[Path], object]]]:
+def copiers(program: Path, target: Path) -> Iterator[tuple[str, Callable[[Path], object]]]:
     """Each copies a folder into *target*; the first ones leave it to the kernel when it gets to the disk."""
 
     def run(*command: object, durable: bool = False) -> None:
@@ -88,12 +91,13 @@ def copiers(target: Path) -> Iterator[tuple[str, Callable[[Path], object]]]:
                 lambda source, tool=tool, option=option: run(tool, option, source, target, durable=True),  # type: ignore[misc]
             )
     for policy in ("once", "full"):
-        cached = (sys.executable, "-I", PROGRAM, "--cache", target, "--quiet", "get", "--hash", policy)
+        cached = (sys.executable, "-I", program, "--cache", target, "--quiet", "get", "--hash", policy)
         yield f"dataset-cache --hash {policy}", lambda source, cached=cached: run(*cached, source)  # type: ignore[misc]
 
 
 def measure(at: Path, runs: int) -> None:
-    target = at / "target"
+    target, program = at / "target", at / "dataset-cache"
+    program.write_bytes(bundle("_dataset_cache.cli"))
     for name, count, size in DATASETS:
         source = at / "source"
         with step(f"{name}: {count} of {size / MIB:.2f} MiB"):
@@ -102,7 +106,7 @@ def measure(at: Path, runs: int) -> None:
         costs: dict[tuple[str, bool], list[tuple[float, float]]] = {}
         for number in range(runs):
             with step(f"round {number + 1} of {runs}"):
-                for tool, copy in copiers(target):
+                for tool, copy in copiers(program, target):
                     for warm in (False, True):
                         target.mkdir()
                         set_page_cache(source, warm)

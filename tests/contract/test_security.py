@@ -59,7 +59,10 @@ WRITERS = {
     **dict.fromkeys(("_samba/directories.py", "_storage/directories.py"), "descriptors, not paths"),
     "_core/atomic.py": "for its callers; the name of what is unfinished is new and its own",
     "_backup/placement.py": "descriptors of a directory that only root writes",
-    "dataset_cache.py": "descriptors as root; otherwise the user's own directories",
+    **dict.fromkeys(
+        ("_dataset_cache/making.py", "_dataset_cache/transfer.py"),
+        "descriptors as root; otherwise the user's own directories",
+    ),
     **dict.fromkeys(
         (
             *("_backup/job.py", "_backup/repository.py", "_backup/cli.py", "_backup/state.py", "backup_repository.py"),

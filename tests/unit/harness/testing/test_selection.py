@@ -28,7 +28,7 @@ def names(role: str) -> set[str]:
             {"_backup/test_restic_outcome", "_backup/test_repository", "_manifest/test_storage", "_system/test_mounts"},
         ),
         ("firewall", {"_system/test_listeners", "test_systemd_units", "test_config_files_apply"}),
-        ("storage", {"_storage/test_disks", "_storage/test_lvm_cache", "test_dataset_cache"}),
+        ("storage", {"_storage/test_disks", "_storage/test_lvm_cache", "_dataset_cache/test_making"}),
     ],
 )
 def test_tests_of_what_a_role_reaches(role: str, tests: set[str]) -> None:
@@ -48,7 +48,7 @@ def test_every_reached_plugin_has_its_test_selected(role: str) -> None:
 
 
 def test_tests_of_other_roles_are_left_out() -> None:
-    assert names("mirrors").isdisjoint({"_samba/test_checks", "_gpu/mig/test_search", "test_dataset_cache"})
+    assert names("mirrors").isdisjoint({"_samba/test_checks", "_gpu/mig/test_search", "_dataset_cache/test_making"})
 
 
 @pytest.fixture

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import fcntl
 import hashlib
-import importlib.util
+import importlib
 import json
 import mmap
 import os
@@ -22,24 +23,47 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-PROGRAM = Path(__file__).parents[4] / "roles/storage/files/dataset_cache.py"
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
+
 CASES = int(os.environ.get("RIGWRIGHT_CASES", "30"))
 MIB = 1 << 20
 
 Fault = Callable[[], None]
 
 
-def load() -> Any:
-    spec = importlib.util.spec_from_file_location("dataset_cache", PROGRAM)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["dataset_cache"] = module
-    spec.loader.exec_module(module)
-    return module
+class Program:
+    """The names of all files of the package, as if it were one file."""
+
+    def __init__(self) -> None:
+        self.modules = [importlib.import_module(name) for name in bundle.collect("_dataset_cache.cli")]
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what one of the files defines."""
+        for module in self.modules:
+            if hasattr(module, name):
+                return getattr(module, name)
+        raise AttributeError(name)
+
+    def replace(self, name: str, value: object) -> None:
+        """Replace a function or a constant in every file that uses it."""
+        for module in self.modules:
+            if hasattr(module, name):
+                setattr(module, name, value)
 
 
-program = load()
+def installed() -> Path:
+    """Return the program as the role installs it; each test process builds it once."""
+    folder = tempfile.mkdtemp(prefix="dataset-cache-program-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    Path(folder).chmod(0o755)
+    path = Path(folder) / "dataset-cache"
+    path.write_bytes(bundle.bundle("_dataset_cache.cli"))
+    return path
+
+
+program = Program()
+PROGRAM = installed()
 
 
 class Done(NamedTuple):
@@ -284,7 +308,7 @@ class Calls:
             for name in CALLS:
                 setattr(os, name, call(getattr(os, name)))
             fcntl.flock = call(fcntl.flock)
-            program.sync_tree = call(program.sync_tree)
+            program.replace("sync_tree", call(program.sync_tree))
 
         return fault
 
@@ -370,3 +394,34 @@ def mounts() -> bool:
             return False
         subprocess.run(["umount", folder], check=True)
     return True
+
+
+MOUNTS = pytest.mark.skipif(not mounts(), reason="may not mount a file system")
+
+
+def refused(place: Place, source: Path, *options: object, fault: Fault | None = None) -> str:
+    """What `get` says; nothing is left of the attempt, and --or-source would not help."""
+    done = place.run("get", "--or-source", source, *options, fault=fault)
+    assert done.out == ""
+    assert place.rows() == []
+    assert place.leftovers() == []
+    return f"{done.rc}: {done.err}"
+
+
+def rewrite(path: Path) -> None:
+    """Other bytes, of the same number, and the time of change set back."""
+    before = path.stat()
+    with path.open("r+b") as file:
+        file.write(b"changed")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def fell_back(place: Place, source: Path, rc: int, fault: Fault) -> None:
+    done = place.run("get", source, fault=fault)
+    assert (done.rc, done.out) == (rc, ""), done.err
+    assert place.leftovers() == []
+    assert place.rows() == []
+    done = place.run("get", "--or-source", source, fault=fault)
+    assert done.path == source
+    assert "the source itself is used" in done.err
+    assert place.leftovers() == []

@@ -427,7 +427,7 @@ def holding(path: Path, user: tuple[int, int] = BOB) -> Iterator[None]:
 def soon() -> None:
     """Whatever waits for ever is killed, and waits for locks are short."""
     signal.alarm(20)
-    processes.program.LOCK_S = 0.2
+    processes.program.replace("LOCK_S", 0.2)
 
 
 def own_set(place: Place, *names: str, name: str = "evil") -> Path:

@@ -1,0 +1,89 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Text that people read and write: names, messages, sizes and lists of checksums."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+
+
+def shown(text: str) -> str:
+    """A name as it can be written on a terminal: no control characters, no bytes that are not UTF-8."""
+    try:
+        printable = os.fsencode(text).decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:
+        printable = text  # from JSON: no name that a file can have
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in printable)
+
+
+def is_name(text: str) -> bool:
+    """Whether a file can have it in its path."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+
+
+def say(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(f"dataset-cache: {text}\n")
+        sys.stderr.flush()
+
+
+def size_words(count: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(count) < 1024 or unit == "TiB":
+            break
+        count /= 1024
+    return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
+
+
+def read_size(text: str | int, whole: int = 0) -> int:
+    """Bytes, from a number, ``800G`` (1024), ``800GB`` (1000) or ``80%`` of *whole*.
+
+    :raises ValueError: it is none of these.
+    """
+    if isinstance(text, bool):
+        raise ValueError("is not a size")
+    if isinstance(text, int):
+        text = str(text)
+    match = re.fullmatch(r"\s*(\d{1,18}(?:\.\d{1,9})?)\s*(?:(%)|([KMGTPkmgtp]?)(iB|B)?)\s*", text, re.ASCII)
+    if not match or (match[2] and float(match[1]) > 100):
+        raise ValueError(f"is not a size such as 800G, 800GB or 80%: {shown(text)}")
+    if match[2]:
+        return int(whole * float(match[1]) / 100)
+    base = 1000 if match[4] == "B" else 1024
+    scale = base ** " KMGTP".index((match[3] or " ").upper())
+    return int(match[1]) * scale if match[1].isdigit() else int(float(match[1]) * scale)
+
+
+def read_sums(text: bytes) -> dict[str, str]:
+    """SHA-256 by name, of the lines that sha256sum writes, also those of --tag.
+
+    :raises ValueError: a line is none, or names what is outside.
+    """
+    found: dict[str, str] = {}
+    for line in text.decode("utf-8", "surrogateescape").split("\n"):
+        line = line.rstrip("\r")
+        if not line.strip() or line.startswith("#"):
+            continue
+        match = re.fullmatch(r"(\\?)([0-9a-fA-F]{64}) [ *](.+)", line) or re.fullmatch(
+            r"(\\?)SHA256 \((?P<name>.+)\) = (?P<sum>[0-9a-fA-F]{64})", line
+        )
+        if not match:
+            raise ValueError(f"no line of sha256sum: {shown(line[:100])}")
+        tagged = match.re.groupindex
+        name, digest = (match["name"], match["sum"]) if tagged else (match[3], match[2])
+        if match[1]:
+            name = re.sub(r"\\([\\nr])", lambda found: {"n": "\n", "r": "\r"}.get(found[1], "\\"), name)
+        name = os.path.normpath(name)
+        if name.startswith(("/", "../")) or name == "..":
+            raise ValueError(f"names a file outside: {shown(name)}")
+        if found.setdefault(name, digest.lower()) != digest.lower():
+            raise ValueError(f"two sums for {shown(name)}")
+    return found
