@@ -24,6 +24,17 @@ LEFT_OUT = re.compile(
     r"^(changelogs/|CHANGELOG\.md|CONTRIBUTING\.md|LICENSE|docs/measurements/|requirements/|tests/unit/fixtures/"
     r"|harness/testing/words\.py|tests/contract/test_words\.py|harness/depot/files/)"
 )
+# Parts whose words are still those of before. Remove an entry when its part is done.
+_PACKAGES = "backup|bare_metal|dataset_cache|manifest|nvidia|samba|storage"
+_ROLES = "backup|cuda|cudnn|gpu_sharing|nvidia_driver|samba|storage"
+_MODULES = (
+    "backup|bare_metal|cuda|cudnn|gpu_host|gpu_m|gpu_sharing|group_members|machine_manifest|nvidia_driver|samba|storage"
+)
+NOT_YET = re.compile(
+    rf"^(plugins/module_utils/(_({_PACKAGES})|_gpu/(mig|mode|mps|sharing))/|plugins/modules/({_MODULES})"
+    rf"|plugins/(filter/backup|doc_fragments/(nvidia|restic))|(roles|molecule)/({_ROLES})/|playbooks/|tests/|harness/"
+    rf"|docs/({_ROLES}|bare_metal|dataset_cache|gpu_data|variables)\.md)"
+)
 TEST_NAME = 60
 
 
@@ -58,14 +69,16 @@ def rules(text: str = "") -> Rules:
 def check_words(text: str) -> Iterator[tuple[int, str]]:
     """Yield line and message for each word of the table."""
     for number, line in enumerate(text.splitlines(), 1):
+        # Names of tests are sentences. Other names may be options and keys, which others rely on.
+        sentence = line.replace("_", " ") if "def test_" in line else line
         for pattern, instead in rules().words:
-            # In a name of Python, words are joined by `_`.
-            if found := pattern.search(line.replace("_", " ")):
+            if "# kept: " not in line and (found := pattern.search(sentence)):
                 yield number, f"`{found[0]}`: write {instead}"
 
 
 def check_names(text: str) -> Iterator[tuple[int, str]]:
     """Yield line and message for each name in Python code that says nothing, or too much."""
+    lines = text.splitlines()
     for node in ast.walk(ast.parse(text)):
         name = ""
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -76,14 +89,14 @@ def check_names(text: str) -> Iterator[tuple[int, str]]:
             name = node.name
             if name.startswith("test_") and len(name) > TEST_NAME:
                 yield node.lineno, f"`{name}` has {len(name)} characters: name a test in {TEST_NAME} or fewer"
-        if name in rules().names:
+        if name in rules().names and "# kept: " not in lines[getattr(node, "lineno", 1) - 1]:
             yield getattr(node, "lineno", 0), f"`{name}`: name the thing that it is"
 
 
 def check(path: Path, root: Path = ROOT) -> list[str]:
     """Return what is wrong in a file, a line each."""
     name = str(path.relative_to(root))
-    if path.suffix not in SUFFIXES or LEFT_OUT.match(name) or not path.is_file():
+    if path.suffix not in SUFFIXES or LEFT_OUT.match(name) or NOT_YET.match(name) or not path.is_file():
         return []
     text = path.read_text()
     found = [*check_words(text), *(check_names(text) if path.suffix == ".py" else [])]

@@ -18,7 +18,7 @@ _ID = re.compile(r"[a-z][a-z0-9_]*(\.[A-Za-z0-9_-]+)+")
 def parse(raw: object) -> dict[str, str]:
     """Return the finding that *raw* describes; remedy is empty when none is given.
 
-    Raises ValueError, which names the finding and the key but not what stands there.
+    Raises ValueError, which names the finding and the key but not its value.
     """
     if not isinstance(raw, Mapping):
         raise ValueError("a finding is a mapping of id, status, evidence and remedy")

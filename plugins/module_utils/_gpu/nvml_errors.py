@@ -119,7 +119,7 @@ class NvmlError(Exception):
         return {"nvml_error": self.name, "function": self.function, "next_step": self.next_step}
 
     # Until _gpu/mig and _gpu/mode use the new name.
-    told = as_result
+    told = as_result  # kept: of old callers
 
 
 class Refusal(Exception):

@@ -20,7 +20,7 @@ import typing as t
 CONFIG_DIRECTORY = "/etc/ssh"
 MAIN_CONFIG = f"{CONFIG_DIRECTORY}/sshd_config"
 INCLUDE = f"Include {CONFIG_DIRECTORY}/sshd_config.d/*.conf"
-INCLUDE_NOTE = "# Added by rigwright.workstation, role ssh: what stands in the directory wins over this file."
+INCLUDE_NOTE = "# Added by rigwright.workstation, role ssh: what stands in the directory wins over this file."  # kept: hosts have this line
 # SERVCONF_MAX_DEPTH of servconf.c: sshd refuses deeper nested includes.
 INCLUDE_DEPTH = 16
 

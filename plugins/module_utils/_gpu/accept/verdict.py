@@ -138,8 +138,8 @@ def _most(samples: t.Sequence[Facts], key: str) -> t.Any | None:
 
 
 def _share(samples: t.Sequence[Facts], reasons: frozenset[str]) -> float | None:
-    known = [row["reasons"] for row in samples if row["reasons"] is not None]
-    return round(sum(bool(reasons.intersection(names)) for names in known) / len(known), 3) if known else None
+    rows = [row["reasons"] for row in samples if row["reasons"] is not None]
+    return round(sum(bool(reasons.intersection(names)) for names in rows) / len(rows), 3) if rows else None
 
 
 def problem(verdict: str, test: str, evidence: str, next_step: str = "") -> Facts:

@@ -59,7 +59,7 @@ class Limits:
 class Reason:
     """A reason for a verdict, with its evidence and the source of the rule."""
 
-    what: str
+    what: str  # kept: a key of the report
     evidence: str
     source: str
     verdict: str

@@ -22,7 +22,7 @@ class Host:
 
     devices: int
     listed: tuple[str, ...] = ()
-    words: str = ""
+    words: str = ""  # kept: what programs said
     # Some GPU is divided: CUDA gives a program one part of it.
     divided: bool = False
 
