@@ -71,7 +71,7 @@ SHAPE: Facts = {
 
 
 class Invalid(ValueError):
-    """This is no manifest that can be used; the text says why."""
+    """Raised for a manifest that cannot be used; the text says why."""
 
 
 def check(manifest: t.Any) -> Facts:
