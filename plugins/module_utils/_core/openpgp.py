@@ -34,7 +34,7 @@ _CRC24_START, _CRC24_POLYNOMIAL = 0xB704CE, 0x1864CFB
 
 
 class Invalid(ValueError):
-    """The is no file of public keys; the text says why."""
+    """Raised for a text that is no file of public keys; the message says why."""
 
 
 class Keys(t.NamedTuple):
