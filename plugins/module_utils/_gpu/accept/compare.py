@@ -25,6 +25,8 @@ Facts = dict[str, t.Any]
 
 # 5 % apart is usual within one server (Bekman, ml-engineering); more is a problem.
 PERFORMANCE = 0.05
+# Copies in both directions at once depend on the host's memory as well: 82 to 91 GB/s in twenty repeats on an H100 of a virtual machine.
+BOTH_WAYS = 0.15
 TEMPERATURE_C = 8
 # Temperatures are compared at equal power: within this share.
 POWER = 0.10
@@ -78,8 +80,13 @@ def against_baseline(report: Facts, baseline: Facts | None, policy: str) -> tupl
     return problems, []
 
 
+def allowed(test: str) -> float:
+    """Return the share by which a figure of a test may be below its baseline, or below the median of its model."""
+    return BOTH_WAYS if test == "h2d_d2h" else PERFORMANCE
+
+
 def _against(test: str, facts: Facts, other: Facts, whose: str, next_step: str = "") -> t.Iterator[Facts]:
-    if facts["value"] < (1 - PERFORMANCE) * other["value"]:
+    if facts["value"] < (1 - allowed(test)) * other["value"]:
         less = 1 - facts["value"] / other["value"]
         evidence = f"{facts['value']:g} {facts['unit']}, {less:.0%} less than {other['value']:g} {whose}"
         yield problem(SLOWER, test, evidence, next_step)

@@ -59,6 +59,14 @@ def test_five_percent_less_than_before_is_slower(value: float, verdicts: list[st
     assert [row["verdict"] for row in problems] == verdicts
 
 
+@pytest.mark.parametrize(("share", "verdicts"), [(0.9, []), (0.8, ["slower"])])
+def test_copies_both_ways_may_spread_more(share: float, verdicts: list[str]):
+    usual = kept()["tests"]["h2d_d2h"]["value"]
+    problems, _notes = compare.against_baseline(report(values={"h2d_d2h": share * usual}), kept(), "keep")
+
+    assert [row["verdict"] for row in problems] == verdicts
+
+
 def test_warmer_at_equal_power_is_cooling():
     problems, _notes = compare.against_baseline(report(temperature_c=69), kept(), "keep")
 
