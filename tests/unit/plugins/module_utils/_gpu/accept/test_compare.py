@@ -60,7 +60,7 @@ def test_five_percent_less_than_before_is_slower(value: float, verdicts: list[st
 
 
 @pytest.mark.parametrize(("share", "verdicts"), [(0.9, []), (0.8, ["slower"])])
-def test_copies_both_ways_may_spread_more(share: float, verdicts: list[str]):
+def test_copies_with_the_host_may_spread_more(share: float, verdicts: list[str]):
     usual = kept()["tests"]["h2d_d2h"]["value"]
     problems, _notes = compare.against_baseline(report(values={"h2d_d2h": share * usual}), kept(), "keep")
 
