@@ -80,5 +80,5 @@ def _of(now: float | None, most: float | None, unit: str) -> str:
 
 
 def _users(processes: t.Sequence[Facts]) -> str:
-    counts = collections.Counter(row["user"] or "somebody" for row in processes)
+    counts = collections.Counter(row["user"] or "an unknown user" for row in processes)
     return "used by " + ", ".join(f"{user} ({count})" for user, count in sorted(counts.items())) if counts else "idle"

@@ -85,7 +85,7 @@ class Product:
         )
         self.bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[self.out.element_size()]
         self.wrong = torch.zeros((), dtype=torch.int64, device=gpu.device)
-        self.one = torch.ones((), device=gpu.device)
+        self.scale = torch.ones((), device=gpu.device)
         self.run(1)
         gpu.synchronize()
         self.first = self.out.clone()
@@ -130,8 +130,8 @@ class Product:
                 self.torch._scaled_mm(
                     self.a,
                     self.factor(),
-                    scale_a=self.one,
-                    scale_b=self.one,
+                    scale_a=self.scale,
+                    scale_b=self.scale,
                     out_dtype=self.out.dtype,
                     use_fast_accum=True,
                     out=self.out,

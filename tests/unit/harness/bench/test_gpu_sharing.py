@@ -109,7 +109,7 @@ def test_without_the_count_of_the_card_nothing_is_proven():
 
 
 def test_the_figures_of_the_reference_follow_from_its_times():
-    """Reproduce the reference (gpu.md 2.2): two jobs of 2.33 s take 5.10 s each, time-sliced: 2.19 times, and 1.09 of the time in a queue."""
+    """Reproduce gpu.md 2.2: two jobs of 2.33 s take 5.10 s each, time-sliced: 2.19 times, and 1.09 of the time in a queue."""
     visits = [window("alone R32", "time-sliced", 1 / 2.33), window("R32+R32", "time-sliced", 1 / 5.10, 1 / 5.10)]
 
     row = figures.summarise(visits)[1]
