@@ -33,7 +33,7 @@ def test_gpu_is_a_line_with_its_state_and_users(tell: Any) -> None:
         "NVIDIA H200 at 0000:41:00.0; time slicing; 0 of 140 GiB; 70 of 700 W; 31 °C; idle"
     )
     assert "; 20 of 140 GiB; " in busy["gpu0"]["evidence"]
-    assert busy["gpu0"]["evidence"].endswith("; used by somebody (1)")
+    assert busy["gpu0"]["evidence"].endswith("; used by an unknown user (1)")
     assert idle["driver"]["evidence"] == f"driver {fake_nvml.DRIVER}, CUDA 13.0"
 
 
