@@ -18,10 +18,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system.syst
     PROPERTIES,
     Status,
     Watched,
-    read_watched,
     needs_daemon_reload,
     note,
     plan,
+    read_watched,
     show,
     stale,
 )

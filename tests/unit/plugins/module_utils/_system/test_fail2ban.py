@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.fail2ban import problems, is_idle
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.fail2ban import is_idle, problems
 
 REQUEST: dict[str, Any] = {
     "fail2ban_bantime": "1h",

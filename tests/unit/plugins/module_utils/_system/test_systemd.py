@@ -10,11 +10,11 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import (
     Status,
     Watched,
-    read_watched,
     needs_daemon_reload,
     note,
     parse_show,
     plan,
+    read_watched,
     show,
     stale,
 )
