@@ -35,13 +35,13 @@ def make_variables(laptop_key: str) -> None:
     """Make the secrets of this demo once, readable by this user alone, and write the laptop's key next to them."""
     STATE.mkdir(parents=True, exist_ok=True)
     VARIABLES.touch(mode=0o600)
-    made = {
+    created = {
         "demo_token": secrets.token_hex(32),
         "demo_secret": secrets.token_hex(16),
         "demo_password": secrets.token_urlsafe(16),
         "demo_backup_password": secrets.token_urlsafe(32),
     }
-    variables = made | json.loads(VARIABLES.read_text() or "{}")
+    variables = created | json.loads(VARIABLES.read_text() or "{}")
     VARIABLES.write_text(json.dumps(variables | {"demo_laptop_key": laptop_key.strip()}, indent=1))
 
 
@@ -75,12 +75,12 @@ def provision(*, verbose: bool = False) -> None:
     """Run site.yml, and show one line a role, or with *verbose* all its output. Raises Refusal when it fails."""
     command = site_command()
     with step(" ".join(command)):
-        words = [str(Path(sys.executable).with_name(command[0])), *command[1:]]
+        arguments = [str(Path(sys.executable).with_name(command[0])), *command[1:]]
         environment = os.environ | {"RIGWRIGHT_REPORT_PATH": str(REPORT)}
         with (
             SITE_LOG.open("w") as log,
             subprocess.Popen(
-                words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+                arguments, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
             ) as site,
         ):
             steps = site_output.Steps()

@@ -27,13 +27,13 @@ def say(text: str, *, style: str = BOLD) -> None:
 
 
 @contextmanager
-def step(what: str) -> Iterator[None]:
+def step(label: str) -> Iterator[None]:
     """Announce `what`, run the block, and say how many seconds it took or that it failed."""
-    say(what)
+    say(label)
     start = time.monotonic()
     try:
         yield
     except BaseException:
-        say(f"{what}: failed after {time.monotonic() - start:.1f} s", style=RED)
+        say(f"{label}: failed after {time.monotonic() - start:.1f} s", style=RED)
         raise
-    say(f"{what}: {time.monotonic() - start:.1f} s")
+    say(f"{label}: {time.monotonic() - start:.1f} s")

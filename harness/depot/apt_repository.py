@@ -103,9 +103,9 @@ def pack(package: Package, root: Path) -> bytes:
     control.chmod(0o755)
     (control / "control").write_text(package.control(-(-size // 1024)))
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder, package.file)
-        run("dpkg-deb", "-Zgzip", "-z1", "--root-owner-group", "--build", str(root), str(made))
-        return made.read_bytes()
+        archive = Path(folder, package.file)
+        run("dpkg-deb", "-Zgzip", "-z1", "--root-owner-group", "--build", str(root), str(archive))
+        return archive.read_bytes()
 
 
 def recipe(*sources: Path) -> str:

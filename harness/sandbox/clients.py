@@ -1,4 +1,4 @@
-"""Sandbox hosts as clients use them: run a program there, log in from there. Beside Ansible and independent of it.
+"""Use sandbox hosts as clients: run a program there, log in from there. Independent of Ansible.
 
 laptop = Machine(client, lab.host("laptop"))
 assert laptop.ssh("owner@gateway", "true", password="wrong").rc != 0
@@ -78,14 +78,14 @@ class Machine:
         """Run a shell command and wait for its end."""
         api: Any = self.container.client.api  # type: ignore[union-attr]
         mark = secrets.token_bytes(8).hex().encode()
-        words = ["bash", "-c", UNTIL_HEARD, "run", f"{seconds}", command, mark.decode()]
-        started = api.exec_create(self.container.id, words, stdin=True, user=user)["Id"]
+        arguments = ["bash", "-c", UNTIL_HEARD, "run", f"{seconds}", command, mark.decode()]
+        started = api.exec_create(self.container.id, arguments, stdin=True, user=user)["Id"]
         connection = api.exec_start(started, socket=True)
         connection._sock.sendall(b"\n")
-        told, heard = {1: bytearray(), 2: bytearray()}, False
+        output, heard = {1: bytearray(), 2: bytearray()}, False
         for stream, words_of_stream in frames_iter(connection, tty=False):  # type: ignore[no-untyped-call]
-            told[stream] += words_of_stream
-            heard = all(mark in text[-LAST:] for text in told.values())
+            output[stream] += words_of_stream
+            heard = all(mark in text[-LAST:] for text in output.values())
             if heard:
                 connection._sock.sendall(b"\n")
                 break
@@ -93,8 +93,8 @@ class Machine:
             time.sleep(0.01)
         connection._response.close()
         if not heard and ended["ExitCode"] == 0:
-            raise AssertionError(f"{self.host.name}: docker has lost what `{command}` said")
-        stdout, stderr = (bytes(text).replace(mark, b"").decode(errors="replace") for text in told.values())
+            raise AssertionError(f"{self.host.name}: docker has lost the output of `{command}`")
+        stdout, stderr = (bytes(text).replace(mark, b"").decode(errors="replace") for text in output.values())
         return Done(ended["ExitCode"], stdout, stderr)
 
     def must(self, command: str, *, user: str = "root", seconds: float = 60) -> str:

@@ -144,19 +144,19 @@ def remove_all(client: docker.DockerClient) -> None:
 
 
 @contextmanager
-def making(what: str) -> Iterator[None]:
+def making(label: str) -> Iterator[None]:
     """Hold a lock on what all sandboxes of this checkout share, while it is made once: images, builds."""
     CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / f"{what}.lock").open("w") as file:
+    with (CACHE / f"{label}.lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"waiting: another run makes the {what}")
+            say(f"waiting: another run makes the {label}")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def wait_for(probe: Callable[[], T | None], what: str, seconds: float = 60) -> T:
+def wait_for(probe: Callable[[], T | None], label: str, seconds: float = 60) -> T:
     """Call `probe` until it returns something; a refused connection counts as not yet."""
     deadline = time.monotonic() + seconds
     while True:
@@ -168,6 +168,6 @@ def wait_for(probe: Callable[[], T | None], what: str, seconds: float = 60) -> T
             return result
         if time.monotonic() > deadline:
             raise Refusal(
-                f"Waited {seconds:.0f} s in vain for {what}: see `docker logs` and `docker exec` of its container"
+                f"Waited {seconds:.0f} s in vain for {label}: see `docker logs` and `docker exec` of its container"
             )
         time.sleep(0.2)

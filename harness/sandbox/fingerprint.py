@@ -127,8 +127,8 @@ def without_new_packages(before: State, after: State) -> State:
     """Return `after` without the packages that `before` has not, and without the files and units of only these packages."""
     added = {name.removeprefix("package ") for name in after.keys() - before.keys() if name.startswith("package ")}
     kept = {}
-    for name, what in after.items():
-        content, *owners = what.split(" +")
+    for name, state in after.items():
+        content, *owners = state.split(" +")
         others = [owner for owner in owners if owner not in added]
         if name not in before and (name.startswith("package ") or (owners and not others)):
             continue

@@ -167,7 +167,7 @@ def loop_device_rules() -> list[str]:
     theirs = [
         number
         for number in numbers
-        if (known := Path("/sys/dev/block", number)).exists() and "/loop" not in str(known.resolve())
+        if (device := Path("/sys/dev/block", number)).exists() and "/loop" not in str(device.resolve())
     ]
     return [*LOOP_DEVICE_RULES, *(f"b {number} rwm" for number in numbers if number not in theirs)]
 

@@ -105,12 +105,12 @@ class Role:
     def secrets(self) -> frozenset[str]:
         """Return public secrets (no_log) and every variable that is made of one; a length reveals nothing."""
         tainted = {name for name, option in self.options.items() if option.get("no_log") is True}
-        known = dict(self.internals)
+        definitions = dict(self.internals)
         for tasks in self.tasks.values():
             for task in tasks:
-                known.update(task.get("vars", {}))
+                definitions.update(task.get("vars", {}))
         while True:
-            more = {name for name, value in known.items() if name not in tainted and mentions(value, tainted)}
+            more = {name for name, value in definitions.items() if name not in tainted and mentions(value, tainted)}
             if not more:
                 return frozenset(tainted)
             tainted |= more
@@ -146,8 +146,8 @@ class Role:
         """Put the role's plain variables into *text*."""
 
         def value(match: re.Match[str]) -> str:
-            known = {**self.defaults, **self.internals}.get(match[1])
-            return known if isinstance(known, str) else match[0]
+            definitions = {**self.defaults, **self.internals}.get(match[1])
+            return definitions if isinstance(definitions, str) else match[0]
 
         resolved = re.sub(r"\{\{ (\w+) \}\}", value, text)
         return resolved if resolved == text else self.resolve(resolved)

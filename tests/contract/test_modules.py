@@ -148,11 +148,11 @@ def calls(tree: ast.AST, *names: str) -> list[ast.Call]:
 def lock(text: str) -> Iterator[str]:
     """Yield whether a module that changes a host holds no lock on its records."""
     tree = ast.parse(text)
-    told = [
+    reason = [
         {word.arg: ast.unparse(word.value) for word in call.keywords}.get("changed")
         for call in calls(tree, "exit_json")
     ]
-    is_reader = all(value == "False" for value in told) and not calls(tree, "replace_file", "replace_link")
+    is_reader = all(value == "False" for value in reason) and not calls(tree, "replace_file", "replace_link")
     if not is_reader and not calls(tree, *LOCKS):
         yield "changes a host, and takes no lock"
 

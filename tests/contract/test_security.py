@@ -107,9 +107,11 @@ def literal_specs(text: str) -> dict[str, dict[str, Any]]:
         if isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
                 if isinstance(key, ast.Constant) and isinstance(key.value, str) and isinstance(value, ast.Dict):
-                    words = {ast.unparse(k): ast.unparse(v) for k, v in zip(value.keys, value.values, strict=True) if k}
-                    if "'type'" in words:
-                        found[key.value] = {name.strip("'"): word.strip("'") for name, word in words.items()}
+                    arguments = {
+                        ast.unparse(k): ast.unparse(v) for k, v in zip(value.keys, value.values, strict=True) if k
+                    }
+                    if "'type'" in arguments:
+                        found[key.value] = {name.strip("'"): word.strip("'") for name, word in arguments.items()}
     return found
 
 
@@ -137,17 +139,17 @@ def python_without_isolation(text: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.List | ast.Tuple):
             continue
-        words = [
+        arguments = [
             element.value
             if isinstance(element, ast.Constant) and isinstance(element.value, str)
             else ast.unparse(element)
             for element in node.elts
         ]
-        for number, word in enumerate(words):
-            options = list(itertools.takewhile(lambda each: each.startswith("-"), words[number + 1 :]))
+        for number, word in enumerate(arguments):
+            options = list(itertools.takewhile(lambda each: each.startswith("-"), arguments[number + 1 :]))
             starts = PYTHON_COMMAND.search(word) and any(each[-1] in "cm" for each in options)
             if starts and not any("I" in each for each in options):
-                yield f"line {node.lineno}: {' '.join(words[number:])[:80]}"
+                yield f"line {node.lineno}: {' '.join(arguments[number:])[:80]}"
 
 
 def python_in_yaml(text: str) -> Iterator[str]:

@@ -122,10 +122,10 @@ def test_the_newest_controller_finds_nothing_to_change(site):
     assert result.rc == 0, result.output
     assert set(result.changed().values()) == {0}
     over = {
-        (name, role): one["module_runs"]
+        (name, role): row["module_runs"]
         for name, host in result.hosts.items()
-        for role, one in host["roles"].items()
-        if one["module_runs"] > MODULE_RUNS
+        for role, row in host["roles"].items()
+        if row["module_runs"] > MODULE_RUNS
     }
     assert over == {}
 
@@ -165,13 +165,13 @@ def test_laptop_gets_a_desktop_through_the_gateway(machine):
 
     # Steelblue, but for what compression changes, covers nearly all of the 800 by 600 pixels.
     screen = "^ *[1-4][0-9]{5}: .*#4[1-7]8[0-4]B[0-6]"
-    told = laptop.must(
+    printed = laptop.must(
         f"/root/client.sh 127.0.0.1:{demo.RDP_PORT} owner {demo.password()} /root/desktop.png '{screen}' /sec:tls",
         seconds=150,
     )
 
-    assert "the client goes on" in told
-    assert re.search(screen, told, re.MULTILINE), told
+    assert "the client goes on" in printed
+    assert re.search(screen, printed, re.MULTILINE), printed
     assert workstation.must("pgrep --euid owner Xorg")
     workstation.must("loginctl terminate-user owner")
 
@@ -179,7 +179,9 @@ def test_laptop_gets_a_desktop_through_the_gateway(machine):
 def test_every_finding_passes_or_says_why_it_was_skipped(site):
     result = site(NEWEST, playbook="playbooks/verify.yml")
     assert result.rc == 0, result.output
-    findings = {(name, one["id"]): one["status"] for name, host in result.hosts.items() for one in host["findings"]}
+    findings = {
+        (name, finding["id"]): finding["status"] for name, host in result.hosts.items() for finding in host["findings"]
+    }
     assert findings["workstation", "frp_client.services"] == "pass"
     assert findings["laptop", "frp_client.visitors"] == "pass"
     # A user of docker is as good as root, and every run says who is one.

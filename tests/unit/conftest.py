@@ -56,9 +56,9 @@ def unsafe_paths(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture
 def open_path() -> Iterator[Path]:
     """Yield a temporary directory that other users can reach. pytest closes the common parent of `tmp_path` to them."""
-    with tempfile.TemporaryDirectory(prefix="rigwright-") as made:
-        Path(made).chmod(0o755)
-        yield Path(made)
+    with tempfile.TemporaryDirectory(prefix="rigwright-") as directory:
+        Path(directory).chmod(0o755)
+        yield Path(directory)
 
 
 @pytest.fixture

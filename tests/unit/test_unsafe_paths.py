@@ -29,8 +29,8 @@ def test_paths_below_a_directory_of_others_are_noticed(place: Path) -> None:
     sync_file(str(place / "file"))
     found = [line.split() for line in WATCH.found]
     WATCH.found.clear()
-    assert {words[0].split(":")[0] for words in found} == {"atomic.py"}
-    assert {words[1] for words in found} >= {"open", "os.rename"}
+    assert {call[0].split(":")[0] for call in found} == {"atomic.py"}
+    assert {call[1] for call in found} >= {"open", "os.rename"}
 
 
 def test_descriptors_and_careful_reading_are_not(place: Path) -> None:

@@ -295,7 +295,7 @@ def test_bad_input_is_refused_with_the_variable(all_refused):
 
 
 @pytest.mark.parametrize(
-    ("variables", "words"),
+    ("variables", "message"),
     [
         (
             {"frp_client_services": [{"name": "ssh"}], "frp_client_visitors": [visit("debian13", "shh", 6022)]},
@@ -314,8 +314,8 @@ def test_bad_input_is_refused_with_the_variable(all_refused):
     ],
     ids=["not offered", "not allowed", "failed server", "no CA"],
 )
-def test_what_other_hosts_do_not_offer_is_refused(refused, variables, words):
-    refused(variables, words)
+def test_what_other_hosts_do_not_offer_is_refused(refused, variables, message):
+    refused(variables, message)
 
 
 @pytest.mark.both_releases

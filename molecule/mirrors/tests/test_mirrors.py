@@ -229,8 +229,8 @@ def test_source_of_a_third_party_is_left_alone(apply: Apply, targets: list[Machi
 
     assert result.rc == 0, result.output
     for target in targets:
-        left = target.must("cat /etc/apt/sources.list.d/theirs.list; rm /etc/apt/sources.list.d/theirs.list")
-        assert left == theirs.format(codename(target))
+        remaining = target.must("cat /etc/apt/sources.list.d/theirs.list; rm /etc/apt/sources.list.d/theirs.list")
+        assert remaining == theirs.format(codename(target))
 
 
 @pytest.mark.both_releases

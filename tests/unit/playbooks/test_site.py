@@ -88,9 +88,9 @@ def site(run_plays, tmp_path):
 
 @pytest.mark.parametrize("broken", ["mirrors", "frp_server"])
 def test_the_client_of_a_gateway_that_failed_is_refused(site, broken):
-    words = site("-e", f"broken={broken}")
-    assert REFUSED in words
-    assert "the client goes on" not in words
+    shown = site("-e", f"broken={broken}")
+    assert REFUSED in shown
+    assert "the client goes on" not in shown
 
 
 @pytest.mark.parametrize(
@@ -102,15 +102,15 @@ def test_the_client_of_a_gateway_that_failed_is_refused(site, broken):
     ],
 )
 def test_otherwise_the_client_goes_on(site, options):
-    words = site(*options)
-    assert REFUSED not in words
-    assert "the client goes on" in words
+    shown = site(*options)
+    assert REFUSED not in shown
+    assert "the client goes on" in shown
 
 
-def runs_gpu_roles(words):
-    """Whether the workstation got the roles for GPUs, all of them; no other host ever does."""
-    assert not re.search(r"(nvidia_driver|cuda|cudnn|gpu_health) for (one|two)", words)
-    (all_or_none,) = {f"{role} for tower" in words for role in GPU_ROLES}
+def runs_gpu_roles(shown):
+    """Return True if the workstation got all the roles for GPUs; no other host ever does."""
+    assert not re.search(r"(nvidia_driver|cuda|cudnn|gpu_health) for (one|two)", shown)
+    (all_or_none,) = {f"{role} for tower" in shown for role in GPU_ROLES}
     return all_or_none
 
 
@@ -130,60 +130,60 @@ def test_a_workstation_with_a_gpu_gets_the_roles_for_it(site, variables, expecte
 @pytest.mark.parametrize("playbook", ["gpu", "nvidia_driver_upgrade"])
 @pytest.mark.parametrize("wanted", [True, False])
 def test_the_playbooks_for_gpus_heed_it_too(site, playbook, wanted):
-    words = site("-e", json.dumps({"workstation_gpu": wanted}), playbook=playbook)
-    assert ("nvidia_driver for tower" in words) is wanted
+    shown = site("-e", json.dumps({"workstation_gpu": wanted}), playbook=playbook)
+    assert ("nvidia_driver for tower" in shown) is wanted
 
 
 def test_one_of_the_gpu_roles_alone(site):
-    words = site("-e", '{"gpus": ["0000:01:00.0"]}', "--tags", "cuda")
-    assert "cuda for tower" in words
-    assert "cudnn for tower" not in words
+    shown = site("-e", '{"gpus": ["0000:01:00.0"]}', "--tags", "cuda")
+    assert "cuda for tower" in shown
+    assert "cudnn for tower" not in shown
 
 
 @pytest.mark.parametrize("gpus", [[], ["0000:01:00.0"]], ids=["no GPU", "a GPU"])
 def test_what_is_applied_is_proven(site, gpus):
-    words = site("-e", json.dumps({"gpus": gpus}))
-    proven = set(re.findall(r"proof of (\w+)", words))
+    shown = site("-e", json.dumps({"gpus": gpus}))
+    proven = set(re.findall(r"proof of (\w+)", shown))
     assert proven == {*EVERYWHERE, *(GPU_ROLES if gpus else ())}
 
 
 @pytest.mark.parametrize("declared", [False, True])
 def test_gpus_are_shared_where_that_is_declared(site, declared):
     variables = {"gpus": ["0000:01:00.0"], **({"gpu_sharing_gpus": []} if declared else {})}
-    words = site("-e", json.dumps(variables))
-    assert ("gpu_sharing for tower" in words) is declared
-    assert ("proof of gpu_sharing" in words) is declared
+    shown = site("-e", json.dumps(variables))
+    assert ("gpu_sharing for tower" in shown) is declared
+    assert ("proof of gpu_sharing" in shown) is declared
 
 
 @pytest.mark.parametrize("declared", [(), ("storage", "samba"), ("xrdp", "firewall", "backup")], ids=" and ".join)
 def test_roles_that_are_declared_run_where_they_are(site, declared):
-    words = site("-e", json.dumps({name: value for role in declared for name, value in DECLARED[role].items()}))
-    assert {role for role in DECLARED if f"{role} for tower" in words} == set(declared)
-    assert {role for role in DECLARED if f"proof of {role}" in words} == set(declared)
+    shown = site("-e", json.dumps({name: value for role in declared for name, value in DECLARED[role].items()}))
+    assert {role for role in DECLARED if f"{role} for tower" in shown} == set(declared)
+    assert {role for role in DECLARED if f"proof of {role}" in shown} == set(declared)
     # Gateways have a firewall and backups too, and nothing else of these.
-    assert {role for role in DECLARED if f"{role} for one" in words} == {"firewall", "backup"} & set(declared)
+    assert {role for role in DECLARED if f"{role} for one" in shown} == {"firewall", "backup"} & set(declared)
 
 
 def test_a_name_that_no_role_has_asks_for_no_role(site):
-    words = site("-e", '{"samba_shraes": [1], "storage_x": 1, "remote_desktop_backnd": "", "backup_now_jobs": "home"}')
-    assert not [role for role in DECLARED if f"{role} for tower" in words]
+    shown = site("-e", '{"samba_shraes": [1], "storage_x": 1, "remote_desktop_backnd": "", "backup_now_jobs": "home"}')
+    assert not [role for role in DECLARED if f"{role} for tower" in shown]
 
 
 @pytest.mark.parametrize("check", [False, True], ids=["a run", "check mode"])
 def test_what_is_set_up_is_proven_although_a_later_role_failed(site, check):
     # The facts of a real host name what is set up there.
     variables = {"broken": "samba", "__site_prove_only": ["docker"], **DECLARED["samba"], **DECLARED["backup"]}
-    words = site("-e", json.dumps(variables), *(["--check"] if check else []))
-    (recap,) = re.findall(r"tower : ok=\d+ .*?rescued=\d+", words)
+    shown = site("-e", json.dumps(variables), *(["--check"] if check else []))
+    (recap,) = re.findall(r"tower : ok=\d+ .*?rescued=\d+", shown)
     assert ("failed=1" in recap, "rescued=1" in recap) == (True, True)
-    assert "backup for tower" not in words
-    proven = re.findall(r"proof of (\w+)", words.split("PLAY [Configure firewalls]")[0])
+    assert "backup for tower" not in shown
+    proven = re.findall(r"proof of (\w+)", shown.split("PLAY [Configure firewalls]")[0])
     assert proven == ([] if check else ["docker"])
-    assert "A role failed at `Break`" in words
+    assert "A role failed at `Break`" in shown
 
 
 def test_without_docker_no_gpu_is_given_to_containers(site):
-    words = site("-e", json.dumps({"gpus": ["0000:01:00.0"], "docker_state": "absent"}))
-    assert "docker for tower" in words
-    assert "nvidia_container_toolkit for tower" not in words
-    assert "proof of docker" not in words
+    shown = site("-e", json.dumps({"gpus": ["0000:01:00.0"], "docker_state": "absent"}))
+    assert "docker for tower" in shown
+    assert "nvidia_container_toolkit for tower" not in shown
+    assert "proof of docker" not in shown

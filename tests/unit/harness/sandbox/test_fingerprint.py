@@ -17,37 +17,37 @@ FAIL2BAN: State = {
 }
 
 
-def left(after: State) -> list[str]:
+def remaining(after: State) -> list[str]:
     return difference(FRESH, without_new_packages(FRESH, after))
 
 
 def test_files_of_a_new_package_may_stay():
-    assert left(FRESH | FAIL2BAN) == []
+    assert remaining(FRESH | FAIL2BAN) == []
 
 
 def test_unit_or_file_of_no_package_may_not_stay():
-    assert left(FRESH | FAIL2BAN | {"unit frps.service": "running", "file /etc/frps": "0755 0:0 directory"}) == [
+    assert remaining(FRESH | FAIL2BAN | {"unit frps.service": "running", "file /etc/frps": "0755 0:0 directory"}) == [
         "new: file /etc/frps",
         "new: unit frps.service",
     ]
 
 
 def test_a_unit_that_a_known_package_brings_may_not():
-    assert left(FRESH | {"unit ssh@.service": "running +openssh-server"}) == ["new: unit ssh@.service"]
+    assert remaining(FRESH | {"unit ssh@.service": "running +openssh-server"}) == ["new: unit ssh@.service"]
 
 
 def test_a_unit_that_was_there_has_to_be_as_it_was():
-    assert left({name: what for name, what in FRESH.items() if name != "unit ssh.service"}) == [
+    assert remaining({name: kind for name, kind in FRESH.items() if name != "unit ssh.service"}) == [
         "gone: unit ssh.service"
     ]
 
 
 def test_a_new_package_that_shares_a_file_changes_nothing():
-    assert left(FRESH | FAIL2BAN | {"file /etc/ssh/sshd_config": "0644 0:0 abc +fail2ban +openssh-server"}) == []
+    assert remaining(FRESH | FAIL2BAN | {"file /etc/ssh/sshd_config": "0644 0:0 abc +fail2ban +openssh-server"}) == []
 
 
 def test_what_is_gone_is_named():
-    assert left({name: what for name, what in FRESH.items() if not name.startswith("file")}) == [
+    assert remaining({name: kind for name, kind in FRESH.items() if not name.startswith("file")}) == [
         "gone: file /etc/ssh/sshd_config"
     ]
 

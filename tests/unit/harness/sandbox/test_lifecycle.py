@@ -201,13 +201,13 @@ def test_files_of_a_role_are_not_those_of_a_new_package():
         "file /etc/default": "0755 0:0 directory +fail2ban +sudo",
         "file /etc/fail2ban/jail.conf": "0644 0:0 2 +fail2ban",
     }
-    left = {
+    remaining = {
         "unit frps.service": "enabled running",
         "file /etc/fail2ban/jail.d/rigwright.conf": "0644 0:0 3",
         "file /etc/sudoers": "0440 0:0 9 +sudo",
     }
-    after = fingerprint.without_new_packages(before, before | new | left)
-    assert after == before | left
+    after = fingerprint.without_new_packages(before, before | new | remaining)
+    assert after == before | remaining
 
 
 # ---- Archives ------------------------------------------------------------------------------------------------------------

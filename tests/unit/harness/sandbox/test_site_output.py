@@ -30,7 +30,7 @@ PLAY RECAP ****
 def test_a_role_is_one_line_when_it_ends():
     steps = site_output.Steps()
     shown = [re.sub(r" +\d+\.\d s", "", line).split() for line in map(steps.take, OUTPUT.splitlines()) if line]
-    assert [" ".join(words) for words in shown] == [
+    assert [" ".join(lines) for lines in shown] == [
         "still: ssh : Run sshd (workstation, 20 s)",
         "ssh changed gateway (1), workstation (2)",
         "frp_client nothing to change",

@@ -11,10 +11,10 @@ import yaml
 CHECKOUT = Path(__file__).parents[4]
 
 
-@pytest.mark.parametrize("what", ["files", "directories"])
-def test_numeric_mode_is_refused_on_the_target(run_tasks, tmp_path, what):
-    entry = {"path": str(tmp_path / "new"), "mode": 0o644, **({"content": "x\n"} if what == "files" else {})}
-    done = run_tasks([{"rigwright.workstation.config_files": {"name": "test", what: [entry]}}], "--check")
+@pytest.mark.parametrize("label", ["files", "directories"])
+def test_numeric_mode_is_refused_on_the_target(run_tasks, tmp_path, label):
+    entry = {"path": str(tmp_path / "new"), "mode": 0o644, **({"content": "x\n"} if label == "files" else {})}
+    done = run_tasks([{"rigwright.workstation.config_files": {"name": "test", label: [entry]}}], "--check")
     assert done.rc != 0 and "mode must be octal text in quotes" in done.output
 
 

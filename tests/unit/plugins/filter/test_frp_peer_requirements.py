@@ -16,7 +16,9 @@ def refused(
     services: list[dict[str, Any]], visitors: list[dict[str, Any]], allow_ports: list[dict[str, int]] | None = None
 ) -> list[str]:
     requirements = frp_peer_requirements(frp_tunnels(services, visitors), OFFERED, "gateway", allow_ports)
-    return [f"{one['variable']} {one['problem']}" for one in requirements if not one["ok"]]
+    return [
+        f"{requirement['variable']} {requirement['problem']}" for requirement in requirements if not requirement["ok"]
+    ]
 
 
 def visit(user: str, name: str) -> dict[str, Any]:

@@ -9,11 +9,15 @@ from ansible_collections.rigwright.workstation.plugins.filter.frp_text_requireme
 
 @pytest.mark.parametrize("value", ["a{{b", ["x", {"deep": "{{ .Envs.HOME }}"}], {"{{key}}": 1}])
 def test_braces_are_refused_by_the_name_of_the_variable(value):
-    (one,) = [one for one in frp_text_requirements({"token": "plain", "extra": value}) if not one["ok"]]
-    assert one["variable"] == "extra"
-    assert "{{" not in one["problem"]
+    (requirement,) = [
+        requirement
+        for requirement in frp_text_requirements({"token": "plain", "extra": value})
+        if not requirement["ok"]
+    ]
+    assert requirement["variable"] == "extra"
+    assert "{{" not in requirement["problem"]
 
 
 @pytest.mark.parametrize("value", ["", "{", "}}", "{ {", 7, None, {"a": {"b": {}}}, [[], {}]])
 def test_everything_else_passes(value):
-    assert all(one["ok"] for one in frp_text_requirements({"extra": value}))
+    assert all(requirement["ok"] for requirement in frp_text_requirements({"extra": value}))

@@ -23,7 +23,9 @@ LISTENERS = [
 
 def refused(wanted: dict[str, int | list[int]], **options: str) -> list[str]:
     requirements = port_requirements(wanted, LISTENERS, "frps.service", **options)
-    return [f"{one['variable']} {one['problem']}" for one in requirements if not one["ok"]]
+    return [
+        f"{requirement['variable']} {requirement['problem']}" for requirement in requirements if not requirement["ok"]
+    ]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,11 @@ def choose(own: dict[str, Any] | None = None, version: str = "", machine: str = 
 
 
 def refused(chosen: dict[str, Any]) -> list[str]:
-    return [f"{one['variable']} {one['problem']}" for one in chosen["requirements"] if not one["ok"]]
+    return [
+        f"{requirement['variable']} {requirement['problem']}"
+        for requirement in chosen["requirements"]
+        if not requirement["ok"]
+    ]
 
 
 def test_the_pinned_version_for_this_machine():

@@ -44,8 +44,12 @@ def test_a_socket_of_this_process_is_found(
         if kind == socket.SOCK_STREAM:
             waiting.listen()
         port = waiting.getsockname()[1]
-        found = [one for one in facts()["listeners"] if one["port"] == port and one["protocol"] == protocol]
-    assert [(one["address"], one["pid"]) for one in found] == [(address, os.getpid())]
+        found = [
+            listener
+            for listener in facts()["listeners"]
+            if listener["port"] == port and listener["protocol"] == protocol
+        ]
+    assert [(listener["address"], listener["pid"]) for listener in found] == [(address, os.getpid())]
     assert found[0]["process"] == Path("/proc/self/comm").read_text().strip()
 
 

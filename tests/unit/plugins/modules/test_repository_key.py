@@ -46,7 +46,7 @@ def test_additional_key_is_refused(fetch: Run, content: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "wanted", "words"),
+    ("content", "wanted", "message"),
     [
         (ANOTHER, FINGERPRINT, "is not the key that was expected: it holds 9DC858229FC7DD38854AE2D88D81803C0EBFCD88"),
         (KEY + ANOTHER, FINGERPRINT, "a line that does not belong there"),
@@ -56,8 +56,8 @@ def test_additional_key_is_refused(fetch: Run, content: bytes) -> None:
     ],
     ids=["another key", "one key more", "no key", "nothing there", "a short id"],
 )
-def test_anything_else_is_refused(fetch: Run, content: bytes | None, wanted: str, words: str) -> None:
+def test_anything_else_is_refused(fetch: Run, content: bytes | None, wanted: str, message: str) -> None:
     result = fetch(content, wanted)
     assert result["failed"]
-    assert words in result["msg"]
+    assert message in result["msg"]
     assert "content" not in result

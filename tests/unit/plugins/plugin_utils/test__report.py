@@ -17,8 +17,8 @@ def run(host="ws", role="ssh", verify=False):
 
 
 def test_module_runs_are_kept_by_host_role_and_purpose(report):
-    for one in [run(), run(), run(verify=True), run(role="common"), run(role=None), run(host="gw")]:
-        report.add_module_run(one)
+    for first in [run(), run(), run(verify=True), run(role="common"), run(role=None), run(host="gw")]:
+        report.add_module_run(first)
     assert report.hosts["ws"].roles["ssh"].module_runs == 2
     assert report.hosts["ws"].roles["ssh"].verify_module_runs == 1
     assert report.hosts["ws"].roles["common"].module_runs == 1

@@ -76,7 +76,7 @@ class Host:
         self.write("apt-helper", APT_HELPER.format(log=self.log, answers="\n".join(answers)))
         (self.root / "apt-helper").chmod(0o755)
 
-    def asked(self) -> list[str]:
+    def requests(self) -> list[str]:
         urls = self.log.read_text().split() if self.log.exists() else []
         self.log.unlink(missing_ok=True)
         return sorted(urls)
@@ -180,11 +180,11 @@ def test_report_only_returns_the_problem(host: Host, plan: Run) -> None:
 def test_the_same_request_again_asks_nobody_and_plans_the_same(host: Host, plan: Run) -> None:
     first = plan(A, B)
     host.apply(first)
-    assert host.asked()
+    assert host.requests()
 
     second = plan(A, B)
 
-    assert host.asked() == []
+    assert host.requests() == []
     assert second["asked"] is False
     assert contents(second) == contents(first)
 
@@ -192,29 +192,29 @@ def test_the_same_request_again_asks_nobody_and_plans_the_same(host: Host, plan:
 @pytest.mark.parametrize("change", [{"ask_again": True}, {"max_age_days": 8}, {"security": True}])
 def test_another_request_asks_again(host: Host, plan: Run, change: dict[str, Any]) -> None:
     host.apply(plan(A))
-    host.asked()
+    host.requests()
 
     assert plan(A, **change)["asked"] is True
-    assert host.asked()
+    assert host.requests()
 
 
 def test_a_suite_that_was_added_by_hand_is_kept_and_asked_for(host: Host, plan: Run) -> None:
     host.apply(plan(A))
-    host.asked()
+    host.requests()
     edited = (host.root / OWN.lstrip("/")).read_text().replace("Components: main\n", "Components: main contrib\n")
     host.write(OWN, edited.replace("Suites: bookworm bookworm-updates\n", "Suites: bookworm\n"))
 
     result = plan(A)
 
-    assert host.asked() == [f"{A}/dists/bookworm-updates/InRelease", f"{A}/dists/bookworm/InRelease"]
+    assert host.requests() == [f"{A}/dists/bookworm-updates/InRelease", f"{A}/dists/bookworm/InRelease"]
     assert f"URIs: {A}\nSuites: bookworm\nComponents: main contrib\n" in contents(result)[OWN]
 
 
 def test_security_moves_to_the_mirrors_and_back(host: Host, plan: Run) -> None:
-    asked = plan(A, security=True)
-    assert f"URIs: {A}-security\nSuites: bookworm-security\n" in contents(asked)[OWN]
-    assert f"{A}-security/dists/bookworm-security/InRelease" in host.asked()
-    host.apply(asked)
+    requests = plan(A, security=True)
+    assert f"URIs: {A}-security\nSuites: bookworm-security\n" in contents(requests)[OWN]
+    assert f"{A}-security/dists/bookworm-security/InRelease" in host.requests()
+    host.apply(requests)
 
     again = plan(A, B, security=True)
     assert "URIs: mirror+file:/etc/apt/mirrors/debian-security.list\n" in contents(again)[OWN]
@@ -228,7 +228,7 @@ def test_unseen_mirrors_keep_the_given_order_and_are_not_asked(host: Host, plan:
 
     result = plan(A, B, ask=False)
 
-    assert host.asked() == []
+    assert host.requests() == []
     assert contents(result)["/etc/apt/mirrors/debian.list"] == f"{A}\tpriority:1\n{B}\tpriority:2\n"
 
 
@@ -275,7 +275,7 @@ def test_a_host_without_its_own_sources_is_refused(host: Host, plan: Run) -> Non
 
     assert result["failed"] is True
     assert "no file in /etc/apt defines the archive of debian bookworm" in result["msg"]
-    assert host.asked() == []
+    assert host.requests() == []
 
 
 def test_a_source_file_that_is_no_text_is_refused(host: Host, plan: Run) -> None:

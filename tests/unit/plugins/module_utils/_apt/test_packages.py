@@ -88,7 +88,7 @@ def test_what_is_unfinished_is_found_at_any_distance(state):
 
 def package(*depends: str, recommends: tuple[str, ...] = (), provides: tuple[str, ...] = ()) -> Package:
     """Each of *depends* is one dependency: alternatives with a bar between them."""
-    choices = frozenset(frozenset(words.split(" | ")) for words in depends)
+    choices = frozenset(frozenset(fields.split(" | ")) for fields in depends)
     return Package("1", needs=frozenset().union(recommends, *choices), provides=frozenset(provides), depends=choices)
 
 

@@ -246,9 +246,9 @@ def test_definition_for_all_architectures_comes_first() -> None:
     assert [cell.uris for cell in cells_of([some, every])] == [("http://b.example/debian",)]
 
 
-words = st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=8)
-tuples = st.lists(words, min_size=1, max_size=3, unique=True).map(tuple)
-options = st.dictionaries(st.sampled_from(["Signed-By", "Architectures", "By-Hash"]), words, max_size=2).map(
+names = st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=8)
+tuples = st.lists(names, min_size=1, max_size=3, unique=True).map(tuple)
+options = st.dictionaries(st.sampled_from(["Signed-By", "Architectures", "By-Hash"]), names, max_size=2).map(
     lambda found: tuple(found.items())
 )
 entries = st.builds(

@@ -103,10 +103,10 @@ def test_of_two_that_write_at_once_one_is_there_whole(path: Path) -> None:
     threads = [threading.Thread(target=write, args=(text,)) for text in texts]
     for thread in threads:
         thread.start()
-    seen = set()
+    contents = set()
     while any(thread.is_alive() for thread in threads):
-        seen |= {path.read_text()} if path.exists() else set()
-    assert seen | {path.read_text()} <= {*texts}
+        contents |= {path.read_text()} if path.exists() else set()
+    assert contents | {path.read_text()} <= {*texts}
     assert beside(path) == ["file"]
 
 

@@ -129,9 +129,9 @@ def certificate(days: float = 400) -> Certificate:
     return Certificate(names, NOW + datetime.timedelta(days=days), "51:65", PUBLIC_KEY)
 
 
-@pytest.mark.parametrize(("days", "left"), [(1.5, 1), (1, 1), (0.5, 0), (0, 0), (-0.1, -1)])
-def test_days_left_are_whole_days(days: float, left: int) -> None:
-    assert days_left(certificate(days), NOW) == left
+@pytest.mark.parametrize(("days", "remaining"), [(1.5, 1), (1, 1), (0.5, 0), (0, 0), (-0.1, -1)])
+def test_days_left_are_whole_days(days: float, remaining: int) -> None:
+    assert days_left(certificate(days), NOW) == remaining
 
 
 @pytest.mark.parametrize(

@@ -153,9 +153,9 @@ def test_check_mode_predicts_and_changes_nothing(keep: Run, pki: Path) -> None:
     predicted = keep(check=True, group="a-group-to-come")
     assert (predicted["changed"], predicted["ca_certificate"], predicted["fingerprint"]) == (True, None, None)
     assert not pki.exists()
-    made = keep()
-    assert predicted["changed_paths"] == made["changed_paths"] == sorted(str(pki / name) for name in FILES)
-    assert predicted["not_after"][:13] == made["not_after"][:13]
+    created = keep()
+    assert predicted["changed_paths"] == created["changed_paths"] == sorted(str(pki / name) for name in FILES)
+    assert predicted["not_after"][:13] == created["not_after"][:13]
     assert predicted["diff"]["after"]["certificate"]["names"] == ["DNS:gateway.test", "IP:127.0.0.1"]
 
 
@@ -219,7 +219,7 @@ def test_a_certificate_does_not_outlive_its_ca(keep: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "fault"),
+    ("spoil", "problem"),
     [
         (lambda pki: (pki / "ca.key").unlink(), "its key is missing"),
         (lambda pki: shutil.copy(pki / "server.key", pki / "ca.key"), "its key is missing or another one's"),
@@ -227,14 +227,14 @@ def test_a_certificate_does_not_outlive_its_ca(keep: Run) -> None:
     ],
 )
 def test_a_broken_ca_is_replaced_only_when_asked(
-    keep: Run, pki: Path, snapshot: Snapshot, spoil: Callable[[Path], Any], fault: str
+    keep: Run, pki: Path, snapshot: Snapshot, spoil: Callable[[Path], Any], problem: str
 ) -> None:
     keep()
     spoil(pki)
     before = snapshot(pki)
     refused = keep()
     assert refused["failed"] is True
-    assert fault in refused["msg"]
+    assert problem in refused["msg"]
     assert "set `renew_ca`" in refused["msg"]
     assert snapshot(pki) == before
 

@@ -73,8 +73,8 @@ class Host:
         os.utime(self.path(name), ns=(10**18, 10**18))
 
     def begin(self, wanted: dict[str, State], store: Store | None = None, secret: bool = False) -> Transaction:
-        asked = [Wanted(self.path(name), state, secret) for name, state in wanted.items()]
-        return Transaction(store or self.store, asked)
+        listed_paths = [Wanted(self.path(name), state, secret) for name, state in wanted.items()]
+        return Transaction(store or self.store, listed_paths)
 
     def apply(self, wanted: dict[str, State], store: Store | None = None, secret: bool = False) -> Transaction:
         transaction = self.begin(wanted, store, secret)
@@ -150,8 +150,8 @@ def test_edited_file_is_kept_if_the_set_wants_its_content(lived_in, mode):
 
 def test_released_file_stays_and_the_rest_is_restored(lived_in):
     lived_in.apply(FIVE)
-    left = Wanted(lived_in.path("2"), file("theirs\n"), released=True)
-    transaction = Transaction(lived_in.store, [left])
+    released_path = Wanted(lived_in.path("2"), file("theirs\n"), released=True)
+    transaction = Transaction(lived_in.store, [released_path])
     transaction.stage()
     transaction.commit()
     transaction.finish()
@@ -166,21 +166,21 @@ def test_a_path_of_another_set_is_known(host):
 
 
 def test_set_is_in_place_until_it_is_removed(host):
-    known = [sets_in_place(host.store.root)]
+    recorded = [sets_in_place(host.store.root)]
     host.apply({"4": NEW})
     host.begin({"5": NEW}, host.set("interrupted")).stage()
     (Path(host.store.root) / "a file").touch()
-    known.append(sets_in_place(host.store.root))
+    recorded.append(sets_in_place(host.store.root))
     host.apply({})
-    known.append(sets_in_place(host.store.root))
-    assert known == [[], ["test"], []]
+    recorded.append(sets_in_place(host.store.root))
+    assert recorded == [[], ["test"], []]
 
 
 @pytest.mark.parametrize("order", [("one", "two"), ("two", "one")], ids=" before ".join)
-@pytest.mark.parametrize("there", [None, 0o700], ids=["new", "there before"])
-def test_last_set_restores_a_shared_directory(host, order, there):
-    if there:
-        os.mkdir(host.path("d"), there)
+@pytest.mark.parametrize("existing", [None, 0o700], ids=["new", "there before"])
+def test_last_set_restores_a_shared_directory(host, order, existing):
+    if existing:
+        os.mkdir(host.path("d"), existing)
     before = snapshot(host.root)
     wanted = {name: {"d": directory(), f"d/{name}": NEW} for name in ("one", "two")}
     for name, files in wanted.items():
@@ -211,9 +211,9 @@ def test_an_empty_directory_stays_as_long_as_one_set_wants_it(host):
     assert os.listdir(host.root) == ["2"]
 
 
-@pytest.mark.parametrize("known", [True, False], ids=["of the set", "of the host"])
-def test_unchanged_file_is_recorded_as_secret(host, known):
-    if known:
+@pytest.mark.parametrize("recorded", [True, False], ids=["of the set", "of the host"])
+def test_unchanged_file_is_recorded_as_secret(host, recorded):
+    if recorded:
         host.apply({"2": NEW})
     else:
         host.write("2", "new\n")
@@ -250,14 +250,14 @@ CALLS += ["mkdir", "makedirs", "rmdir"]
 
 def breaking_at(monkeypatch, number: int, error: BaseException) -> list[str]:
     """Let the ``number``-th call that changes the disk fail; returns the calls seen."""
-    seen: list[str] = []
+    calls: list[str] = []
 
     def wrap(name):
         real = getattr(os, name)
 
         def call(*args, **kwargs):
-            seen.append(name)
-            if len(seen) == number:
+            calls.append(name)
+            if len(calls) == number:
                 raise error
             return real(*args, **kwargs)
 
@@ -265,7 +265,7 @@ def breaking_at(monkeypatch, number: int, error: BaseException) -> list[str]:
 
     for name in CALLS:
         monkeypatch.setattr(config_files.os, name, wrap(name))
-    return seen
+    return calls
 
 
 @pytest.mark.parametrize("first", [{}, FIVE], ids=["putting in place", "giving back"])
@@ -281,15 +281,15 @@ def test_a_full_disk_at_any_point_leaves_everything_as_it_was(tmp_path, monkeypa
         before = snapshot(host.root)
         transaction = host.begin(wanted)
         with monkeypatch.context() as patch:
-            seen = breaking_at(patch, number, OSError(errno.ENOSPC, "No space left on device"))
+            calls = breaking_at(patch, number, OSError(errno.ENOSPC, "No space left on device"))
             # An error that is no obstacle (a directory that exists already) is passed over; then the checks say no.
             with contextlib.suppress(OSError):
                 transaction.stage()
                 transaction.commit()
         transaction.rollback()
-        if len(seen) < number:
+        if len(calls) < number:
             break
-        assert snapshot(host.root) == before, f"call {number} ({seen[-1]})"
+        assert snapshot(host.root) == before, f"call {number} ({calls[-1]})"
     assert number > 20
 
 
@@ -306,20 +306,20 @@ def test_crash_at_any_point_leaves_the_old_or_new_state(tmp_path, monkeypatch, f
             host.apply(first)
         before = snapshot(host.root)
         with monkeypatch.context() as patch:
-            seen = breaking_at(patch, number, Crash())
+            calls = breaking_at(patch, number, Crash())
             with contextlib.suppress(Crash):
                 host.apply(wanted)
-        if len(seen) < number:
+        if len(calls) < number:
             break
         host.set("test").recover()
         now = snapshot(host.root)
         leftovers = [path for path in now if "/.rigwright" in path]
-        assert not leftovers, f"call {number} ({seen[-1]})"
+        assert not leftovers, f"call {number} ({calls[-1]})"
         if now != before:
-            assert {name: read_state(host.path(name)) for name in wanted} == wanted, f"call {number} ({seen[-1]})"
+            assert {name: read_state(host.path(name)) for name in wanted} == wanted, f"call {number} ({calls[-1]})"
         host.apply(wanted)
         host.apply({})
-        assert snapshot(host.root) == untouched, f"call {number} ({seen[-1]})"
+        assert snapshot(host.root) == untouched, f"call {number} ({calls[-1]})"
     assert number > 20
 
 
@@ -341,12 +341,12 @@ def test_a_crash_during_the_recovery_is_recovered_from(lived_in, monkeypatch):
         transaction.stage()
         transaction.commit()  # and then the power goes
         with monkeypatch.context() as patch:
-            seen = breaking_at(patch, number, Crash())
+            calls = breaking_at(patch, number, Crash())
             with contextlib.suppress(Crash):
                 lived_in.store.recover()
         lived_in.store.recover()
-        assert snapshot(lived_in.root) == before, f"call {number} ({seen[-1]})"
-        if len(seen) < number:
+        assert snapshot(lived_in.root) == before, f"call {number} ({calls[-1]})"
+        if len(calls) < number:
             break
 
 
@@ -374,11 +374,11 @@ def test_recovery_keeps_a_file_made_after_a_crash(host, monkeypatch):
     assert host.store.rescued == []
 
 
-def _crash_at(words: str):
+def _crash_at(part: str):
     real = config_files.write
 
     def write(path, *args):
-        if words in path:
+        if part in path:
             raise Crash
         real(path, *args)
 
@@ -395,10 +395,10 @@ def test_crash_at_any_point_loses_no_edited_file(tmp_path, monkeypatch, first):
         if first:
             host.apply(first)
         with monkeypatch.context() as patch:
-            seen = breaking_at(patch, number, Crash())
+            calls = breaking_at(patch, number, Crash())
             with contextlib.suppress(Crash):
                 host.apply({} if first else FIVE)
-        if len(seen) < number:
+        if len(calls) < number:
             break
         for name in "234":
             Path(host.path("by hand")).write_text(f"{name} by hand\n")
@@ -406,7 +406,7 @@ def test_crash_at_any_point_loses_no_edited_file(tmp_path, monkeypatch, first):
         store = host.set("test")
         store.recover()
         found = [Path(path).read_text() for path in [*map(host.path, "234"), *store.rescued] if os.path.exists(path)]
-        assert {f"{name} by hand\n" for name in "234"} <= {*found}, f"call {number} ({seen[-1]})"
+        assert {f"{name} by hand\n" for name in "234"} <= {*found}, f"call {number} ({calls[-1]})"
     assert number > 20
 
 
@@ -439,9 +439,9 @@ RUNS = st.sampled_from(sorted(OWN)).flatmap(
 def after(now: dict[str, State], transaction: Transaction) -> dict[str, State]:
     """Return the states that a plan leads to; a directory with something in it is not removed."""
     then = {**now, **{step.path: step.after for step in transaction.steps}}
-    there = {path: state for path, state in then.items() if state != MISSING}
-    kept = [path for path in now if path not in there and any(other.startswith(f"{path}/") for other in there)]
-    return there | {path: now[path] for path in kept}
+    existing = {path: state for path, state in then.items() if state != MISSING}
+    kept = [path for path in now if path not in existing and any(other.startswith(f"{path}/") for other in existing)]
+    return existing | {path: now[path] for path in kept}
 
 
 def run_until(host: Host, transaction: Transaction, number: int | None, error: BaseException) -> None:
@@ -461,16 +461,16 @@ def run_until(host: Host, transaction: Transaction, number: int | None, error: B
 
 @settings(max_examples=80, deadline=None)
 @given(
-    there=st.dictionaries(st.sampled_from(["a", "b"]), FILES),
+    existing=st.dictionaries(st.sampled_from(["a", "b"]), FILES),
     folder=st.none() | st.dictionaries(st.sampled_from(["d/a", "d/b", "d/other"]), FILES),
     runs=st.lists(RUNS, max_size=6),
     last=st.permutations(sorted(OWN)),
 )
-def test_any_history_of_runs_can_be_restored(tmp_path_factory, there, folder, runs, last):
+def test_any_history_of_runs_can_be_restored(tmp_path_factory, existing, folder, runs, last):
     host = Host(tmp_path_factory.mktemp("host"))
     if folder is not None:
         os.mkdir(host.path("d"), 0o700)
-    for name, state in {**there, **(folder or {})}.items():
+    for name, state in {**existing, **(folder or {})}.items():
         Path(host.path(name)).write_bytes(state.content)
         os.chmod(host.path(name), state.mode)
     untouched = host.states()

@@ -83,5 +83,5 @@ def test_directories_are_made_first_and_removed_last():
     wanted = [Wanted("/a/b/f", NEW), Wanted("/a/b", directory()), Wanted("/a", directory())]
     assert [step.path for step in plan(wanted, current, {})] == ["/a", "/a/b", "/a/b/f"]
     records = {path: Record(MISSING) for path in current}
-    there = {"/a": directory(), "/a/b": directory(), "/a/b/f": NEW}
-    assert [step.path for step in plan([], there, records)] == ["/a/b/f", "/a/b", "/a"]
+    existing = {"/a": directory(), "/a/b": directory(), "/a/b/f": NEW}
+    assert [step.path for step in plan([], existing, records)] == ["/a/b/f", "/a/b", "/a"]

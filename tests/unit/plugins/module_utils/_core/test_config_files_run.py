@@ -45,10 +45,10 @@ def apply(run_module, monkeypatch, tmp_path):
     monkeypatch.setattr(config_files_boot, "ROOT", str(tmp_path / "root"))
     monkeypatch.setattr(config_files_run, "Store", functools.partial(Store, root=str(tmp_path / "store")))
 
-    def run(contents: dict[Path, str], files: list[dict] | None = None, told: dict | None = None, **params):
+    def run(contents: dict[Path, str], files: list[dict] | None = None, extra_payload: dict | None = None, **params):
         extra = {item["path"]: item for item in files or []}
         listed = [{"path": str(path), **extra.pop(str(path), {})} for path in contents] + list(extra.values())
-        texts = payload({str(path): text for path, text in contents.items()}, **(told or {}))
+        texts = payload({str(path): text for path, text in contents.items()}, **(extra_payload or {}))
         return run_module(config_files_apply, name="test", files=listed, contents=texts, **params)
 
     return run
@@ -86,8 +86,8 @@ def test_a_released_file_outlives_its_set(apply, etc):
     (etc / "a").write_text("before\n")
     apply({etc / "a": "1\n", etc / "b": "2\n"})
 
-    left = [{"path": str(etc / "a"), "state": "released"}]
-    assert apply({etc / "a": "theirs\n"}, left)["changed_paths"] == [str(etc / "a"), str(etc / "b")]
+    released = [{"path": str(etc / "a"), "state": "released"}]
+    assert apply({etc / "a": "theirs\n"}, released)["changed_paths"] == [str(etc / "a"), str(etc / "b")]
 
     assert apply({}, state="absent")["changed"] is False
     assert [(path.name, path.read_text()) for path in etc.iterdir()] == [("a", "theirs\n")]
@@ -222,14 +222,14 @@ def test_a_program_is_summed_up_in_the_diff(apply, tmp_path, path, text):
     file = tmp_path / path
     file.parent.mkdir(exist_ok=True)
     file.write_text("#!/bin/sh\n")
-    (diff,) = apply({file: text}, told={"version": "0.2.0"})["diff"]
+    (diff,) = apply({file: text}, extra_payload={"version": "0.2.0"})["diff"]
     digest = hashlib.sha256(text.encode()).hexdigest()
     assert diff["after"] == f"program {file.name} of rigwright.workstation 0.2.0, {len(text)} bytes, sha256 {digest}\n"
     assert diff["before"].startswith(f"program {file.name}, 10 bytes, sha256 ")
 
 
 @pytest.mark.parametrize(
-    ("path", "extra", "words"),
+    ("path", "extra", "message"),
     [
         ("link", {}, "is a symbolic link"),
         ("directory", {}, "is a directory"),
@@ -240,13 +240,13 @@ def test_a_program_is_summed_up_in_the_diff(apply, tmp_path, path, text):
         ("../a", {}, "not an absolute, plain path"),
     ],
 )
-def test_a_request_that_cannot_be_carried_out_is_refused(apply, etc, path, extra, words):
+def test_a_request_that_cannot_be_carried_out_is_refused(apply, etc, path, extra, message):
     (etc / "link").symlink_to("/etc/passwd")
     (etc / "directory").mkdir()
     before = shape(etc)
     target = f"{etc}/{path}"
     result = apply({target: "x\n"}, [{"path": target, **extra}])
-    assert result["failed"] and words in result["msg"] and "Nothing was changed" in result["msg"]
+    assert result["failed"] and message in result["msg"] and "Nothing was changed" in result["msg"]
     assert shape(etc) == before
 
 

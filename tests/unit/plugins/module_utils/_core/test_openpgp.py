@@ -112,22 +112,22 @@ def gpg_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def seen_by_gpg(packets: bytes, home: Path) -> list[str]:
+def keys_by_gpg(packets: bytes, home: Path) -> list[str]:
     """Return the primary keys that gpg reads."""
     command = ["gpg", "--batch", "--homedir", str(home), "--show-keys", "--with-colons"]
-    told = subprocess.run(command, input=packets, capture_output=True, check=False).stdout.decode()
-    return re.findall(r"^pub:.*\nfpr:+(\w+):", told, re.MULTILINE)
+    listing = subprocess.run(command, input=packets, capture_output=True, check=False).stdout.decode()
+    return re.findall(r"^pub:.*\nfpr:+(\w+):", listing, re.MULTILINE)
 
 
-def seen_by_apt(content: bytes, home: Path) -> list[str]:
+def keys_by_apt(content: bytes, home: Path) -> list[str]:
     """Return the primary keys in a .asc file that apt reads."""
-    return seen_by_gpg(
+    return keys_by_gpg(
         subprocess.run(["sh", "-c", APT_READER], input=content, capture_output=True, check=False).stdout, home
     )
 
 
 def test_fingerprint_is_that_of_gpg(gpg_home: Path) -> None:
-    assert seen_by_gpg(PACKETS, gpg_home) == fingerprints(KEY) == fingerprints(PACKETS) == [FINGERPRINT]
+    assert keys_by_gpg(PACKETS, gpg_home) == fingerprints(KEY) == fingerprints(PACKETS) == [FINGERPRINT]
 
 
 def test_the_fingerprint_of_an_old_packet_format() -> None:
@@ -143,7 +143,7 @@ def test_keys_are_written_as_gpg_writes_them(gpg_home: Path) -> None:
     assert armored(PACKETS) == KEY.decode()
     both = armored(PACKETS + OTHERS).encode()
     assert parse_keys(both).packets == PACKETS + OTHERS
-    assert seen_by_apt(both, gpg_home) == [FINGERPRINT, OTHER]
+    assert keys_by_apt(both, gpg_home) == [FINGERPRINT, OTHER]
 
 
 @pytest.mark.parametrize(
@@ -164,8 +164,8 @@ def test_what_is_a_key_file(content: bytes) -> None:
 
 @pytest.mark.parametrize("content", SMUGGLED.values(), ids=SMUGGLED)
 def test_a_key_that_apt_would_take_as_well_is_seen(content: bytes, gpg_home: Path) -> None:
-    assert OTHER in seen_by_apt(content, gpg_home)
-    assert fingerprints(content) == seen_by_apt(content, gpg_home)
+    assert OTHER in keys_by_apt(content, gpg_home)
+    assert fingerprints(content) == keys_by_apt(content, gpg_home)
     with contextlib.suppress(Invalid):
         assert OTHER in parse_keys(content).fingerprints
 
@@ -215,7 +215,7 @@ def test_a_key_file_begins_with_a_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "message"),
     [
         (b"", "no OpenPGP key"),
         (b"<html>", "no OpenPGP key"),
@@ -229,8 +229,8 @@ def test_a_key_file_begins_with_a_key() -> None:
         (bytes([0x80 | 13 << 2, 1, 65]), "no public key"),
     ],
 )
-def test_what_is_no_key_file(content: bytes, words: str) -> None:
-    with pytest.raises(Invalid, match=words):
+def test_what_is_no_key_file(content: bytes, message: str) -> None:
+    with pytest.raises(Invalid, match=message):
         fingerprints(content)
     with pytest.raises(Invalid):
         parse_keys(content)

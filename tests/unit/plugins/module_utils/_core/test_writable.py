@@ -25,11 +25,11 @@ def test_path_that_only_root_may_write_is_safe(place):
 
 
 @pytest.mark.parametrize("mode", [0o775, 0o757, STICKY])
-@pytest.mark.parametrize("what", ["above", "above/place"])
-def test_directories_that_others_may_write_are_returned(tmp_path, place, mode, what):
-    (tmp_path / what).chmod(mode)
-    is_kept = mode == STICKY and what == "above"
-    assert open_to_others(str(place)) == ([] if is_kept else [str(tmp_path / what)])
+@pytest.mark.parametrize("expected", ["above", "above/place"])
+def test_directories_that_others_may_write_are_returned(tmp_path, place, mode, expected):
+    (tmp_path / expected).chmod(mode)
+    is_kept = mode == STICKY and expected == "above"
+    assert open_to_others(str(place)) == ([] if is_kept else [str(tmp_path / expected)])
 
 
 def test_a_sticky_directory_is_open_where_nothing_is_yet(place):

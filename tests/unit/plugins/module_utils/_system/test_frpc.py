@@ -58,7 +58,7 @@ def frpc() -> Iterator[Callable[..., int]]:
 
 
 @pytest.fixture
-def door() -> Iterator[Callable[[Callable[[socket.socket], object]], str]]:
+def service() -> Iterator[Callable[[Callable[[socket.socket], object]], str]]:
     """Accept connections and do something with each; gives where."""
     listeners = []
 
@@ -121,14 +121,14 @@ def test_a_frpc_that_is_not_there_and_a_wrong_password(info, frpc):
     assert info(frpc({}), password="wrong")["error"] == "frpc answers with status 401"
 
 
-def test_visitor_reaches_a_speaking_and_a_waiting_service(info, frpc, door):
+def test_visitor_reaches_a_speaking_and_a_waiting_service(info, frpc, service):
     open_ends: list[socket.socket] = []
-    doors = {"speaks": door(lambda peer: peer.sendall(b"SSH-2.0-x\r\n")), "waits": door(open_ends.append)}
-    assert info(frpc({}), visitors=doors)["visitors"] == {"speaks": "", "waits": ""}
+    services = {"speaks": service(lambda peer: peer.sendall(b"SSH-2.0-x\r\n")), "waits": service(open_ends.append)}
+    assert info(frpc({}), visitors=services)["visitors"] == {"speaks": "", "waits": ""}
 
 
-@pytest.mark.parametrize("words", [b"HEAD / HTTP/", b"\x03\x00\x00\x13\x0e\xe0", b"\x00\x00\x00\x66\xfeSMB"])
-def test_waiting_service_answers_one_of_the_probes(info, frpc, door, monkeypatch, words):
+@pytest.mark.parametrize("opening", [b"HEAD / HTTP/", b"\x03\x00\x00\x13\x0e\xe0", b"\x00\x00\x00\x66\xfeSMB"])
+def test_waiting_service_answers_one_of_the_probes(info, frpc, service, monkeypatch, opening):
     monkeypatch.setattr(frpc_state, "PATIENCE", 0.2)
     quiet: list[socket.socket] = []
 
@@ -138,32 +138,32 @@ def test_waiting_service_answers_one_of_the_probes(info, frpc, door, monkeypatch
             quiet.append(peer)
             return
         with peer:
-            asked = peer.recv(200)
-            if asked.startswith(words):
+            request = peer.recv(200)
+            if request.startswith(opening):
                 peer.sendall(b"what it says")
 
     begun = time.monotonic()
-    assert info(frpc({}), visitors={"tower-web": door(answer)}, silence=60)["visitors"] == {"tower-web": ""}
+    assert info(frpc({}), visitors={"tower-web": service(answer)}, silence=60)["visitors"] == {"tower-web": ""}
     assert time.monotonic() - begun < 30, "nobody waited for the silence to end"
 
 
-def test_server_that_closes_during_probes_is_unreached(info, frpc, door, monkeypatch):
+def test_server_that_closes_during_probes_is_unreached(info, frpc, service, monkeypatch):
     """Close the connection late, as the server does after ten seconds if the other client's machine has lost its power."""
     monkeypatch.setattr(frpc_state, "PATIENCE", 0.1)
-    doors = {"tower-rdp": door(lambda peer: threading.Timer(0.5, peer.close).start())}
-    assert info(frpc({}), LOGGED_IN, visitors=doors, silence=60)["visitors"] == {
+    services = {"tower-rdp": service(lambda peer: threading.Timer(0.5, peer.close).start())}
+    assert info(frpc({}), LOGGED_IN, visitors=services, silence=60)["visitors"] == {
         "tower-rdp": "the connection is closed at once"
     }
 
 
-def test_closed_connection_of_a_visitor_is_unreached(info, frpc, door):
-    doors = {"tower-ssh": door(socket.socket.close)}
-    assert info(frpc({}), LOGGED_IN + NO_SUCH_SERVICE, visitors=doors)["visitors"] == {
+def test_closed_connection_of_a_visitor_is_unreached(info, frpc, service):
+    services = {"tower-ssh": service(socket.socket.close)}
+    assert info(frpc({}), LOGGED_IN + NO_SUCH_SERVICE, visitors=services)["visitors"] == {
         "tower-ssh": "custom listener for [tower.ssh] doesn't exist"
     }
     closed = {"tower-ssh": "the connection is closed at once"}
-    assert info(frpc({}), LOGGED_IN, visitors=doors)["visitors"] == closed
-    assert info(frpc({}), LOGGED_IN + CLOSED_BEFORE_THE_ANSWER, visitors=doors)["visitors"] == closed
+    assert info(frpc({}), LOGGED_IN, visitors=services)["visitors"] == closed
+    assert info(frpc({}), LOGGED_IN + CLOSED_BEFORE_THE_ANSWER, visitors=services)["visitors"] == closed
 
 
 def test_a_visitor_that_does_not_listen(info, frpc):
@@ -172,10 +172,10 @@ def test_a_visitor_that_does_not_listen(info, frpc):
     assert info(frpc({}), visitors={"tower-ssh": place})["visitors"] == {"tower-ssh": "Connection refused"}
 
 
-def test_visitor_that_starts_later_is_reached(info, frpc, door):
+def test_visitor_that_starts_later_is_reached(info, frpc, service):
     def greet(peer):
         next(peers)(peer)
 
     peers = iter([socket.socket.close, lambda peer: peer.sendall(b"hello")])
-    doors = {"tower-web": door(greet)}
-    assert info(frpc({}), visitors=doors, timeout=5)["visitors"] == {"tower-web": ""}
+    services = {"tower-web": service(greet)}
+    assert info(frpc({}), visitors=services, timeout=5)["visitors"] == {"tower-web": ""}

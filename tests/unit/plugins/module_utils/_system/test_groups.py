@@ -19,7 +19,7 @@ def group(name: str, *members: str, append: bool = True, state: str = "present")
 
 
 @pytest.mark.parametrize(
-    ("current", "asked", "wanted"),
+    ("current", "requested", "wanted"),
     [
         (None, group("lab"), []),
         (None, group("lab", "ada", "alan"), ["ada", "alan"]),
@@ -31,8 +31,8 @@ def group(name: str, *members: str, append: bool = True, state: str = "present")
         (None, group("lab", state="absent"), None),
     ],
 )
-def test_who_should_belong(current: list[str] | None, asked: dict[str, Any], wanted: list[str] | None) -> None:
-    assert plan({"lab": current}, [asked]) == {"lab": wanted}
+def test_who_should_belong(current: list[str] | None, requested: dict[str, Any], wanted: list[str] | None) -> None:
+    assert plan({"lab": current}, [requested]) == {"lab": wanted}
 
 
 @pytest.mark.parametrize(
@@ -75,5 +75,5 @@ def test_good_groups_have_no_problem() -> None:
 
 
 def test_users_count_once_and_not_for_a_group_that_goes() -> None:
-    asked = [group("lab", "alan", "ada"), group("docker", "ada"), group("old", "eve", state="absent")]
-    assert named_users(asked) == ["ada", "alan"]
+    requested = [group("lab", "alan", "ada"), group("docker", "ada"), group("old", "eve", state="absent")]
+    assert named_users(requested) == ["ada", "alan"]

@@ -87,8 +87,8 @@ def test_fstab_is_read_as_mount_reads_it(tmp_path: Path) -> None:
     (tmp_path / "fstab").write_text(FSTAB)
     command = ["findmnt", "--fstab", "--tab-file", str(tmp_path / "fstab"), "-rno", "TARGET"]
     listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")
-    told = [place.replace("\\x20", " ").rstrip("/") or "/" for place in listed if place.startswith("/")]
-    assert told == mounts.parse_fstab(FSTAB)
+    targets = [place.replace("\\x20", " ").rstrip("/") or "/" for place in listed if place.startswith("/")]
+    assert targets == mounts.parse_fstab(FSTAB)
 
 
 def test_fstab_without_noauto_and_made_up_file_systems() -> None:

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-License-Identifier: GPL-3.0-or-due
 """What has to be done about a unit, from what systemd says and what its files are."""
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def drop_in(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("known", "changes", "needed"),
+    ("is_loaded", "changes", "needed"),
     [
         pytest.param(True, {}, False, id="read"),
         pytest.param(False, {}, True, id="not read, and systemd does not say so"),
@@ -123,8 +123,8 @@ def drop_in(tmp_path):
         pytest.param(False, {"load": "not-found"}, False, id="of a unit that is not installed"),
     ],
 )
-def test_unread_drop_in_needs_a_daemon_reload(tmp_path, drop_in, known, changes, needed):
-    ssh = status(**{"names": ("ssh.service", "sshd.service"), "drop_ins": (drop_in,) if known else (), **changes})
+def test_unread_drop_in_needs_a_daemon_reload(tmp_path, drop_in, is_loaded, changes, needed):
+    ssh = status(**{"names": ("ssh.service", "sshd.service"), "drop_ins": (drop_in,) if is_loaded else (), **changes})
     assert needs_daemon_reload(ssh, str(tmp_path)) is needed
 
 
@@ -185,9 +185,9 @@ def test_what_a_unit_has_loaded_is_compared_with_what_is_there(now, loaded, expe
     ],
 )
 def test_what_check_mode_left_undone_counts_as_changed(coming, expected):
-    there = {"/etc/frp/frps.toml": Watched("same", 900.0), "/etc/frp/conf.d": Watched("same", 900.0)}
-    loaded = {path: one.digest for path, one in there.items()}
-    assert stale(RUNNING, there, loaded, coming) == expected
+    watched = {"/etc/frp/frps.toml": Watched("same", 900.0), "/etc/frp/conf.d": Watched("same", 900.0)}
+    loaded = {path: entry.digest for path, entry in watched.items()}
+    assert stale(RUNNING, watched, loaded, coming) == expected
 
 
 @pytest.mark.parametrize(
@@ -198,9 +198,9 @@ def test_what_check_mode_left_undone_counts_as_changed(coming, expected):
     ],
 )
 def test_what_was_held_back_is_not_noted_as_loaded(loaded, noted):
-    there = {"/a": Watched("new", 1100.0), "/b": Watched("new", 1100.0)}
-    assert note(there, loaded, held_back=["/a"]) == noted
-    assert stale(RUNNING, there, noted) == ["/a"]
+    watched = {"/a": Watched("new", 1100.0), "/b": Watched("new", 1100.0)}
+    assert note(watched, loaded, held_back=["/a"]) == noted
+    assert stale(RUNNING, watched, noted) == ["/a"]
 
 
 ACTIVE = ["active", "reloading", "inactive", "failed", "activating", "deactivating"]
@@ -220,8 +220,8 @@ def obeyed(verbs, now, restart_for, reload_for):
     }
     for verb in verbs:
         now = dataclasses.replace(now, **effects[verb])
-    left = not {"start", "restart"} & set(verbs) and now.running
-    return now, restart_for if left else [], reload_for if left and "reload" not in verbs else []
+    due = not {"start", "restart"} & set(verbs) and now.running
+    return now, restart_for if due else [], reload_for if due and "reload" not in verbs else []
 
 
 @given(
@@ -232,12 +232,12 @@ def obeyed(verbs, now, restart_for, reload_for):
 )
 def test_second_run_of_a_plan_does_nothing(wanted, now, restart_for, reload_for):
     verbs = plan(wanted, now, restart_for, reload_for)
-    then, *left = obeyed(verbs, now, restart_for, reload_for)
+    then, *due = obeyed(verbs, now, restart_for, reload_for)
     assert then.running is (wanted["state"] == "started")
     if wanted["enabled"] is not None:
         fixed = ["static", "indirect", "alias", "generated"]  # nothing that enable or disable could change
         assert then.enabled in fixed or then.enabled.startswith("enabled") is wanted["enabled"]
-    assert plan(wanted, then, *(left if wanted["state"] == "started" else ([], []))) == []
+    assert plan(wanted, then, *(due if wanted["state"] == "started" else ([], []))) == []
 
 
 def test_directory_changes_with_its_visible_files(tmp_path):

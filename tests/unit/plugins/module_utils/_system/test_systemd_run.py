@@ -67,13 +67,13 @@ class Systemd:
 def systemd(monkeypatch):
     systemd = Systemd()
 
-    def run_command(_module, words, **_options):
-        if words == X_CHECK.split():
+    def run_command(_module, command, **_options):
+        if command == X_CHECK.split():
             return systemd.validator
-        if words[0] == "journalctl":
+        if command[0] == "journalctl":
             return (0, systemd.journal, "")
-        assert words[0] == "systemctl"
-        return systemd.systemctl(*words[1:])
+        assert command[0] == "systemctl"
+        return systemd.systemctl(*command[1:])
 
     monkeypatch.setattr(AnsibleModule, "run_command", run_command)
     return systemd
@@ -144,9 +144,9 @@ def test_held_back_restart_is_announced_at_every_run(run, files, systemd):
     assert run(may_restart=False)[0]["pending"] == []
 
 
-@pytest.mark.parametrize("known", [True, False], ids=["noted", "judged by its time"])
-def test_while_a_restart_waits_a_reload_is_done_once(run, files, systemd, known):
-    if known:
+@pytest.mark.parametrize("noted", [True, False], ids=["noted", "judged by its time"])
+def test_while_a_restart_waits_a_reload_is_done_once(run, files, systemd, noted):
+    if noted:
         run()
     else:
         systemd.started = time.time() - 3600
@@ -203,8 +203,8 @@ def test_outside_check_mode_only_the_files_count(run, files):
 def test_what_a_unit_knows_already_is_noted_and_leads_to_nothing(run, files, systemd, changed):
     systemd.started = time.time() - 3600
     files[changed].write_text("2\n")
-    known = [str(file) for file in files]
-    assert run(loaded=known)[1] == []
+    noted = [str(file) for file in files]
+    assert run(loaded=noted)[1] == []
     # The next run does not say so any more.
     assert run()[1] == []
     files[changed].write_text("3\n")
