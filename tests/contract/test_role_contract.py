@@ -241,7 +241,7 @@ def test_good_role_passes(role):
             "absent}",
             "absent}\n- name: More",
             "removal",
-            "a run that was cut short is not completed",
+            "the next run does not complete one that was interrupted",
         ),
         (
             "tasks/verify.yml",
