@@ -93,7 +93,7 @@ def machine() -> Callable[[str], Machine]:
 
 @pytest.fixture(scope="session")
 def all_targets(machine: Callable[[str], Machine]) -> list[Machine]:
-    """One host for each supported system."""
+    """Return one host for each supported system."""
     return [machine(name) for name in RELEASES]
 
 
@@ -105,13 +105,13 @@ def targets(machine: Callable[[str], Machine]) -> list[Machine]:
 
 @pytest.fixture(scope="session")
 def target(request: pytest.FixtureRequest, machine: Callable[[str], Machine]) -> Machine:
-    """Each of these hosts in turn."""
+    """Return each of these hosts in turn."""
     return machine(request.param)
 
 
 @pytest.fixture(scope="session")
 def host(target: Machine) -> TestinfraHost:
-    """Each of the targets in turn, as testinfra sees it (instead of testinfra's own fixture, which does not know the lab)."""
+    """Return each of the targets in turn, as testinfra sees it (instead of testinfra's own fixture, which does not know the lab)."""
     return testinfra.get_host(f"docker://{target.host.container}")
 
 

@@ -45,7 +45,7 @@ def run(*command: str, text: str = "", environment: Mapping[str, str] | None = N
 
 @dataclass(frozen=True)
 class Package:
-    """What the control file of a package says. `relations` are fields such as Depends with their entries."""
+    """The control file of a package. `relations` are fields such as Depends with their entries."""
 
     name: str
     version: str
@@ -55,7 +55,7 @@ class Package:
 
     @property
     def file(self) -> str:
-        """The name of its file, which leaves out the version's epoch as apt's archives do."""
+        """Return the name of its file, without the version's epoch, as in apt's archives."""
         return f"{self.name}_{self.version.partition(':')[2] or self.version}_{self.architecture}.deb"
 
     def control(self, size_kib: int) -> str:

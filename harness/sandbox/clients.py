@@ -35,7 +35,7 @@ LAST = 4096  # bytes in which the mark of the end is looked for
 
 @dataclass(frozen=True)
 class Done:
-    """What a program left: its exit status (124: it ran longer than it was given) and its words."""
+    """The result of a program: its exit status (124: it ran longer than its limit) and its output."""
 
     rc: int
     stdout: str

@@ -111,7 +111,7 @@ def of(machine: Machine) -> State:
 
 
 def difference(before: State, after: State) -> list[str]:
-    """One line for each thing that is new, gone or changed, in the order of their names; empty when nothing is."""
+    """Return a line for each entry that is new, gone or changed, in the order of their names."""
     lines = []
     for name in sorted(before.keys() | after.keys()):
         if name not in before:

@@ -144,7 +144,7 @@ def week() -> str:
 
 
 def reference(name: str) -> str:
-    """`rigwright/<name>:<hash of the recipe and of this week>`."""
+    """Return the name of an image: `rigwright/<name>:<hash of the recipe and of this week>`."""
     text = " ".join(recipe(name)).replace(str(SETUP), SETUP.read_text())
     return f"rigwright/{name}:{hashlib.sha256(f'{text} {week()}'.encode()).hexdigest()[:12]}"
 

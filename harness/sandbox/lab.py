@@ -130,7 +130,7 @@ def parse(inventory: Path, listing: dict[str, Any]) -> Lab:
 
 
 def address_of(inventory: Path, host: str, rest: object) -> ipaddress.IPv4Address:
-    """`"1.10"` is 10.N.1.10. Ansible makes `ansible_host` of the same two parts."""
+    """Return the address of a host: `"1.10"` is 10.N.1.10. Ansible builds `ansible_host` from the same two parts."""
     try:
         if not isinstance(rest, str):  # without quotes YAML reads 1.10 as the number 1.1
             raise ValueError(rest)

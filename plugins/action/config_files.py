@@ -35,7 +35,7 @@ FILES = {
     "mutually_exclusive": [tuple(SOURCES)],
 }
 
-# Shorter words of a secret file (numbers, switches) stay readable in the error of a check.
+# Shorter parts of a secret file (numbers, switches) stay readable in the error of a check.
 SECRET_FROM = 8
 
 
@@ -101,7 +101,7 @@ class ActionModule(ActionBase):
             "files": contents,
             "programs": programs,
             "secrets": sorted(set(secrets)),
-            # In check mode: whether an earlier task would change something, and may bring directories.
+            # In check mode: True if an earlier task would change something, and may create directories.
             "changes_before": self._task.check_mode and changes(task_vars or {}),
             "version": _version() if self._task.diff else "",
         }

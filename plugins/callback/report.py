@@ -151,7 +151,7 @@ class _Silence:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        # A run that is interrupted never comes to its end; the thread must not outlive it either.
+        # An interrupted run has no end event; the thread must end with it anyway.
         thread = threading.Thread(target=self._watch, name="report silence", daemon=True)
         thread.start()
         try:
@@ -241,7 +241,7 @@ class CallbackModule(CallbackBase):
         for run in self._module_runs:
             self._report.add_module_run(json.loads(run))
         self._open.close()
-        # Hosts answer in a different order each time.
+        # The order of the hosts' results differs between runs.
         self._report.hosts = dict(sorted(self._report.hosts.items()))
         with self._warning_of_an_unusable_path():
             if path := self.get_option("path"):
@@ -261,18 +261,18 @@ class CallbackModule(CallbackBase):
         host = result.host.get_name()
         self._silence.end(host, result.task)
         work = self._report.host(host).work(_role_of(result.task))
-        # The tasks that the strategy does itself (meta, includes) have no start.
+        # Tasks that the strategy plugin runs itself (meta, includes) have no start.
         work.seconds += now - self._task_began.pop((host, result.task._uuid), now)
         work.changed += result.is_changed()
 
     def _note_failure(self, result: CallbackTaskResult) -> None:
-        # The message stays out: it may hold what only the terminal of this run should have shown.
+        # Without the message, which may have content for the terminal of this run only.
         failure = {"role": _role_of(result.task), "task": result.task.get_name(include_role_fqcn=False)}
         self._report.host(result.host.get_name()).failures.append(failure)
 
     @contextlib.contextmanager
     def _warning_of_an_unusable_path(self) -> Iterator[None]:
-        # A report that cannot be written is no reason to fail what was done.
+        # A report that cannot be written is no reason to fail the run.
         try:
             yield
         except OSError as error:

@@ -13,11 +13,11 @@ options:
   name:
     description:
       - Name of the set. Its originals are kept under C(/var/lib/rigwright/config_files/NAME) on the target.
-      - A file belongs to one set only. A directory may belong to several; the last one gives it back.
+      - A file belongs to one set only. A directory may belong to several; the last one restores it.
     type: str
     required: true
   state:
-    description: Whether the set is in place, or everything is as it was before the set.
+    description: V(present) applies the set. V(absent) restores everything as it was before the set.
     type: str
     choices: [present, absent]
     default: present
@@ -46,7 +46,7 @@ options:
   checks:
     description:
       - Commands that are run, without a shell, once all files are in place, and only when one changed.
-      - When one fails, everything is put back.
+      - When one fails, everything is restored.
     type: list
     elements: str
     default: []

@@ -13,11 +13,11 @@ short_description: Put a set of configuration files in place as one transaction
 description:
   - Renders files on the controller, compares them with the target, and puts those that differ in place in one module run.
   - Each staged file can be validated before anything is replaced, and the set as a whole by commands afterwards. If any of them
-    fails, every file is put back with its owner, mode and times, and the error shows the command's words.
-  - Remembers the first original of each file that it replaces. O(state=absent) gives them back byte for byte, and so does
-    leaving a file out of the list.
-  - A run that was interrupted (power cut, C(kill -9), full disk) is taken back by the next one before it begins.
-  - A file that somebody edited by hand, and in whose place an older one comes back, is kept under
+    fails, every file is restored with its owner, mode and times, and the error shows the output of the command.
+  - Keeps the first original of each file that it replaces. O(state=absent) restores the originals byte for byte. Leaving a file out
+    of the list restores that one.
+  - The next run first undoes a run that was interrupted (power cut, C(kill -9), full disk).
+  - A file that somebody edited by hand is kept when an older one is restored, under
     C(/var/lib/rigwright/config_files/NAME/edited), and a warning names it.
   - Symbolic links are never followed and never replaced.
 version_added: 0.1.0
@@ -30,8 +30,8 @@ attributes:
     support: full
     details:
       - Validators run on a private copy when they are installed.
-      - A file in a directory that is not there is refused, unless an earlier task of the run would change something and may so bring it.
-        A registered result of a role, C(__<role>_...), says that it would.
+      - A file in a missing directory is refused, unless an earlier task of the run would change something and may create it.
+        The action reads this from the registered results of a role, C(__<role>_...).
   diff_mode:
     support: full
     details:
@@ -52,8 +52,8 @@ options:
       state:
         description:
           - V(absent) moves a file away; it is restored when the set is removed.
-          - V(released) leaves the file with this content and is done with it, for one that others have written to as well, so that the
-            first original would undo their lines.
+          - V(released) leaves the file with this content and no longer manages it. It is for a file that other programs have changed
+            too, since restoring the original would undo their changes.
         type: str
         choices: [present, released, absent]
         default: present
@@ -74,7 +74,7 @@ options:
         description: Data that is written in O(files[].format).
         type: raw
       format:
-        description: Format of O(files[].data). Default is what the ending of the path stands for.
+        description: Format of O(files[].data). Default is the format of the path's ending.
         type: str
         choices: [ini, json, toml, yaml]
       mode:
@@ -109,7 +109,7 @@ EXAMPLES = r"""
     checks:
       - /usr/sbin/sshd -t
 
-- name: Give everything back
+- name: Restore the original files
   rigwright.workstation.config_files:
     name: ssh
     state: absent
@@ -123,13 +123,13 @@ changed_paths:
   elements: str
   sample: [/etc/ssh/sshd_config.d/00-rigwright.conf]
 removed_paths:
-  description: The changed paths at which nothing lies any more.
+  description: The changed paths that no longer exist.
   returned: always
   type: list
   elements: str
   sample: []
 recovered:
-  description: Whether an interrupted earlier run was put back first.
+  description: Whether an interrupted earlier run was undone first.
   returned: always
   type: bool
   sample: false

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: finding
-short_description: Record what a check of a host has found
+short_description: Record the result of a check of a host
 version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
 description:
-  - Records one or more findings about a host. A finding is the outcome of a check, what was seen, and what to do about it.
+  - Records one or more findings about a host. A finding is the outcome of a check, the evidence, and the remedy.
   - A failed finding does not fail the task. The playbook C(rigwright.workstation.verify) fails at its end when one failed, and
     P(rigwright.workstation.report#callback) shows all of them.
-  - In check mode, nothing passes that nobody has seen. When the role would change something, a V(pass) is recorded as V(skip), with what
+  - In check mode, nothing passes that was not checked. When the role would change something, a V(pass) is recorded as V(skip), with what
     is expected. A registered result of the role, C(__<role>_...), says whether it would.
   - Works on the controller alone and starts no module on the target.
 extends_documentation_fragment:
@@ -32,7 +32,7 @@ options:
   id:
     description:
       - The name of the check, as C(<role>.<what>).
-      - A finding that is recorded again in the same run takes the place of the earlier one.
+      - A finding that is recorded again in the same run replaces the earlier one.
     type: str
   status:
     description:
@@ -41,7 +41,7 @@ options:
     type: str
     choices: [pass, warn, fail, skip]
   evidence:
-    description: What was seen, in a few words. It is shown and written to the report, so it must hold no secret.
+    description: The result of the check, in a few words. It is shown and written to the report, so it must hold no secret.
     type: str
   remedy:
     description: What to do about it. It is required for V(warn) and V(fail) of O(status), and shown unless that is V(pass).
@@ -53,7 +53,7 @@ options:
   findings:
     description:
       - Several findings at once, instead of the four options above.
-      - Takes the place of C(loop), which is refused because only its last turn would stay.
+      - Replaces C(loop), which is refused because only its last iteration would stay.
     type: list
     elements: dict
     suboptions:

@@ -38,13 +38,13 @@ options:
     required: true
   user:
     description:
-      - Who relies on the programs, usually the name of the role. It is no account of the system.
+      - Name of the user of the programs, usually the role. It is no account of the system.
       - Defaults to O(name).
     type: str
   state:
     description:
       - V(present) installs the version and its links.
-      - V(absent) removes all that this O(user) made, and the versions and links that no other user relies on.
+      - V(absent) removes everything of this O(user), and the versions and links that no other user needs.
     type: str
     choices: [present, absent]
     default: present
@@ -59,7 +59,7 @@ options:
     type: str
   checksum:
     description:
-      - What the publisher states, as V(sha256:) and 64 hexadecimal digits.
+      - Checksum that the publisher states, as V(sha256:) and 64 hexadecimal digits.
       - An address of a list of checksums is not accepted. It would come from where the archive comes from, and prove nothing.
     type: str
   programs:
@@ -68,12 +68,12 @@ options:
     type: dict
   strip_components:
     description:
-      - Leave out so many leading parts of the paths in the archive.
+      - Number of leading parts to leave out of the paths in the archive.
     type: int
     default: 1
   keep:
     description:
-      - Keep so many previous versions for going back.
+      - Number of previous versions to keep for going back.
     type: int
     default: 1
   install_root:
@@ -83,12 +83,12 @@ options:
     default: /opt
   timeout:
     description:
-      - Give a silent server up after so many seconds.
+      - Timeout in seconds for a server that sends nothing.
     type: int
     default: 30
   retries:
     description:
-      - Try a failed download again so many times, after 1, 2, 4 ... seconds. An answer such as 404 is final.
+      - Number of further attempts for a failed download, after 1, 2, 4 ... seconds. A status such as 404 is final.
     type: int
     default: 3
 notes:
@@ -133,7 +133,7 @@ directory:
   type: str
   sample: /opt/frp/0.70.1
 changed_paths:
-  description: The links behind which another program lies now, or none; in check mode those that it would be.
+  description: The links that lead to another program now, or to none; in check mode those that would.
   returned: success
   type: list
   elements: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: require
-short_description: Refuse a request that cannot be carried out
+short_description: Refuse a request that cannot be met
 version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
 description:

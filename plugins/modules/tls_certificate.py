@@ -10,9 +10,9 @@ DOCUMENTATION = r"""
 module: tls_certificate
 short_description: Keep a private CA and a server certificate signed by it
 description:
-  - Makes a private CA and one certificate signed by it, and renews the certificate before it ends or when its names change.
+  - Creates a private CA and one certificate signed by it, and renews the certificate before it ends or when its names change.
     All of it is one module run.
-  - Keys are elliptic curve keys (P-256). They are made on the target and never leave it, and no result shows them.
+  - Keys are elliptic curve keys (P-256). They are created on the target and never leave it, and no result shows them.
   - The CA is never replaced unless O(renew_ca) says so, because clients trust it by its certificate.
   - An interrupted run leaves nothing that the next run does not complete.
 version_added: 0.1.0
@@ -32,7 +32,7 @@ requirements:
 options:
   directory:
     description:
-      - Directory of the files C(ca.crt), C(ca.key), C(<name>.crt) and C(<name>.key). It is made when missing, its parent is not.
+      - Directory of the files C(ca.crt), C(ca.key), C(<name>.crt) and C(<name>.key). It is created if missing; its parent is not.
     type: path
     required: true
   name:
@@ -69,7 +69,7 @@ options:
     default: 825
   renew_days:
     description:
-      - Make a new certificate when the present one ends in less than so many days.
+      - Create a new certificate if the present one ends in less than this many days.
       - Warn when the CA does.
     type: int
     default: 30
@@ -107,7 +107,7 @@ EXAMPLES = r"""
     group: frp
   register: __frp_tls
 
-- name: Give the CA to the clients
+- name: Copy the CA certificate to the clients
   rigwright.workstation.config_files:
     name: frp_client
     files:

@@ -26,7 +26,7 @@ def to_json(data: t.Any) -> str:
 
 
 def to_yaml(data: t.Any) -> str:
-    # On the controller only, where ansible-core brings PyYAML.
+    # On the controller only, where PyYAML is installed with ansible-core.
     import yaml
 
     return yaml.safe_dump(json.loads(json.dumps(data)), sort_keys=True, allow_unicode=True, explicit_start=True)

@@ -27,7 +27,7 @@ def short_role(name: str) -> str:
 
 @dataclass
 class Work:
-    """What a role (or what stands outside roles) cost on one host."""
+    """Module runs, changes and time of a role, or of tasks outside roles, on one host."""
 
     module_runs: int = 0
     verify_module_runs: int = 0
@@ -37,7 +37,7 @@ class Work:
 
 @dataclass
 class HostReport:
-    """What happened on one host; stats are Ansible's own final counts."""
+    """The results of one host; stats are Ansible's own final counts."""
 
     findings: list[dict[str, str]] = field(default_factory=list)
     failures: list[dict[str, str | None]] = field(default_factory=list)

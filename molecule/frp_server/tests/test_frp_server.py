@@ -215,7 +215,7 @@ def test_a_disk_that_is_nearly_full_is_refused(refused):
 def test_a_tampered_archive_is_refused_and_changes_nothing(refused, publish):
     """Offer an archive as 0.69.0 that does not have its checksum, to a server on 0.70.1."""
     with publish(ARCHIVE.replace("0.70.1", "0.69.0"), (depot.WWW / ARCHIVE).read_bytes()):
-        refused({"frp_server_version": "0.69.0"}, "is not the archive that was asked for")
+        refused({"frp_server_version": "0.69.0"}, "is not the requested archive")
 
 
 def test_an_upgrade_and_the_way_back(apply, targets):

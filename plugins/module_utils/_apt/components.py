@@ -4,7 +4,7 @@
 
 """Plan a source file for further components of the distribution's own archive, such as Debian's contrib and non-free.
 
-The ``Origin`` that the archive signed tells which sources are the distribution's, so mirrors count, and third parties that use the
+The ``Origin`` that the archive signed identifies the sources of the distribution, so mirrors count, and third parties that use the
 same suite names do not.
 """
 

@@ -22,7 +22,7 @@ if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
 ROOT = "/"
-# A directory of its own: config_files keeps /var/lib/rigwright for itself.
+# Not below /var/lib/rigwright, which belongs to config_files.
 MEMORY = "/var/lib/rigwright_mirrors/choice.json"
 LISTS = "/var/lib/apt/lists"
 MIRROR_LISTS = "/etc/apt/mirrors"
@@ -76,11 +76,11 @@ class Planner:
         texts = read_sources()
         found = apt_sources.survey(texts, self.distribution, read_origins(texts))
         remembered = apt_mirrors.from_json(read(MEMORY) or "")
-        # Where security updates came from before they came from mirrors is no longer in the host's own files.
+        # The host's files no longer have the addresses that security updates had before the mirrors.
         taken = remembered.security_uris if remembered and remembered.request.security else ()
         choice = self._choose(found, remembered, taken or tuple(found.security_uris))
         self.plan.mirrors = [*choice.order, *choice.left_out]
-        # The order matters should the writing be cut short: what is remembered, and what the sources point to, comes first.
+        # The order matters if the run is interrupted: the record, and the lists that the sources point to, come first.
         self.plan.directories.append({"path": os.path.dirname(MEMORY)})
         self.plan.add(MEMORY, apt_mirrors.to_json(choice))
         uri = self._address(self.distribution.id, [mirror.url for mirror in choice.order])
@@ -204,7 +204,7 @@ def fetcher(module: AnsibleModule, timeout: int) -> apt_mirrors.Fetch:
                 "Acquire::Retries": 0,
                 "Acquire::http::Timeout": timeout,
                 "Acquire::https::Timeout": timeout,
-                # apt's unprivileged user cannot write to root's private directory; apt would only complain and go on.
+                # apt's unprivileged user cannot write to root's private directory; apt would print a warning and continue.
                 "APT::Sandbox::User": "root",
             }
             command = [

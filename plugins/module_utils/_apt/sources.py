@@ -306,7 +306,7 @@ def _without(found: Survey, path: str) -> str:
     ours = found.archive.get(path, [])
     kept = [block for block in found.files.get(path, []) if block.entry is None or block.entry not in ours]
     if path.endswith(".sources"):
-        # Disabled stanzas stay; comments that stand alone belonged to what went.
+        # Disabled stanzas stay; comments without a stanza belonged to the removed ones.
         kept = [
             block
             for block in kept

@@ -39,7 +39,7 @@ class Pair(t.NamedTuple):
     certificate: str
     key: str
 
-    def beside(self, directory: str) -> Pair:
+    def inside(self, directory: str) -> Pair:
         """Return the paths of the same files in another directory."""
         return Pair(*(os.path.join(directory, os.path.basename(path)) for path in self))
 
@@ -66,8 +66,8 @@ class Authority:
         self.directory: str = self.params["directory"]
         # Unfinished files are written here, so that files in the directory itself are always complete.
         self.work = os.path.join(self.directory, ".new")
-        self.ca = Pair("ca.crt", "ca.key").beside(self.directory)
-        self.server = Pair(f"{self.params['name']}.crt", f"{self.params['name']}.key").beside(self.directory)
+        self.ca = Pair("ca.crt", "ca.key").inside(self.directory)
+        self.server = Pair(f"{self.params['name']}.crt", f"{self.params['name']}.key").inside(self.directory)
 
     def wanted_attributes(self) -> dict[str, str]:
         key = f"{int(self.params['mode'], 8):04o} {self.params['owner']}:{self.params['group']}"
@@ -108,12 +108,12 @@ class Authority:
         ends_soon = ca is not None and days_left(ca, self.now) < self.params["renew_days"]
         if problems and not self.params["renew_ca"]:
             raise CertificateError(
-                f"The CA {self.ca.certificate} can sign nothing: {'; '.join(problems)}. Bring its files back, or set"
-                " `renew_ca` to make another one; every client then needs its certificate."
+                f"The CA {self.ca.certificate} can sign nothing: {'; '.join(problems)}. Restore its files, or set"
+                " `renew_ca` to create a new one; every client then needs its certificate."
             )
         if ca is not None and ends_soon and not self.params["renew_ca"]:
             self.module.warn(
-                f"The CA {self.ca.certificate} ends on {ca.not_after:%Y-%m-%d}. Set `renew_ca` to make another one;"
+                f"The CA {self.ca.certificate} ends on {ca.not_after:%Y-%m-%d}. Set `renew_ca` to create a new one;"
                 " every client then needs its certificate."
             )
         return self.params["renew_ca"] and (bool(problems) or ends_soon)
@@ -131,7 +131,7 @@ class Authority:
         return out.strip() if rc == 0 else None
 
     def _is_signed(self) -> bool:
-        # Neither the time (find_reasons has a say in that) nor any CA of the system counts.
+        # The check ignores the time, which find_reasons checks, and the CAs of the system.
         only = ["-no_check_time", "-no-CApath", "-no-CAstore", "-CAfile", self.ca.certificate]
         return self._openssl("verify", *only, self.server.certificate)[0] == 0
 
@@ -182,7 +182,7 @@ class Authority:
                 os.rmdir(self.directory)
 
     def _make_ca(self) -> Pair:
-        new = self.ca.beside(self.work)
+        new = self.ca.inside(self.work)
         if not os.path.exists(self.ca.certificate) and self._read_public_key(self.ca) is not None:
             # Only the certificate is lost: the same key keeps the copies that clients have valid.
             shutil.copyfile(self.ca.key, new.key)
@@ -197,7 +197,7 @@ class Authority:
         return new
 
     def _make_certificate(self, ca: Pair, days: int) -> Pair:
-        new = self.server.beside(self.work)
+        new = self.server.inside(self.work)
         self._make_key(new.key)
         extensions = [
             "basicConstraints=critical,CA:FALSE",
@@ -300,10 +300,10 @@ def check_host(params: dict[str, t.Any]) -> None:
     """Refuse a missing directory, user or group. Not called in check mode, where an earlier task may create it."""
     parent = os.path.dirname(params["directory"])
     if not os.path.isdir(parent):
-        raise CertificateError(f"{parent} is no directory. Make it, or set `directory` to another place.")
+        raise CertificateError(f"{parent} is no directory. Create it, or set `directory` to another place.")
     for key, entry in (("owner", accounts.user(params["owner"])), ("group", accounts.group(params["group"]))):
         if entry is None:
-            raise CertificateError(f"There is no {key} {params[key]}. Make it, or set `{key}` to one of this host.")
+            raise CertificateError(f"There is no {key} {params[key]}. Create it, or set `{key}` to one of this host.")
 
 
 def keep(authority: Authority, check_mode: bool) -> dict[str, t.Any]:

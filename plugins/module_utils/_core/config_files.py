@@ -169,7 +169,7 @@ class Store:
             self._undo(journal)
         for step in journal["steps"]:
             _remove(_staging(step["path"]))
-            # Only now: until here a directory that is to go held the staged files of the transaction.
+            # Last, since a directory that is removed has contained the staged files of the transaction.
             if counts and step["before"]["kind"] == "directory" and step["after"]["kind"] == "missing":
                 changed |= _remove_when_empty(step["path"])
         _remove(self.journal)
@@ -250,7 +250,7 @@ class Transaction:
                 os.mkdir(step.path, 0o700)
                 _set_owner_and_mode(step.path, step.after)
             elif step.after.kind == "directory" and not (step.after.mode or 0) & 0o022:
-                # Before anything is staged in it: others who may write there now could put a link in the way.
+                # Before a file is staged in it: users who may write there until now could create a link in the way.
                 _set_owner_and_mode(step.path, step.after)
             elif step.after.kind == "file" or step.before.kind == "file":
                 _make_staging(step.path)

@@ -26,7 +26,7 @@ PROGRAM = f"{os.path.dirname(STORE)}/recover.pyz"
 
 _TEXT = """\
 # Ansible managed
-# Puts files back that a run was changing when the power failed. It is here only while a run changes files.
+# Restores files that a run was changing when the power failed. This unit exists only while a run changes files.
 
 [Unit]
 Description=Recovery of configuration files after an interrupted Ansible run
@@ -41,7 +41,7 @@ ExecStart={python} -I -B {program}
 
 
 def arm(root: str | None = None) -> None:
-    """Have the next boot recover what is open then. What it needs is on the disk before the link to it."""
+    """Enable the unit that recovers open transactions at boot. The program is on the disk before the link to the unit."""
     tree = Tree(ROOT if root is None else root)
     text = _TEXT.format(python=sys.executable, program=PROGRAM).encode()
     for path, content in ((PROGRAM, bundle.bundle("_core.config_files_boot")), (UNIT, text)):
@@ -66,7 +66,7 @@ def disarm(root: str | None = None) -> None:
 
 
 def main(root: str | None = None) -> int:
-    """Recover every set whose transaction is open; say so in the journal."""
+    """Recover every set whose transaction is open, and log it to the journal."""
     place = Tree(ROOT if root is None else root).at(STORE)
     for name in is_open(place):
         store = Store(name, place)

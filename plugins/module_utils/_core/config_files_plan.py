@@ -92,7 +92,7 @@ def plan(
         if problem:
             problems.append(problem)
         elif before != item.state:
-            # What was secret before is secret in the diff that makes it public.
+            # The diff of a file that becomes public has the secret content before.
             secret = item.secret or (item.path in records and records[item.path].secret)
             steps.append(Step(item.path, before, item.state, secret, item.validate))
     named = {item.path for item in wanted}
@@ -132,7 +132,7 @@ def remember(
         own = _is_own_directory(item)
         if record or own or item.secret or before != item.state:
             first = record or Record(MISSING if own else before, times.get(item.path))
-            # What was secret once stays so: the diff of a later run shows what was there before it.
+            # A path stays secret: the diff of a later run shows its previous content.
             secret = first.secret or item.secret
             # A file that the set did not write is a person's, also if its content is what the set wants.
             found = item.path in records and before.digest == item.state.digest

@@ -33,7 +33,7 @@ if t.TYPE_CHECKING:
 
 
 class CheckFailed(Exception):
-    """A validator or check said no."""
+    """A validator or a check has failed."""
 
 
 class ConfigFiles:
@@ -105,7 +105,7 @@ class ConfigFiles:
         return transaction
 
     def _apply(self, transaction: Transaction) -> None:
-        # A hang-up or a termination takes the files back too, instead of leaving that to the next run.
+        # A hang-up or a termination restores the files at once, instead of leaving that to the next run.
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _interrupt)
         try:

@@ -43,7 +43,7 @@ def open_directory(path: str, make: bool = False, mode: int = 0o755, dir_fd: int
     names = [name for name in path.split("/") if name not in ("", ".")]
     if ".." in names:
         raise UnsafePath(path, "contains '..'")
-    # The way needs no right to list a directory, only to pass it.
+    # The directories on the way need no permission to list them, only to pass them.
     handle = os.open("/" if path.startswith("/") else ".", _PASS if names else DIRECTORY_FLAGS, dir_fd=dir_fd)
     for number, name in enumerate(names, 1):
         try:
@@ -116,5 +116,5 @@ def write_file(path: str, text: str) -> None:
     :raises OSError: it cannot be written, or its directory is reached through a link.
     """
     with directory(os.path.dirname(path)) as parent:
-        # The directory that was opened, whatever is put in its place meanwhile.
+        # By descriptor: another user may replace the directory after it was opened.
         replace_file(f"/proc/self/fd/{parent}/{os.path.basename(path)}", text)

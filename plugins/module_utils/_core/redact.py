@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Leave secrets out of texts that others wrote: files of the host, the journal, messages of programs."""
+"""Mask secrets in texts from other sources: files of the host, the journal, messages of programs."""
 
 from __future__ import annotations
 

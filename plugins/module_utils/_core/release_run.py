@@ -45,7 +45,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.releas
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
-# Answers that a later attempt may change, among those that say the request itself is wrong (RFC 9110, section 15.5).
+# Status codes for which another attempt may succeed, among those of client errors (RFC 9110, section 15.5).
 _RETRIED_ANSWERS = (408, 429)
 
 
@@ -103,12 +103,12 @@ class Release:
         directory = os.path.join(self.base, self.version)
         if os.path.lexists(directory) and self.version not in current.archives:
             raise ReleaseError(
-                f"{directory} is in the way: it was not made by this module. Move it away, or set `install_root`."
+                f"{directory} is in the way: this module did not create it. Move it away, or set `install_root`."
             )
         for path in self.programs:
             if not os.path.isdir(os.path.dirname(path)):
                 raise ReleaseError(
-                    f"{os.path.dirname(path)} is no directory. Make it, or set `programs` to another link than {path}."
+                    f"{os.path.dirname(path)} is no directory. Create it, or set `programs` to another link than {path}."
                 )
             if os.path.lexists(path) and path not in current.links:
                 raise ReleaseError(
@@ -160,7 +160,7 @@ class Release:
 
     def _install(self) -> None:
         tree = os.path.join(self.work, "tree")
-        # One open file from the download to the unpacking: what was checked is what is unpacked, whatever is at its path.
+        # One open file from the download to the unpacking: another file at its path cannot replace the checked content.
         with open(os.path.join(self.work, "archive"), "x+b") as archive:
             self._download(archive)
             self._check_and_unpack(archive, tree)
@@ -175,7 +175,7 @@ class Release:
         found = f"sha256:{sha256_of(archive)}"
         if found != checksum:
             raise ReleaseError(
-                f"{url} is not the archive that was asked for: its checksum is {found}, and `checksum` is {checksum}. Nothing was unpacked."
+                f"{url} is not the requested archive: its checksum is {found}, and `checksum` is {checksum}. Nothing was unpacked."
                 " Compare both with what the publisher states, then set `checksum` or `url`."
             )
         try:
@@ -277,7 +277,7 @@ def run(module: AnsibleModule) -> None:
     os.umask(0o022)
     try:
         release = Release(module.params)
-        # One of the other names downloads at the same time.
+        # Releases with other names can be downloaded at the same time.
         with module_lock(module, f"release_archive.{module.params['name']}"):
             current, others = release.read()
             if module.params["state"] == "present":

@@ -27,7 +27,7 @@ def names(role: str) -> set[str]:
             "backup",
             {"_backup/test_restic_outcome", "_backup/test_repository", "_manifest/test_storage", "_system/test_mounts"},
         ),
-        ("firewall", {"_system/test_listeners", "test_systemd_units", "test_config_files_apply"}),
+        ("firewall", {"_system/test_listeners", "_system/test_systemd_run", "_core/test_config_files_run"}),
         ("storage", {"_storage/test_disks", "_storage/test_lvm_cache", "_dataset_cache/test_making"}),
     ],
 )

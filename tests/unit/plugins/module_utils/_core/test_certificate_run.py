@@ -283,8 +283,8 @@ def test_absent_leaves_what_others_put_there(keep: Run, pki: Path) -> None:
     ("params", "message"),
     [
         ({"names": ["no name"]}, "Set `names`"),
-        ({"owner": "nobody-here"}, "There is no owner nobody-here. Make it, or set `owner`"),
-        ({"group": "none-here"}, "There is no group none-here. Make it, or set `group`"),
+        ({"owner": "nobody-here"}, "There is no owner nobody-here. Create it, or set `owner`"),
+        ({"group": "none-here"}, "There is no group none-here. Create it, or set `group`"),
         ({"mode": "0644"}, "Set `mode`"),
     ],
 )
@@ -299,7 +299,7 @@ def test_a_bad_request_changes_nothing(
 
 def test_a_missing_parent_is_refused(run_module: Run, tmp_path: Path) -> None:
     result = run_module(tls_certificate, directory=str(tmp_path / "none/pki"), names=["gateway.test"])
-    assert "none is no directory. Make it, or set `directory`" in result["msg"]
+    assert "none is no directory. Create it, or set `directory`" in result["msg"]
     assert list(tmp_path.iterdir()) == []
 
 

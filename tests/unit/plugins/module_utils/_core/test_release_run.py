@@ -363,12 +363,12 @@ def test_an_occupied_link_is_refused_before_the_download(
 
 def test_an_occupied_directory_is_refused(host: Host, snapshot: Snapshot) -> None:
     (host.opt / "frp/0.70.1").mkdir(parents=True)
-    assert "was not made by this module" in refused(host, snapshot, "0.70.1")
+    assert "this module did not create it" in refused(host, snapshot, "0.70.1")
 
 
 def test_a_link_into_nowhere_is_refused(host: Host, snapshot: Snapshot) -> None:
     message = refused(host, snapshot, "0.70.1", programs={str(host.root / "none/frps"): "frps"})
-    assert "none is no directory. Make it" in message
+    assert "none is no directory. Create it" in message
 
 
 def test_a_bad_checksum_is_refused_by_the_module_too(host: Host, snapshot: Snapshot) -> None:
