@@ -21,13 +21,14 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt.package
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import STORE, Store
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import facts as gpu
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import package_catalogue as package_data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_plan import (
     ALTERNATIVES,
     Host,
     repository_of,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.package_facts import journal
 
 ENVIRONMENT = "/etc/environment"
 # Where packages are unpacked, and where apt puts them before.
@@ -65,7 +66,7 @@ def read_host(tree: Tree, role: str) -> Host:
         },
         roots={name: tree.link(f"/usr/local/{name}") for name in tree.names("/usr/local") if name.startswith("cuda")},
         brought=_read_brought(tree, role),
-        interrupted=bool(gpu.journal(tree)),
+        interrupted=bool(journal(tree)),
         environment=tree.text(ENVIRONMENT),
         environment_before=_read_original(tree, role),
     )
@@ -111,12 +112,12 @@ def repository_at(
     directory: str, architecture: str, keyring_sha256: t.Mapping[str, str], elsewhere: t.Mapping[str, t.Any]
 ) -> dict[str, str]:
     """One directory of NVIDIA's repositories, as the module cuda_repository takes it. An unknown checksum is empty."""
-    base = (elsewhere.get("url") or data.CUDA_REPOSITORY_URL).rstrip("/")
+    base = (elsewhere.get("url") or package_data.CUDA_REPOSITORY_URL).rstrip("/")
     given = (elsewhere.get("keyring_sha256") or {}).get(directory)
     return {
         "url": f"{base}/{directory}/{architecture}",
         "directory": directory,
         "architecture": architecture,
-        "keyring": data.CUDA_KEYRING_PACKAGE,
+        "keyring": package_data.CUDA_KEYRING_PACKAGE,
         "keyring_sha256": given or keyring_sha256.get(architecture, ""),
     }

@@ -12,7 +12,6 @@ Pure: what is on the host and what is asked for go in, a plan comes out. A plan 
 from __future__ import annotations
 
 import dataclasses
-import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import (
@@ -22,6 +21,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt.package
     unfinished,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import package_catalogue as package_data
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_environment import (
+    environment_files,
+    unset_environment,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_choice import toolkit_problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import version_key
 
@@ -39,8 +43,6 @@ COMPILER = "g++"
 ROOT = "/usr/local/cuda"
 ALTERNATIVES = "/etc/alternatives"
 
-# Debian has no /etc/environment of its own; this is what Ubuntu puts there (package base-files), less snap.
-SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/games:/usr/local/games"
 
 Requirement = dict[str, t.Any]
 
@@ -153,9 +155,9 @@ def package_of(toolkit: str) -> str:
     return f"cuda-toolkit-{toolkit.replace('.', '-')}"
 
 
-def repository_of(host: Host) -> data.CudaRepository | None:
+def repository_of(host: Host) -> package_data.CudaRepository | None:
     """NVIDIA's repository for this system and machine."""
-    for row in data.CUDA_REPOSITORIES:
+    for row in package_data.CUDA_REPOSITORIES:
         if (row.distribution, row.version) == (host.distribution, host.version) and host.machine in row.architectures:
             return row
     return None
@@ -333,23 +335,6 @@ def _check_room(plan: Plan, host: Host, request: Request) -> None:
     )
 
 
-def environment_files(root: str, environment: str) -> list[dict[str, str]]:
-    """How programs find the toolkit, wherever they are started from (docs/cuda.md, "Environment")."""
-    profile = (
-        "# Login shells. Everything else: docs/cuda.md of the collection rigwright.workstation.\n"
-        f'export CUDA_HOME="{root}"\n'
-        f'case ":$PATH:" in *":{root}/bin:"*) ;; *) PATH="{root}/bin:$PATH" ;; esac\n'
-    )
-    plain = f"CUDA_HOME={root}\nPATH={root}/bin:{SYSTEM_PATH}\n"
-    return [
-        {"path": "/etc/environment", "content": set_environment(environment, root)},
-        {"path": "/etc/profile.d/rigwright-cuda.sh", "content": profile},
-        {"path": "/etc/environment.d/60-rigwright-cuda.conf", "content": f"CUDA_HOME={root}\nPATH={root}/bin:$PATH\n"},
-        {"path": "/etc/default/cuda", "content": plain},
-        {"path": "/etc/ld.so.conf.d/rigwright-cuda.conf", "content": f"{root}/lib64\n"},
-    ]
-
-
 def released_files(root: str, host: Host) -> list[dict[str, str]]:
     """/etc/environment without the toolkit, where others have written to it since; otherwise it comes back as it was."""
     if host.environment_before is None:
@@ -357,94 +342,3 @@ def released_files(root: str, host: Host) -> list[dict[str, str]]:
     left = unset_environment(host.environment, root, host.environment_before)
     same = left.splitlines() == host.environment_before.splitlines()
     return [] if same else [{"path": "/etc/environment", "state": "released", "content": left}]
-
-
-def set_environment(text: str, root: str) -> str:
-    """The text of /etc/environment with the toolkit first on its PATH; whatever else it says stays."""
-    return "".join(after for _name, _before, after in _rewrite(text, root))
-
-
-def unset_environment(text: str, root: str, before: str) -> str:
-    """The reverse: the toolkit's lines are as they were before it, and what others have put into them stays."""
-    if text == set_environment(before, root):
-        return before
-    for name, old, new in _rewrite(before, root):
-        if new == old:
-            continue
-        # The last one: somebody may have the same line further up.
-        start, intact, end = f"\n{text}".rpartition(f"\n{new}")
-        changed = [_without(line, name, old, root) for line in _read_lines(text)]
-        text = f"{start}\n{old}{end}"[1:] if intact else "".join(changed)
-    return text
-
-
-class _Line(t.NamedTuple):
-    """A line of /etc/environment; *value* is None where it sets nothing. *start* is what is before the name."""
-
-    text: str
-    start: str = ""
-    name: str = ""
-    value: str | None = None
-    comment: str = ""
-
-    def saying(self, value: str) -> str:
-        # A comment gets a line of its own: up to Linux-PAM 1.5 the blank before it keeps the last quote in the value.
-        return (f"{self.comment}\n" if self.comment else "") + f'{self.start}{self.name}="{value}"\n'
-
-
-# As pam_env reads it: a backslash joins a line with the next, `export ` may come first, and `#` ends it, even between quotes.
-_LINES = re.compile(r"(?:[^\n#]*\\[ \t]*\n)*[^\n]*\n")
-_JOIN = re.compile(r"\\[ \t]*\n")
-_SETTING = re.compile(r"([ \t]*(?:export )?)([A-Za-z0-9_]+)(?:=([^#]*))?(#.*)?")
-
-
-def _read_lines(text: str) -> list[_Line]:
-    return [_read_line(line) for line in _LINES.findall(text if text.endswith("\n") else f"{text}\n") if text]
-
-
-def _read_line(text: str) -> _Line:
-    match = _SETTING.fullmatch(_JOIN.sub("", text[:-1]))
-    if match is None:
-        return _Line(text)
-    start, name, value, comment = match.groups()
-    return _Line(text, start, name, None if value is None else _unquoted(value.rstrip()), comment or "")
-
-
-def _unquoted(value: str) -> str:
-    """pam_env takes a quote off the end only where there is one at the start, of whichever kind."""
-    if value[:1] not in ("'", '"'):
-        return value
-    return value[1:-1] if value[1:].endswith(("'", '"')) else value[1:]
-
-
-def _rewrite(text: str, root: str) -> list[tuple[str, str, str]]:
-    """What each line sets, what it says, and what it is to say with the toolkit. Of several for one name the last counts."""
-    lines = _read_lines(text)
-    rows = [(line.name, line.text, line.text) for line in lines]
-    for name in ("PATH", "CUDA_HOME"):
-        at = max((number for number, line in enumerate(lines) if line.name == name), default=len(lines))
-        line = lines[at] if at < len(lines) and lines[at].value is not None else _Line("", name=name)
-        # An empty PATH leads to the current directory.
-        value = ":".join([f"{root}/bin", *_others(line.value or SYSTEM_PATH, root)]) if name == "PATH" else root
-        row = (name, line.text, line.saying(value))
-        if line.text:
-            rows[at] = row
-        else:
-            rows.append(row)
-    return rows
-
-
-def _without(line: _Line, name: str, old: str, root: str) -> str:
-    """A line that others have changed since, without the toolkit; *old* is what it said before the toolkit."""
-    value = line.value or ""
-    if line.name != name or (value != root and f"{root}/bin" not in value.split(":")):
-        return line.text
-    left = _others(value, root)
-    if name == "CUDA_HOME" or left == _others(_read_line(old).value or SYSTEM_PATH, root):
-        return old
-    return line.saying(":".join(left)) if left else ""
-
-
-def _others(path: str, root: str) -> list[str]:
-    """The places of a PATH that are not the toolkit's."""
-    return [place for place in path.split(":") if place != f"{root}/bin"]

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import (
+    cuda_repository as cuda_repository_run,
+)
 from ansible_collections.rigwright.workstation.plugins.modules import cuda_repository
 
 Run = Callable[..., dict[str, Any]]
@@ -86,9 +89,9 @@ class Host:
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     host = Host(tmp_path)
-    monkeypatch.setattr(cuda_repository, "ROOT", str(host.root))
+    monkeypatch.setattr(cuda_repository_run, "ROOT", str(host.root))
     monkeypatch.setattr(AnsibleModule, "run_command", lambda self, command, **_options: host.run_command(command))
-    monkeypatch.setattr(cuda_repository.time, "sleep", lambda seconds: setattr(host, "slept", host.slept + seconds))
+    monkeypatch.setattr(cuda_repository_run.time, "sleep", lambda seconds: setattr(host, "slept", host.slept + seconds))
     return host
 
 
@@ -108,7 +111,7 @@ def test_it_goes_with_its_last_user(run_module: Run, host: Host, snapshot: Calla
     run_module(cuda_repository, **host.request())
     run_module(cuda_repository, **host.request(user="nvidia_driver"))
     # As a run that was killed leaves it.
-    (host.root / cuda_repository.MEMORY.lstrip("/") / ".cuda.k3j2h1ab").touch()
+    (host.root / cuda_repository_run.MEMORY.lstrip("/") / ".cuda.k3j2h1ab").touch()
 
     assert run_module(cuda_repository, user="cuda", state="absent")["changed"]
     assert (host.root / SOURCE).exists()
@@ -217,7 +220,7 @@ def test_a_lock_that_stays_is_the_reason(
     run_module: Run, host: Host, snapshot: Callable[[Path], Any], words: str
 ) -> None:
     before = snapshot(host.root)
-    host.locks = [words] * cuda_repository.TRIES
+    host.locks = [words] * cuda_repository_run.TRIES
 
     result = run_module(cuda_repository, **host.request())
 
@@ -233,7 +236,7 @@ def test_a_package_that_could_not_go_goes_with_the_next_run(
     (host.root / "var/lib").mkdir(exist_ok=True)
     before = snapshot(host.root)
     run_module(cuda_repository, **host.request())
-    host.locks = [DPKG_LOCKED] * cuda_repository.TRIES
+    host.locks = [DPKG_LOCKED] * cuda_repository_run.TRIES
 
     result = run_module(cuda_repository, user="cuda", state="absent")
 
