@@ -197,7 +197,7 @@ ARCHIVE_SOURCE = "/etc/apt/sources.list.d/rigwright-cuda.sources"
 
 
 def archive_files(module: AnsibleModule, host: cuda.Host) -> list[dict[str, str]]:
-    """The source of the components that the archive's toolkit is in."""
+    """Return the source of the components that have the archive's toolkit."""
     components = next(
         row.components
         for row in package_data.ARCHIVES

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The one transaction of apt that changes the driver, and its simulation."""
+"""apt's transaction that changes the driver, and its simulation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OWN_PREFERENCES = "rigwright-nvidia-driver"
 
 
 class Simulation(t.NamedTuple):
-    """What ``apt-get --simulate`` would do. *error* is apt's reason where it cannot."""
+    """The result of ``apt-get --simulate``. *error* is apt's reason if it finds no solution."""
 
     install: dict[str, str]
     remove: list[str]
@@ -39,31 +39,35 @@ class Simulation(t.NamedTuple):
 
 
 def parse_simulation(rc: int, out: str, err: str) -> Simulation:
+    """Return what a simulation of apt would do."""
     if rc != 0:
-        told = re.findall(r"^ [a-z].*|^E: .*", out + err, re.MULTILINE)
-        return Simulation({}, [], " ".join(" ".join(told).split()) or (out + err).strip()[-500:])
+        errors = re.findall(r"^ [a-z].*|^E: .*", out + err, re.MULTILINE)
+        return Simulation({}, [], " ".join(" ".join(errors).split()) or (out + err).strip()[-500:])
     install = dict(re.findall(r"^Inst (\S+) (?:\[[^\]]*\] )?\((\S+) ", out, re.MULTILINE))
     return Simulation(install, re.findall(r"^(?:Remv|Purg) (\S+)", out, re.MULTILINE))
 
 
 def simulation_problem(simulation: Simulation, change: Change) -> str:
-    """Why a transaction must not be carried out, empty when it may: only the driver's own packages go, only its branch comes."""
+    """Return why a transaction must not be carried out, empty if it is allowed.
+
+    It is allowed to remove only packages of the driver, and to install the driver only on its branch.
+    """
     if simulation.error:
-        return f"apt finds no way: {simulation.error}"
+        return f"apt finds no solution: {simulation.error}"
     foreign = [name for name in simulation.remove if not is_own(name)]
     if foreign:
         return f"apt would also remove {', '.join(foreign)}"
     other = [
         f"{name} {version}"
         for name, version in simulation.install.items()
-        # The simulation does not tell whose version it is; a tool of another branch would be the archive's.
+        # The simulation does not name the source of a version. A tool of another branch would be the archive's.
         if is_driver(name) and not is_on_branch(bare_name(name), version, change.branch, {data.ARCHIVE})
     ]
     return f"apt would install {', '.join(other)}" if other else ""
 
 
 def apt_command(change: Change, parts: str, *options: str) -> list[str]:
-    """The one transaction: the old branch out and the new one in, with the pins that hold afterwards."""
+    """Return the command of the transaction: the old branch goes and the new one comes, under the pins that hold afterwards."""
     return [
         *("apt-get", "install", "--yes", "--allow-downgrades", "--allow-change-held-packages"),
         *("-o", f"Dir::Etc::PreferencesParts={parts}"),
@@ -78,7 +82,7 @@ def apt_command(change: Change, parts: str, *options: str) -> list[str]:
 
 @contextlib.contextmanager
 def preferences_parts(tree: Tree, change: Change) -> t.Iterator[str]:
-    """A directory with the host's preferences as they will be: the new pin instead of those of earlier branches."""
+    """Provide a directory with the host's preferences as they will be: the new pin replaces those of earlier branches."""
     pins = {
         path
         for name in tree.names("/var/lib/dpkg/info")
@@ -86,7 +90,7 @@ def preferences_parts(tree: Tree, change: Change) -> t.Iterator[str]:
         for path in tree.text(f"/var/lib/dpkg/info/{name}").splitlines()
     }
     with tempfile.TemporaryDirectory(prefix="rigwright_nvidia_") as parts:
-        # apt reads them as a user of its own.
+        # apt reads them as another user.
         os.chmod(parts, 0o755)  # noqa: S103 - preferences are no secret
         for name in tree.names(PREFERENCES):
             if f"{PREFERENCES}/{name}" not in pins and name != OWN_PREFERENCES:
@@ -96,5 +100,6 @@ def preferences_parts(tree: Tree, change: Change) -> t.Iterator[str]:
 
 
 def simulate(run: Run, tree: Tree, change: Change) -> Simulation:
+    """Ask apt what a change would do."""
     with preferences_parts(tree, change) as parts:
         return parse_simulation(*run(apt_command(change, parts, "--simulate")))

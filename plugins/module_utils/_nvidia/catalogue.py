@@ -2,11 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""GPU generations, driver branches, toolkits and package sources: facts alone, each with where it comes from.
+"""GPU generations, driver branches and CUDA toolkits. Every fact names its source.
 
-It is Python and not YAML because a module carries nothing but Python to the target: so roles (through the plan), modules,
-tests and docs/gpu_data.md read one file, also from an installed collection. Branches are numbers (580), versions are strings.
-A source that begins with "unverified" has not been confirmed; one that begins with "measured" was seen to happen.
+The data is Python, not YAML, because a module takes only Python to the target. So roles (through the plan), modules, tests
+and docs/gpu_data.md read the same data, also from an installed collection. Package sources are in ``package_catalogue``.
+Branches are numbers (580), versions are strings. A source that begins with "unverified" has not been confirmed; one that
+begins with "measured" was seen to happen.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ COMPUTE, DESKTOP = "compute", "desktop"
 
 
 class Generation(t.NamedTuple):
-    """What all cards of a generation have in common. None as the highest stands for: not ended.
+    """The properties that all cards of a generation share. None as the highest stands for: not ended.
 
-    *lowest_cuda* is the first toolkit that compiles for the generation, None where every toolkit below does. Of a generation
-    the first capability counts, since its code runs on the later ones of its number: that of 10.0 on 10.3, of 12.0 on 12.1.
+    *lowest_cuda* is the first toolkit that compiles for the generation, None if every toolkit below does. The first capability of a
+    generation counts, since its code runs on the later ones of its number: that of 10.0 on 10.3, of 12.0 on 12.1.
     """
 
     name: str
@@ -263,8 +264,11 @@ PREFERRED_BRANCHES_SOURCE = "rule: long-term support first, then what is support
 
 
 class Toolkit(t.NamedTuple):
-    """A CUDA toolkit. *driver* is the first with every feature; with *minimum* it runs, but PTX that a program brings
-    along cannot be compiled, and features that need the newer driver fail (minor-version compatibility)."""
+    """A CUDA toolkit. *driver* is the first driver with every feature.
+
+    With *minimum* the toolkit runs by minor-version compatibility: PTX of a program cannot be compiled, and features that need the
+    newer driver fail.
+    """
 
     version: str
     driver: str
@@ -290,8 +294,8 @@ TOOLKITS: tuple[Toolkit, ...] = (
     Toolkit("13.4", "615", "580.65.06", "unverified (the notes name R616 for the preview); minimum: " + _MINOR),
 )
 
-# What keeps the GPU open and is no program of a user, by the 15 characters that the kernel keeps of a name: it stops with its
-# package, or sees the new driver after the next boot.
+# Daemons that keep the GPU open and are no programs of users, by the 15 characters that the kernel keeps of a name. They stop with
+# their package, or use the new driver after the next boot.
 DAEMONS = ("nvidia-persiste", "nv-fabricmanage", "nv-hostengine")
 DAEMONS_SOURCE = "nvidia-persistenced, nvidia-fabricmanager and DCGM: names of their programs"
 

@@ -17,7 +17,7 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr
 
 
 def environment_files(root: str, environment: str) -> list[dict[str, str]]:
-    """How programs find the toolkit, wherever they are started from (docs/cuda.md, "Environment")."""
+    """Return the files by which programs find the toolkit, wherever they are started from (docs/cuda.md, "Environment")."""
     profile = (
         "# Login shells. Everything else: docs/cuda.md of the collection rigwright.workstation.\n"
         f'export CUDA_HOME="{root}"\n'
@@ -34,18 +34,18 @@ def environment_files(root: str, environment: str) -> list[dict[str, str]]:
 
 
 def set_environment(text: str, root: str) -> str:
-    """The text of /etc/environment with the toolkit first on its PATH; whatever else it says stays."""
+    """Return the text of /etc/environment with the toolkit first on its PATH. All other settings stay."""
     return "".join(after for _name, _before, after in _rewrite(text, root))
 
 
 def unset_environment(text: str, root: str, before: str) -> str:
-    """The reverse: the toolkit's lines are as they were before it, and what others have put into them stays."""
+    """Undo ``set_environment``: the toolkit's lines are as they were before it. What others have added to them stays."""
     if text == set_environment(before, root):
         return before
     for name, old, new in _rewrite(before, root):
         if new == old:
             continue
-        # The last one: somebody may have the same line further up.
+        # The last one: the same line can also be further up.
         start, intact, end = f"\n{text}".rpartition(f"\n{new}")
         changed = [_without(line, name, old, root) for line in _read_lines(text)]
         text = f"{start}\n{old}{end}"[1:] if intact else "".join(changed)
@@ -63,10 +63,11 @@ class _Line(t.NamedTuple):
 
     def saying(self, value: str) -> str:
         # A comment gets a line of its own: up to Linux-PAM 1.5 the blank before it keeps the last quote in the value.
+        """Return the line with another value."""
         return (f"{self.comment}\n" if self.comment else "") + f'{self.start}{self.name}="{value}"\n'
 
 
-# As pam_env reads it: a backslash joins a line with the next, `export ` may come first, and `#` ends it, even between quotes.
+# pam_env reads it so: a backslash joins a line with the next, `export ` is allowed first, and `#` ends the line, even in quotes.
 _LINES = re.compile(r"(?:[^\n#]*\\[ \t]*\n)*[^\n]*\n")
 _JOIN = re.compile(r"\\[ \t]*\n")
 _SETTING = re.compile(r"([ \t]*(?:export )?)([A-Za-z0-9_]+)(?:=([^#]*))?(#.*)?")
@@ -85,14 +86,14 @@ def _read_line(text: str) -> _Line:
 
 
 def _unquoted(value: str) -> str:
-    """pam_env takes a quote off the end only where there is one at the start, of whichever kind."""
+    """Remove quotes as pam_env does: one at the end only if one of any kind is at the start."""
     if value[:1] not in ("'", '"'):
         return value
     return value[1:-1] if value[1:].endswith(("'", '"')) else value[1:]
 
 
 def _rewrite(text: str, root: str) -> list[tuple[str, str, str]]:
-    """What each line sets, what it says, and what it is to say with the toolkit. Of several for one name the last counts."""
+    """Return for each line the name that it sets, its text, and its text with the toolkit. The last line for a name counts."""
     lines = _read_lines(text)
     rows = [(line.name, line.text, line.text) for line in lines]
     for name in ("PATH", "CUDA_HOME"):
@@ -109,16 +110,16 @@ def _rewrite(text: str, root: str) -> list[tuple[str, str, str]]:
 
 
 def _without(line: _Line, name: str, old: str, root: str) -> str:
-    """A line that others have changed since, without the toolkit; *old* is what it said before the toolkit."""
+    """Return a line that others have changed since, without the toolkit. *old* is the line before the toolkit."""
     value = line.value or ""
     if line.name != name or (value != root and f"{root}/bin" not in value.split(":")):
         return line.text
-    left = _others(value, root)
-    if name == "CUDA_HOME" or left == _others(_read_line(old).value or SYSTEM_PATH, root):
+    others = _others(value, root)
+    if name == "CUDA_HOME" or others == _others(_read_line(old).value or SYSTEM_PATH, root):
         return old
-    return line.saying(":".join(left)) if left else ""
+    return line.saying(":".join(others)) if others else ""
 
 
 def _others(path: str, root: str) -> list[str]:
-    """The places of a PATH that are not the toolkit's."""
+    """Return the directories of a PATH that are not the toolkit's."""
     return [place for place in path.split(":") if place != f"{root}/bin"]

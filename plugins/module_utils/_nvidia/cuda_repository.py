@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""NVIDIA's repository as a source of apt: it is set up as a whole, or nothing is left of the attempt."""
+"""NVIDIA's CUDA repository as a source of apt: it is set up as a whole, or nothing is left of the attempt."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ KEYRING = "/usr/share/keyrings/cuda-archive-keyring.gpg"
 LISTS = "/var/lib/apt/lists"
 # A directory of its own: config_files keeps /var/lib/rigwright for itself.
 MEMORY = "/var/lib/rigwright_cuda_repository"
-# The users' files lie beside this one, which says what the module has put on the host.
+# The users' files are next to this one, which records what the module has installed on the host.
 RECORD = ".record"
 
-# How often what needs a lock is tried, and the seconds in between. `DPkg::Lock::Timeout` is for dpkg's locks alone, and dpkg has none.
+# Attempts of a command that needs a lock, and the seconds in between. `DPkg::Lock::Timeout` is for dpkg's locks only.
 TRIES = 60
 PAUSE = 5
 LOCKED = re.compile(r"Could not get lock|Unable to (lock|acquire)|lock (is|was) locked by|locked by another process")
 
 
 class Failed(Exception):
-    """The repository cannot be set up; nothing is left of the attempt."""
+    """The repository cannot be set up. Nothing is left of the attempt."""
 
     def __init__(
         self, problem: str, remedy: str = "Try again later, or set `workstation_cuda_repository` to a mirror"
@@ -55,7 +55,7 @@ class Failed(Exception):
 
 
 class State(t.NamedTuple):
-    """The repository as one user of it sees it."""
+    """The repository as one of its users sees it."""
 
     package: str | None
     source: str | None
@@ -63,9 +63,9 @@ class State(t.NamedTuple):
 
 
 class Record(t.NamedTuple):
-    """What goes with the last use: the package where it is ours, and our sources.
+    """What goes with the last user: the package if this module installed it, and the sources of this module.
 
-    Each source has what its file said before, None where there was no such file.
+    For each source it has the earlier content of its file, None if there was no such file.
     """
 
     package: bool
@@ -83,7 +83,7 @@ class Repository:
 
     @property
     def path(self) -> str:
-        """The source file, under the name that NVIDIA's package gives it; to take it back, the one that was set up."""
+        """Return the source file, under the name that NVIDIA's package gives it. To remove it, return the one that was set up."""
         if self.params["directory"] is None:
             return next(reversed(self.record.sources), "") if self.record else ""
         return f"{SOURCES_PARTS}/cuda-{self.params['directory']}-{self.params['architecture']}.list"
@@ -115,14 +115,14 @@ class Repository:
 
     def _others(self) -> list[str]:
         names = os.listdir(at(MEMORY)) if os.path.isdir(at(MEMORY)) else []
-        # What is hidden is what a killed run left unfinished.
+        # A killed run leaves hidden, unfinished files.
         return [name for name in names if name not in (RECORD, self.params["user"]) and not name.startswith(".")]
 
     def set_up(self, current: State, wanted: State) -> None:
         os.makedirs(at(MEMORY), mode=0o755, exist_ok=True)
         before = self.record
         try:
-            # Before the deed: a run that is cut short leaves on record what is ours.
+            # First the record: it then names what is ours if the run is interrupted.
             if current[:2] != wanted[:2]:
                 package, sources = before or Record(False, {})
                 earlier = {path: text for path, text in sources.items() if path != self.path}
@@ -174,8 +174,8 @@ class Repository:
         if rc != 0:
             raise failure(f"`dpkg` says: {(err or out).strip()}", err + out)
 
-    def rehearse(self, source: str) -> None:
-        """Have apt read its sources as they would be."""
+    def check_sources_with(self, source: str) -> None:
+        """Check that apt accepts its sources together with this one."""
         with tempfile.TemporaryDirectory() as directory:
             os.makedirs(directory + SOURCES_PARTS)
             for path, text in {**read_sources(), self.path: source}.items():
@@ -184,13 +184,13 @@ class Repository:
             self._check_sources(directory)
 
     def _check_sources(self, root: str) -> None:
-        """What apt cannot put together ends every call of it, for the whole host. Its words name no file."""
+        """Check that apt accepts its sources. If it does not, every call of apt fails, and its message names no file."""
         place = [f"Dir::Etc::sourcelist={root}{SOURCES_LIST}", f"Dir::Etc::sourceparts={root}{SOURCES_PARTS}"]
         rc, out, err = self._run(["apt-get", "indextargets", "-o", place[0], "-o", place[1]])
         if rc != 0:
             others = [path for path in naming(self.params["url"], read_sources()) if path != self.path]
-            remedy = f"Take this repository out of {' and '.join(others)}" if others else "Mend apt's sources"
-            raise Failed(f"apt does not take it beside its other sources: {complaint(out + err)}", remedy)
+            remedy = f"Take this repository out of {' and '.join(others)}" if others else "Fix apt's sources"
+            raise Failed(f"apt does not accept it together with its other sources: {complaint(out + err)}", remedy)
 
     def _ask(self) -> None:
         """Have apt fetch the index of this repository alone. By itself `apt-get update` calls a refused key a warning."""
@@ -205,7 +205,7 @@ class Repository:
             raise failure(reason(out + err), out + err)
 
     def _take_back(self, package: bool, sources: t.Mapping[str, str | None]) -> None:
-        """Purge the package, if asked, and have the sources say what they said, so that apt works for the rest of the host."""
+        """Purge the package, if asked, and restore the earlier sources, so that apt works for the rest of the host."""
         for path, text in sources.items():
             if read(path) != text:
                 forget_index(read(path) or "")
@@ -218,23 +218,23 @@ class Repository:
             elif os.path.exists(at(path)):
                 os.unlink(at(path))
         if rc != 0:
-            raise failure(f"`dpkg` says: {complaint(out + err)}", out + err, "Run again when that is mended")
+            raise failure(f"`dpkg` says: {complaint(out + err)}", out + err, "Fix that and run again")
 
     def _run(self, command: list[str]) -> tuple[int, str, str]:
         """Run a command, again as long as another process holds a lock that it needs."""
-        for left in reversed(range(TRIES)):
+        for tries_left in reversed(range(TRIES)):
             rc, out, err = self.module.run_command(
                 command, environ_update={"LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
             )
             if rc == 0 or not LOCKED.search(out + err):
                 break
-            if left:
+            if tries_left:
                 time.sleep(PAUSE)
         return rc, out, err
 
 
 def problem_of_checksum(params: t.Mapping[str, t.Any], installed: bool) -> str:
-    """Why the keyring package could not be told from a forged one, whose scripts would run as root."""
+    """Return why the keyring package cannot be verified. A forged one would run its scripts as root."""
     given = params["keyring_sha256"]
     if re.fullmatch(r"[0-9a-fA-F]{64}", given) or (not given and installed):
         return ""
@@ -244,38 +244,38 @@ def problem_of_checksum(params: t.Mapping[str, t.Any], installed: bool) -> str:
     return f"no SHA-256 of {params['keyring']} is known for {params['directory']} on {params['architecture']}: {wanted}"
 
 
-def failure(problem: str, words: str, *remedy: str) -> Failed:
-    """The problem that a command's words tell of, unless that is a lock."""
-    if LOCKED.search(words):
+def failure(problem: str, output: str, *remedy: str) -> Failed:
+    """Return the failure of a command: a lock, if its output names one, otherwise *problem*."""
+    if LOCKED.search(output):
         return Failed(
-            f"another process has held a lock of apt or dpkg for {TRIES * PAUSE} s: {complaint(words)}",
-            "Run again when it has ended",
+            f"another process has held a lock of apt or dpkg for {TRIES * PAUSE} s: {complaint(output)}",
+            "Run again once that process has ended",
         )
     return Failed(problem, *remedy)
 
 
-def complaint(words: str) -> str:
-    """apt's complaint in one line. It says some things twice."""
-    lines = [line[2:].strip() for line in words.splitlines() if line[:2] in ("E:", "W:")]
-    return " ".join(dict.fromkeys(lines)) or " ".join(words.split())
+def complaint(output: str) -> str:
+    """Return apt's errors in one line, each once."""
+    lines = [line[2:].strip() for line in output.splitlines() if line[:2] in ("E:", "W:")]
+    return " ".join(dict.fromkeys(lines)) or " ".join(output.split())
 
 
-def reason(words: str) -> str:
-    """apt's complaint, and what it means where that is known."""
-    if re.search(r"SHA1|sqv|Sub-process .*gpgv?|not signed|NO_PUBKEY|EXPKEYSIG|public key", complaint(words)):
-        return f"its key is refused: {complaint(words)}"
-    return f"its index is broken or cannot be had: {complaint(words)}"
+def reason(output: str) -> str:
+    """Return apt's errors, and what they mean if that is known."""
+    if re.search(r"SHA1|sqv|Sub-process .*gpgv?|not signed|NO_PUBKEY|EXPKEYSIG|public key", complaint(output)):
+        return f"its key is refused: {complaint(output)}"
+    return f"its index is broken or cannot be fetched: {complaint(output)}"
 
 
 def read_sources() -> dict[str, str]:
-    """apt's source files, as far as there are any."""
+    """Return apt's source files."""
     parts = [glob.glob(at(f"{SOURCES_PARTS}/*.{kind}")) for kind in ("list", "sources")]
     paths = [SOURCES_LIST, *sorted(f"{SOURCES_PARTS}/{os.path.basename(path)}" for paths in parts for path in paths)]
     return {path: text for path in paths if (text := read(path)) is not None}
 
 
 def naming(address: str, texts: t.Mapping[str, str]) -> list[str]:
-    """The source files that have an address."""
+    """Return the source files that have an address."""
     return [
         path
         for path, text in texts.items()
@@ -288,7 +288,7 @@ def naming(address: str, texts: t.Mapping[str, str]) -> list[str]:
 
 
 def forget_index(source: str) -> None:
-    """Remove what apt has fetched from the address in a source file; as long as it lies there, apt asks for no other.
+    """Remove the index that apt has fetched from the address in a source file: while it is there, apt asks for no other.
 
     The names are apt's own (URItoFileName in apt-pkg/contrib/strutl.cc).
     """
@@ -315,6 +315,7 @@ def describe(state: State) -> dict[str, t.Any]:
 
 
 def run(module: AnsibleModule) -> None:
+    """Set the repository up, or end its use."""
     repository = Repository(module)
     current = repository.read()
     if module.params["state"] == "present":
@@ -327,14 +328,14 @@ def run(module: AnsibleModule) -> None:
     changed = wanted != current
     try:
         if changed and module.params["state"] == "present":
-            repository.rehearse(wanted.source or "")
+            repository.check_sources_with(wanted.source or "")
             if not module.check_mode:
                 repository.set_up(current, wanted)
         elif changed and not module.check_mode:
             repository.end_use()
     except Failed as error:
         if module.params["state"] == "absent":
-            module.fail_json(msg=f"The package {PACKAGE} cannot be taken back: {error}. {error.remedy}.")
+            module.fail_json(msg=f"The package {PACKAGE} cannot be removed: {error}. {error.remedy}.")
         module.fail_json(
             msg=f"The CUDA repository {module.params['url']} cannot be used: {str(error).rstrip('.')}. Nothing was changed, and apt"
             f" works as before. {error.remedy}."

@@ -38,7 +38,7 @@ WORK = f"{BASE}/.work"
 
 
 class State(t.NamedTuple):
-    """What of ours lies under BASE, and the links that lead there. *damaged* are trees, *leftovers* an interrupted run's."""
+    """The module's own files below BASE, and the links to them. *damaged* are trees, *leftovers* are of an interrupted run."""
 
     trees: tuple[str, ...]
     links: dict[str, str]
@@ -51,7 +51,7 @@ def at(path: str) -> str:
 
 
 def read_state() -> State:
-    """Trees with our receipt, and every link of ours. All else under BASE is somebody's own and is let alone."""
+    """Read the trees with a receipt of this module, and its links. All else below BASE belongs to others."""
     names = sorted(os.listdir(at(BASE))) if os.path.isdir(at(BASE)) else []
     received = [name for name in names if os.path.isfile(at(f"{BASE}/{name}/{RECEIPT}"))]
     ours = [name for name in received if not link(f"{BASE}/{name}")]
@@ -62,7 +62,7 @@ def read_state() -> State:
         if LINKS.fullmatch(f"{name} -> {link(f'{BASE}/{name}')}")
         and (name in received or not os.path.exists(at(f"{BASE}/{name}")))
     }
-    # A `default` of somebody else has links of its own.
+    # The links to a `default` of others are theirs, too.
     if f"{BASE}/default" in links or "default" not in names:
         links.update({path: link(path) for path in in_places() if link(path).startswith(f"{BASE}/default/")})
     emptied = not names and os.path.isdir(at(BASE)) and not os.path.islink(at(BASE))
@@ -71,19 +71,19 @@ def read_state() -> State:
 
 
 def link(path: str) -> str:
-    """Where a link leads, empty for what is none."""
+    """Return the target of a link, empty for what is no link."""
     return os.readlink(at(path)) if os.path.islink(at(path)) else ""
 
 
 def in_places() -> list[str]:
-    """The paths in PLACES that a cuDNN has or would have, also the links that an interrupted run was about to switch."""
+    """Return the paths in PLACES that a cuDNN has or would have, and the links that an interrupted run was about to switch."""
     patterns = [f"{place}/{name}" for place in PLACES.values() for name in ("*cudnn*", ".*cudnn*.rigwright")]
     found = [path for pattern in patterns for path in glob.glob(at(pattern))]
     return sorted(os.path.join("/", os.path.relpath(path, ROOT)) for path in found)
 
 
 def names_of(directory: str) -> dict[str, list[str]]:
-    """The files of a tree that are linked, by folder."""
+    """Return the files of a tree that are linked, by folder."""
     return {
         folder: sorted(os.listdir(at(f"{BASE}/{directory}/{folder}")))
         for folder in PLACES
@@ -93,13 +93,13 @@ def names_of(directory: str) -> dict[str, list[str]]:
 
 def plan(wheels: t.Sequence[Wheel], current: State) -> State:
     trees = tuple(sorted(wheel.directory for wheel in wheels))
-    # The names in a wheel are known once it is there.
+    # The names in a wheel are known once it is installed.
     names = names_of(wheels[0].directory) if wheels and wheels[0].directory in current.trees else {}
     return State(trees, wanted_links(wheels, names))
 
 
 def check_ways(wanted: State, current: State) -> None:
-    """Nothing of somebody else may have a name that is needed, and compilers may find no other cuDNN."""
+    """Refuse a name that is needed and belongs to others, and any other cuDNN that compilers would find."""
     ours = {*current.links, *(f"{BASE}/{name}" for name in (*current.trees, *current.damaged))}
     needed = [*(f"{BASE}/{name}" for name in wanted.trees), *wanted.links]
     in_the_way = [path for path in in_places() if path not in ours]
@@ -111,7 +111,7 @@ def check_ways(wanted: State, current: State) -> None:
 
 
 def install(module: AnsibleModule, wheel: Wheel) -> None:
-    """Download, check and unpack one wheel; it appears under its name when it is complete."""
+    """Download, check and unpack one wheel. It appears under its name once it is complete."""
     work = at(f"{WORK}/{wheel.directory}")
     os.makedirs(work)
     requirements = os.path.join(work, "requirements.txt")
@@ -135,13 +135,13 @@ def install(module: AnsibleModule, wheel: Wheel) -> None:
     if index:
         command += ["--index-url", index]
     if index.startswith("http://"):
-        # pip leaves such an index out; what comes from it is checked by its SHA-256.
+        # pip ignores such an index otherwise. The SHA-256 protects what comes from it.
         command += ["--trusted-host", urllib.parse.urlsplit(index).netloc]
     rc, out, err = module.run_command(command)
     if rc != 0:
-        words = " ".join(line.strip() for line in (err or out).splitlines() if line.strip())
+        output = " ".join(line.strip() for line in (err or out).splitlines() if line.strip())
         raise WheelError(
-            f"pip did not deliver {wheel.requirement.split()[0]}: {words}. Set `cudnn_index_url` to an index that this host reaches,"
+            f"pip did not deliver {wheel.requirement.split()[0]}: {output}. Set `cudnn_index_url` to an index that this host reaches,"
             " or correct the SHA-256 in `cudnn_wheels`"
         )
     (archive,) = glob.glob(os.path.join(work, "*.whl"))
@@ -151,7 +151,7 @@ def install(module: AnsibleModule, wheel: Wheel) -> None:
         raise WheelError(
             f"{os.path.basename(archive)} cannot be unpacked: {error}. Choose another cudnn_version"
         ) from error
-    # A power cut may not leave a receipt of files that never reached the disk.
+    # After a power cut there must be no receipt of files that never reached the disk.
     sync_tree(os.path.join(work, "tree"))
     place = at(f"{BASE}/{wheel.directory}")
     if os.path.lexists(place):
@@ -161,7 +161,7 @@ def install(module: AnsibleModule, wheel: Wheel) -> None:
 
 
 def apply(module: AnsibleModule, wheels: t.Sequence[Wheel], current: State) -> State:
-    """First the new trees, then the links, then what is no longer wanted: no link ever leads nowhere."""
+    """Create the new trees, then the links, then remove what is no longer wanted: no link ever points to nothing."""
     shutil.rmtree(at(WORK), ignore_errors=True)
     try:
         for wheel in wheels:
@@ -170,9 +170,9 @@ def apply(module: AnsibleModule, wheels: t.Sequence[Wheel], current: State) -> S
     finally:
         shutil.rmtree(at(WORK), ignore_errors=True)
         remove_when_empty(at(BASE))
-    there = read_state()
-    wanted = plan(wheels, there)
-    # First what the others lead to; away they go the other way round.
+    installed = read_state()
+    wanted = plan(wheels, installed)
+    # Create the targets of other links first. Remove them last.
     for path, target in sorted(wanted.links.items(), key=by_depth):
         if current.links.get(path) != target:
             os.makedirs(os.path.dirname(at(path)), mode=0o755, exist_ok=True)
@@ -181,8 +181,8 @@ def apply(module: AnsibleModule, wheels: t.Sequence[Wheel], current: State) -> S
         if path not in wanted.links:
             os.unlink(at(path))
     remove_when_empty(at(PLACES["pkgconfig"]))
-    for name in {*there.trees, *there.damaged} - {*wanted.trees}:
-        # In one step: half of a tree, its receipt gone already, would be taken for somebody else's.
+    for name in {*installed.trees, *installed.damaged} - {*wanted.trees}:
+        # In one step: half of a tree without its receipt would count as one of others.
         os.makedirs(at(WORK), exist_ok=True)
         os.rename(at(f"{BASE}/{name}"), at(f"{WORK}/{name}"))
     shutil.rmtree(at(WORK), ignore_errors=True)
@@ -192,7 +192,7 @@ def apply(module: AnsibleModule, wheels: t.Sequence[Wheel], current: State) -> S
 
 
 def by_depth(row: tuple[str, str]) -> tuple[bool, str]:
-    """`cudaNN`, `default`, then the links that lead through it."""
+    """Sort `cudaNN` first, then `default`, then the links that lead through it."""
     path = row[0]
     return (not path.startswith(BASE), path)
 
@@ -212,6 +212,7 @@ def describe(state: State) -> dict[str, t.Any]:
 
 
 def run(module: AnsibleModule) -> None:
+    """Install the wheels of the request, and remove all others."""
     wheels = [Wheel(row["cuda"], row["version"], tuple(row["sha256"])) for row in module.params["wheels"]]
     current = read_state()
     strange = [wheel.version for wheel in wheels if not VERSION.fullmatch(wheel.version)]

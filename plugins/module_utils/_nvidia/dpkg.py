@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""dpkg and its locks."""
+"""Packages of the host as dpkg has them, and dpkg's locks."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import Entry, Run, Stuck
 
-# Seconds: another apt may be at work; a module that udev loads may take a while.
+# Seconds to wait for another apt or dpkg.
 LOCK_TIMEOUT = 300
 DPKG_LOCKS = "/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock"
 CONFIGURE = ("dpkg", "--force-confdef", "--force-confold")
-# Between two sets of packages that each fit together nothing does.
-FORCED = (*CONFIGURE, *(f"--force-{what}" for what in ("depends", "breaks", "remove-reinstreq", "hold", "overwrite")))
-# No question is asked, and no service is restarted by others than the role.
+# Two sets of packages fit together each, but not while one replaces the other.
+FORCED = (
+    *CONFIGURE,
+    *(f"--force-{problem}" for problem in ("depends", "breaks", "remove-reinstreq", "hold", "overwrite")),
+)
+# dpkg asks no questions, and only the role restarts services.
 ENVIRONMENT = {
     "DEBIAN_FRONTEND": "noninteractive",
     "APT_LISTCHANGES_FRONTEND": "none",
@@ -32,14 +35,14 @@ ENVIRONMENT = {
 
 
 class Dpkg:
-    """dpkg of this host."""
+    """The packages of this host, and dpkg's lock."""
 
     def __init__(self, run: Run, tree: Tree) -> None:
         self.run = run
         self.tree = tree
 
     def packages(self) -> dict[str, Entry]:
-        """Every package of which something is installed, by name; one of a foreign architecture is ``name:architecture``."""
+        """Return every package of which something is installed, by name. One of a foreign architecture is ``name:architecture``."""
         form = "${Package}\t${Architecture}\t${Version}\t${db:Status-Want}\t${db:Status-Status}\n"
         native = self.must(["dpkg", "--print-architecture"]).strip()
         automatic = set(self.must(["apt-mark", "showauto"]).split())
@@ -59,13 +62,13 @@ class Dpkg:
 
     @contextlib.contextmanager
     def owned(self) -> t.Iterator[Run]:
-        """Programs that use dpkg, and nobody else's between them: its lock is held as apt holds it. apt-get would wait for itself.
+        """Hold dpkg's lock as apt does, so that no other program changes packages between the commands. apt-get would wait for itself.
 
         :raises Stuck: another one does not end.
         """
         frontend, database = map(self.tree.at, DPKG_LOCKS)
         with _locked(frontend):
-            # A killed apt leaves a dpkg that goes on with what it was told.
+            # A killed apt leaves a dpkg that continues its work.
             with _locked(database):
                 pass
             yield lambda command: self.run(["env", "DPKG_FRONTEND_LOCKED=1", *command])
@@ -79,6 +82,10 @@ class Dpkg:
 
 
 def must(run: Run, command: t.Sequence[str]) -> str:
+    """Return the output of a command.
+
+    :raises Stuck: the command failed.
+    """
     rc, out, err = run(command)
     if rc != 0:
         raise Stuck(f"`{' '.join(command[:3])} ...` ended with {rc}: {last_lines(out + err)}")
@@ -87,7 +94,7 @@ def must(run: Run, command: t.Sequence[str]) -> str:
 
 @contextlib.contextmanager
 def _locked(path: str) -> t.Iterator[None]:
-    """Hold a lock of dpkg's.
+    """Hold one of dpkg's locks.
 
     :raises Stuck: another process held it for ``LOCK_TIMEOUT``.
     """
@@ -99,11 +106,12 @@ def _locked(path: str) -> t.Iterator[None]:
                 break
             except OSError as error:
                 if time.monotonic() > end:
-                    raise Stuck(f"another dpkg is at work since {LOCK_TIMEOUT} s") from error
+                    raise Stuck(f"another dpkg has been running for {LOCK_TIMEOUT} s") from error
                 time.sleep(1)
         yield
 
 
 def last_lines(text: str) -> str:
-    told = [line for line in text.splitlines() if re.match(r"E: |dpkg: error|Error", line)] or text.splitlines()[-3:]
-    return " ".join(" ".join(told).split())[-800:]
+    """Return the errors in the output of dpkg or apt, or its last lines."""
+    lines = [line for line in text.splitlines() if re.match(r"E: |dpkg: error|Error", line)] or text.splitlines()[-3:]
+    return " ".join(" ".join(lines).split())[-800:]

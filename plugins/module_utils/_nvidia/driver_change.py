@@ -91,9 +91,9 @@ LOAD_TIMEOUT = 20
 
 @contextlib.contextmanager
 def alone() -> t.Iterator[None]:
-    """Wait until nobody else changes the driver: after a reboot a run of the role meets the host's own unit.
+    """Wait until no other run changes the driver: after a reboot a run of the role can meet the host's own unit.
 
-    Whoever is at work ends, if only after the minutes that DKMS takes; the lock of somebody who was killed is gone.
+    Another run ends, if only after the minutes that DKMS takes. The kernel releases the lock of a killed one.
 
     :raises Stuck: another run does not end.
     """
@@ -127,10 +127,10 @@ class Host:
         :raises Failed: it did not work, and the previous packages are back.
         :raises Stuck: it did not work, and neither did going back.
         """
-        # What the lists name may be gone; of a source that does not answer, what it said last stands.
+        # Sources drop old versions. For a source that does not answer, its last lists count.
         self.run(["apt-get", "update", "--quiet"])
         with self.dpkg.owned():
-            # Others have ended by now what they were at.
+            # Other programs have finished by now.
             before = self.dpkg.packages()
         simulation = simulate(self.run, self.tree, change)
         problem = simulation_problem(simulation, change)
@@ -140,12 +140,12 @@ class Host:
         unfinished = [name for name, entry in before.items() if not entry["whole"]]
         others = [name for name in unfinished if name not in touched or not is_driver(name)]
         if others:
-            # Their faults would count as those of the new driver.
+            # Their problems would count as those of the new driver.
             raise Failed(
                 f"no package was changed, since dpkg has not finished {', '.join(others)}:"
                 " `dpkg --configure --pending` has to succeed first"
             )
-        # A driver that dpkg could not finish, as one that does not build for the kernel, is none to go back to: all of it goes.
+        # A driver that dpkg could not finish, such as one that does not build for the kernel, is no driver to go back to: all of it goes.
         lost = {name for name in touched if unfinished and is_driver(name)}
         change.before = {name: before[name] for name in touched if name in before and name not in lost}
         change.new = [name for name in simulation.install if name not in change.before]
@@ -166,6 +166,7 @@ class Host:
         self._finish(change)
 
     def _remember(self, change: Change) -> None:
+        """Put the change on record."""
         record = self.record
         for name, entry in change.before.items():
             if name not in record.brought:
@@ -175,18 +176,18 @@ class Host:
         self.save()
 
     def _finish(self, change: Change) -> None:
-        """The packages are in place; without a GPU there is nothing to wait for."""
+        """Finish a change whose packages are in place. Without a GPU there is nothing to wait for."""
         automatic = [name for name in change.install if change.before.get(name, {}).get("automatic")]
-        # Its pin would hold the new branch back, and as a configuration file it outlives a removal.
+        # Its pin would hold back the new branch, and as a configuration file it survives a removal.
         gone = [
             dpkg_name(name, entry)
             for name, entry in change.before.items()
             if name in change.remove and not is_driver(name)
         ]
         with self.dpkg.owned() as run:
-            for words, names in ((["apt-mark", "auto"], automatic), (["dpkg", "--purge"], gone)):
+            for command, names in ((["apt-mark", "auto"], automatic), (["dpkg", "--purge"], gone)):
                 if names:
-                    must(run, [*words, *names])
+                    must(run, [*command, *names])
         change.stage, change.version, change.kernel = INSTALLED, self.version(), next_kernel(self.tree)["release"]
         self.record.change = change
         self.save()
@@ -196,14 +197,14 @@ class Host:
         self.settle()
 
     def version(self) -> str:
-        """The driver's version as most of its packages have it."""
+        """Return the driver's version: the one that most of its packages have."""
         packages = read_packages(self.tree)
         found = [driver_version(row["version"]) for name, row in packages.items() if is_driver_package(name)]
-        told = list(filter(None, found))
-        return max(sorted(set(told)), key=told.count, default="")
+        versions = list(filter(None, found))
+        return max(sorted(set(versions)), key=versions.count, default="")
 
     def problem(self, change: Change) -> Failure | None:
-        """What is wrong with the packages after a change: the branch, or a module that was not built."""
+        """Return what is wrong with the packages after a change: another branch, or a module that was not built."""
         version, kernel = self.version(), next_kernel(self.tree)["release"]
         if branch_of(version) != change.branch:
             return Failure(
@@ -212,7 +213,7 @@ class Host:
         row = next(row for row in read_kernels(self.tree, {}, {}) if row["release"] == kernel)
         if change.build != DKMS:
             return None if row["module"] else Failure("build", "no module came with it", version, kernel)
-        # The archive may have its module's version at another number than its libraries: the branch says enough.
+        # In the archive, module and libraries can have different versions: the branch is enough.
         builds = [build for build in row["dkms"] if branch_of(build["version"]) == change.branch]
         if any(build["state"] == "installed" for build in builds):
             return None
@@ -223,12 +224,12 @@ class Host:
     # --- back ---
 
     def _take_back(self, change: Change, failure: Failure) -> str:
-        """Restore what was there, and put on record why. Returns the reason in words.
+        """Restore the previous packages, put the reason on record, and return the reason as text.
 
         :raises Stuck: it could not be restored; the text begins with the reason.
         """
         if failure.log:
-            # The build directory goes with the package. The way back does not depend on it.
+            # The build directory goes with the package. Going back does not depend on the copy.
             with contextlib.suppress(OSError):
                 shutil.copyfile(self.tree.at(failure.log), self.tree.at(LOG))
                 failure.log = LOG
@@ -244,24 +245,24 @@ class Host:
         return describe(failure)
 
     def _let_nouveau(self) -> None:
-        """Without a driver the card is nouveau's again. The role's next run writes the file anew, with a driver that works."""
+        """Let nouveau use the card again, since there is no driver. The role's next run writes the file again, with a driver that works."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.tree.at(MODPROBE))
         if self.tree.exists(UPDATE_INITRAMFS):
-            # It has a copy of the file.
+            # The initramfs has a copy of the file.
             self.run([UPDATE_INITRAMFS, "-u", "-k", next_kernel(self.tree)["release"]])
 
     def restore(self, before: t.Mapping[str, Entry], new: t.Collection[str]) -> None:
-        """Have exactly the packages of *before* again, and none of *new*.
+        """Restore exactly the packages of *before*, and remove those of *new*.
 
         :raises Stuck: dpkg is not clean afterwards.
         """
         with self.dpkg.owned() as run:
             now = self.dpkg.packages()
             different = [name for name, entry in before.items() if not _same(now.get(name), entry)]
-            # dpkg installs nothing at all of a list that has a file which is not there.
+            # dpkg installs nothing at all if one file of its list is missing.
             debs = {name: path for name in different if self.kept.is_whole(path := self.kept.path(name, before[name]))}
-            # Only the driver's own go first, so that flavours and branches do not meet; others are replaced in place.
+            # Remove only the driver's own packages first, so that kinds of modules and branches do not meet. Others are replaced in place.
             old = [dpkg_name(name, now[name]) for name in debs if name in now and is_driver(name)]
             away = [dpkg_name(name, now[name]) for name in new if name in now]
             calls = [
@@ -269,8 +270,8 @@ class Host:
                 for verb, names in (("--remove", old), ("--purge", away), ("--install", [*debs.values()]))
                 if names
             ]
-            # What one call could not do, the next may mend: the packages as they are in the end decide.
-            told = [
+            # A later call can fix what an earlier one could not do: the packages at the end decide.
+            errors = [
                 last_lines(out + err)
                 for rc, out, err in map(run, [*calls, [*CONFIGURE, "--configure", "--pending"]])
                 if rc
@@ -283,8 +284,8 @@ class Host:
                 lost = [f"{name} {before[name]['version']}" for name in different if name in wrong and name not in debs]
                 but = f", but for {', '.join(lost)}: install that, and run the role again" if lost else ""
                 raise Stuck(
-                    f"{', '.join(wrong) or 'dpkg'} could not be put back; their packages lie in {KEPT}{but}."
-                    f" {' '.join([*told, audit])}".strip()
+                    f"{', '.join(wrong) or 'dpkg'} could not be restored; their packages are in {KEPT}{but}."
+                    f" {' '.join([*errors, audit])}".strip()
                 )
             self._mark(run, before)
 
@@ -300,7 +301,7 @@ class Host:
     # --- afterwards ---
 
     def complete(self, names: t.Collection[str], replaced: bool) -> None:
-        """Have dpkg finish what somebody left half done, these packages among it.
+        """Let dpkg finish the packages that another program left unfinished, these among them.
 
         :param replaced: a change follows, which takes the place of a driver that cannot be finished.
         :raises Stuck: one of them is not whole afterwards.
@@ -311,15 +312,15 @@ class Host:
             _rc, out, err = run([*CONFIGURE, "--configure", "--pending"])
             now = self.dpkg.packages()
         unfinished = [name for name in names if name in now and not now[name]["whole"]]
-        left = [name for name in unfinished if not (replaced and is_driver(name))]
-        if left:
+        remaining = [name for name in unfinished if not (replaced and is_driver(name))]
+        if remaining:
             raise Stuck(
-                f"dpkg cannot finish {', '.join(left)}, and no package of the driver was changed: `dpkg --configure --pending`"
+                f"dpkg cannot finish {', '.join(remaining)}, and no package of the driver was changed: `dpkg --configure --pending`"
                 f" has to succeed first, or they have to be purged. {last_lines(out + err)}".strip()
             )
 
     def settle(self) -> None:
-        """End a change that was cut short, or that waits for its proof.
+        """Finish a change that was interrupted, or that waits for its proof.
 
         :raises Failed: it was taken back.
         :raises Stuck: it could not be taken back.
@@ -332,18 +333,18 @@ class Host:
             return
         if change.loads and change.boot != self.boot:
             self._judge(change)
-        # Under another kernel it is not proven, and what it replaced stays.
+        # Under another kernel the driver is not proven, and the previous packages stay.
         if not change.loads or (self._is_loaded(change) and running_kernel(self.tree) == change.kernel):
             self._settled()
 
     def _resume(self, change: Change) -> None:
-        """What dpkg had unpacked is configured; if that makes the new driver whole, it stays, otherwise the old one comes back."""
+        """Configure what dpkg has unpacked. If that completes the new driver, it stays. Otherwise the previous one is restored."""
         with self.dpkg.owned() as run:
             rc, _out, _err = run([*CONFIGURE, "--configure", "--pending"])
         now = self.dpkg.packages()
-        there = {name: entry["version"] for name, entry in now.items() if entry["whole"]}
-        arrived = there.keys() >= set(change.install) and there.items() >= change.versions.items()
-        whole = rc == 0 and arrived and there.keys().isdisjoint(change.remove)
+        installed = {name: entry["version"] for name, entry in now.items() if entry["whole"]}
+        arrived = installed.keys() >= set(change.install) and installed.items() >= change.versions.items()
+        whole = rc == 0 and arrived and installed.keys().isdisjoint(change.remove)
         if whole and not self.run(["dpkg", "--audit"])[1].strip() and self.problem(change) is None:
             self._finish(change)
         else:
@@ -355,7 +356,7 @@ class Host:
         return bool(driver["matches"]) and driver["loaded"] == change.version
 
     def _judge(self, change: Change) -> None:
-        """The host has booted: the module has to be loaded now, unless its key waits for a person at the console.
+        """Check after a boot that the module is loaded, unless its key waits for a person at the console.
 
         :raises Failed: it is not, and the previous driver is back.
         """
@@ -373,53 +374,54 @@ class Host:
                     f" {driver['library'] or 'no version'}{'; modprobe: ' + last_lines(err) if err.strip() else ''}"
                 )
                 failure = Failure("boot", evidence, change.version, running_kernel(self.tree))
-                words = self._take_back(change, failure)
-                # A person's own blacklist of nouveau stands.
+                message = self._take_back(change, failure)
+                # A blacklist of nouveau by a person stays effective.
                 self.run(["modprobe", "nvidia"] if failure.restored else ["modprobe", "--use-blacklist", "nouveau"])
-                raise Failed(words)
+                raise Failed(message)
             time.sleep(0.5)
 
     def _key_waits(self) -> bool:
-        """Whether no module is loaded since Secure Boot does not trust yet what DKMS builds: that says nothing against a driver."""
+        """Return whether no module is loaded because Secure Boot does not trust the key of DKMS yet. That is no problem of the driver."""
         boot = read_secure_boot(self.tree, read_system(self.tree)["distribution"])
         return bool(boot["state"] == "enabled" and not boot["enrolled"] and not read_driver(self.tree)["loaded"])
 
     def _settled(self) -> None:
-        """The new driver is proven: what it replaced is needed no more, but for what `absent` gives back."""
+        """Accept the new driver, which is proven. Of the previous packages only those stay that `absent` restores."""
         wanted = {file_name(name, entry) for name, entry in self.record.replaced.items()}
         self.record.change = None
-        self.record.kept = {name: told for name, told in self.record.kept.items() if name in wanted}
+        self.record.kept = {name: checksum for name, checksum in self.record.kept.items() if name in wanted}
         self.save()
         self.kept.drop_all_but(wanted)
 
     def hold(self, names: t.Sequence[str]) -> None:
-        """Hold these packages, and let go of what an earlier run held."""
+        """Hold these packages, and lift the holds that an earlier run has set on others."""
         with self.dpkg.owned() as run:
-            there = self.dpkg.packages()
-            loose = [name for name in self.record.held if name not in names and name in there]
+            installed = self.dpkg.packages()
+            loose = [name for name in self.record.held if name not in names and name in installed]
             if loose:
                 must(run, ["apt-mark", "unhold", *loose])
-            missing = [name for name in names if name in there and not there[name]["hold"]]
+            missing = [name for name in names if name in installed and not installed[name]["hold"]]
             self.record.held = sorted({*(name for name in self.record.held if name in names), *missing})
             self.save()
             if missing:
                 must(run, ["apt-mark", "hold", *missing])
 
     def give_back(self, going: t.Sequence[str]) -> None:
-        """Be without the role: what it brought goes, the driver that it replaced comes back.
+        """Remove what the role installed, and restore the driver that it replaced.
 
-        :raises Stuck: dpkg is not clean, or packages lack what they need; the record and what was kept are still there.
+        :raises Stuck: dpkg is not clean, or packages lack dependencies. The record and the kept packages still exist.
         """
         self.hold([])
         self.restore(self.record.replaced, going)
-        # What else was there is newer by now, and dpkg was told not to look.
+        # Other packages are newer by now, and dpkg was forced to ignore dependencies.
         self.dpkg.must(["apt-get", "check", "--quiet", "-o", f"DPkg::Lock::Timeout={LOCK_TIMEOUT}"])
         shutil.rmtree(self.tree.at(HOME), ignore_errors=True)
 
     def save(self) -> None:
+        """Write the record."""
         os.makedirs(self.tree.at(HOME), mode=0o755, exist_ok=True)
         if self.tree.exists(KEPT):
-            # Earlier versions let everybody read the packages, with what only root may read of them.
+            # Earlier versions let every user read the packages, also files that only root is allowed to read.
             os.chmod(self.tree.at(KEPT), 0o700)
         replace_file(self.tree.at(RECORD), json.dumps(dataclasses.asdict(self.record), indent=1) + "\n")
 
@@ -429,10 +431,10 @@ def _same(now: Entry | None, before: Entry) -> bool:
 
 
 def main() -> int:
-    """At boot: end what waits for its proof. The journal has the words."""
+    """Settle at boot what waits for its proof. Errors go to the journal."""
 
     def run(command: t.Sequence[str]) -> tuple[int, str, str]:
-        # At boot there is no module whose run_command could be used.
+        # At boot there is no Ansible module with a run_command.
         done = subprocess.run(  # pylint: disable=ansible-bad-function
             command, check=False, capture_output=True, text=True, errors="replace", env={**os.environ, **ENVIRONMENT}
         )

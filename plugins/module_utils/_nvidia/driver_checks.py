@@ -28,24 +28,24 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.vers
 
 
 def check_words(draft: Draft) -> bool:
-    """The request is made of words that the data knows."""
+    """Check that the catalogue knows every value of the request."""
     offered = {
         "source": SOURCES,
         "branch": tuple(str(row.number) for row in data.BRANCHES),
         "modules": (data.OPEN, data.CLOSED),
         "scope": (data.COMPUTE, data.DESKTOP),
     }
-    known = [
+    valid = [
         draft.plan.require(
-            getattr(draft.request, field) in (AUTO, *words),
+            getattr(draft.request, field) in (AUTO, *values),
             f"nvidia_driver_{field}",
             f"is {getattr(draft.request, field)}, which is unknown",
-            f"use one of {', '.join((AUTO, *words))}",
+            f"use one of {', '.join((AUTO, *values))}",
         )
-        for field, words in offered.items()
+        for field, values in offered.items()
     ]
     strange = [repr(gpu) for gpu in draft.request.gpus if not is_device_id(gpu)]
-    return all(known) and draft.plan.require(
+    return all(valid) and draft.plan.require(
         not strange,
         "nvidia_driver_gpus",
         f"has {', '.join(strange)}, which is no PCI device id",
@@ -54,7 +54,7 @@ def check_words(draft: Draft) -> bool:
 
 
 def check_cards(draft: Draft) -> bool:
-    """There are GPUs, a driver that is still built supports them, and one driver serves all of them."""
+    """Check that there are GPUs, that a maintained driver supports them, and that one driver serves all of them."""
     name, cards = draft.request.host_name, draft.cards
     lowest = min(row.number for row in data.BRANCHES)
     together = " and ".join(cards.names)
@@ -82,7 +82,7 @@ def check_cards(draft: Draft) -> bool:
 
 
 def check_version(draft: Draft) -> None:
-    """The release that would be installed knows every card; a branch gets to know cards while it lives."""
+    """Check that the release knows every card: a branch learns about cards during its life."""
     plan, lowest = draft.plan, draft.cards.lowest_driver
     plan.require(
         not plan.version or version_key(plan.version) >= version_key(lowest),
@@ -98,6 +98,7 @@ def check_version(draft: Draft) -> None:
 
 
 def check_toolkits(draft: Draft) -> None:
+    """Check that the driver runs the requested toolkits."""
     driver = draft.plan.version or f"{draft.plan.branch}.9999"
     for version in draft.request.toolkits:
         problem = toolkit_problem(version, driver, draft.plan.generations)
@@ -117,6 +118,7 @@ def _usable_toolkits(draft: Draft, driver: str) -> list[str]:
 
 
 def check_kernels(draft: Draft) -> None:
+    """Check that DKMS can build the module for the kernel that boots next."""
     if draft.plan.build != "dkms" or not draft.plan.changes:
         return
     for kernel in (kernel for kernel in draft.kernels if kernel["next"]):
@@ -140,6 +142,7 @@ def check_kernels(draft: Draft) -> None:
 
 
 def check_host(draft: Draft) -> None:
+    """Check that nothing on the host conflicts with the driver or its change."""
     host, plan, name = draft.host, draft.plan, draft.request.host_name
     source = host["package_source"]
     origins: dict[str, list[str]] = {}
@@ -168,8 +171,8 @@ def check_host(draft: Draft) -> None:
     plan.require(
         source != "foreign",
         name,
-        f"has driver {host['driver']['library']} that no package brought",
-        "leave the role out where a container's host or an image lends the driver, or take these libraries away",
+        f"has driver {host['driver']['library']} that no package installed",
+        "do not apply the role where a container's host or an image provides the driver, or remove these libraries",
     )
     if not plan.changes:
         return
@@ -181,7 +184,7 @@ def check_host(draft: Draft) -> None:
 
 
 def obstacles(host: Facts, request: Request, touched: t.Collection[str]) -> list[dict[str, t.Any]]:
-    """What stands in the way of a change of these packages, as the action ``require`` takes it; only what is not met."""
+    """Return the problems that prevent a change of these packages."""
     name = request.host_name
     held = sorted(
         {package.partition(":")[0] for package in touched}.intersection(host["holds"]).difference(request.own_holds)
@@ -207,7 +210,7 @@ def obstacles(host: Facts, request: Request, touched: t.Collection[str]) -> list
 
 
 def in_use(host: Facts, interrupt: bool) -> dict[str, t.Any]:
-    """The driver must not be taken from under a program."""
+    """Return the requirement that no program uses the GPU, so that none loses its driver."""
     users = [row for row in host["holders"] if not row["command"].startswith(data.DAEMONS)]
     shown = ", ".join(f"{row['command']} ({row['pid']}, {row['user']})" for row in users[:5])
     return {

@@ -23,11 +23,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driv
 
 
 def choose(draft: Draft) -> bool:
-    """Source, branch and flavour together: the first that the GPUs, the source and the request allow."""
+    """Choose source, branch and modules together: the first that the GPUs, the source and the request allow."""
     found = [choice for source in _sources(draft) for choice in _offers(draft, source)]
-    asked = [choice for choice in found if _is_asked_for(draft, choice)]
-    wanted = [choice for choice in asked if not _goes_down(draft, choice)]
-    if not draft.plan.require(bool(wanted), *_why_none(draft, asked)):
+    requested = [choice for choice in found if _is_asked_for(draft, choice)]
+    wanted = [choice for choice in requested if not _goes_down(draft, choice)]
+    if not draft.plan.require(bool(wanted), *_why_none(draft, requested)):
         return False
     choice = min(wanted, key=lambda choice: _preference(draft, choice))
     plan = draft.plan
@@ -36,8 +36,8 @@ def choose(draft: Draft) -> bool:
     if branch.ends and branch.ends < draft.host["month"]:
         plan.notes.append(f"branch {choice.branch} was supported until {branch.ends}, and gets no more fixes")
     for field in ("source", "branch", "modules", "scope"):
-        value, asked, had = getattr(choice, field), getattr(draft.request, field), getattr(draft.installed, field)
-        if asked != AUTO:
+        value, requested, had = getattr(choice, field), getattr(draft.request, field), getattr(draft.installed, field)
+        if requested != AUTO:
             reason = f"asked for by nvidia_driver_{field}"
         elif had == value:
             reason = "installed, and fits"
@@ -67,7 +67,7 @@ def _sources(draft: Draft) -> tuple[str, ...]:
 
 
 def _offers(draft: Draft, source: str) -> list[Choice]:
-    """All drivers that a source has for the GPUs of this host."""
+    """Return all drivers that a source has for the GPUs of this host."""
     offered: dict[int, tuple[str, ...]] = {}
     if source == data.ARCHIVE:
         for archive in package_data.ARCHIVES:
@@ -88,7 +88,7 @@ def _offers(draft: Draft, source: str) -> list[Choice]:
 
 
 def _in_range(draft: Draft, branch: data.Branch) -> bool:
-    """Whether a branch, in its newest release at least, knows every GPU of this host."""
+    """Return whether a branch, at least in its newest release, knows every GPU of this host."""
     return draft.cards.lowest_branch <= branch.number <= draft.cards.highest_branch
 
 
@@ -97,7 +97,7 @@ def _is_asked_for(draft: Draft, choice: Choice) -> bool:
 
 
 def _goes_down(draft: Draft, choice: Choice) -> bool:
-    """Whether a driver that serves the GPUs would become an older branch, and nobody has asked for a source or a branch."""
+    """Return whether a driver that serves the GPUs would become an older branch although the user named neither source nor branch."""
     return (draft.request.source, draft.request.branch) == (AUTO, AUTO) and _is_older(draft, choice)
 
 
@@ -107,7 +107,7 @@ def _is_older(draft: Draft, choice: Choice) -> bool:
 
 
 def _preference(draft: Draft, choice: Choice) -> tuple[t.Any, ...]:
-    """Smaller is better: a source, then a branch and a flavour; what is installed before what is preferred."""
+    """Return a sort key, smaller is better: a source, then a branch and modules; what is installed before what is preferred."""
     scope = draft.installed.scope or (data.DESKTOP if draft.host["desktop"]["present"] else data.COMPUTE)
     return (
         bool(_known_failure(draft, choice)) and not draft.request.ignore_build_failures,
@@ -123,19 +123,19 @@ def _preference(draft: Draft, choice: Choice) -> tuple[t.Any, ...]:
 
 
 def _known_failure(draft: Draft, choice: Choice) -> data.BuildFailure | None:
-    """Why no release of a choice builds for the kernel that boots next, as far as that is known."""
+    """Return why no release of a choice builds for the kernel that boots next, None if no reason is known."""
     upstream = next((kernel["upstream"] for kernel in draft.host["kernels"] if kernel["next"]), "")
     return build_failure(str(choice.branch), upstream, choice.source, draft.system["distribution"])
 
 
-def _why_none(draft: Draft, asked_for: t.Sequence[Choice]) -> tuple[str, str, str]:
-    """Variable, problem and remedy when nothing serves the request: the narrowest part of it that is to blame.
+def _why_none(draft: Draft, older: t.Sequence[Choice]) -> tuple[str, str, str]:
+    """Return variable, problem and remedy if nothing serves the request: the narrowest part of the request that causes it.
 
-    *asked_for* would serve it, but for being older than what is installed.
+    :param older: the choices that would serve it, if they were not older than what is installed.
     """
     request, cards, together = draft.request, draft.cards, " and ".join(draft.cards.names)
-    if asked_for:
-        newest = max(choice.branch for choice in asked_for)
+    if older:
+        newest = max(choice.branch for choice in older)
         return (
             "nvidia_driver_branch",
             f"is {AUTO}, which does not go down from the installed branch {draft.installed.branch} to {newest}",
@@ -167,7 +167,7 @@ def _why_none(draft: Draft, asked_for: t.Sequence[Choice]) -> tuple[str, str, st
         if choice.scope == data.COMPUTE
     ]
     variable = "nvidia_driver_source" if request.source != AUTO else "nvidia_driver_branch"
-    asked = ", ".join(
+    requested = ", ".join(
         f"{field} {getattr(request, field)}"
         for field in ("source", "branch", "modules")
         if getattr(request, field) != AUTO
@@ -175,13 +175,13 @@ def _why_none(draft: Draft, asked_for: t.Sequence[Choice]) -> tuple[str, str, st
     return (
         variable,
         f"leaves no driver for {together} on {draft.system['distribution']} {draft.system['version']}"
-        f" ({asked or 'nothing was asked for'})",
+        f" ({requested or 'nothing was asked for'})",
         f"use one of {'; '.join(usable) or 'the supported systems'}",
     )
 
 
 def another_driver(draft: Draft) -> str:
-    """A source and branch that are not known to fail."""
+    """Return a source and branch that are not known to fail, as the beginning of a remedy."""
     choices = [choice for source in _sources(draft) for choice in _offers(draft, source)]
     good = [
         choice

@@ -2,12 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a person is shown of a driver."""
+"""Findings about a driver: what is left to do, and what is proven."""
 
 from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import (
     DKMS,
     Change,
@@ -24,11 +25,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.vers
 
 
 def reboot_reasons(state: DriverState, change: Change | None = None) -> list[str]:
-    """Why a reboot is due, or will be after *change*."""
+    """Return why a reboot is due, or will be after *change*."""
     reasons, driver, running = list(state.plan.reboot), state.facts["driver"], state.running
     done, following = state.record.change, state.kernel.get("release", "")
     brought = new_kernels(dict.fromkeys([*state.record.brought, *(done.new if done else ())], ""))
-    # Of other kernels that wait for a reboot somebody else decides.
+    # Other kernels that wait for a reboot are not the role's.
     if not state.plan.changes and following != running and following in brought:
         reasons.append(f"the kernel {following} boots next, {running} runs")
     if done and not reasons and driver["loaded"] != done.version:
@@ -42,11 +43,11 @@ def reboot_reasons(state: DriverState, change: Change | None = None) -> list[str
 
 
 def findings(state: DriverState, change: Change | None, reboot: t.Sequence[str]) -> list[dict[str, str]]:
-    """What a run leaves to a person."""
+    """Return what a run leaves to a person."""
     boot, failure = state.plan.secure_boot, state.record.failure
     found = [
-        _finding(
-            "reboot",
+        finding(
+            "nvidia_driver.reboot",
             "warn" if reboot else "pass",
             "; ".join(reboot) or "no reboot is due",
             "reboot when nobody works on the host, or set `nvidia_driver_reboot: true`",
@@ -55,24 +56,26 @@ def findings(state: DriverState, change: Change | None, reboot: t.Sequence[str])
     ]
     if boot in ("pending", "enroll"):
         found.append(
-            _finding(
-                "secure_boot",
+            finding(
+                "nvidia_driver.secure_boot",
                 "warn",
                 "Secure Boot is on, and the key that signs the module waits for a person at the console",
                 "reboot, choose `Enroll MOK` at the blue screen and type the password of nvidia_driver_mok_password",
             )
         )
     if state.plan.notes:
-        found.append(_finding("plan", "warn", "; ".join(state.plan.notes), "choose another nvidia_driver_branch"))
+        found.append(
+            finding("nvidia_driver.plan", "warn", "; ".join(state.plan.notes), "choose another nvidia_driver_branch")
+        )
     elif change is not None:
-        found.append(_finding("plan", "pass", "; ".join(state.plan.reasons), ""))
+        found.append(finding("nvidia_driver.plan", "pass", "; ".join(state.plan.reasons), ""))
     return found
 
 
 def _taken_back(failure: Failure | None, *, still_wanted: bool) -> dict[str, str]:
-    """A driver that was taken back is a fault as long as it is asked for."""
-    return _finding(
-        "change",
+    """Return the finding about a driver that was taken back. It fails as long as the user wants that driver."""
+    return finding(
+        "nvidia_driver.change",
         "fail" if still_wanted else "pass",
         describe(failure) if failure else "no change of driver was taken back",
         "look at the evidence; choose another nvidia_driver_branch or kernel, and run the role again",
@@ -80,7 +83,7 @@ def _taken_back(failure: Failure | None, *, still_wanted: bool) -> dict[str, str
 
 
 def proofs(state: DriverState, change: Change | None, reboot: t.Sequence[str], lock: bool) -> list[dict[str, str]]:
-    """What the role promises, looked at on the host as it is. Without a GPU nothing of the driver can be proven."""
+    """Check what the role promises against the host. Without a GPU nothing of the driver can be proven."""
     driver, plan = state.facts["driver"], state.plan
     has_gpu = bool(state.facts["gpus"])
     due = "warn" if reboot else "fail"
@@ -89,8 +92,8 @@ def proofs(state: DriverState, change: Change | None, reboot: t.Sequence[str], l
     loose = [name for name in state.locked if name not in state.facts["holds"]] if lock else []
     builds = [f"{row['version']} {row['state']}" for row in state.kernel.get("dkms", [])]
     found = [
-        _finding(
-            "loaded",
+        finding(
+            "nvidia_driver.loaded",
             "skip"
             if not has_gpu
             else "pass"
@@ -101,16 +104,16 @@ def proofs(state: DriverState, change: Change | None, reboot: t.Sequence[str], l
             else "no NVIDIA GPU here",
             "reboot; then look at `dmesg` and `nvidia-smi`",
         ),
-        _finding(
-            "matches",
+        finding(
+            "nvidia_driver.matches",
             "skip" if not has_gpu else "pass" if driver["matches"] else due,
             f"module {driver['loaded'] or 'none'}, libraries {driver['library'] or 'none'}"
             if has_gpu
             else "no NVIDIA GPU here",
             "reboot: module and libraries must be of one version",
         ),
-        _finding(
-            "packages",
+        finding(
+            "nvidia_driver.packages",
             "skip" if not has_gpu and not state.locked else "fail" if faults or change is not None else "pass",
             "; ".join(faults)
             or (
@@ -118,25 +121,21 @@ def proofs(state: DriverState, change: Change | None, reboot: t.Sequence[str], l
             ),
             "run the role again",
         ),
-        _finding(
-            "locked",
+        finding(
+            "nvidia_driver.locked",
             "skip" if not lock or not state.locked else "fail" if loose else "pass",
             "nvidia_driver_lock is off"
             if not lock
             else f"not held: {', '.join(loose)}"
             if loose
-            else f"{len(state.locked)} packages are held as one",
+            else f"{len(state.locked)} packages are held as one unit",
             "run the role again",
         ),
-        _finding(
-            "dkms",
+        finding(
+            "nvidia_driver.dkms",
             "skip" if plan.build != DKMS or not state.locked else "pass" if state.built else "fail",
             f"for the kernel {state.kernel.get('release', 'unknown')}, which boots next: {', '.join(builds) or 'nothing was built'}",
-            "install the kernel's headers; `dkms autoinstall` builds, /var/lib/dkms/nvidia*/*/build/make.log tells why not",
+            "install the kernel's headers; `dkms autoinstall` builds, /var/lib/dkms/nvidia*/*/build/make.log has the reason if it fails",
         ),
     ]
     return found + findings(state, None, reboot)
-
-
-def _finding(what: str, status: str, evidence: str, remedy: str) -> dict[str, str]:
-    return {"id": f"nvidia_driver.{what}", "status": status, "evidence": evidence, "remedy": remedy}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A request for a driver, its plan, and the GPUs and packages that decide it."""
+"""Model of a planned driver: request, plan, GPUs, and the choices between them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import dataclasses
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import package_catalogue as package_data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.gpus import find_chip, lowest_driver
@@ -28,11 +29,11 @@ _NO_LIMIT = 10000
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What a user may ask for; each field is the role's variable ``nvidia_driver_<field>``.
+    """A request of the user. Each field is the role's variable ``nvidia_driver_<field>``.
 
-    *gpus* are PCI device ids, such as 2684, to plan for instead of the cards that are there (an image, a sandbox).
-    *own_holds* are the holds that the role itself has set, so that they are not in its way. *interrupt* lets the driver
-    change while programs use it; *ignore_build_failures* tries what is known not to build.
+    *gpus* are PCI device ids, such as 2684, to plan for instead of the installed cards (an image, a sandbox). *own_holds* are
+    the holds that the role itself has set, so that they do not block it. *interrupt* lets the driver change while programs
+    use it. *ignore_build_failures* tries what is known not to build.
     """
 
     source: str = AUTO
@@ -50,7 +51,10 @@ class Request:
 
     @classmethod
     def from_dict(cls, wanted: t.Mapping[str, t.Any]) -> Request:
-        """Raises ValueError for a key that is none of a request."""
+        """Return a request from its fields.
+
+        :raises ValueError: a request has no such field.
+        """
         unknown = wanted.keys() - {field.name for field in dataclasses.fields(cls)}
         if unknown:
             raise ValueError(f"{', '.join(sorted(unknown))} is no part of a request for a driver")
@@ -63,16 +67,16 @@ class Request:
 
 @dataclasses.dataclass
 class Plan:
-    """What is to be done, in the order of its fields from *repository* on.
+    """The steps to a driver, in the order of the fields from *repository* on.
 
-    *requirements* are those that are not met, as the action ``require`` takes them: any of them, and the plan is refused.
-    *version* is the driver's version that apt would install, empty where its lists do not tell. *preliminary*: apt has no list
-    of the source yet, so add *repository* (or *components*), ask gpu_host_info again and plan again before anything changes.
-    *pinning*, *headers*, *install* and *remove* go in one call of apt, which may have to downgrade. *hold* is the whole unit
-    that is locked afterwards: plan again then, since dependencies are part of it.
+    *requirements* are those that are not met, as the action ``require`` takes them: with any, the plan is refused.
+    *version* is the driver's version that apt would install, empty if apt's lists do not have it. *preliminary*: apt has no list of the
+    source yet. So add *repository* (or *components*), run gpu_host_info again and plan again before anything changes.
+    *pinning*, *headers*, *install* and *remove* go in one call of apt, which possibly has to downgrade. *hold* are all packages that are
+    held afterwards as one unit: plan again then, since dependencies belong to it.
     *preferences* is the content of a file of apt. *build*: dkms or prebuilt. *secure_boot*: off, signed (prebuilt modules),
     enrolled (the key of DKMS is trusted), pending (a person confirms it at the next boot), enroll (nobody has staged it yet).
-    *reboot* gives the reasons for one, so none means that none is needed. *notes* are worth a warning.
+    *reboot* gives the reasons for a reboot, none if it needs none. *notes* are worth a warning.
     """
 
     source: str = ""
@@ -103,9 +107,9 @@ class Plan:
     def refused(self) -> bool:
         return bool(self.requirements)
 
-    def require(self, ok: bool, variable: str, problem: str, remedy: str) -> bool:
+    def require(self, ok: bool, variable: str, text: str, remedy: str) -> bool:
         if not ok:
-            self.requirements.append({"ok": False, "variable": variable, "problem": problem, "remedy": remedy})
+            self.requirements.append(problem(variable, text, remedy))
         return ok
 
     def as_dict(self) -> dict[str, t.Any]:
@@ -113,7 +117,7 @@ class Plan:
 
 
 class Cards(t.NamedTuple):
-    """What the GPUs of one host have in common."""
+    """The properties that the GPUs of one host share."""
 
     generations: tuple[data.Generation, ...]
     lowest_driver: str
@@ -136,7 +140,7 @@ class Cards(t.NamedTuple):
 
 
 class Choice(t.NamedTuple):
-    """A driver, as it is asked for, installed or chosen; 0 and the empty string mean: not told."""
+    """A driver that is requested, installed or chosen. 0 and the empty string stand for: unknown."""
 
     source: str
     branch: int
@@ -145,10 +149,12 @@ class Choice(t.NamedTuple):
 
 
 def is_device_id(text: str) -> bool:
+    """Return whether a text is a PCI device id."""
     return bool(re.fullmatch(r"(?:0[xX])?[0-9a-fA-F]{4}", text))
 
 
 def cards_of(devices: t.Iterable[int]) -> Cards:
+    """Return what the GPUs with these PCI device ids have in common."""
     ids = list(devices)
     names = {find_chip(device).generation for device in ids}
     return Cards(
@@ -158,7 +164,7 @@ def cards_of(devices: t.Iterable[int]) -> Cards:
 
 
 def toolkit_problem(version: str, driver: str, generations: t.Iterable[str]) -> str:
-    """Why a CUDA toolkit cannot be used with a driver version and GPUs, empty when it can."""
+    """Return why a CUDA toolkit cannot be used with a driver version and GPUs, empty if it can."""
     toolkit = next((row for row in data.TOOLKITS if row.version == version), None)
     if toolkit is None:
         return f"has CUDA {version}, which is not one of {', '.join(row.version for row in data.TOOLKITS)}"
@@ -173,11 +179,15 @@ def toolkit_problem(version: str, driver: str, generations: t.Iterable[str]) -> 
 
 
 def build_failure(version: str, kernel: str, source: str, distribution: str) -> data.BuildFailure | None:
-    """The known reason why a driver version, or every version of a branch, does not build for a kernel version."""
+    """Return the known reason why a driver version, or every version of a branch, does not build for a kernel version."""
     versions = [version, f"{version}.9999"] if version.isdigit() else [version]
     for row in data.BUILD_FAILURES:
         patched = source == data.ARCHIVE and distribution in row.patched_archives
-        if not patched and _within(kernel, row.kernels) and all(_within(one, row.drivers) for one in versions):
+        if (
+            not patched
+            and _within(kernel, row.kernels)
+            and all(_within(candidate, row.drivers) for candidate in versions)
+        ):
             return row
     return None
 
@@ -187,13 +197,13 @@ def _within(version: str, limits: tuple[str, str]) -> bool:
 
 
 def installed_choice(host: Facts) -> Choice:
-    """The driver that the host's packages make up."""
+    """Return the driver that the host's packages make up."""
     packages = host["packages"]
     branches = [branch_of(entry["version"]) for name, entry in packages.items() if is_driver_package(name)]
-    known = [branch for branch in branches if branch]
-    if not known:
+    driver_branches = [branch for branch in branches if branch]
+    if not driver_branches:
         return Choice("", 0, "", "")
-    branch = max(set(known), key=known.count)
+    branch = max(set(driver_branches), key=driver_branches.count)
     source = host["package_source"] if host["package_source"] in (data.ARCHIVE, data.CUDA_REPOSITORY) else ""
     modules = scope = ""
     rows = [row for place in ([source] if source else SOURCES) for row in package_sets(host, place, branch)]
@@ -207,7 +217,7 @@ def installed_choice(host: Facts) -> Choice:
 
 
 def package_sets(host: Facts, source: str, branch: int) -> list[package_data.PackageSet]:
-    """For each scope and flavour the set of names that holds for a branch."""
+    """Return the packages of a branch for each scope and kind of modules."""
     found: dict[tuple[str, str], package_data.PackageSet] = {}
     for row in sorted(package_data.PACKAGE_SETS, key=lambda row: row.lowest_branch):
         if (row.source, row.distribution) == (source, host["system"]["distribution"]) and row.lowest_branch <= branch:
@@ -216,7 +226,8 @@ def package_sets(host: Facts, source: str, branch: int) -> list[package_data.Pac
 
 
 def package_names(templates: t.Iterable[str], host: Facts, branch: int) -> list[str]:
-    # NVSwitch machines take the archive's -server drivers, which alone have a fabric manager beside them.
+    # Machines with NVSwitch take the archive's -server drivers: only those have a fabric manager.
+    """Return the names of packages for this host and branch."""
     server = "-server" if host["nvswitch"] else ""
     return [
         template.format(branch=branch, server=server, kernel=kernel)
@@ -233,8 +244,8 @@ class Draft:
         self.request = request
         self.system = host["system"]
         self.installed = installed_choice(host)
-        asked = [gpu for gpu in request.gpus if is_device_id(gpu)]
-        self.cards = cards_of(int(gpu, 16) for gpu in asked or [gpu["device_id"] for gpu in host["gpus"]])
+        requested = [gpu for gpu in request.gpus if is_device_id(gpu)]
+        self.cards = cards_of(int(gpu, 16) for gpu in requested or [gpu["device_id"] for gpu in host["gpus"]])
         self.plan = Plan(generations=self.cards.names)
 
     @property

@@ -29,6 +29,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.vers
 
 
 def list_packages(draft: Draft) -> None:
+    """List what apt installs, removes and pins for the chosen driver."""
     plan, packages = draft.plan, draft.host["packages"]
     row = next(
         row
@@ -60,7 +61,7 @@ def list_packages(draft: Draft) -> None:
 
 
 def _headers(draft: Draft) -> list[str]:
-    """The headers that DKMS lacks: of the kernels that are there, and of those that come by themselves where nothing is locked."""
+    """Return the headers that DKMS lacks: of the installed kernels and, if nothing is held, of those that come later."""
     missing = [
         kernel["headers_package"] for kernel in draft.kernels if not kernel["headers"] and kernel["headers_available"]
     ]
@@ -73,12 +74,13 @@ def _headers(draft: Draft) -> list[str]:
 
 
 def _is_offered(draft: Draft, name: str) -> bool:
-    """Whether the planned source has a package; one whose lists apt does not have yet is believed to."""
+    """Return whether the planned source has a package. If apt does not have its lists yet, assume that it has."""
     offers = draft.host["available"].get(name, [])
     return draft.plan.preliminary or any(draft.plan.source in row["origins"] for row in offers)
 
 
 def _describe_source(draft: Draft) -> None:
+    """Describe the repository or the components that the driver comes from."""
     plan, repository = draft.plan, draft.cuda_repository
     if plan.source == data.CUDA_REPOSITORY and repository:
         configured = [row["directory"] for row in draft.host["repositories"]]
@@ -108,6 +110,7 @@ def _describe_source(draft: Draft) -> None:
 
 
 def _fabric_manager(draft: Draft) -> list[str]:
+    """Return the fabric manager that NVSwitch needs."""
     rows = [
         row
         for row in package_data.FABRIC_MANAGERS
@@ -126,7 +129,7 @@ def _fabric_manager(draft: Draft) -> list[str]:
 
 
 def _candidate(draft: Draft, name: str) -> str:
-    """The newest version of a package that the planned source has on the planned branch."""
+    """Return the newest version of a package that the planned source has on the planned branch."""
     versions = [
         row["version"]
         for row in draft.host["available"].get(name, [])
@@ -137,7 +140,7 @@ def _candidate(draft: Draft, name: str) -> str:
 
 
 def _is_there(draft: Draft, name: str) -> bool:
-    """Installed whole, on the planned branch and from the planned source, as far as its version tells."""
+    """Return whether a package is installed whole, on the planned branch and from the planned source as far as its version shows."""
     entry = draft.host["packages"].get(name)
     return bool(
         entry
@@ -148,13 +151,13 @@ def _is_there(draft: Draft, name: str) -> bool:
 
 
 def _is_of_source(draft: Draft, entry: Facts) -> bool:
-    """What no source has any more is of the planned one, unless the driver is known to come from another."""
+    """Return whether a package is of the planned source. One without any source counts, unless the driver has another source."""
     unknown = entry["origin"] == "unknown" and draft.installed.source in ("", draft.plan.source)
     return unknown or bool(entry["origin"] == draft.plan.source)
 
 
 def _goes(draft: Draft, name: str, wanted: t.AbstractSet[str]) -> bool:
-    """Whether an installed package has to go: of another branch, flavour or source, and not offered by the planned one."""
+    """Return whether an installed package has to go: another branch, modules or source, and not offered by the planned one."""
     if name in wanted:
         return False
     if re.fullmatch(r"nvidia-driver-pinning-.*", name):
@@ -174,7 +177,7 @@ def _goes(draft: Draft, name: str, wanted: t.AbstractSet[str]) -> bool:
 
 
 def _other_flavour(draft: Draft, wanted: t.AbstractSet[str]) -> set[str]:
-    """Names that only the flavour that is not planned would install."""
+    """Return the names that only the other kind of modules would install."""
     named: dict[str, set[str]] = {data.OPEN: set(), data.CLOSED: set()}
     for row in package_sets(draft.host, draft.plan.source, draft.plan.branch):
         named[row.modules].update(
@@ -185,7 +188,7 @@ def _other_flavour(draft: Draft, wanted: t.AbstractSet[str]) -> set[str]:
 
 
 def preferences(source: str, branch: int) -> str:
-    """Preferences of apt that keep the driver on its branch and other sources' drivers away. CUDA toolkits stay free."""
+    """Return preferences of apt that keep the driver on its branch and drivers of other sources away. CUDA toolkits stay free."""
     if source == data.ARCHIVE:
         return (
             "# The driver comes from the distribution's archive: NVIDIA's repository may bring CUDA, but no driver.\n"

@@ -54,7 +54,7 @@ def plan_driver(host: Facts, request: t.Mapping[str, t.Any]) -> Plan:
 
 
 def _plan_holds(draft: Draft) -> None:
-    """What is held as one unit once the plan is carried out. Run again afterwards, it names the dependencies too."""
+    """Plan the packages that are held as one unit. After the change, the same function includes the dependencies."""
     if not draft.request.lock:
         return
     kept = {name for name in draft.host["packages"] if is_driver_package(name) or is_kernel_metapackage(name)}
@@ -62,6 +62,7 @@ def _plan_holds(draft: Draft) -> None:
 
 
 def _plan_boot(draft: Draft) -> None:
+    """Plan the signature of the module, and give the reasons for a reboot."""
     plan, driver, host = draft.plan, draft.host["driver"], draft.host
     boot = host["secure_boot"]
     if boot["state"] != "enabled":

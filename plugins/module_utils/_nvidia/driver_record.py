@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The record of what the role has changed, and of a change that is not proven yet."""
+"""Record of what the role nvidia_driver has changed, and of a change that is not proven yet."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ Run = t.Callable[[t.Sequence[str]], tuple[int, str, str]]
 
 
 class Failed(Exception):
-    """The change was taken back; the text says why it had to be."""
+    """The change was taken back. The text is the reason."""
 
 
 class Stuck(Exception):
-    """Not even the previous packages could be put back; the text says what dpkg said."""
+    """Not even the previous packages could be restored. The text has the message of dpkg."""
 
 
 @dataclasses.dataclass
 class Change:
-    """One change. *before* are the touched packages as they were, *new* those that were not there, *versions* what apt is to install.
+    """One change. *before* are the touched packages as they were, *new* those that were not installed, *versions* what apt is to install.
 
-    *loads* says whether a GPU is there, so that the module has to be loaded after a reboot; *kernel* is the one that it is for: that
-    which boots next, once the packages are in place.
+    *loads* says whether the host has a GPU, so that the module has to be loaded after a reboot. *kernel* is the kernel that it is for:
+    the one that boots next, once the packages are in place.
     """
 
     branch: int
@@ -61,7 +61,7 @@ class Change:
 
 @dataclasses.dataclass
 class Failure:
-    """Why a change was taken back. *at* is packages, build, boot or interruption."""
+    """The reason why a change was taken back. *at* is packages, build, boot or interruption."""
 
     at: str
     evidence: str
@@ -75,8 +75,8 @@ class Failure:
 class Record:
     """What the role has done to the packages of this host.
 
-    *baseline* are packages as they were before the role changed them first, *brought* those that were not there.
-    The baseline has all that apt changed along; what is given back of it are the driver's own packages.
+    *baseline* are packages as they were before the role changed them first, *brought* those that were not installed then.
+    The baseline has all packages that apt changed along. Only the driver's own packages are restored from it.
     *kept* has size and SHA-256 of the files in ``KEPT``, by name.
     """
 
@@ -89,12 +89,15 @@ class Record:
 
     @property
     def replaced(self) -> dict[str, Entry]:
-        """The previous driver. Libraries and kernels that came newer stay so: their old versions lack security updates."""
+        """Return the previous driver. Newer libraries and kernels stay: their old versions lack security updates."""
         return {name: entry for name, entry in self.baseline.items() if is_own(name)}
 
     @classmethod
     def load(cls, tree: Tree) -> Record:
-        """:raises Stuck: it is damaged."""
+        """Read the record.
+
+        :raises Stuck: it is damaged.
+        """
         text = tree.text(RECORD)
         try:
             values = json.loads(text) if text else {}
@@ -104,29 +107,29 @@ class Record:
             return cls(**values)
         except (AttributeError, TypeError, ValueError) as error:
             raise Stuck(
-                f"{RECORD}, which tells what the role has changed here, is damaged ({error}): restore it from a backup, or delete it."
-                f" Without it nothing that was there before comes back by itself; its packages lie in {KEPT}"
+                f"{RECORD}, which records what the role has changed here, is damaged ({error}): restore it from a backup, or delete it."
+                f" Without it the role restores nothing that was there before; the previous packages are in {KEPT}"
             ) from error
 
     def is_unsettled(self, boot: str) -> bool:
-        """Whether a change was cut short, or waits for its proof and the host has booted since."""
+        """Return whether a change was interrupted, or waits for its proof and the host has booted since."""
         return self.change is not None and (self.change.stage == BEGUN or self.change.boot != boot)
 
 
 def describe(failure: Failure) -> str:
-    """The failure, and what the host has now, for a person."""
+    """Return the failure, and what the host has now, as a text for a person."""
     back = f"driver {failure.restored} is in place again" if failure.restored else "the host has no driver, as before"
     return f"{cause(failure)}; {back}"
 
 
 def cause(failure: Failure) -> str:
-    """The failure in a sentence."""
+    """Return the failure in a sentence."""
     version = f" {failure.version}" if failure.version else ""
     kernel = f" for the kernel {failure.kernel}" if failure.kernel else ""
-    what = {
+    sentences = {
         "build": f"the module of driver{version} was not built{kernel}: {failure.evidence}",
         "boot": f"driver{version} does not work{kernel}: {failure.evidence}",
         "packages": f"the packages could not be changed: {failure.evidence}",
         "interruption": f"{failure.evidence} on the way to driver{version}",
     }[failure.at]
-    return what + (f" (log: {failure.log})" if failure.log else "")
+    return sentences + (f" (log: {failure.log})" if failure.log else "")

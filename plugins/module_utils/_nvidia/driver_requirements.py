@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Why a planned change of driver is refused."""
+"""Requirements of a planned change of driver. Pure."""
 
 from __future__ import annotations
 
@@ -36,19 +36,20 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.vers
 
 
 def requirements(state: DriverState, change: Change | None, params: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
+    """Return every problem of a planned change."""
     plan = state.plan
     found = list(plan.requirements)
     if change is not None:
-        # Dependencies count too: apt is told to change what is held.
+        # Check dependencies, too: apt is allowed to change held packages.
         found += obstacles(state.facts, state.request, touched(state, change)) + _build_requirements(state, change)
     if change is not None and state.simulation is not None:
-        problem = simulation_problem(state.simulation, change)
+        reason = simulation_problem(state.simulation, change)
         found.append(
             {
-                "ok": not problem,
+                "ok": not reason,
                 "variable": "nvidia_driver_branch" if params["branch"] != "auto" else params["host_name"],
-                "problem": f"leads to a change of packages that is not sound: {problem}",
-                "remedy": "look at `apt-mark showhold` and the preferences in /etc/apt for what stands in the way",
+                "problem": f"leads to a change of packages that is not allowed: {reason}",
+                "remedy": "look at `apt-mark showhold` and the preferences in /etc/apt for what prevents it",
             }
         )
     options = params["module_options"].items()
@@ -58,9 +59,9 @@ def requirements(state: DriverState, change: Change | None, params: t.Mapping[st
             {
                 "ok": False,
                 "variable": "nvidia_driver_module_options",
-                "problem": f"has {', '.join(wrong)}, which modprobe cannot be told",
+                "problem": f"has {', '.join(wrong)}, which modprobe cannot read",
                 "remedy": "write names of letters, digits and underscores, and for each a number, true, false or a text in one line;"
-                ' blanks in it stand between `"` within the text',
+                ' blanks in it are between `"` within the text',
             }
         )
     failure = state.record.failure
@@ -78,21 +79,21 @@ def requirements(state: DriverState, change: Change | None, params: t.Mapping[st
             {
                 "ok": len(params["mok_password"]) >= 8,
                 "variable": "nvidia_driver_mok_password",
-                "problem": "has fewer than 8 characters, and Secure Boot wants the key that signs the module confirmed with a password",
-                "remedy": "choose one; it is typed once at the console, at the next boot",
+                "problem": "has fewer than 8 characters, and Secure Boot needs a password to confirm the key that signs the module",
+                "remedy": "choose one; a person types it once at the console, at the next boot",
             }
         )
     return found
 
 
 def _build_requirements(state: DriverState, change: Change) -> list[dict[str, t.Any]]:
-    """A kernel that comes along has to go with the driver, and a driver that comes with the kernel that boots next."""
+    """Return why a new kernel does not go with the driver, or a new driver with the kernel that boots next."""
     names = touched(state, change)
     coming = {name: version for name, version in names.items() if is_driver_package(name)}
     kernels = new_kernels(names)
     if state.plan.build != DKMS or not (coming or kernels):
         return []
-    on_branch = [driver_version(told) for told in coming.values() if branch_of(told) == state.plan.branch]
+    on_branch = [driver_version(text) for text in coming.values() if branch_of(text) == state.plan.branch]
     version = max(on_branch, key=version_key, default=state.plan.version) or str(state.plan.branch)
     kernels = kernels or {state.kernel.get("release", ""): state.kernel.get("upstream", "")}
     found = []
@@ -116,6 +117,6 @@ def _build_requirements(state: DriverState, change: Change) -> list[dict[str, t.
 
 
 def _fails_again(state: DriverState, failure: Failure) -> bool:
-    """Whether what was taken back would only be tried once more: the same driver for the same kernel."""
+    """Return whether a change would only repeat what was taken back: the same driver for the same kernel."""
     kernel = state.kernel.get("release", "")
     return failure.at in ("build", "boot") and (failure.version, failure.kernel) == (state.plan.version, kernel)

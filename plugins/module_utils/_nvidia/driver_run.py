@@ -99,7 +99,7 @@ def _files(
         if state.built or change:
             files += persistence_files(state)
         modprobe = modprobe_files(state, change, params["module_options"])
-    # A source that is not planned must not be there.
+    # A source that is not planned must not exist.
     wanted = next((row["content"] for row in sources if row["path"] == ARCHIVE_SOURCE), "")
     return {
         "source_files": sources,
@@ -125,7 +125,7 @@ def locked_names(host: Host) -> list[str]:
 
 
 def carry_out(host: Host, params: t.Mapping[str, t.Any]) -> str:
-    """Do what the module nvidia_driver_packages is asked for. Return why a change was taken back, empty if none was."""
+    """Run what the module nvidia_driver_packages is asked for. Return why a change was taken back, empty if none was."""
     if params["state"] == "absent":
         host.give_back(params["going"])
         return ""

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What was read on the host for the plan of its driver."""
+"""Facts about a host that the plan of its driver depends on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.vers
 
 @dataclasses.dataclass(frozen=True)
 class DriverState:
-    """What was read on the host. *boot* is the identifier of this boot, *simulation* what apt would do, if it could be asked."""
+    """The facts that the plan of a driver depends on. *boot* identifies this boot. *simulation* is apt's, None if apt lacks the lists."""
 
     facts: Facts
     plan: Plan
@@ -38,7 +38,7 @@ class DriverState:
 
     @property
     def kernel(self) -> Facts:
-        """The kernel that boots next."""
+        """Return the kernel that boots next."""
         return next((row for row in self.facts["kernels"] if row["next"]), {})
 
     @property
@@ -47,7 +47,7 @@ class DriverState:
 
     @property
     def built(self) -> bool:
-        """Whether the module of the planned branch is there for the kernel that boots next."""
+        """Return whether the kernel that boots next has a module of the planned branch."""
         if self.plan.build != DKMS:
             return bool(self.kernel.get("module"))
         builds = self.kernel.get("dkms", [])
@@ -55,5 +55,5 @@ class DriverState:
 
     @property
     def locked(self) -> list[str]:
-        """The installed packages that make one unit: driver, libraries, and what would bring another kernel."""
+        """Return the installed packages that make one unit: driver, libraries, and what would install another kernel."""
         return sorted(name for name in self.facts["packages"] if is_driver_package(name) or is_kernel_metapackage(name))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The transaction that a planned driver comes to."""
+"""Derive the transaction from a planned driver. Pure."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.vers
 
 
 def change_of(facts: Facts, plan: Plan, upgrade: bool = False) -> Change | None:
-    """The one transaction that a plan comes to, or None when there is nothing to do."""
+    """Return the one transaction that a plan comes to, None if there is nothing to do."""
     if plan.refused:
         return None
     packages = facts["packages"]
     driver = [name for name in packages if is_driver_package(name) and name not in plan.remove]
-    # All that stays moves along: no part of the driver is left on the branch that was.
+    # All of the driver that stays changes, too: no part is left on the previous branch.
     along = [
         name
         for name in driver
@@ -40,7 +40,7 @@ def change_of(facts: Facts, plan: Plan, upgrade: bool = False) -> Change | None:
     ]
     kernels = {name for name in packages if is_kernel_metapackage(name)} if upgrade else set()
     if plan.build == DKMS:
-        # The new kernel is of no use without its headers, even where those of the old one came by their own name.
+        # The new kernel is useless without its headers, even if those of the old one were installed by their own name.
         kernels |= {name.replace("-image-", "-headers-") for name in kernels}
     install = list(dict.fromkeys([*plan.pinning, *plan.headers, *plan.install, *sorted(along), *sorted(kernels)]))
     if not install and not plan.remove:
@@ -57,9 +57,9 @@ def change_of(facts: Facts, plan: Plan, upgrade: bool = False) -> Change | None:
 
 
 def _way_down(facts: Facts, plan: Plan) -> str:
-    """What lets apt take the archive's driver in place of a newer one, for the transaction alone: of itself it goes only upwards.
+    """Return the pin that lets apt replace a newer driver by the archive's, for the transaction alone: by itself apt only upgrades.
 
-    NVIDIA's repository has branches side by side, and the lasting pin on one of them already says as much.
+    NVIDIA's repository has several branches, and the lasting pin on one of them has the same effect.
     """
     if not plan.downgrade or plan.source != data.ARCHIVE:
         return ""
@@ -67,21 +67,21 @@ def _way_down(facts: Facts, plan: Plan) -> str:
 
 
 def has_lists(facts: Facts, plan: Plan) -> bool:
-    """Whether apt knows packages of the planned source, so that it can be asked what it would do."""
+    """Return whether apt knows packages of the planned source, so that it can simulate the change."""
     return bool(plan.version) and any(
         plan.source in row["origins"] for rows in facts["available"].values() for row in rows
     )
 
 
 def leaving(state: DriverState) -> list[str]:
-    """What goes with the role: the packages that it brought, and of what came with them only what nothing else needs by now."""
+    """Return the packages that go with the role: those that it installed and, of their dependencies, those that nothing else needs."""
     brought = [name for name in state.record.brought if name in state.packages]
     roots = [name for name in brought if is_own(name)]
     return brought_by(roots, state.packages, state.automatic.intersection(brought))
 
 
 def transaction_lines(state: DriverState, change: Change | None) -> dict[str, str]:
-    """The packages before and after, as a diff shows them."""
+    """Return the packages before and after, as a diff shows them."""
     packages, simulation = state.facts["packages"], state.simulation
     versions: dict[str, str] = {}
     removed: list[str] = []
@@ -99,18 +99,18 @@ def transaction_lines(state: DriverState, change: Change | None) -> dict[str, st
 
 
 def to_complete(state: DriverState, change: Change | None) -> list[str]:
-    """What dpkg has to finish first: of the driver always, of others where apt would come to it in the same call."""
+    """Return the packages that dpkg has to finish first: those of the driver always, others if apt would finish them in the same call."""
     return [name for name in state.unfinished if change is not None or is_driver(name)]
 
 
 def touched(state: DriverState, change: Change) -> dict[str, str]:
-    """The packages that a change installs or removes, and the versions that come, as far as apt could be asked."""
+    """Return the packages that a change installs or removes, and the new versions as far as apt could be asked."""
     if state.simulation is None or state.simulation.error:
         return dict.fromkeys([*change.install, *change.remove], "")
     return {**dict.fromkeys(state.simulation.remove, ""), **state.simulation.install}
 
 
 def new_kernels(names: t.Mapping[str, str]) -> dict[str, str]:
-    """The releases of the kernels that come, and the versions of their packages."""
+    """Return the releases of the kernels that come, and the versions of their packages."""
     found = {re.fullmatch(r"linux-image-(?:unsigned-)?(\d.*)", name): version for name, version in names.items()}
     return {match.group(1): version for match, version in found.items() if match}

@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a host has: GPUs, driver, kernels and packages; all of it is read before any driver is installed."""
+"""Facts about the GPUs, driver, kernels and packages of a host. No driver is needed to read them.
+
+Everything is read below a root directory, so a recorded tree or a mounted system is read like a running one. The output of
+``apt-cache policy`` is an argument."""
 
 from __future__ import annotations
 
@@ -43,16 +46,16 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.vers
 _EFI_GLOBAL = "8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _SHIM = "605dab50-e046-4300-abb6-3dd810dd8b23"
 _EFIVARS = "/sys/firmware/efi/efivars"
-# efivarfs puts four bytes of attributes before a variable's value.
+# efivarfs writes four bytes of attributes before a variable's value.
 _EFI_ATTRIBUTES = 4
 
 
 def read_driver(tree: Tree) -> Facts:
-    """The module that is loaded and the libraries that programs would load."""
-    told = tree.text("/proc/driver/nvidia/version")
-    first = told.partition("\n")[0]
-    words = [driver_version(word) for word in first.split()]
-    loaded = next(filter(None, words), "") or tree.text("/sys/module/nvidia/version").strip()
+    """Return the module that is loaded and the libraries that programs would load."""
+    text = tree.text("/proc/driver/nvidia/version")
+    first = text.partition("\n")[0]
+    versions = [driver_version(word) for word in first.split()]
+    loaded = next(filter(None, versions), "") or tree.text("/sys/module/nvidia/version").strip()
     libraries = {name: _library_version(tree, f"lib{name}.so") for name in ("cuda", "nvidia-ml")}
     library = libraries["nvidia-ml"] or libraries["cuda"]
     flavour = data.OPEN if "Open Kernel Module" in first else data.CLOSED
@@ -67,13 +70,13 @@ def read_driver(tree: Tree) -> Facts:
 
 
 def highest_cuda(driver: str) -> str:
-    """The newest CUDA that a driver of this version supports by itself; empty without a driver, or with one that is older than them."""
-    known = [row.version for row in data.TOOLKITS if driver and version_key(row.driver) <= version_key(driver)]
-    return known[-1] if known else ""
+    """Return the newest CUDA that a driver of this version supports by itself, empty without a driver or with an older one."""
+    supported = [row.version for row in data.TOOLKITS if driver and version_key(row.driver) <= version_key(driver)]
+    return supported[-1] if supported else ""
 
 
 def _library_version(tree: Tree, name: str) -> str:
-    """The version in the name of the file that a library's link ends in."""
+    """Return the version in the name of the file that a library's link leads to."""
     for directory in _library_directories(tree):
         if tree.exists(f"{directory}/{name}.1"):
             return driver_version(tree.resolve(f"{directory}/{name}.1").rpartition(".so.")[2])
@@ -94,7 +97,7 @@ def _library_directories(tree: Tree) -> list[str]:
 
 
 def read_holders(tree: Tree) -> list[Facts]:
-    """Processes that have /dev/nvidia* open."""
+    """Return the processes that have /dev/nvidia* open."""
     users = {
         line.split(":")[2]: line.split(":")[0] for line in tree.text("/etc/passwd").splitlines() if line.count(":") == 6
     }
@@ -117,7 +120,7 @@ def read_holders(tree: Tree) -> list[Facts]:
 
 
 def read_secure_boot(tree: Tree, distribution: str) -> Facts:
-    """State of Secure Boot, and whether the key that DKMS signs with is trusted or waits at the next boot.
+    """Return the state of Secure Boot, and whether the key that DKMS signs with is trusted or waits for the next boot.
 
     The state is enabled, disabled, unsupported (no EFI) or unknown (EFI, but its variables are not mounted).
     """
@@ -143,13 +146,13 @@ def _secure_boot_state(tree: Tree) -> str:
     value = _efi(tree, f"SecureBoot-{_EFI_GLOBAL}")
     if not value:
         return "unknown" if not tree.names(_EFIVARS) else "disabled"
-    # shim can be told not to check, although the firmware does.
+    # shim can be configured not to check, although the firmware does.
     ignored = _efi(tree, f"MokSBStateRT-{_SHIM}")[:1] == b"\x01"
     return "enabled" if value[:1] == b"\x01" and not ignored else "disabled"
 
 
 def read_virtualization(tree: Tree) -> Facts:
-    """container or vm, with its name where it is known, or none."""
+    """Return container, vm or none, with its name if it is known."""
     container = tree.text("/run/systemd/container").strip() or ("docker" if tree.exists("/.dockerenv") else "")
     if container:
         return {"kind": "container", "name": container}
@@ -159,7 +162,7 @@ def read_virtualization(tree: Tree) -> Facts:
 
 
 def read_desktop(tree: Tree) -> Facts:
-    """The display manager, and whether a graphical session can be chosen at all."""
+    """Return the display manager, and whether a graphical session is installed at all."""
     manager = os.path.basename(tree.link("/etc/systemd/system/display-manager.service"))
     sessions = [
         name
@@ -170,7 +173,7 @@ def read_desktop(tree: Tree) -> Facts:
 
 
 def read_free_bytes(tree: Tree, paths: t.Sequence[str] = ("/", "/boot", "/usr", "/var")) -> dict[str, int]:
-    """For each path the bytes that root may still write. A path that is not there is left out."""
+    """Return for each path the bytes that root can still write. A path that does not exist is left out."""
     free = {}
     for path in paths:
         if os.path.isdir(tree.at(path)):
@@ -180,7 +183,7 @@ def read_free_bytes(tree: Tree, paths: t.Sequence[str] = ("/", "/boot", "/usr", 
 
 
 def gather(tree: Tree, ask_policy: t.Callable[[list[str]], str]) -> Facts:
-    """Everything. *ask_policy* gives what ``apt-cache policy`` says of the names, and of its sources where there are none."""
+    """Return all facts. *ask_policy* returns the output of ``apt-cache policy`` for names, and for its sources without names."""
     system = read_system(tree)
     packages = read_packages(tree)
     kernels = {running_kernel(tree), next_kernel(tree)["release"]} - {""}

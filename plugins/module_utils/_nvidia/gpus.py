@@ -16,7 +16,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system impo
 
 
 def find_chip(device: int) -> data.Chip:
-    """The chip of a PCI device id; one that no range holds is new."""
+    """Return the chip of a PCI device id. An id in no range is new."""
     for row in data.PCI_RANGES:
         if row.first <= device <= row.last:
             return next(chip for chip in data.CHIPS if chip.name == row.chip)
@@ -24,7 +24,7 @@ def find_chip(device: int) -> data.Chip:
 
 
 def lowest_driver(device: int) -> str:
-    """The first driver release that knows a PCI device id, empty where that is not known."""
+    """Return the first driver release that knows a PCI device id, empty if that is unknown."""
     later = (release for release, devices in data.LATER_CARDS.items() if device in devices)
     return next(later, find_chip(device).lowest_driver)
 
@@ -34,7 +34,7 @@ def has_mig(device: int) -> bool:
 
 
 def describe_device(device: int) -> Facts:
-    """Generation and abilities of a PCI device id."""
+    """Return generation and abilities of a PCI device id."""
     chip = find_chip(device)
     generation = next(row for row in data.GENERATIONS if row.name == chip.generation)
     return {
@@ -54,11 +54,13 @@ def read_gpus(tree: Tree) -> list[Facts]:
     for address in pci.nvidia_devices(tree, pci.DISPLAY):
         where = f"{pci.DEVICES}/{address}"
         device = int(tree.text(f"{where}/device"), 16)
-        told = re.search(r"^Model:\s*(.+)$", tree.text(f"/proc/driver/nvidia/gpus/{address}/information"), re.MULTILINE)
+        model = re.search(
+            r"^Model:\s*(.+)$", tree.text(f"/proc/driver/nvidia/gpus/{address}/information"), re.MULTILINE
+        )
         gpus.append(
             {
                 "address": address,
-                "name": told.group(1).strip() if told else names.get(device, ""),
+                "name": model.group(1).strip() if model else names.get(device, ""),
                 "kernel_driver": os.path.basename(tree.link(f"{where}/driver")),
                 **describe_device(device),
             }
@@ -67,7 +69,7 @@ def read_gpus(tree: Tree) -> list[Facts]:
 
 
 def _pci_names(tree: Tree) -> dict[int, str]:
-    """Names of NVIDIA's devices from pci.ids, where the host has it."""
+    """Return the names of NVIDIA's devices from pci.ids, if the host has that file."""
     text = next(
         filter(None, (tree.text(path) for path in ("/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids"))), ""
     )
@@ -77,5 +79,5 @@ def _pci_names(tree: Tree) -> dict[int, str]:
 
 
 def has_nvswitch(tree: Tree) -> bool:
-    """Whether NVSwitch chips are there, which need the fabric manager: bridges of NVIDIA that are no GPU."""
+    """Return whether the host has NVSwitch chips, which need the fabric manager: bridges of NVIDIA that are no GPU."""
     return bool(tree.names("/proc/driver/nvidia-nvswitch/devices") or pci.nvidia_devices(tree, pci.SWITCH))

@@ -27,7 +27,7 @@ ARCHIVES = "/var/cache/apt/archives"
 
 
 class KeptPackages:
-    """The files of packages as they were before a change: going back needs neither a network nor a source."""
+    """The files of packages as they were before a change. Going back needs neither a network nor a source."""
 
     def __init__(self, dpkg: Dpkg, tree: Tree, record: Record) -> None:
         self.dpkg = dpkg
@@ -38,14 +38,15 @@ class KeptPackages:
         return self.tree.at(f"{KEPT}/{file_name(name, entry)}")
 
     def is_whole(self, path: str) -> bool:
-        """Whether a kept package is as it was written. Of those that an earlier version kept, only their size is known to be none."""
+        """Return whether a kept package is as it was written. Those of earlier versions have no checksum: they must not be empty."""
         name = os.path.basename(path)
-        told = self.record.kept.get(name)
+        checksum = self.record.kept.get(name)
         if not os.path.isfile(path) or os.path.islink(path):
             return False
-        return checksum_of(path) == told if told else os.path.getsize(path) > 0
+        return checksum_of(path) == checksum if checksum else os.path.getsize(path) > 0
 
     def keep(self, entries: t.Mapping[str, Entry]) -> None:
+        """Keep these packages as files. The record has their checksums."""
         os.makedirs(self.tree.at(KEPT), exist_ok=True)
         os.chmod(self.tree.at(KEPT), 0o700)
         for name, entry in entries.items():
@@ -53,13 +54,13 @@ class KeptPackages:
             if self.is_whole(kept):
                 continue
             unfinished = f"{kept}.part"
-            # A power cut may have left a part of what apt downloaded.
+            # After a power cut, the download can be incomplete.
             if os.path.exists(cached) and self.dpkg.run(["dpkg-deb", "--info", cached])[0] == 0:
                 shutil.copyfile(cached, unfinished)
             else:
                 self._repack(dpkg_name(name, entry), unfinished)
             os.chmod(unfinished, 0o600)
-            # The record that names it comes later, and may not outlive it.
+            # The record names it later, and must not be on the disk before it.
             sync_file(unfinished)
             os.replace(unfinished, kept)
             self.record.kept[os.path.basename(kept)] = checksum_of(kept)
@@ -70,12 +71,12 @@ class KeptPackages:
         for name in self.tree.names(KEPT):
             path = self.tree.at(f"{KEPT}/{name}")
             if os.path.isdir(path):
-                shutil.rmtree(path)  # of a package that was being made again when the run was killed
+                shutil.rmtree(path)  # a killed run was building a package in it
             elif name not in names:
                 os.unlink(path)
 
     def _repack(self, name: str, target: str) -> None:
-        """Make a package of what is installed: no source may have that version any more."""
+        """Build a package from what is installed: possibly no source has that version any more."""
         with tempfile.TemporaryDirectory(dir=self.tree.at(KEPT)) as root:
             os.chmod(root, 0o755)  # noqa: S103 - it becomes the package's root directory
             files = listed_files(self.dpkg.must(["dpkg-query", "--listfiles", name]))
@@ -97,17 +98,17 @@ class KeptPackages:
 
 
 def dpkg_name(name: str, entry: Entry) -> str:
-    """A package by the only name that is never ambiguous to dpkg: one library may be there for two architectures."""
+    """Return the only name of a package that is never ambiguous to dpkg: a library can be installed for two architectures."""
     return f"{bare_name(name)}:{entry['architecture']}"
 
 
 def file_name(name: str, entry: Entry) -> str:
-    """As apt names the file of a package in its cache."""
+    """Return the name that apt gives the file of a package in its cache."""
     return f"{bare_name(name)}_{entry['version'].replace(':', '%3a')}_{entry['architecture']}.deb"
 
 
 def listed_files(text: str) -> list[tuple[str, str]]:
-    """Path in the package and place on the host of what ``dpkg-query --listfiles`` lists; diversions move a file elsewhere."""
+    """Return path in the package and place on the host of the files in ``dpkg-query --listfiles``. Diversions move a file elsewhere."""
     found: list[tuple[str, str]] = []
     for line in text.splitlines():
         diverted = re.match(r"(?:locally diverted|diverted by \S+) to: (.+)", line)
@@ -119,13 +120,13 @@ def listed_files(text: str) -> list[tuple[str, str]]:
 
 
 def control_of(status: str) -> str:
-    """A package's control file from its status: without what dpkg has added."""
+    """Return a package's control file from its status, without what dpkg has added."""
     fields = re.split(r"\n(?=\S)", status.strip())
     return "".join(f"{field}\n" for field in fields if not re.match(r"(Status|Conffiles|Config-Version):", field))
 
 
 def checksum_of(path: str) -> list[t.Any]:
-    """Size and SHA-256 of a file."""
+    """Return size and SHA-256 of a file."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         for block in iter(lambda: file.read(1 << 20), b""):
@@ -134,7 +135,7 @@ def checksum_of(path: str) -> list[t.Any]:
 
 
 def _copy_directory(source: str, target: str) -> None:
-    """A directory that has more of the package in it. On the host it may be a link to one: /lib is, where /usr is merged."""
+    """Create a directory that has more files of the package. On the host it can be a link: /lib is one if /usr is merged."""
     if os.path.isdir(source):
         os.mkdir(target)
         _copy_state(source, target)
@@ -148,21 +149,21 @@ def _copy(source: str, target: str) -> None:
     elif os.path.isfile(source):
         shutil.copyfile(source, target)
     else:
-        return  # removed by hand: the package has it no more
+        return  # a person has removed it: leave it out
     _copy_state(source, target)
 
 
 def _drop_missing_conffiles(root: str) -> None:
-    """dpkg-deb makes no package of which a configuration file is missing, as one is that a person has removed."""
+    """Drop missing configuration files from the list: dpkg-deb refuses a package without one that a person has removed."""
     tree = Tree(root)
     named = tree.text("/DEBIAN/conffiles").splitlines()
     if named:
-        there = [line for line in named if tree.exists(line.split()[-1])]
-        replace_file(f"{root}/DEBIAN/conffiles", "".join(f"{line}\n" for line in there))
+        existing = [line for line in named if tree.exists(line.split()[-1])]
+        replace_file(f"{root}/DEBIAN/conffiles", "".join(f"{line}\n" for line in existing))
 
 
 def _copy_state(source: str, target: str) -> None:
-    """Owner, mode and times. The owner first: chown clears the set-id bits of a mode."""
+    """Copy owner, mode and times. The owner comes first: chown clears the set-id bits of a mode."""
     is_link = os.path.islink(target)
     state = os.lstat(source) if is_link else os.stat(source)
     os.chown(target, state.st_uid, state.st_gid, follow_symlinks=False)

@@ -15,7 +15,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.vers
 
 
 def next_kernel(tree: Tree) -> Facts:
-    """The kernel that boots next, and what says so.
+    """Return the kernel that boots next, and the evidence for it.
 
     *evidence*, the surest first: grub.cfg (its default entry), link (/vmlinuz), highest (of /boot), running.
     """
@@ -43,15 +43,15 @@ def _kernel_of(path: str) -> str:
 
 
 def _grub_kernel(tree: Tree) -> str:
-    """The kernel of grub's default entry, empty where that cannot be told."""
+    """Return the kernel of grub's default entry, empty if it is unknown."""
     entries = _grub_entries(tree.text("/boot/grub/grub.cfg"))
     environment = dict(line.partition("=")[::2] for line in tree.text("/boot/grub/grubenv").splitlines() if "=" in line)
-    asked = re.search(r"""^GRUB_DEFAULT=["']?(.*?)["']?\s*$""", tree.text("/etc/default/grub"), re.MULTILINE)
-    wanted = asked.group(1) if asked else "0"
+    default = re.search(r"""^GRUB_DEFAULT=["']?(.*?)["']?\s*$""", tree.text("/etc/default/grub"), re.MULTILINE)
+    wanted = default.group(1) if default else "0"
     if wanted == "saved":
         wanted = environment.get("saved_entry", "0")
     wanted = environment.get("next_entry") or wanted
-    # "menu>entry": the entry alone says enough, since ids and titles are unique.
+    # "menu>entry": the entry alone is enough, since ids and titles are unique.
     wanted = wanted.rpartition(">")[2] or "0"
     for number, (names, release) in enumerate(entries):
         if wanted in names or (wanted.isdigit() and int(wanted) == 0 and number == 0):
@@ -60,7 +60,7 @@ def _grub_kernel(tree: Tree) -> str:
 
 
 def _grub_entries(text: str) -> list[tuple[set[str], str]]:
-    """Title and id, and kernel, of each entry that boots Linux."""
+    """Return title, id and kernel of each entry that boots Linux."""
     entries = []
     for block in re.split(r"^\s*menuentry\s", text, flags=re.MULTILINE)[1:]:
         head, _separator, body = block.partition("{")
@@ -71,7 +71,7 @@ def _grub_entries(text: str) -> list[tuple[set[str], str]]:
 
 
 def read_kernels(tree: Tree, packages: t.Mapping[str, Facts], policy: t.Mapping[str, list[Facts]]) -> list[Facts]:
-    """The running kernel and those that are installed: headers, the module that is there for each, and its DKMS state."""
+    """Return the running kernel and the installed ones: headers, the module for each, and its DKMS state."""
     running, following = running_kernel(tree), next_kernel(tree)
     builds = read_dkms(tree)
     kernels = []
@@ -94,10 +94,10 @@ def read_kernels(tree: Tree, packages: t.Mapping[str, Facts], policy: t.Mapping[
 
 
 def _upstream(tree: Tree, release: str, packages: t.Mapping[str, Facts], running: bool) -> str:
-    """The version of kernel.org: Debian 12's release 6.1.0-37-amd64 is 6.1.140, Ubuntu's 6.8.0-60-generic is 6.8.12."""
-    told = tree.text("/proc/version_signature").split()
-    if running and len(told) == 3:
-        return told[2]
+    """Return the version of kernel.org: Debian 12's release 6.1.0-37-amd64 is 6.1.140, Ubuntu's 6.8.0-60-generic is 6.8.12."""
+    signature = tree.text("/proc/version_signature").split()
+    if running and len(signature) == 3:
+        return signature[2]
     package = packages.get(f"linux-image-{release}") or packages.get(f"linux-image-unsigned-{release}") or {}
     told_by_kernel = re.search(r"\bDebian (\d+(?:\.\d+)+)", tree.text("/proc/version")) if running else None
     version = package.get("version", "") or (told_by_kernel.group(1) if told_by_kernel else release)
@@ -106,14 +106,14 @@ def _upstream(tree: Tree, release: str, packages: t.Mapping[str, Facts], running
 
 
 def _module_path(tree: Tree, release: str) -> str:
-    """NVIDIA's module for a kernel, as depmod found it."""
+    """Return NVIDIA's module for a kernel, as depmod found it."""
     listed = re.findall(r"^(\S+):", tree.text(f"/lib/modules/{release}/modules.dep"), re.MULTILINE)
     wanted = re.compile(r"nvidia(-current|-tesla-\d+)?(-open)?\.ko(\.\w+)?")
     return next((path for path in listed if wanted.fullmatch(os.path.basename(path))), "")
 
 
 def read_dkms(tree: Tree) -> list[Facts]:
-    """NVIDIA modules that DKMS knows, by kernel: installed, built, failed (with its log's first error) or added."""
+    """Return the NVIDIA modules of DKMS, by kernel: installed, built, failed (with the first error of its log) or added."""
     top = "/var/lib/dkms"
     builds = []
     for name in tree.names(top):
@@ -121,7 +121,7 @@ def read_dkms(tree: Tree) -> list[Facts]:
             continue
         for version in (entry for entry in tree.names(f"{top}/{name}") if not entry.startswith("kernel-")):
             where = f"{top}/{name}/{version}"
-            made = {
+            states_by_kernel = {
                 kernel: "installed"
                 if tree.link(f"{top}/{name}/kernel-{kernel}-{arch}").startswith(version)
                 else "built"
@@ -132,8 +132,8 @@ def read_dkms(tree: Tree) -> list[Facts]:
             log = f"{where}/build/make.log"
             text = tree.text(log)
             tried = re.search(r"for kernel (\S+)", text)
-            states = [(kernel, state, "", "") for kernel, state in made.items()]
-            if tried and tried.group(1) not in made:
+            states = [(kernel, state, "", "") for kernel, state in states_by_kernel.items()]
+            if tried and tried.group(1) not in states_by_kernel:
                 states.append((tried.group(1), "failed", log, _first_error(text)))
             for kernel, state, kept, error in states or [("", "added", "", "")]:
                 builds.append(
@@ -143,17 +143,17 @@ def read_dkms(tree: Tree) -> list[Facts]:
 
 
 def _first_error(log: str) -> str:
-    """What the compiler, modpost or a script says; make itself only where they say nothing."""
-    found = (re.search(rf"^.*{words}.*$", log, re.MULTILINE) for words in (r"\b(?:error|ERROR): ", r"\*\*\* "))
+    """Return the first error of the compiler, of modpost or of a script. make's own counts only without one."""
+    found = (re.search(rf"^.*{pattern}.*$", log, re.MULTILINE) for pattern in (r"\b(?:error|ERROR): ", r"\*\*\* "))
     return next((line.group(0).strip() for line in found if line), "")
 
 
 def kernel_flavours(packages: t.Iterable[str]) -> list[str]:
-    """Flavours whose metapackage is installed, such as generic-hwe-24.04; amd64 or generic where none is."""
+    """Return the flavours whose metapackage is installed, such as generic-hwe-24.04, and generic if there is none."""
     found = [name[len("linux-image-") :] for name in packages if is_kernel_metapackage(name) and "-image-" in name]
     return sorted(found) or ["generic"]
 
 
 def is_kernel_metapackage(name: str) -> bool:
-    """linux-image-amd64, linux-headers-generic-hwe-24.04: the packages that bring the next kernel."""
+    """Return whether a package installs the next kernel: linux-image-amd64, linux-headers-generic-hwe-24.04."""
     return bool(re.match(r"linux-(image|headers|generic)", name)) and not re.search(r"\d+\.\d+\.\d+", name)

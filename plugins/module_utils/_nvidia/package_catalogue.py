@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where a driver and CUDA come from: archives, NVIDIA's repositories, package names and signing keys.
+"""Sources of drivers and CUDA: archives, NVIDIA's repositories, package names and signing keys.
 
-The rules of ``catalogue`` hold here too: facts alone, each with its source.
+As in ``catalogue``, every fact names its source.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ARCHIVES: tuple[Archive, ...] = (
     Archive(
         "Debian",
         "12",
-        # The security suite's libraries (535.309.01) have only the closed module beside them: the open one stayed at 535.261.03,
+        # With the security suite's libraries (535.309.01) there is only the closed module: the open one stayed at 535.261.03,
         # and apt finds no set of packages with it. The security suite needs non-free-firmware, or the closed one fails too.
         {535: (CLOSED,)},
         ("contrib", "non-free", "non-free-firmware"),
@@ -81,8 +81,8 @@ ARCHIVES: tuple[Archive, ...] = (
 class CudaRepository(t.NamedTuple):
     """NVIDIA's CUDA repository for a distribution.
 
-    *keyring_sha256* is of the keyring package, which has the same name and other content for each of *architectures*. One that
-    nobody trustworthy states is left out: then the user has to give it.
+    *keyring_sha256* is of the keyring package, which has the same name and other content for each of *architectures*. A checksum without a
+    trustworthy source is left out: then the user has to set it.
     """
 
     distribution: str
@@ -173,7 +173,7 @@ REFUSED_KEYS_SOURCE = "NVIDIA/cuda-repo-management#30 #34 #39"
 
 
 class DefaultSource(t.NamedTuple):
-    """Where a driver comes from when nobody says."""
+    """The source of a driver if the user names none."""
 
     distribution: str
     sources: tuple[str, ...]
@@ -195,11 +195,11 @@ DEFAULT_SOURCES: tuple[DefaultSource, ...] = (
 
 
 class PackageSet(t.NamedTuple):
-    """What to install for a source, scope and flavour, from a branch on.
+    """The packages to install for a source, scope and kind of modules, from a branch on.
 
-    In the names {branch} is the branch, {server} is "-server" where the machine has NVSwitch, else nothing. *pinning* is
-    what keeps apt on the branch; *prebuilt* is a module for the kernel's flavour {kernel}, *dkms* what builds
-    one when there is none (empty: *packages* bring it themselves).
+    In the names {branch} is the branch, {server} is "-server" if the machine has NVSwitch, otherwise nothing. *pinning* keeps
+    apt on the branch. *prebuilt* is a module for the kernel's flavour {kernel}. *dkms* builds one if there is none (empty:
+    *packages* do so themselves).
     """
 
     source: str

@@ -20,17 +20,17 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.vers
 )
 
 STATUS, JOURNAL = "/var/lib/dpkg/status", "/var/lib/dpkg/updates"
-# A source in what apt-cache policy says, after its priority: address, suite with component, architecture.
+# A source in the output of apt-cache policy, after its priority: address, suite with component, architecture.
 _PLACE = re.compile(r"\s+-?\d+ (\S.*?)\s+Packages$")
 
 
 def origins_now(facts: Facts, name: str) -> set[str]:
-    """Which sources have the installed version of a package at this time."""
+    """Return the sources that have the installed version of a package now."""
     return _origins_of(facts["packages"][name]["version"], facts["available"].get(name, []))
 
 
 def read_system(tree: Tree) -> Facts:
-    """Name and version of the distribution in Ansible's words, codename, and the machine's architecture in dpkg's."""
+    """Return name and version of the distribution as Ansible has them, and its codename."""
     fields = {
         key: value.strip("\"'")
         for key, _separator, value in (line.partition("=") for line in tree.text("/etc/os-release").splitlines())
@@ -44,7 +44,7 @@ def read_system(tree: Tree) -> Facts:
 
 
 def read_packages(tree: Tree) -> dict[str, Facts]:
-    """Packages of NVIDIA, CUDA and the kernel, of the host's own architecture; those of which nothing is left are left out."""
+    """Return the packages of NVIDIA, CUDA and the kernel for the host's own architecture. Removed ones are left out."""
     return {
         name: entry
         for name, entry in _read_status(tree).items()
@@ -54,30 +54,30 @@ def read_packages(tree: Tree) -> dict[str, Facts]:
 
 
 def read_holds(tree: Tree) -> list[str]:
-    """Every package that is held, of whatever kind: a change of the driver may touch more than the driver."""
+    """Return every held package: a change of the driver can touch more than the driver."""
     return sorted(name for name, entry in _read_status(tree).items() if entry["hold"] and ":" not in name)
 
 
 def read_unfinished(tree: Tree) -> list[str]:
-    """Packages, as ``name`` or ``name:architecture``, that dpkg has begun with and not finished.
+    """Return the packages, as ``name`` or ``name:architecture``, that dpkg has begun and not finished.
 
-    All that its journal names is so, whatever the state: until dpkg has merged it, apt changes nothing.
+    These are all that its journal names, whatever their state: until dpkg has merged the journal, apt changes nothing.
     """
     named = {fields.get("Package", "") for fields in _blocks(tree, journal(tree))} - {""}
     return sorted(named | {name for name, entry in _read_status(tree).items() if entry["status"] != "installed"})
 
 
 def _read_status(tree: Tree) -> dict[str, Facts]:
-    """The packages of which something is installed. One of an architecture that is not dpkg's own, as Steam's, is ``name:architecture``."""
-    # A dpkg that was killed leaves its last words in a journal.
+    """Return the packages of which something is installed. One of a foreign architecture, such as Steam's, is ``name:architecture``."""
+    # A dpkg that was killed leaves its last changes in a journal.
     blocks = _blocks(tree, [STATUS, *journal(tree)])
     native = next((fields.get("Architecture") for fields in blocks if fields.get("Package") == "dpkg"), None)
     found = {}
     for fields in blocks:
-        words, architecture = fields.get("Status", "").split(), fields.get("Architecture", "")
+        status, architecture = fields.get("Status", "").split(), fields.get("Architecture", "")
         suffix = f":{architecture}" if native and architecture not in (native, "all") else ""
-        if len(words) == 3:
-            entry = {"version": fields.get("Version", ""), "hold": words[0] == "hold", "status": words[2]}
+        if len(status) == 3:
+            entry = {"version": fields.get("Version", ""), "hold": status[0] == "hold", "status": status[2]}
             found[fields.get("Package", "") + suffix] = entry
     return {name: entry for name, entry in found.items() if entry["status"] not in ("not-installed", "config-files")}
 
@@ -91,12 +91,12 @@ def _blocks(tree: Tree, paths: t.Iterable[str]) -> list[dict[str, str]]:
 
 
 def journal(tree: Tree) -> list[str]:
-    """What dpkg has done since it wrote its status file; there is something only while it works, and after it was killed."""
+    """Return the files of what dpkg has done since it wrote its status file. There are some only while it runs, and after it was killed."""
     return [f"{JOURNAL}/{name}" for name in tree.names(JOURNAL) if name.isdigit()]
 
 
 def wanted_names(system: Facts, packages: t.Iterable[str], kernels: t.Iterable[str]) -> list[str]:
-    """The packages that apt is asked about: what is installed, what a plan may want, and headers for the kernels."""
+    """Return the packages to ask apt about: the installed ones, those that a plan can want, and headers for the kernels."""
     branches = {row.number for row in data.BRANCHES}
     flavours = kernel_flavours(packages)
     names = {*packages, *(f"linux-headers-{kernel}" for kernel in (*kernels, *flavours))}
@@ -113,9 +113,9 @@ def wanted_names(system: Facts, packages: t.Iterable[str], kernels: t.Iterable[s
 
 
 def parse_sources(text: str, codename: str) -> dict[str, str]:
-    """The places that ``apt-cache policy`` lists when it is asked for no package, and what each is: archive, cuda_repository or other.
+    """Return the places that ``apt-cache policy`` lists without a package, and the kind of each: archive, cuda_repository or other.
 
-    What a source is, its signed Release file says: a mirror is what it mirrors, at whatever address.
+    The signed Release file decides: a mirror is what it mirrors, whatever its address.
     """
     origins: dict[str, str] = {}
     place = ""
@@ -139,9 +139,9 @@ def _origin(release: t.Mapping[str, str], codename: str) -> str:
 
 
 def parse_policy(text: str, sources: t.Mapping[str, str]) -> dict[str, list[Facts]]:
-    """The versions that ``apt-cache policy`` lists for each package, and where each comes from.
+    """Return the versions that ``apt-cache policy`` lists for each package, and their origins.
 
-    *origins* are values of *sources*; a version that only dpkg knows has none.
+    *origins* are values of *sources*. A version that only dpkg knows has none.
     """
     offered: dict[str, list[Facts]] = {}
     versions: list[Facts] = []
@@ -160,10 +160,10 @@ def parse_policy(text: str, sources: t.Mapping[str, str]) -> dict[str, list[Fact
 
 
 def origin_of(version: str, offered: t.Sequence[Facts]) -> str:
-    """Where an installed version comes from, unknown where that cannot be told.
+    """Return where an installed version comes from, unknown if that cannot be decided.
 
-    A version that is offered no more tells little: an archive keeps the newest alone, and a source may be off. It comes from
-    where the others of its branch do, if that is one place; who merely has the name may have another driver.
+    A version that no source offers any more is little evidence: an archive keeps only the newest, and a source can be disabled. It comes
+    from where the other versions of its branch do, if that is one place. A source that only has the name can have another driver.
     """
     related = [row for row in offered if branch_of(row["version"]) == branch_of(version)]
     origins = _origins_of(version, offered) or {origin for row in related for origin in row["origins"]}
@@ -175,37 +175,37 @@ def _origins_of(version: str, offered: t.Iterable[Facts]) -> set[str]:
 
 
 def read_run_installer(tree: Tree) -> Facts:
-    """What a .run file left behind."""
+    """Return what a .run file has left on the host."""
     paths = [path for path in ("/usr/bin/nvidia-uninstall", "/var/log/nvidia-installer.log") if tree.exists(path)]
-    told = re.search(r"^installer version:\s*(\S+)", tree.text("/var/log/nvidia-installer.log"), re.MULTILINE)
+    version = re.search(r"^installer version:\s*(\S+)", tree.text("/var/log/nvidia-installer.log"), re.MULTILINE)
     return {
         "installed": tree.exists("/usr/bin/nvidia-uninstall"),
-        "version": told.group(1) if told else "",
+        "version": version.group(1) if version else "",
         "paths": paths,
     }
 
 
 def package_source(packages: t.Mapping[str, Facts], pins: t.Sequence[Facts], run_installed: bool, library: str) -> str:
-    """Where the driver comes from.
+    """Return where the driver comes from.
 
-    none, archive, cuda_repository, other (another repository), unknown (no source has it any more, and no pin tells), run (a
-    .run file), foreign (libraries that no package brought, as where a container's host lends its driver), or mixed.
+    none, archive, cuda_repository, other (another repository), unknown (no source has it any more, and no pin names one), run (a
+    .run file), foreign (libraries of no package, such as those that a container gets from its host), or mixed.
     """
     origins = {
         entry["origin"] for name, entry in packages.items() if is_driver_package(name) and branch_of(entry["version"])
     }
-    told = origins - {"unknown"}
-    if origins and not told:
-        told = {_pinned_source(pins) or "unknown"}
+    known_origins = origins - {"unknown"}
+    if origins and not known_origins:
+        known_origins = {_pinned_source(pins) or "unknown"}
     if run_installed:
-        return "mixed" if told else "run"
-    if not told:
+        return "mixed" if known_origins else "run"
+    if not known_origins:
         return "foreign" if library else "none"
-    return "mixed" if len(told) > 1 else told.pop()
+    return "mixed" if len(known_origins) > 1 else known_origins.pop()
 
 
 def _pinned_source(pins: t.Iterable[Facts]) -> str:
-    """The source whose driver the pins are made for: NVIDIA's is pinned to a version, or kept away from the archive's."""
+    """Return the source whose driver the pins are made for: NVIDIA's is pinned to a version, or kept away from the archive's."""
     for pin in pins:
         if "src:*nvidia*" in pin["packages"]:
             if pin["pin"].startswith("version "):
@@ -216,7 +216,7 @@ def _pinned_source(pins: t.Iterable[Facts]) -> str:
 
 
 def read_repositories(tree: Tree) -> list[Facts]:
-    """Sources of apt that are NVIDIA's CUDA repository, by file."""
+    """Return the sources of apt that are NVIDIA's CUDA repository, by file."""
     found = []
     files = [
         "/etc/apt/sources.list",
@@ -231,7 +231,7 @@ def read_repositories(tree: Tree) -> list[Facts]:
 
 
 def read_pins(tree: Tree) -> list[Facts]:
-    """Preferences of apt that name NVIDIA's packages or repository."""
+    """Return the preferences of apt that name NVIDIA's packages or repository."""
     pins = []
     files = [
         "/etc/apt/preferences",

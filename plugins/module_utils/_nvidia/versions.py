@@ -21,7 +21,7 @@ Facts = dict[str, t.Any]
 
 @functools.cache
 def version_key(version: str) -> tuple[tuple[int, int, str], ...]:
-    """Sorts versions of kernels, drivers and packages as a person would; a tilde comes before the end, as in dpkg."""
+    """Return a sort key for versions of kernels, drivers and packages. A tilde sorts before the end, as in dpkg."""
     parts = re.findall(r"\d+|~|[A-Za-z]+", version)
     return (
         *((2, int(part), "") if part.isdigit() else (0 if part == "~" else 1, 0, part) for part in parts),
@@ -30,13 +30,13 @@ def version_key(version: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def driver_version(version: str) -> str:
-    """The driver's version in that of a package, 580.95.05 in ``580.95.05-1``; empty for a package that follows no driver."""
+    """Return the driver's version in that of a package, 580.95.05 in ``580.95.05-1``, empty for a package that follows no driver."""
     found = _DRIVER_VERSION.match(version)
     return found.group(1) if found else ""
 
 
 def branch_of(version: str) -> int:
-    """The branch in a package's version, 0 for a package that follows no driver."""
+    """Return the branch in a package's version, 0 for a package that follows no driver."""
     return int(driver_version(version).partition(".")[0] or 0)
 
 
@@ -47,18 +47,18 @@ def is_driver_package(name: str) -> bool:
 
 
 def is_on_branch(name: str, version: str, branch: int, origins: t.Collection[str]) -> bool:
-    """Whether a version of a package, which *origins* have, goes with this branch of the driver."""
+    """Return whether a version of a package, which *origins* have, goes with this branch of the driver."""
     has_own_versions = data.ARCHIVE in origins and re.fullmatch(package_data.ARCHIVE_TOOLS, name)
     return branch_of(version) in (0, branch) or bool(has_own_versions)
 
 
 def is_driver(name: str) -> bool:
-    """Whether a package is the driver's, of whichever architecture: a name as ``Host.packages`` has it."""
+    """Return whether a package, as ``Dpkg.packages`` names it, is the driver's, for any architecture."""
     return is_driver_package(bare_name(name))
 
 
 def is_own(name: str) -> bool:
-    """Whether a package belongs to the driver, or pins it to its branch."""
+    """Return whether a package belongs to the driver, or pins it to its branch."""
     return is_driver(name) or name.startswith("nvidia-driver-pinning-")
 
 

@@ -7,7 +7,7 @@ import copy
 from typing import Any
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import package_catalogue as package_data
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_plan import Plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_model import Plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.gpus import describe_device
 
 from tests.unit.support.nvidia import hosts as gpu_hosts

@@ -184,7 +184,7 @@ def test_absent_names_a_hold_that_is_in_the_way():
     host = dataclasses.replace(BARE, packages=packages, brought=frozenset({"cuda-toolkit-13-0"}))
 
     assert refusals(plan_absent(host)) == [
-        "cuda_state lets cuda-toolkit-13-0 go, and dpkg has a hold on that: run `apt-mark unhold cuda-toolkit-13-0` first, or"
+        "cuda_state removes cuda-toolkit-13-0, which dpkg holds: run `apt-mark unhold cuda-toolkit-13-0` first, or"
         " leave things as they are"
     ]
 
@@ -217,7 +217,7 @@ def test_a_driver_that_what_the_role_brought_does_not_work_with_is_refused():
     assert plan.toolkits == ["13.0"]
     assert plan.remove == []
     assert refusals(plan)[0].startswith(
-        "cuda_toolkits is empty, so that what the role brought stays: it has CUDA 13.0, which needs driver 580.65.06 or newer, not"
+        "cuda_toolkits is empty, so that what the role installed stays: it has CUDA 13.0, which needs driver 580.65.06 or newer, not"
         " 570 ("
     )
     assert plan_present(host, Request(toolkits=("12.8",), driver_branch="570")).remove == ["cuda-toolkit-13-0"]
@@ -293,7 +293,7 @@ def test_an_old_card_gets_the_last_toolkit_that_knows_it():
                 BARE, packages={"cuda-toolkit-12-9": Package("1", hold=True)}, brought=frozenset({"cuda-toolkit-12-9"})
             ),
             Request(toolkits=("13.0",)),
-            "lets cuda-toolkit-12-9 go, and dpkg has a hold on that: run `apt-mark unhold cuda-toolkit-12-9` first",
+            "removes cuda-toolkit-12-9, which dpkg holds: run `apt-mark unhold cuda-toolkit-12-9` first",
         ),
     ],
 )

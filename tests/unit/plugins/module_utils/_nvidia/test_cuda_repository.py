@@ -176,7 +176,7 @@ def test_another_key_for_the_same_address_is_refused_before_anything_changes(
     result = run_module(cuda_repository, check=check, **host.request())
 
     assert result["msg"] == (
-        f"The CUDA repository {host.depot.as_uri()} cannot be used: apt does not take it beside its other sources: Conflicting"
+        f"The CUDA repository {host.depot.as_uri()} cannot be used: apt does not accept it together with its other sources: Conflicting"
         f" values set for option Signed-By regarding source {host.depot.as_uri()}/ / The list of sources could not be read."
         " Nothing was changed, and apt works as before."
         f" Take this repository out of /etc/apt/sources.list.d/{name}."
@@ -225,7 +225,9 @@ def test_a_lock_that_stays_is_the_reason(
     result = run_module(cuda_repository, **host.request())
 
     assert "cannot be used: another process has held a lock of apt or dpkg for 300 s: " in result["msg"]
-    assert result["msg"].endswith(" Nothing was changed, and apt works as before. Run again when it has ended.")
+    assert result["msg"].endswith(
+        " Nothing was changed, and apt works as before. Run again once that process has ended."
+    )
     assert host.slept == 295
     assert snapshot(host.root) == before
 
@@ -240,9 +242,7 @@ def test_a_package_that_could_not_go_goes_with_the_next_run(
 
     result = run_module(cuda_repository, user="cuda", state="absent")
 
-    assert (
-        "cuda-keyring cannot be taken back: another process has held a lock of apt or dpkg for 300 s" in result["msg"]
-    )
+    assert "cuda-keyring cannot be removed: another process has held a lock of apt or dpkg for 300 s" in result["msg"]
     assert run_module(cuda_repository, user="cuda", state="absent")["changed"]
     assert snapshot(host.root) == before
 
@@ -293,7 +293,7 @@ def test_the_index_that_apt_has_fetched_goes_too(run_module: Run, host: Host) ->
         ),
         (
             "E: Failed to fetch http://x/Packages.gz  Hash Sum mismatch\nE: Some index files failed to download.\n",
-            "cannot be used: its index is broken or cannot be had: Failed to fetch http://x/Packages.gz  Hash Sum mismatch",
+            "cannot be used: its index is broken or cannot be fetched: Failed to fetch http://x/Packages.gz  Hash Sum mismatch",
         ),
     ],
 )

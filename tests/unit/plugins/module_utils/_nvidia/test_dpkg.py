@@ -20,7 +20,7 @@ def test_dpkg_of_somebody_else_is_waited_for(with_old: Machine, monkeypatch: pyt
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout
         assert other.stdout.readline() == b"mine\n"
-        with pytest.raises(Stuck, match="another dpkg is at work"):
+        with pytest.raises(Stuck, match="another dpkg has been running"):
             host(with_old).restore({}, ["libcuda1"])
         other.communicate()
     assert with_old.said == []

@@ -73,7 +73,7 @@ def test_a_change_of_branch_waits_for_the_reboot_and_is_then_proven(with_old: Ma
             f"the module of driver {NEW} was not built for the kernel {KERNEL}: a.c:1: error: too few (log: {LOG})",
         ),
         ("download", "the packages could not be changed: E: Failed to fetch"),
-        ("solve", "apt finds no way: nvidia-driver-cuda : Depends: libcuda1"),
+        ("solve", "apt finds no solution: nvidia-driver-cuda : Depends: libcuda1"),
     ],
 )
 def test_what_fails_leaves_the_previous_driver(with_old: Machine, fails: str, words: str) -> None:
@@ -96,7 +96,7 @@ def test_what_cannot_be_taken_back_is_told_with_the_first_cause(with_old: Machin
     assert str(told.value).startswith(
         f"the module of driver {NEW} was not built for the kernel {KERNEL}: a.c:1: error: too few"
     )
-    assert f"could not be put back; their packages lie in {KEPT}" in str(told.value)
+    assert f"could not be restored; their packages are in {KEPT}" in str(told.value)
 
 
 def test_the_log_of_the_build_is_kept(with_old: Machine) -> None:

@@ -96,4 +96,4 @@ def test_a_key_that_nobody_trusts_needs_a_password(see: See, password: str, refu
 def test_the_name_of_a_module_option(see: See, name: str) -> None:
     options = {name: 1, "NVreg_B": 1}
     refused = unmet(requirements(see("healthy_workstation"), None, {**PARAMS, "module_options": options}))
-    assert refused == {"nvidia_driver_module_options": f"has {name!r}, which modprobe cannot be told"}
+    assert refused == {"nvidia_driver_module_options": f"has {name!r}, which modprobe cannot read"}

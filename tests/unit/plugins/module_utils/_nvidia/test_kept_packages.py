@@ -124,7 +124,7 @@ def test_a_package_that_was_not_kept_keeps_no_other_from_coming_back(
         host(with_old).change(change())
     damage(with_old, kept(with_old, "libnvidia-ml1"))
 
-    lost = f"libnvidia-ml1 could not be put back; .*, but for libnvidia-ml1 {OLD}-1: install that"
+    lost = f"libnvidia-ml1 could not be restored; .*, but for libnvidia-ml1 {OLD}-1: install that"
     with pytest.raises(Stuck, match=lost):
         host(with_old).settle()
     # What cannot be replaced is better than nothing.
