@@ -182,6 +182,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt import 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import cuda_plan as cuda
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import package_catalogue as package_data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_facts import (
     REPOSITORY_OPTIONS,
     known_packages,
@@ -196,9 +197,11 @@ ARCHIVE_SOURCE = "/etc/apt/sources.list.d/rigwright-cuda.sources"
 
 
 def archive_files(module: AnsibleModule, host: cuda.Host) -> list[dict[str, str]]:
-    """The source of the components that the archive's toolkit is in."""
+    """Return the source of the components that have the archive's toolkit."""
     components = next(
-        row.components for row in data.ARCHIVES if (row.distribution, row.version) == (host.distribution, host.version)
+        row.components
+        for row in package_data.ARCHIVES
+        if (row.distribution, row.version) == (host.distribution, host.version)
     )
     wanted = [name for name in components if "firmware" not in name and name != "restricted"]
     _rc, out, _err = module.run_command(list(archive.COMMAND), check_rc=True, environ_update={"LC_ALL": "C.UTF-8"})

@@ -51,7 +51,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 
 def enroll(module: AnsibleModule, certificate: str, password: str) -> None:
-    """mokutil takes the password's hash from a file, which only root can read."""
+    """Hand the key to mokutil. It takes the password's hash from a file that only root can read."""
     openssl, mokutil = (module.get_bin_path(name, required=True) for name in ("openssl", "mokutil"))
     _rc, hashed, _err = module.run_command([openssl, "passwd", "-6", "-stdin"], data=password, check_rc=True)
     with tempfile.NamedTemporaryFile("w", encoding="ascii") as file:

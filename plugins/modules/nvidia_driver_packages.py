@@ -88,34 +88,12 @@ import dataclasses
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import driver_change as change
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import facts as gpu
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.dpkg import ENVIRONMENT
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_change import Host, alone
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import Failed, Stuck
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_run import carry_out
 
 ROOT = "/"
-
-
-def locked_names(host: change.Host) -> list[str]:
-    return sorted(name for name in host.packages() if change.is_driver(name) or gpu.is_kernel_metapackage(name))
-
-
-def carry_out(host: change.Host, params: t.Mapping[str, t.Any]) -> str:
-    """Why a change was taken back, empty when none was."""
-    if params["state"] == "absent":
-        host.give_back(params["going"])
-        return ""
-    taken_back = ""
-    try:
-        if params["state"] == "present" and params["change"]:
-            host.change(change.Change(**params["change"]))
-        elif params["state"] == "settled":
-            host.settle()
-    except change.Failed as error:
-        if params["state"] == "present":
-            raise
-        taken_back = str(error)
-    host.complete(params["unfinished"], replaced=bool(params["change"]))
-    host.hold(locked_names(host) if params["lock"] else [])
-    return taken_back
 
 
 def main() -> None:
@@ -132,15 +110,15 @@ def main() -> None:
     )
 
     def run(command: t.Sequence[str]) -> tuple[int, str, str]:
-        rc, out, err = module.run_command(list(command), environ_update=change.ENVIRONMENT)
+        rc, out, err = module.run_command(list(command), environ_update=ENVIRONMENT)
         return rc, out, err
 
     try:
-        with contextlib.nullcontext() if module.check_mode else change.alone():
-            host = change.Host(run, ROOT)
+        with contextlib.nullcontext() if module.check_mode else alone():
+            host = Host(run, ROOT)
             before = dataclasses.asdict(host.record)
             taken_back = "" if module.check_mode else carry_out(host, module.params)
-    except (change.Failed, change.Stuck, OSError) as error:
+    except (Failed, Stuck, OSError) as error:
         module.fail_json(msg=f"{error}.".replace("..", "."))
     shown = module.params["shown"]
     module.exit_json(

@@ -255,113 +255,17 @@ proofs:
   sample: [{id: nvidia_driver.matches, status: pass, evidence: "module 580.159.04, libraries 580.159.04", remedy: ""}]
 """
 
-import dataclasses
-import platform
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._apt import components as archive
-from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import (
-    EXTENDED_STATES,
-    STATUS,
-    parse_automatic,
-    parse_status,
-)
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import driver_change as change
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import driver_plan as plan
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import facts as gpu
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_facts import (
-    REPOSITORY_OPTIONS,
-    repository_at,
-)
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_choice import (
-    Request,
-    in_use,
-    plan_driver,
-)
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_facts import REPOSITORY_OPTIONS
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.dpkg import ENVIRONMENT
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import Stuck
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_run import plan_host
 
 ROOT = "/"
-PERSISTENCE_UNITS = [f"{where}/{plan.PERSISTENCE}" for where in ("/usr/lib/systemd/system", "/lib/systemd/system")]
-
-# Options of the module that plan_driver takes under the same name.
-REQUEST = (
-    *("source", "branch", "modules", "scope", "gpus", "toolkits", "lock", "interrupt", "ignore_build_failures"),
-    *("free_bytes", "host_name"),
-)
-
-
-class Reader:
-    """What the plan is made from."""
-
-    def __init__(self, module: AnsibleModule) -> None:
-        self.module = module
-        self.params: dict[str, t.Any] = module.params
-        self.tree = Tree(ROOT)
-
-    def run(self, command: t.Sequence[str]) -> tuple[int, str, str]:
-        rc, out, err = self.module.run_command(list(command), environ_update=change.ENVIRONMENT)
-        return rc, out, err
-
-    def look(self) -> tuple[plan.Seen, change.Change | None]:
-        if self.params["upgrade"] and not self.module.check_mode:
-            # What is newest, apt knows only of lists that are.
-            self.run(["apt-get", "update", "--quiet"])
-        facts = gpu.gather(self.tree, lambda names: self.run(["apt-cache", "policy", *names])[1])
-        try:
-            record = change.Record.load(self.tree)
-        except change.Stuck as error:
-            self.module.fail_json(msg=f"{error}.")
-        request = {key: self.params[key] for key in REQUEST} | {"own_holds": record.held}
-        planned = plan_driver(facts, request)
-        wanted = plan.change_of(facts, planned, self.params["upgrade"]) if self.params["state"] == "present" else None
-        simulation = None
-        if wanted and plan.has_lists(facts, planned):
-            simulation = change.simulate(self.run, self.tree, wanted)
-            if not simulation.error and not simulation.install and not simulation.remove:
-                wanted = None
-        seen = plan.Seen(
-            facts=facts,
-            plan=planned,
-            record=record,
-            request=Request.from_dict(request),
-            boot=self.tree.text(change.BOOT_ID).strip(),
-            simulation=simulation,
-            packages=parse_status(self.tree.text(STATUS)),
-            automatic=parse_automatic(self.tree.text(EXTENDED_STATES)),
-            unfinished=gpu.read_unfinished(self.tree),
-            persistence_unit=next(filter(None, map(self.tree.text, PERSISTENCE_UNITS)), ""),
-        )
-        return seen, wanted
-
-    def components_source(self, seen: plan.Seen) -> str | None:
-        """The source of the archive's components that hold the driver, where one is missing."""
-        if not seen.plan.components:
-            return None
-        _rc, out, _err = self.run(archive.COMMAND)
-        targets = archive.parse_targets(out)
-        return archive.component_source(
-            targets, seen.facts["system"]["distribution"], seen.plan.components, plan.ARCHIVE_SOURCE
-        )
-
-    def repository(self, seen: plan.Seen) -> dict[str, str]:
-        """What the module cuda_repository takes."""
-        planned = seen.plan.repository
-        if not planned or seen.plan.refused:
-            return {}
-        architecture = planned["architectures"].get(platform.machine(), "x86_64")
-        return repository_at(planned["directory"], architecture, planned["keyring_sha256"], self.params["repository"])
-
-    def differ(self, path: str, files: t.Iterable[t.Mapping[str, str]]) -> bool:
-        """Whether a file is not as planned; one that is not planned must not be there."""
-        return self.tree.text(path) != next((row["content"] for row in files if row["path"] == path), "")
-
-    def initramfs_kernel(self, seen: plan.Seen) -> str:
-        """The kernel that boots next, when it does so from an initramfs."""
-        release = str(seen.kernel.get("release", ""))
-        there = self.tree.exists(change.UPDATE_INITRAMFS) and self.tree.exists(f"/boot/initrd.img-{release}")
-        return release if there else ""
 
 
 def main() -> None:
@@ -386,55 +290,16 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    params = module.params
-    reader = Reader(module)
-    seen, wanted = reader.look()
-    planned, record = seen.plan, seen.record
-    absent = params["state"] == "absent"
-    going = plan.leaving(seen) if absent else []
-    half_done = [] if absent else plan.to_complete(seen, wanted)
-    loose = set(seen.locked) - set(seen.facts["holds"]) if params["lock"] else set(record.held)
-    reboot = plan.reboot_reasons(seen, None if absent else wanted)
-    requirements, pending = plan.requirements(seen, wanted, params), bool(wanted or loose or half_done)
-    if absent:
-        requirements = [in_use(seen.facts, params["interrupt"])] if going or record.replaced else []
-        pending = bool(record.baseline or record.brought or record.held)
-    sources, files, modprobe = [], [], []
-    if not absent and not planned.refused:
-        sources = plan.source_files(reader.components_source(seen))
-        files = plan.apt_files(seen, params["lock"])
-        if seen.built or wanted:
-            files += plan.persistence_files(seen)
-        modprobe = plan.modprobe_files(seen, wanted, params["module_options"])
-    module.exit_json(
-        changed=False,
-        source=planned.source,
-        branch=planned.branch,
-        modules=planned.modules,
-        scope=planned.scope,
-        reasons=planned.reasons,
-        requirements=requirements,
-        repository=reader.repository(seen),
-        change=dataclasses.asdict(wanted) if wanted else {},
-        shown=plan.transaction_lines(seen, wanted),
-        going=going,
-        pending=pending,
-        unsettled=record.is_unsettled(seen.boot) or bool(half_done),
-        unfinished=half_done,
-        source_files=sources,
-        source_pending=reader.differ(plan.ARCHIVE_SOURCE, sources),
-        directories=plan.directories(files),
-        files=files,
-        modprobe_files=modprobe,
-        initramfs_kernel=reader.initramfs_kernel(seen),
-        units=plan.units(seen),
-        secure_boot=planned.secure_boot,
-        mok_certificate=seen.facts["secure_boot"]["certificate"],
-        gpus=len(seen.facts["gpus"]),
-        reboot=reboot,
-        findings=plan.findings(seen, wanted, reboot),
-        proofs=plan.proofs(seen, wanted, reboot, params["lock"]),
-    )
+
+    def run(command: t.Sequence[str]) -> tuple[int, str, str]:
+        rc, out, err = module.run_command(list(command), environ_update=ENVIRONMENT)
+        return rc, out, err
+
+    try:
+        result = plan_host(Tree(ROOT), run, module.params, module.check_mode)
+    except Stuck as error:
+        module.fail_json(msg=f"{error}.")
+    module.exit_json(changed=False, **result)
 
 
 if __name__ == "__main__":

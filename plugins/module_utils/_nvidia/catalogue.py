@@ -2,13 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""GPU generations, driver branches and CUDA toolkits. Every fact names its source.
 
-"""GPU generations, driver branches, toolkits and package sources: facts alone, each with where it comes from.
-
-It is Python and not YAML because a module carries nothing but Python to the target: so roles (through the plan), modules,
-tests and docs/gpu_data.md read one file, also from an installed collection. Branches are numbers (580), versions are strings.
-A source that begins with "unverified" has not been confirmed; one that begins with "measured" was seen to happen.
+The data is Python, not YAML, because a module takes only Python to the target. So roles (through the plan), modules, tests
+and docs/gpu_data.md read the same data, also from an installed collection. Package sources are in ``package_catalogue``.
+Branches are numbers (580), versions are strings. A source that begins with "unverified" has not been confirmed; one that
+begins with "measured" was seen to happen.
 """
 
 from __future__ import annotations
@@ -33,9 +32,6 @@ _PTX = (
     " sm_103 and sm_121 8.8 (CUDA 12.9)"
 )
 _MIG = "docs.nvidia.com/datacenter/tesla/mig-user-guide/610/supported-gpus.html"
-_GUIDE = "docs.nvidia.com/datacenter/tesla/driver-installation-guide"
-_GCP = "GoogleCloudPlatform/compute-gpu-installation, config.py and installers"
-
 OPEN, CLOSED = "open", "closed"
 ARCHIVE, CUDA_REPOSITORY = "archive", "cuda_repository"
 COMPUTE, DESKTOP = "compute", "desktop"
@@ -44,10 +40,10 @@ COMPUTE, DESKTOP = "compute", "desktop"
 
 
 class Generation(t.NamedTuple):
-    """What all cards of a generation have in common. None as the highest stands for: not ended.
+    """The properties that all cards of a generation share. None as the highest stands for: not ended.
 
-    *lowest_cuda* is the first toolkit that compiles for the generation, None where every toolkit below does. Of a generation
-    the first capability counts, since its code runs on the later ones of its number: that of 10.0 on 10.3, of 12.0 on 12.1.
+    *lowest_cuda* is the first toolkit that compiles for the generation, None if every toolkit below does. The first capability of a
+    generation counts, since its code runs on the later ones of its number: that of 10.0 on 10.3, of 12.0 on 12.1.
     """
 
     name: str
@@ -268,8 +264,11 @@ PREFERRED_BRANCHES_SOURCE = "rule: long-term support first, then what is support
 
 
 class Toolkit(t.NamedTuple):
-    """A CUDA toolkit. *driver* is the first with every feature; with *minimum* it runs, but PTX that a program brings
-    along cannot be compiled, and features that need the newer driver fail (minor-version compatibility)."""
+    """A CUDA toolkit. *driver* is the first driver with every feature.
+
+    With *minimum* the toolkit runs by minor-version compatibility: PTX of a program cannot be compiled, and features that need the
+    newer driver fail.
+    """
 
     version: str
     driver: str
@@ -295,465 +294,8 @@ TOOLKITS: tuple[Toolkit, ...] = (
     Toolkit("13.4", "615", "580.65.06", "unverified (the notes name R616 for the preview); minimum: " + _MINOR),
 )
 
-# --- where packages come from ----------------------------------------------------------------------------------------
-
-
-class Archive(t.NamedTuple):
-    """A distribution's own NVIDIA packages: the branches it has, the module flavours of each, and its components."""
-
-    distribution: str
-    version: str
-    branches: dict[int, tuple[str, ...]]
-    components: tuple[str, ...]
-    source: str
-
-
-ARCHIVES: tuple[Archive, ...] = (
-    Archive(
-        "Debian",
-        "12",
-        # The security suite's libraries (535.309.01) have only the closed module beside them: the open one stayed at 535.261.03,
-        # and apt finds no set of packages with it. The security suite needs non-free-firmware, or the closed one fails too.
-        {535: (CLOSED,)},
-        ("contrib", "non-free", "non-free-firmware"),
-        "measured 2026-11-21: apt-get -s install with bookworm and bookworm-security",
-    ),
-    Archive(
-        "Debian",
-        "13",
-        {550: (OPEN, CLOSED)},
-        ("contrib", "non-free", "non-free-firmware"),
-        "measured 2026-11-21: apt-cache policy with trixie (550.163.01-2), -security and -backports (550.163.01-4~bpo13+1)",
-    ),
-    Archive(
-        "Ubuntu",
-        "22.04",
-        {535: (OPEN, CLOSED), 570: (OPEN, CLOSED), 580: (OPEN, CLOSED)},
-        ("restricted", "multiverse"),
-        "packages.ubuntu.com (linux-modules-nvidia-*-generic, jammy-updates); 550 is transitional to 570; 535 unverified",
-    ),
-    Archive(
-        "Ubuntu",
-        "24.04",
-        {535: (OPEN, CLOSED), 570: (OPEN, CLOSED), 580: (OPEN, CLOSED), 595: (OPEN, CLOSED)},
-        ("restricted", "multiverse"),
-        "packages.ubuntu.com (linux-modules-nvidia-*-generic, noble-updates); 590 is transitional to 595; 535 unverified",
-    ),
-    Archive(
-        "Ubuntu",
-        "26.04",
-        {580: (OPEN, CLOSED), 595: (OPEN, CLOSED)},
-        ("restricted", "multiverse"),
-        "packages.ubuntu.com (linux-modules-nvidia-580-open-generic 7.0.0-30.30 in resolute-updates; 590 depends on 595)",
-    ),
-)
-
-
-class CudaRepository(t.NamedTuple):
-    """NVIDIA's CUDA repository for a distribution.
-
-    *keyring_sha256* is of the keyring package, which has the same name and other content for each of *architectures*. One that
-    nobody trustworthy states is left out: then the user has to give it.
-    """
-
-    distribution: str
-    version: str
-    directory: str
-    key: str
-    keyring_sha256: dict[str, str]
-    architectures: dict[str, str]
-    lowest_branch: int
-    source: str
-
-
-# What the signed Release files say of themselves: Origin of the archives, Label of NVIDIA's.
-ARCHIVE_ORIGINS = frozenset({"Debian", "Debian Backports", "Ubuntu"})
-CUDA_REPOSITORY_LABEL = "NVIDIA CUDA"
-RELEASES_SOURCE = (
-    "apt-cache policy of bookworm (measured 2026-11-22); NVIDIA's own /etc/apt/preferences.d/cuda-repository-pin-600"
-)
-
-CUDA_REPOSITORY_URL = "https://developer.download.nvidia.com/compute/cuda/repos"
-CUDA_KEYRING_PACKAGE = "cuda-keyring_1.1-1_all.deb"
-CUDA_KEYRING_SOURCE = _GCP + "; 1.0-1 is not there for ubuntu2404 (NVIDIA/ansible-role-nvidia-driver#88)"
-_BOTH = {"x86_64": "x86_64", "aarch64": "sbsa"}
-_VAKT = "Vaktex/vakt, install.sh"
-
-CUDA_REPOSITORIES: tuple[CudaRepository, ...] = (
-    CudaRepository(
-        "Debian",
-        "12",
-        "debian12",
-        "3bf863cc",
-        {"x86_64": "e7f219eab6fe4819cdb5c15b98233dc3420302d9c00883219cd3d896857cf48d"},
-        {"x86_64": "x86_64"},
-        535,
-        f"{_GCP}; {_VAKT}; lowest branch unverified",
-    ),
-    CudaRepository(
-        "Debian",
-        "13",
-        "debian13",
-        "8793F200",
-        {"x86_64": "dd28f1f6ba0038180d6b23f846cefca1e3de4c9327751665241370bacea452a1"},
-        _BOTH,
-        580,
-        _GCP + "; lowest branch and sbsa unverified",
-    ),
-    CudaRepository(
-        "Ubuntu",
-        "22.04",
-        "ubuntu2204",
-        "3bf863cc",
-        {
-            "x86_64": "d93190d50b98ad4699ff40f4f7af50f16a76dac3bb8da1eaaf366d47898ff8df",
-            "sbsa": "36d1aed84dfcf93ee9a0212d149f1c4187db92e03ab96a759ec0689aa438fd9e",
-        },
-        _BOTH,
-        535,
-        f"{_GCP}; {_VAKT}, alone for sbsa; lowest branch unverified",
-    ),
-    CudaRepository(
-        "Ubuntu",
-        "24.04",
-        "ubuntu2404",
-        "3bf863cc",
-        {
-            "x86_64": "d2a6b11c096396d868758b86dab1823b25e14d70333f1dfa74da5ddaf6a06dba",
-            "sbsa": "6ea7d2737648936820e85677177957a0f6521b840d98eb0bbae0a4f003fa7249",
-        },
-        _BOTH,
-        550,
-        f"{_GCP}; {_VAKT}; sbsa also in other installers; lowest branch unverified",
-    ),
-    CudaRepository(
-        "Ubuntu",
-        "26.04",
-        "ubuntu2604",
-        "60DF8A40",
-        {"x86_64": "f7f474b5f6a4adf987aa587920df00e713285958ef6a913dda1945a544a3099e"},
-        _BOTH,
-        595,
-        _GCP + "; also in other installers; lowest branch unverified",
-    ),
-)
-
-# sqv (apt 3: Debian 13, Ubuntu 26.04) refuses this key since 2026-02-01 for its SHA1 self-binding.
-REFUSED_KEYS = frozenset({"3bf863cc"})
-REFUSED_KEYS_SOURCE = "NVIDIA/cuda-repo-management#30 #34 #39"
-
-
-class DefaultSource(t.NamedTuple):
-    """Where a driver comes from when nobody says."""
-
-    distribution: str
-    sources: tuple[str, ...]
-    source: str
-
-
-DEFAULT_SOURCES: tuple[DefaultSource, ...] = (
-    DefaultSource(
-        "Ubuntu", (ARCHIVE, CUDA_REPOSITORY), "rule: the archive has signed modules, so Secure Boot needs no console"
-    ),
-    DefaultSource(
-        "Debian",
-        (CUDA_REPOSITORY, ARCHIVE),
-        "rule: the archives' branches 535 and 550 have ended, and 550 does not build",
-    ),
-)
-
-# --- package names ---------------------------------------------------------------------------------------------------
-
-
-class PackageSet(t.NamedTuple):
-    """What to install for a source, scope and flavour, from a branch on.
-
-    In the names {branch} is the branch, {server} is "-server" where the machine has NVSwitch, else nothing. *pinning* is
-    what keeps apt on the branch; *prebuilt* is a module for the kernel's flavour {kernel}, *dkms* what builds
-    one when there is none (empty: *packages* bring it themselves).
-    """
-
-    source: str
-    distribution: str
-    lowest_branch: int
-    scope: str
-    modules: str
-    packages: tuple[str, ...]
-    dkms: tuple[str, ...]
-    prebuilt: tuple[str, ...]
-    pinning: tuple[str, ...]
-    evidence: str
-
-
-_DEBIAN_ARCHIVE = "measured 2026-11-21: apt-get -s install in bookworm (closed) and trixie (both) finds all of them; compute brings no X"
-_UBUNTU_ARCHIVE = "ubuntu-server docs, how-to/graphics/install-nvidia-drivers.md; not run"
-_PIN = ("nvidia-driver-pinning-{branch}",)
-_NO_DESKTOP = ("libcuda1", "nvidia-smi", "libnvidia-cfg1", "nvidia-persistenced")
-
-PACKAGE_SETS: tuple[PackageSet, ...] = (
-    PackageSet(ARCHIVE, "Debian", 0, COMPUTE, CLOSED, _NO_DESKTOP, ("nvidia-kernel-dkms",), (), (), _DEBIAN_ARCHIVE),
-    PackageSet(ARCHIVE, "Debian", 0, COMPUTE, OPEN, _NO_DESKTOP, ("nvidia-open-kernel-dkms",), (), (), _DEBIAN_ARCHIVE),
-    PackageSet(
-        ARCHIVE,
-        "Debian",
-        0,
-        DESKTOP,
-        CLOSED,
-        ("nvidia-driver", *_NO_DESKTOP),
-        ("nvidia-kernel-dkms",),
-        (),
-        (),
-        _DEBIAN_ARCHIVE,
-    ),
-    PackageSet(
-        ARCHIVE,
-        "Debian",
-        0,
-        DESKTOP,
-        OPEN,
-        ("nvidia-driver", *_NO_DESKTOP),
-        ("nvidia-open-kernel-dkms",),
-        (),
-        (),
-        _DEBIAN_ARCHIVE,
-    ),
-    PackageSet(
-        CUDA_REPOSITORY,
-        "Debian",
-        0,
-        COMPUTE,
-        CLOSED,
-        ("nvidia-driver-cuda",),
-        ("nvidia-kernel-dkms",),
-        (),
-        _PIN,
-        _GUIDE + "/debian.html",
-    ),
-    PackageSet(
-        CUDA_REPOSITORY,
-        "Debian",
-        0,
-        COMPUTE,
-        OPEN,
-        ("nvidia-driver-cuda",),
-        ("nvidia-kernel-open-dkms",),
-        (),
-        _PIN,
-        _GUIDE + "/debian.html",
-    ),
-    PackageSet(
-        CUDA_REPOSITORY,
-        "Debian",
-        0,
-        DESKTOP,
-        CLOSED,
-        ("cuda-drivers",),
-        ("nvidia-kernel-dkms",),
-        (),
-        _PIN,
-        _GUIDE + "/debian.html",
-    ),
-    PackageSet(
-        CUDA_REPOSITORY,
-        "Debian",
-        0,
-        DESKTOP,
-        OPEN,
-        ("nvidia-open",),
-        ("nvidia-kernel-open-dkms",),
-        (),
-        _PIN,
-        _GUIDE + "/debian.html",
-    ),
-    PackageSet(
-        CUDA_REPOSITORY,
-        "Ubuntu",
-        0,
-        COMPUTE,
-        CLOSED,
-        ("nvidia-headless-no-dkms-{branch}", "nvidia-utils-{branch}"),
-        ("nvidia-dkms-{branch}",),
-        (),
-        _PIN,
-        _GUIDE + "/ubuntu.html; headless and utils unverified",
-    ),
-    PackageSet(
-        CUDA_REPOSITORY,
-        "Ubuntu",
-        0,
-        COMPUTE,
-        OPEN,
-        ("nvidia-headless-no-dkms-{branch}-open", "nvidia-utils-{branch}"),
-        ("nvidia-dkms-{branch}-open",),
-        (),
-        _PIN,
-        _GUIDE + "/ubuntu.html; headless and utils unverified",
-    ),
-    PackageSet(
-        CUDA_REPOSITORY,
-        "Ubuntu",
-        0,
-        DESKTOP,
-        CLOSED,
-        ("cuda-drivers-{branch}",),
-        ("nvidia-dkms-{branch}",),
-        (),
-        _PIN,
-        _GUIDE + "/ubuntu.html",
-    ),
-    PackageSet(
-        CUDA_REPOSITORY,
-        "Ubuntu",
-        0,
-        DESKTOP,
-        OPEN,
-        ("nvidia-open-{branch}",),
-        ("nvidia-dkms-{branch}-open",),
-        (),
-        _PIN,
-        _GUIDE + "/ubuntu.html",
-    ),
-    PackageSet(
-        CUDA_REPOSITORY,
-        "Ubuntu",
-        590,
-        COMPUTE,
-        CLOSED,
-        ("nvidia-headless-no-dkms",),
-        ("nvidia-dkms",),
-        (),
-        _PIN,
-        "NVIDIA/gpu-driver-container ubuntu26.04/install.sh",
-    ),
-    PackageSet(
-        CUDA_REPOSITORY,
-        "Ubuntu",
-        590,
-        COMPUTE,
-        OPEN,
-        ("nvidia-headless-no-dkms-open",),
-        ("nvidia-dkms-open",),
-        (),
-        _PIN,
-        "NVIDIA/gpu-driver-container ubuntu26.04/install.sh",
-    ),
-    PackageSet(
-        CUDA_REPOSITORY,
-        "Ubuntu",
-        590,
-        DESKTOP,
-        CLOSED,
-        ("cuda-drivers",),
-        ("nvidia-dkms",),
-        (),
-        _PIN,
-        _GUIDE + "/recent-updates.html",
-    ),
-    PackageSet(
-        CUDA_REPOSITORY,
-        "Ubuntu",
-        590,
-        DESKTOP,
-        OPEN,
-        ("nvidia-open",),
-        ("nvidia-dkms-open",),
-        (),
-        _PIN,
-        _GUIDE + "/recent-updates.html",
-    ),
-    PackageSet(
-        ARCHIVE,
-        "Ubuntu",
-        0,
-        COMPUTE,
-        CLOSED,
-        ("nvidia-headless-no-dkms-{branch}{server}", "nvidia-utils-{branch}{server}"),
-        ("nvidia-dkms-{branch}{server}",),
-        ("linux-modules-nvidia-{branch}{server}-{kernel}",),
-        (),
-        _UBUNTU_ARCHIVE,
-    ),
-    PackageSet(
-        ARCHIVE,
-        "Ubuntu",
-        0,
-        COMPUTE,
-        OPEN,
-        ("nvidia-headless-no-dkms-{branch}{server}-open", "nvidia-utils-{branch}{server}"),
-        ("nvidia-dkms-{branch}{server}-open",),
-        ("linux-modules-nvidia-{branch}{server}-open-{kernel}",),
-        (),
-        _UBUNTU_ARCHIVE,
-    ),
-    PackageSet(
-        ARCHIVE,
-        "Ubuntu",
-        0,
-        DESKTOP,
-        CLOSED,
-        ("nvidia-driver-{branch}{server}",),
-        ("nvidia-dkms-{branch}{server}",),
-        ("linux-modules-nvidia-{branch}{server}-{kernel}",),
-        (),
-        _UBUNTU_ARCHIVE,
-    ),
-    PackageSet(
-        ARCHIVE,
-        "Ubuntu",
-        0,
-        DESKTOP,
-        OPEN,
-        ("nvidia-driver-{branch}{server}-open",),
-        ("nvidia-dkms-{branch}{server}-open",),
-        ("linux-modules-nvidia-{branch}{server}-open-{kernel}",),
-        (),
-        _UBUNTU_ARCHIVE,
-    ),
-)
-
-
-class FabricManager(t.NamedTuple):
-    """The package that starts NVSwitch; its version must equal the driver's."""
-
-    source: str
-    distribution: str
-    lowest_branch: int
-    package: str
-    evidence: str
-
-
-# Debian's archive has none (measured: no such name in bookworm and trixie).
-FABRIC_MANAGERS: tuple[FabricManager, ...] = (
-    FabricManager(ARCHIVE, "Ubuntu", 0, "nvidia-fabricmanager-{branch}", "unverified: matches the -server drivers"),
-    FabricManager(
-        CUDA_REPOSITORY, "Ubuntu", 0, "nvidia-fabricmanager-{branch}", "NVIDIA/cloud-native-stack, nvidia-driver.yaml"
-    ),
-    FabricManager(
-        CUDA_REPOSITORY, "Ubuntu", 580, "nvidia-fabricmanager", "NVIDIA/cloud-native-stack, nvidia-driver.yaml"
-    ),
-    FabricManager(CUDA_REPOSITORY, "Debian", 0, "nvidia-fabricmanager-{branch}", "unverified: as Ubuntu"),
-    FabricManager(CUDA_REPOSITORY, "Debian", 580, "nvidia-fabricmanager", "unverified: as Ubuntu"),
-)
-
-# Names of packages that belong to a driver, and of those that look like it and do not: they outlive a change of driver.
-DRIVER_PACKAGES = (
-    r"(lib)?nvidia-.*|libcuda1|libcudadebugger1|libnvcuvid1|libnvoptix1|libnvsdm.*|lib(egl|gles|glx)-nvidia.*|libgl1-nvidia.*"
-    r"|xserver-xorg-video-nvidia.*|cuda-drivers.*|firmware-nvidia.*|linux-(modules|objects|signatures)-nvidia-.*"
-)
-NOT_DRIVER_PACKAGES = (
-    r"(lib)?nvidia-container.*|nvidia-cuda-(?!mps$).*|libnvidia-ml-dev|nvidia-(visual-)?profiler|nvidia-opencl-dev"
-    r"|nvidia-cudnn.*|nvidia-cg-.*|nvidia-docker.*|nvidia-driver-pinning-.*|nvidia-openjdk-.*"
-    r"|nvidia-settings|nvidia-mig-manager|nvidia-detect|nvidia-installer-cleanup|nvidia-fs.*|nvidia-gds.*"
-)
-# Packages of the driver that the archive has in versions of their own: trixie's nvidia-modprobe is 570.133.07, its driver 550.163.01.
-ARCHIVE_TOOLS = r"nvidia-(modprobe|persistenced|xconfig)"
-ARCHIVE_TOOLS_SOURCE = "apt-cache policy of bookworm and trixie, contrib (measured 2026-11-21)"
-DRIVER_PACKAGES_SOURCE = (
-    "Package and Source fields of bookworm and trixie (measured 2026-11-22); Ubuntu and CUDA names: " + _GUIDE
-)
-
-# What keeps the GPU open and is no program of a user, by the 15 characters that the kernel keeps of a name: it stops with its
-# package, or sees the new driver after the next boot.
+# Daemons that keep the GPU open and are no programs of users, by the 15 characters that the kernel keeps of a name. They stop with
+# their package, or use the new driver after the next boot.
 DAEMONS = ("nvidia-persiste", "nv-fabricmanage", "nv-hostengine")
 DAEMONS_SOURCE = "nvidia-persistenced, nvidia-fabricmanager and DCGM: names of their programs"
 
@@ -800,25 +342,6 @@ BUILD_FAILURES: tuple[BuildFailure, ...] = (
         "NVIDIA/open-gpu-kernel-modules: conftest.sh of 590.44.01 does not look for it, that of 590.48.01 does",
     ),
     BuildFailure(("590", "590.48.01"), ("6.19", _EVERY), ("Ubuntu",), _RESIZE, "as above"),
-)
-
-# --- Secure Boot -----------------------------------------------------------------------------------------------------
-
-
-class MokKey(t.NamedTuple):
-    """The key with which DKMS signs modules: both files, the certificate in DER."""
-
-    distribution: str
-    private: str
-    certificate: str
-    source: str
-
-
-MOK_KEYS: tuple[MokKey, ...] = (
-    MokKey("Debian", "/var/lib/dkms/mok.key", "/var/lib/dkms/mok.pub", "dkms 3, /etc/dkms/framework.conf; " + _GCP),
-    MokKey(
-        "Ubuntu", "/var/lib/shim-signed/mok/MOK.priv", "/var/lib/shim-signed/mok/MOK.der", "ubuntu shim-signed; " + _GCP
-    ),
 )
 
 # Room for a driver, its build and the packages' archives, in bytes.

@@ -2,17 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Plan the CUDA toolkits of a host: what is installed and removed, and why a request is refused.
 
-"""Which CUDA toolkits a host gets, what that installs and removes, and why it may have to be refused.
-
-Pure: what is on the host and what is asked for go in, a plan comes out. A plan that is refused changes nothing.
+Pure: facts and a request in, a plan out. A plan that is refused changes nothing.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import (
@@ -21,7 +18,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt.package
     is_whole,
     unfinished,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import package_catalogue as package_data
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_environment import (
+    environment_files,
+    unset_environment,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_choice import toolkit_problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import version_key
 
@@ -35,19 +38,17 @@ ARCHIVE_PACKAGE = "nvidia-cuda-toolkit"
 # nvcc hands everything but the kernels to the host's compiler, and NVIDIA's packages do not depend on one.
 COMPILER = "g++"
 
-# Where NVIDIA's packages put a toolkit, and the links to the one in use, which update-alternatives holds by way of its own.
+# NVIDIA's packages install a toolkit here. The link to the one in use leads through a link of update-alternatives.
 ROOT = "/usr/local/cuda"
 ALTERNATIVES = "/etc/alternatives"
 
-# Debian has no /etc/environment of its own; this is what Ubuntu puts there (package base-files), less snap.
-SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/games:/usr/local/games"
 
 Requirement = dict[str, t.Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What is asked for; each field is the role's variable ``cuda_<field>``. *driver_branch* plans for a driver to come."""
+    """A request of the user. Each field is the role's variable ``cuda_<field>``. *driver_branch* plans for a later driver."""
 
     source: str = AUTO
     toolkits: tuple[str, ...] = ()
@@ -58,13 +59,12 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """What is there. *driver* is the version in use, empty for none; *brought* are packages of the role.
+    """The facts of a host. *driver* is the version in use, empty for none. *brought* are packages that the role installed.
 
-    *alternatives* are the links of update-alternatives by name, *roots* what has the name of one below /usr/local: where it leads
-    to, empty for what is no link.
-    *interrupted* says that dpkg was killed, or is at work, and has not yet written down what it did.
+    *alternatives* are the links of update-alternatives, by name. *roots* are the files below /usr/local with such a name:
+    their target, or empty for what is no link. *interrupted* says that dpkg was killed, or is running, and has not recorded its work yet.
 
-    *environment* is the text of /etc/environment, *environment_before* that from before the role, None where it is not the role's.
+    *environment* is the text of /etc/environment. *environment_before* is the text before the role, None if it is not the role's.
     """
 
     distribution: str
@@ -85,10 +85,10 @@ class Host:
 
 @dataclasses.dataclass
 class PackagePlan:
-    """What the plans of CUDA and cuDNN have in common. *requirements* are those that are not met: with any, the plan is refused.
+    """The common part of the plans of CUDA and cuDNN. *requirements* are those that are not met: with any, the plan is refused.
 
-    *brought* is what the role answers for afterwards: packages of NVIDIA's that were not there before it. *unfinished* says that
-    dpkg has to complete what it was about before apt can go on.
+    *brought* are the packages of NVIDIA that the role manages afterwards: they were not installed before it. *unfinished* says that
+    dpkg has to complete earlier work before apt can continue.
     """
 
     source: str = ""
@@ -98,46 +98,46 @@ class PackagePlan:
     brought: list[str] = dataclasses.field(default_factory=list)
     unfinished: bool = False
 
-    def require(self, ok: bool, variable: str, problem: str, remedy: str) -> None:
+    def require(self, ok: bool, variable: str, text: str, remedy: str) -> None:
         if not ok:
-            self.requirements.append({"ok": False, "variable": variable, "problem": problem, "remedy": remedy})
+            self.requirements.append(problem(variable, text, remedy))
 
     def settle_packages(
         self, host: Host, variable: str, wanted: t.Sequence[str] = (), tools: t.Sequence[str] = ()
     ) -> None:
-        """Install what is missing; of what the role brought let go what is not *wanted* and what nothing else needs.
+        """Install what is missing. Remove what the role installed, unless it is *wanted* or something else needs it.
 
-        *tools* are the distribution's: they stay for good, since apt does not know who else works with a compiler by now.
+        *tools* are the distribution's. They stay for good: apt does not know who else works with a compiler by now.
         """
         self.install = [name for name in (*wanted, *tools) if not is_whole(name, host.packages)]
         staying = {*wanted, *tools}
         self.remove = brought_by(host.brought - staying, host.packages, host.automatic - staying)
-        there = host.brought.intersection(host.packages).difference(tools, self.remove)
-        self.brought = sorted({*there, *(name for name in wanted if name not in host.packages)})
+        staying_brought = host.brought.intersection(host.packages).difference(tools, self.remove)
+        self.brought = sorted({*staying_brought, *(name for name in wanted if name not in host.packages)})
         self.unfinished = host.interrupted or bool(unfinished({*staying, *host.brought}, host.packages))
         held = [name for name in self.remove if host.packages[name].hold]
         self.require(
             not held,
             variable,
-            f"lets {', '.join(held)} go, and dpkg has a hold on that",
+            f"removes {', '.join(held)}, which dpkg holds",
             f"run `apt-mark unhold {' '.join(held)}` first, or leave things as they are",
         )
 
-    def check_known(self, variable: str, choices: t.Mapping[str, str], known: t.Collection[str]) -> None:
+    def check_known(self, variable: str, choices: t.Mapping[str, str], installable: t.Collection[str]) -> None:
         """Refuse what the repository lacks. *choices* has the package of each value, *known* what apt can install."""
-        missing = [choice for choice, name in choices.items() if name in self.install and name not in known]
-        there = [choice for choice, name in choices.items() if name in known]
+        missing = [choice for choice, name in choices.items() if name in self.install and name not in installable]
+        offered = [choice for choice, name in choices.items() if name in installable]
         self.require(
             not missing,
             variable,
             f"asks for {', '.join(missing)}, which NVIDIA's repository for this system does not have",
-            f"choose among {', '.join(there) or 'none'}, or set `workstation_cuda_repository` to a mirror that has it",
+            f"choose among {', '.join(offered) or 'none'}, or set `workstation_cuda_repository` to a mirror that has it",
         )
 
 
 @dataclasses.dataclass
 class Plan(PackagePlan):
-    """Toolkits, and how they are found. *driver* is what was planned for, *notes* are worth a warning."""
+    """Toolkits and their environment. *driver* is the version that the plan is for. *notes* are worth a warning."""
 
     toolkits: list[str] = dataclasses.field(default_factory=list)
     default: str = ""
@@ -149,13 +149,13 @@ class Plan(PackagePlan):
 
 
 def package_of(toolkit: str) -> str:
-    """Never ``cuda`` or ``cuda-13-0``: those bring a driver along."""
+    """Return the package of a toolkit. It is never ``cuda`` or ``cuda-13-0``: those install a driver as well."""
     return f"cuda-toolkit-{toolkit.replace('.', '-')}"
 
 
-def repository_of(host: Host) -> data.CudaRepository | None:
-    """NVIDIA's repository for this system and machine."""
-    for row in data.CUDA_REPOSITORIES:
+def repository_of(host: Host) -> package_data.CudaRepository | None:
+    """Return NVIDIA's repository for this system and machine."""
+    for row in package_data.CUDA_REPOSITORIES:
         if (row.distribution, row.version) == (host.distribution, host.version) and host.machine in row.architectures:
             return row
     return None
@@ -185,7 +185,7 @@ def plan_present(host: Host, request: Request) -> Plan:
         # The default is also the one of its major: /usr/local/cuda and /usr/local/cuda-13 never disagree.
         chosen[f"cuda-{plan.default.partition('.')[0]}"] = plan.default
         _check_roots(plan, host, chosen)
-        # With a link of update-alternatives that is gone or leads elsewhere, choosing again puts it back.
+        # If a link of update-alternatives is missing or wrong, setting the alternative again restores it.
         plan.alternatives = {
             name: f"{ROOT}-{toolkit}"
             for name, toolkit in chosen.items()
@@ -198,7 +198,7 @@ def plan_present(host: Host, request: Request) -> Plan:
 
 
 def plan_absent(host: Host) -> Plan:
-    """Give back what the role brought, as far as nothing else needs it."""
+    """Remove the packages that the role installed, unless something else needs them."""
     plan = Plan()
     plan.settle_packages(host, "cuda_state")
     plan.files = released_files(ROOT, host)
@@ -206,12 +206,12 @@ def plan_absent(host: Host) -> Plan:
 
 
 def _check_branch(plan: Plan, branch: str) -> None:
-    known = [str(row.number) for row in data.BRANCHES]
+    branches = [str(row.number) for row in data.BRANCHES]
     plan.require(
-        branch in known,
+        branch in branches,
         "cuda_driver_branch",
         f"is {branch or 'empty'}, which is no branch that is known",
-        f"choose among {', '.join(known)}, or {AUTO}",
+        f"choose among {', '.join(branches)}, or {AUTO}",
     )
 
 
@@ -224,10 +224,10 @@ def _choose_source(host: Host, request: Request) -> str:
 
 
 def _choose_toolkits(source: str, host: Host, driver: str) -> list[str]:
-    """Nobody asked for one: what is there and works stays, so that a newer driver is no reason for another toolkit.
+    """Choose toolkits for a request that names none. An installed one that works stays, so that a newer driver brings no other toolkit.
 
-    What the role brought stays in any case: for a driver that it does not work with, the plan is refused rather than the toolkit
-    replaced. Otherwise it is the archive's, or the newest that the driver supports in full.
+    What the role installed stays in any case: if it does not work with the driver, the plan is refused. Otherwise the archive's toolkit is
+    chosen, or the newest one that the driver fully supports.
     """
     if source == data.ARCHIVE:
         return [toolkit for key, toolkit in ARCHIVE_TOOLKITS.items() if key == (host.distribution, host.version)]
@@ -235,9 +235,9 @@ def _choose_toolkits(source: str, host: Host, driver: str) -> list[str]:
     usable = [row for row in data.TOOLKITS if not toolkit_problem(row.version, driver, host.generations)]
     usable.sort(key=lambda row: version_key(row.version), reverse=True)
     ours = [row for row in data.TOOLKITS if package_of(row.version) in host.brought and row not in usable]
-    there = [row.version for row in [*ours, *usable] if package_of(row.version) in host.packages]
-    there.sort(key=version_key, reverse=True)
-    return there or [row.version for row in usable if version_key(row.driver) <= version_key(driver)][:1]
+    installed = [row.version for row in [*ours, *usable] if package_of(row.version) in host.packages]
+    installed.sort(key=version_key, reverse=True)
+    return installed or [row.version for row in usable if version_key(row.driver) <= version_key(driver)][:1]
 
 
 def _packages(plan: Plan) -> list[str]:
@@ -282,13 +282,13 @@ def _check_toolkits(plan: Plan, host: Host, request: Request, driver: str) -> No
     )
     for toolkit in plan.toolkits:
         row = next((row for row in data.TOOLKITS if row.version == toolkit), None)
-        # Without a driver, only what never works is refused: the newest there may ever be is assumed.
+        # Without a driver, only what never works is refused: assume the newest driver.
         problem = toolkit_problem(toolkit, driver or "9999", host.generations)
         usable = [
             row.version for row in data.TOOLKITS if not toolkit_problem(row.version, driver or "9999", host.generations)
         ]
         stays = not request.toolkits and package_of(toolkit) in host.brought
-        why = "is empty, so that what the role brought stays: it " if stays else ""
+        why = "is empty, so that what the role installed stays: it " if stays else ""
         plan.require(
             not problem,
             "cuda_toolkits",
@@ -310,7 +310,7 @@ def _check_toolkits(plan: Plan, host: Host, request: Request, driver: str) -> No
 
 
 def _check_roots(plan: Plan, host: Host, names: t.Iterable[str]) -> None:
-    """update-alternatives leaves alone what is no link, and calls that a success."""
+    """Refuse what is no link: update-alternatives leaves it as it is, and reports success."""
     taken = [f"/usr/local/{name}" for name in names if host.roots.get(name) == ""]
     plan.require(
         not taken,
@@ -333,118 +333,10 @@ def _check_room(plan: Plan, host: Host, request: Request) -> None:
     )
 
 
-def environment_files(root: str, environment: str) -> list[dict[str, str]]:
-    """How programs find the toolkit, wherever they are started from (docs/cuda.md, "Environment")."""
-    profile = (
-        "# Login shells. Everything else: docs/cuda.md of the collection rigwright.workstation.\n"
-        f'export CUDA_HOME="{root}"\n'
-        f'case ":$PATH:" in *":{root}/bin:"*) ;; *) PATH="{root}/bin:$PATH" ;; esac\n'
-    )
-    plain = f"CUDA_HOME={root}\nPATH={root}/bin:{SYSTEM_PATH}\n"
-    return [
-        {"path": "/etc/environment", "content": set_environment(environment, root)},
-        {"path": "/etc/profile.d/rigwright-cuda.sh", "content": profile},
-        {"path": "/etc/environment.d/60-rigwright-cuda.conf", "content": f"CUDA_HOME={root}\nPATH={root}/bin:$PATH\n"},
-        {"path": "/etc/default/cuda", "content": plain},
-        {"path": "/etc/ld.so.conf.d/rigwright-cuda.conf", "content": f"{root}/lib64\n"},
-    ]
-
-
 def released_files(root: str, host: Host) -> list[dict[str, str]]:
-    """/etc/environment without the toolkit, where others have written to it since; otherwise it comes back as it was."""
+    """Return /etc/environment without the toolkit if others have written to it since. Otherwise config_files restores it."""
     if host.environment_before is None:
         return []
-    left = unset_environment(host.environment, root, host.environment_before)
-    same = left.splitlines() == host.environment_before.splitlines()
-    return [] if same else [{"path": "/etc/environment", "state": "released", "content": left}]
-
-
-def set_environment(text: str, root: str) -> str:
-    """The text of /etc/environment with the toolkit first on its PATH; whatever else it says stays."""
-    return "".join(after for _name, _before, after in _rewrite(text, root))
-
-
-def unset_environment(text: str, root: str, before: str) -> str:
-    """The reverse: the toolkit's lines are as they were before it, and what others have put into them stays."""
-    if text == set_environment(before, root):
-        return before
-    for name, old, new in _rewrite(before, root):
-        if new == old:
-            continue
-        # The last one: somebody may have the same line further up.
-        start, intact, end = f"\n{text}".rpartition(f"\n{new}")
-        changed = [_without(line, name, old, root) for line in _read_lines(text)]
-        text = f"{start}\n{old}{end}"[1:] if intact else "".join(changed)
-    return text
-
-
-class _Line(t.NamedTuple):
-    """A line of /etc/environment; *value* is None where it sets nothing. *start* is what is before the name."""
-
-    text: str
-    start: str = ""
-    name: str = ""
-    value: str | None = None
-    comment: str = ""
-
-    def saying(self, value: str) -> str:
-        # A comment gets a line of its own: up to Linux-PAM 1.5 the blank before it keeps the last quote in the value.
-        return (f"{self.comment}\n" if self.comment else "") + f'{self.start}{self.name}="{value}"\n'
-
-
-# As pam_env reads it: a backslash joins a line with the next, `export ` may come first, and `#` ends it, even between quotes.
-_LINES = re.compile(r"(?:[^\n#]*\\[ \t]*\n)*[^\n]*\n")
-_JOIN = re.compile(r"\\[ \t]*\n")
-_SETTING = re.compile(r"([ \t]*(?:export )?)([A-Za-z0-9_]+)(?:=([^#]*))?(#.*)?")
-
-
-def _read_lines(text: str) -> list[_Line]:
-    return [_read_line(line) for line in _LINES.findall(text if text.endswith("\n") else f"{text}\n") if text]
-
-
-def _read_line(text: str) -> _Line:
-    match = _SETTING.fullmatch(_JOIN.sub("", text[:-1]))
-    if match is None:
-        return _Line(text)
-    start, name, value, comment = match.groups()
-    return _Line(text, start, name, None if value is None else _unquoted(value.rstrip()), comment or "")
-
-
-def _unquoted(value: str) -> str:
-    """pam_env takes a quote off the end only where there is one at the start, of whichever kind."""
-    if value[:1] not in ("'", '"'):
-        return value
-    return value[1:-1] if value[1:].endswith(("'", '"')) else value[1:]
-
-
-def _rewrite(text: str, root: str) -> list[tuple[str, str, str]]:
-    """What each line sets, what it says, and what it is to say with the toolkit. Of several for one name the last counts."""
-    lines = _read_lines(text)
-    rows = [(line.name, line.text, line.text) for line in lines]
-    for name in ("PATH", "CUDA_HOME"):
-        at = max((number for number, line in enumerate(lines) if line.name == name), default=len(lines))
-        line = lines[at] if at < len(lines) and lines[at].value is not None else _Line("", name=name)
-        # An empty PATH leads to the current directory.
-        value = ":".join([f"{root}/bin", *_others(line.value or SYSTEM_PATH, root)]) if name == "PATH" else root
-        row = (name, line.text, line.saying(value))
-        if line.text:
-            rows[at] = row
-        else:
-            rows.append(row)
-    return rows
-
-
-def _without(line: _Line, name: str, old: str, root: str) -> str:
-    """A line that others have changed since, without the toolkit; *old* is what it said before the toolkit."""
-    value = line.value or ""
-    if line.name != name or (value != root and f"{root}/bin" not in value.split(":")):
-        return line.text
-    left = _others(value, root)
-    if name == "CUDA_HOME" or left == _others(_read_line(old).value or SYSTEM_PATH, root):
-        return old
-    return line.saying(":".join(left)) if left else ""
-
-
-def _others(path: str, root: str) -> list[str]:
-    """The places of a PATH that are not the toolkit's."""
-    return [place for place in path.split(":") if place != f"{root}/bin"]
+    remaining = unset_environment(host.environment, root, host.environment_before)
+    same = remaining.splitlines() == host.environment_before.splitlines()
+    return [] if same else [{"path": "/etc/environment", "state": "released", "content": remaining}]

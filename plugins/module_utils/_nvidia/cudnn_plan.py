@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Which cuDNN a host gets for which CUDA, and why it may have to be refused. Pure: facts and a request in, a plan out."""
+"""Plan cuDNN for the CUDA toolkits of a host. Pure: facts and a request in, a plan out."""
 
 from __future__ import annotations
 
@@ -56,7 +54,7 @@ MAJORS = (12, 13)
 # A wheel and what is unpacked of it: 9.20.0.48 for CUDA 12, the largest of the above, takes 1.7 GB.
 WHEEL_BYTES = 2 * 1024**3
 
-# What a wheel needs that it does not bring, and what installs it.
+# What a wheel needs and does not contain, and what installs it.
 WHEEL_PACKAGES = ("zlib1g", "libstdc++6", "python3-pip")
 # A compiler, to prove that headers and library belong together.
 COMPILER = ("gcc", "libc6-dev")
@@ -64,7 +62,7 @@ COMPILER = ("gcc", "libc6-dev")
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What is asked for; each field is the role's variable ``cudnn_<field>``. *wheels* come on top of WHEELS."""
+    """A request of the user. Each field is the role's variable ``cudnn_<field>``. *wheels* extend WHEELS."""
 
     source: str = AUTO
     cuda_majors: tuple[int, ...] = ()
@@ -74,14 +72,17 @@ class Request:
 
 @dataclasses.dataclass
 class Plan(PackagePlan):
-    """cuDNN for each of *majors*, the first of which is the one that compilers and programs find by themselves."""
+    """cuDNN for each of *majors*. Compilers and programs find the first one by default."""
 
     majors: list[int] = dataclasses.field(default_factory=list)
     wheels: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
 
 
 def read_wheels(given: t.Mapping[str, t.Any]) -> dict[str, dict[int, list[str]]]:
-    """The role's ``cudnn_wheels``: in JSON and YAML keys may be strings. Raises ValueError for what is no such table."""
+    """Parse the role's ``cudnn_wheels``. In JSON and YAML, keys are possibly strings.
+
+    :raises ValueError: it is not such a table.
+    """
     wheels: dict[str, dict[int, list[str]]] = {}
     for version, row in given.items():
         if not VERSION.fullmatch(str(version)):
@@ -100,7 +101,7 @@ def read_wheels(given: t.Mapping[str, t.Any]) -> dict[str, dict[int, list[str]]]
 
 
 def majors_of(host: Host) -> list[int]:
-    """CUDA's major versions that are installed, that of /usr/local/cuda first, then the newest."""
+    """Return the installed major versions of CUDA: that of /usr/local/cuda first, then the newest."""
     found = {
         int(match.group(1))
         for match in (re.fullmatch(r"cuda-toolkit-(\d+)-\d+", name) for name in host.packages)
@@ -122,10 +123,12 @@ def plan_present(host: Host, request: Request) -> Plan:
     tools = [*COMPILER]
     if plan.source == WHEEL:
         version = request.version or PINNED
-        known = {**WHEELS.get(version, {}), **request.wheels.get(version, {})}
-        _check_wheels(plan, host, version, known, {*WHEELS, *request.wheels})
+        checksums = {**WHEELS.get(version, {}), **request.wheels.get(version, {})}
+        _check_wheels(plan, host, version, checksums, {*WHEELS, *request.wheels})
         plan.wheels = [
-            {"cuda": major, "version": version, "sha256": list(known[major])} for major in plan.majors if major in known
+            {"cuda": major, "version": version, "sha256": list(checksums[major])}
+            for major in plan.majors
+            if major in checksums
         ]
         tools += WHEEL_PACKAGES
     else:
@@ -139,14 +142,14 @@ def package_of(major: int) -> str:
 
 
 def plan_absent(host: Host) -> Plan:
-    """Give back what the role brought, as far as nothing else needs it."""
+    """Remove the packages that the role installed, unless something else needs them."""
     plan = Plan()
     plan.settle_packages(host, "cudnn_state")
     return plan
 
 
 def _choose_source(host: Host, request: Request) -> str:
-    """Nobody asked for one: what fits the toolkits, so that apt updates both together."""
+    """Choose the source for a request that names none: the one of the toolkits, so that apt updates both together."""
     if request.source != AUTO:
         return request.source
     from_repository = any(re.fullmatch(r"cuda-toolkit-\d+-\d+", name) for name in host.packages)
@@ -157,7 +160,7 @@ def _check(plan: Plan, host: Host, request: Request) -> None:
     plan.require(
         bool(plan.majors),
         "cudnn_cuda_majors",
-        "is empty, and no CUDA toolkit is installed that would tell for which CUDA cuDNN is wanted",
+        "is empty, and no CUDA toolkit is installed that it could be derived from",
         "set it, to [13] for example, or apply the role cuda first",
     )
     unknown = [str(major) for major in plan.majors if major not in MAJORS]
@@ -183,8 +186,8 @@ def _check(plan: Plan, host: Host, request: Request) -> None:
         )
 
 
-def _check_wheels(plan: Plan, host: Host, version: str, known: t.Collection[int], versions: t.Collection[str]) -> None:
-    missing = [str(major) for major in plan.majors if major in MAJORS and major not in known]
+def _check_wheels(plan: Plan, host: Host, version: str, majors: t.Collection[int], versions: t.Collection[str]) -> None:
+    missing = [str(major) for major in plan.majors if major in MAJORS and major not in majors]
     plan.require(
         not missing,
         "cudnn_version",

@@ -2,18 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""NVIDIA's wheels of cuDNN, unpacked for every compiler and program of a host.
 
-"""cuDNN from NVIDIA's wheels, for every compiler and program of a host.
-
-What lies below ``/opt/cudnn``::
+The files below ``/opt/cudnn``::
 
     cuda13-9.12.0.46/     headers and libraries of one wheel, never changed once in place, with a receipt
-    cuda13                -> cuda13-9.12.0.46, for who wants cuDNN of one CUDA
-    default               -> cuda13, what the links in /usr/local lead to
-    .work/                unfinished business; what an interrupted run left here is worthless
+    cuda13                -> cuda13-9.12.0.46, for users who want cuDNN of one CUDA
+    default               -> cuda13, the target of the links in /usr/local
+    .work/                unfinished work; what an interrupted run left here is worthless
 
-What has no receipt, and every other link, is somebody's own.
+What has no receipt, and every other link, belongs to others.
 """
 
 from __future__ import annotations
@@ -29,9 +27,9 @@ import zipfile
 BASE = "/opt/cudnn"
 RECEIPT = ".rigwright.json"
 VERSION = re.compile(r"\d+(\.\d+)+")
-# What our links below BASE are called and lead to; the names with a dot are about to take the place of the others.
+# Names and targets of our links below BASE. The names with a dot are about to replace the others.
 LINKS = re.compile(r"(cuda\d+|\.cuda\d+\.rigwright) -> cuda\d+-[\d.]+|(default|\.default\.rigwright) -> cuda\d+")
-# Where compilers and the linker look by themselves. Nothing of them is a package's (FHS, /usr/local).
+# The directories that compilers and the linker search by default. No package has files in them (FHS, /usr/local).
 PLACES = {"include": "/usr/local/include", "lib": "/usr/local/lib", "pkgconfig": "/usr/local/lib/pkgconfig"}
 MEMBERS = re.compile(r"nvidia/cudnn/(include/[\w.-]+\.h|lib/[\w.-]+\.so[\w.]*)|[\w.-]+\.dist-info/licenses/([\w.-]+)")
 
@@ -46,11 +44,11 @@ Cflags: -I${{prefix}}/include
 
 
 class WheelError(Exception):
-    """A wheel cannot be installed; the text names the cause and the remedy."""
+    """A wheel cannot be installed. The text names the cause and the remedy."""
 
 
 class Wheel(t.NamedTuple):
-    """cuDNN for one CUDA. *sha256* has a checksum for each kind of machine."""
+    """cuDNN for one major version of CUDA. *sha256* has a checksum for each kind of machine."""
 
     cuda: int
     version: str
@@ -62,13 +60,13 @@ class Wheel(t.NamedTuple):
 
     @property
     def requirement(self) -> str:
-        """A line for `pip download --require-hashes`."""
+        """Return a line for `pip download --require-hashes`."""
         hashes = " ".join(f"--hash=sha256:{digest}" for digest in self.sha256)
         return f"nvidia-cudnn-cu{self.cuda}=={self.version} {hashes}\n"
 
 
 def unpack(wheel: str, directory: str, cuda: int, version: str) -> None:
-    """Unpack headers, libraries and licence of a wheel into a new directory, with what the linker needs beside them.
+    """Unpack headers, libraries and licence of a wheel into a new directory, and add what the linker needs.
 
     A wheel names its libraries by soname alone: ``-lcudnn`` needs ``libcudnn.so``.
 
@@ -104,7 +102,7 @@ def unpack(wheel: str, directory: str, cuda: int, version: str) -> None:
 
 
 def is_whole(directory: str) -> bool:
-    """Whether every file of the receipt is there in its size."""
+    """Return whether every file of the receipt exists in its size."""
     try:
         with open(os.path.join(directory, RECEIPT), encoding="utf-8") as file:
             sizes: dict[str, int] = json.load(file)
@@ -122,7 +120,7 @@ def _size(path: str) -> int:
 
 
 def wanted_links(wheels: t.Sequence[Wheel], names: t.Mapping[str, t.Iterable[str]]) -> dict[str, str]:
-    """Every link and where it leads; *names* has the files of the default wheel in each of PLACES."""
+    """Return every link and its target. *names* has the files of the default wheel in each of PLACES."""
     if not wheels:
         return {}
     links = {f"{BASE}/cuda{wheel.cuda}": wheel.directory for wheel in wheels}

@@ -1,29 +1,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is held as one, and how a module run ends. The change itself is test__nvidia_change's."""
+"""End a run of the module with a message. The tests of the change itself are in test_driver_change.py."""
 
 from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import driver_change as change
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import RECORD
 from ansible_collections.rigwright.workstation.plugins.modules import nvidia_driver_packages as module
-
-
-def test_what_is_held_as_one(tmp_path: Path) -> None:
-    names = ["bash", "libcuda1", "libcuda1:i386", "linux-image-6.12.117+deb13-amd64", "linux-image-amd64", "nvidia-smi"]
-
-    def run(command: Sequence[str]) -> tuple[int, str, str]:
-        rows = [(name.partition(":")[0], name.partition(":")[2] or "amd64") for name in names]
-        shown = "".join(f"{name}\t{architecture}\t1\tinstall\tinstalled\n" for name, architecture in rows)
-        return 0, {"dpkg": "amd64\n", "apt-mark": "", "dpkg-query": shown}[command[0]], ""
-
-    held = module.locked_names(change.Host(run, str(tmp_path)))
-    assert held == ["libcuda1", "libcuda1:i386", "linux-image-amd64", "nvidia-smi"]
 
 
 def test_a_full_disk_ends_in_words(
@@ -42,13 +30,13 @@ def test_a_full_disk_ends_in_words(
 def test_a_damaged_record_ends_in_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    record = tmp_path / change.RECORD.lstrip("/")
+    record = tmp_path / RECORD.lstrip("/")
     record.parent.mkdir(parents=True)
     record.write_text("{} {}")
     monkeypatch.setattr(module, "ROOT", str(tmp_path))
     with patch_module_args({"state": "settled"}), pytest.raises(SystemExit):
         module.main()
-    assert json.loads(capsys.readouterr().out)["msg"].startswith(f"{change.RECORD}, ")
+    assert json.loads(capsys.readouterr().out)["msg"].startswith(f"{RECORD}, ")
 
 
 @pytest.mark.parametrize("unfinished", [[], ["libcuda1"]])

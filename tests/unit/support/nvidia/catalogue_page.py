@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import package_catalogue as package_data
 
 PAGE = Path(__file__).parents[4] / "docs/gpu_data.md"
 
@@ -32,7 +33,7 @@ def ids(chip: str) -> str:
     return ", ".join(f"{row.first:04x}-{row.last:04x}" for row in data.PCI_RANGES if row.chip == chip)
 
 
-def branches(archive: data.Archive) -> str:
+def branches(archive: package_data.Archive) -> str:
     return ", ".join(f"{number} ({', '.join(modules)})" for number, modules in archive.branches.items())
 
 
@@ -102,11 +103,12 @@ def render() -> str:
             ("system", "branches (modules)", "components", "source"),
             (
                 (f"{row.distribution} {row.version}", branches(row), ", ".join(row.components), row.source)
-                for row in data.ARCHIVES
+                for row in package_data.ARCHIVES
             ),
         ),
-        "CUDA repository": f"Below `{data.CUDA_REPOSITORY_URL}`; `{data.CUDA_KEYRING_PACKAGE}`: {data.CUDA_KEYRING_SOURCE}.\n"
-        f"apt 3 refuses the key {', '.join(sorted(data.REFUSED_KEYS))}: {data.REFUSED_KEYS_SOURCE}.\n\n"
+        "CUDA repository": f"Below `{package_data.CUDA_REPOSITORY_URL}`; `{package_data.CUDA_KEYRING_PACKAGE}`:"
+        f" {package_data.CUDA_KEYRING_SOURCE}.\n"
+        f"apt 3 refuses the key {', '.join(sorted(package_data.REFUSED_KEYS))}: {package_data.REFUSED_KEYS_SOURCE}.\n\n"
         + table(
             ("system", "directory", "key", "SHA-256 of the keyring package", "architectures", "from branch", "source"),
             (
@@ -119,12 +121,12 @@ def render() -> str:
                     row.lowest_branch,
                     row.source,
                 )
-                for row in data.CUDA_REPOSITORIES
+                for row in package_data.CUDA_REPOSITORIES
             ),
         ),
         "Which source when nobody says": table(
             ("distribution", "sources", "reason"),
-            ((row.distribution, ", ".join(row.sources), row.source) for row in data.DEFAULT_SOURCES),
+            ((row.distribution, ", ".join(row.sources), row.source) for row in package_data.DEFAULT_SOURCES),
         ),
         "Packages": "`{branch}` is the branch, `{server}` is `-server` with NVSwitch, `{kernel}` the kernel's flavour.\n\n"
         + table(
@@ -146,13 +148,13 @@ def render() -> str:
                     *(" ".join(names) for names in (row.packages, row.dkms, row.prebuilt, row.pinning)),
                     row.evidence,
                 )
-                for row in data.PACKAGE_SETS
+                for row in package_data.PACKAGE_SETS
             ),
         )
         + "\n"
         + table(
             ("source", "distribution", "from branch", "fabric manager", "source of the name"),
-            ((*row[:2], row.lowest_branch or "", *row[3:]) for row in data.FABRIC_MANAGERS),
+            ((*row[:2], row.lowest_branch or "", *row[3:]) for row in package_data.FABRIC_MANAGERS),
         ),
         "What does not build": "From the first up to, and without, the last.\n\n"
         + table(
@@ -168,7 +170,7 @@ def render() -> str:
                 for row in data.BUILD_FAILURES
             ),
         ),
-        "Keys for Secure Boot": table(("distribution", "private key", "certificate", "source"), data.MOK_KEYS),
+        "Keys for Secure Boot": table(("distribution", "private key", "certificate", "source"), package_data.MOK_KEYS),
     }
     head = HEAD.format(preferred=", ".join(map(str, data.PREFERRED_BRANCHES)))
     return head + "".join(f"\n## {title}\n\n{text}" for title, text in sections.items())

@@ -12,7 +12,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
     Store,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import package_catalogue as package_data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_facts import read_host, repository
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_plan import Host
 
@@ -103,14 +103,14 @@ def test_a_library_that_a_toolkit_was_linked_with_is_no_driver(root):
 
 
 def test_the_repository_of_a_system():
-    row = next(row for row in data.CUDA_REPOSITORIES if row.directory == "ubuntu2404")
+    row = next(row for row in package_data.CUDA_REPOSITORIES if row.directory == "ubuntu2404")
     host = Host("Ubuntu", "24.04", "aarch64")
 
     assert repository(host, {}) == {
-        "url": f"{data.CUDA_REPOSITORY_URL}/ubuntu2404/sbsa",
+        "url": f"{package_data.CUDA_REPOSITORY_URL}/ubuntu2404/sbsa",
         "directory": "ubuntu2404",
         "architecture": "sbsa",
-        "keyring": data.CUDA_KEYRING_PACKAGE,
+        "keyring": package_data.CUDA_KEYRING_PACKAGE,
         "keyring_sha256": row.keyring_sha256["sbsa"],
     }
     mirror = repository(host, {"url": "http://m.example/repos/", "keyring_sha256": {"ubuntu2404": "ab" * 32}})

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import cudnn_apply
 from ansible_collections.rigwright.workstation.plugins.modules import cudnn_wheels
 
 Run = Callable[..., dict[str, Any]]
@@ -58,7 +59,7 @@ class Host:
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     host = Host(tmp_path)
-    monkeypatch.setattr(cudnn_wheels, "ROOT", str(host.root))
+    monkeypatch.setattr(cudnn_apply, "ROOT", str(host.root))
     monkeypatch.setattr(AnsibleModule, "run_command", lambda self, command, **options: host.run_command(command))
     return host
 

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import (
+    cuda_repository as cuda_repository_run,
+)
 from ansible_collections.rigwright.workstation.plugins.modules import cuda_repository
 
 Run = Callable[..., dict[str, Any]]
@@ -86,9 +89,9 @@ class Host:
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     host = Host(tmp_path)
-    monkeypatch.setattr(cuda_repository, "ROOT", str(host.root))
+    monkeypatch.setattr(cuda_repository_run, "ROOT", str(host.root))
     monkeypatch.setattr(AnsibleModule, "run_command", lambda self, command, **_options: host.run_command(command))
-    monkeypatch.setattr(cuda_repository.time, "sleep", lambda seconds: setattr(host, "slept", host.slept + seconds))
+    monkeypatch.setattr(cuda_repository_run.time, "sleep", lambda seconds: setattr(host, "slept", host.slept + seconds))
     return host
 
 
@@ -108,7 +111,7 @@ def test_it_goes_with_its_last_user(run_module: Run, host: Host, snapshot: Calla
     run_module(cuda_repository, **host.request())
     run_module(cuda_repository, **host.request(user="nvidia_driver"))
     # As a run that was killed leaves it.
-    (host.root / cuda_repository.MEMORY.lstrip("/") / ".cuda.k3j2h1ab").touch()
+    (host.root / cuda_repository_run.MEMORY.lstrip("/") / ".cuda.k3j2h1ab").touch()
 
     assert run_module(cuda_repository, user="cuda", state="absent")["changed"]
     assert (host.root / SOURCE).exists()
@@ -173,7 +176,7 @@ def test_another_key_for_the_same_address_is_refused_before_anything_changes(
     result = run_module(cuda_repository, check=check, **host.request())
 
     assert result["msg"] == (
-        f"The CUDA repository {host.depot.as_uri()} cannot be used: apt does not take it beside its other sources: Conflicting"
+        f"The CUDA repository {host.depot.as_uri()} cannot be used: apt does not accept it together with its other sources: Conflicting"
         f" values set for option Signed-By regarding source {host.depot.as_uri()}/ / The list of sources could not be read."
         " Nothing was changed, and apt works as before."
         f" Take this repository out of /etc/apt/sources.list.d/{name}."
@@ -217,12 +220,14 @@ def test_a_lock_that_stays_is_the_reason(
     run_module: Run, host: Host, snapshot: Callable[[Path], Any], words: str
 ) -> None:
     before = snapshot(host.root)
-    host.locks = [words] * cuda_repository.TRIES
+    host.locks = [words] * cuda_repository_run.TRIES
 
     result = run_module(cuda_repository, **host.request())
 
     assert "cannot be used: another process has held a lock of apt or dpkg for 300 s: " in result["msg"]
-    assert result["msg"].endswith(" Nothing was changed, and apt works as before. Run again when it has ended.")
+    assert result["msg"].endswith(
+        " Nothing was changed, and apt works as before. Run again once that process has ended."
+    )
     assert host.slept == 295
     assert snapshot(host.root) == before
 
@@ -233,13 +238,11 @@ def test_a_package_that_could_not_go_goes_with_the_next_run(
     (host.root / "var/lib").mkdir(exist_ok=True)
     before = snapshot(host.root)
     run_module(cuda_repository, **host.request())
-    host.locks = [DPKG_LOCKED] * cuda_repository.TRIES
+    host.locks = [DPKG_LOCKED] * cuda_repository_run.TRIES
 
     result = run_module(cuda_repository, user="cuda", state="absent")
 
-    assert (
-        "cuda-keyring cannot be taken back: another process has held a lock of apt or dpkg for 300 s" in result["msg"]
-    )
+    assert "cuda-keyring cannot be removed: another process has held a lock of apt or dpkg for 300 s" in result["msg"]
     assert run_module(cuda_repository, user="cuda", state="absent")["changed"]
     assert snapshot(host.root) == before
 
@@ -290,7 +293,7 @@ def test_the_index_that_apt_has_fetched_goes_too(run_module: Run, host: Host) ->
         ),
         (
             "E: Failed to fetch http://x/Packages.gz  Hash Sum mismatch\nE: Some index files failed to download.\n",
-            "cannot be used: its index is broken or cannot be had: Failed to fetch http://x/Packages.gz  Hash Sum mismatch",
+            "cannot be used: its index is broken or cannot be fetched: Failed to fetch http://x/Packages.gz  Hash Sum mismatch",
         ),
     ],
 )

@@ -1,0 +1,144 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Plan the driver of a host, and carry the plan out: what the modules nvidia_driver_plan and nvidia_driver_packages run."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_facts import repository_at
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_change import Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_checks import in_use
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_facts import (
+    components_source,
+    initramfs_kernel,
+    read_state,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_files import (
+    ARCHIVE_SOURCE,
+    apt_files,
+    directories,
+    modprobe_files,
+    persistence_files,
+    source_files,
+    units,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_findings import (
+    findings,
+    proofs,
+    reboot_reasons,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_model import Plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import Change, Failed, Run
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_requirements import requirements
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_state import DriverState
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_transaction import (
+    leaving,
+    to_complete,
+    transaction_lines,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.kernels import is_kernel_metapackage
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.versions import is_driver
+
+
+def plan_host(tree: Tree, run: Run, params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+    """Return what the module nvidia_driver_plan returns.
+
+    :raises Stuck: the record is damaged.
+    """
+    state, change = read_state(tree, run, params, refresh=params["upgrade"] and not check_mode)
+    plan, record = state.plan, state.record
+    absent = params["state"] == "absent"
+    going = leaving(state) if absent else []
+    unfinished = [] if absent else to_complete(state, change)
+    not_as_wanted = set(state.locked) - set(state.facts["holds"]) if params["lock"] else set(record.held)
+    reboot = reboot_reasons(state, None if absent else change)
+    problems, pending = requirements(state, change, params), bool(change or not_as_wanted or unfinished)
+    if absent:
+        problems = [in_use(state.facts, params["interrupt"])] if going or record.replaced else []
+        pending = bool(record.baseline or record.brought or record.held)
+    return {
+        "source": plan.source,
+        "branch": plan.branch,
+        "modules": plan.modules,
+        "scope": plan.scope,
+        "reasons": plan.reasons,
+        "requirements": problems,
+        "repository": _repository(plan, params),
+        "change": dataclasses.asdict(change) if change else {},
+        "shown": transaction_lines(state, change),
+        "going": going,
+        "pending": pending,
+        "unsettled": record.is_unsettled(state.boot) or bool(unfinished),
+        "unfinished": unfinished,
+        **_files(tree, run, state, change, params),
+        "initramfs_kernel": initramfs_kernel(tree, state),
+        "units": units(state),
+        "secure_boot": plan.secure_boot,
+        "mok_certificate": state.facts["secure_boot"]["certificate"],
+        "gpus": len(state.facts["gpus"]),
+        "reboot": reboot,
+        "findings": findings(state, change, reboot),
+        "proofs": proofs(state, change, reboot, params["lock"]),
+    }
+
+
+def _files(
+    tree: Tree, run: Run, state: DriverState, change: Change | None, params: t.Mapping[str, t.Any]
+) -> dict[str, t.Any]:
+    """Return the files of the driver, by the set that they belong to."""
+    sources, files, modprobe = [], [], []
+    if params["state"] != "absent" and not state.plan.refused:
+        sources = source_files(components_source(run, state))
+        files = apt_files(state, params["lock"])
+        if state.built or change:
+            files += persistence_files(state)
+        modprobe = modprobe_files(state, change, params["module_options"])
+    # A source that is not planned must not exist.
+    wanted = next((row["content"] for row in sources if row["path"] == ARCHIVE_SOURCE), "")
+    return {
+        "source_files": sources,
+        "source_pending": tree.text(ARCHIVE_SOURCE) != wanted,
+        "directories": directories(files),
+        "files": files,
+        "modprobe_files": modprobe,
+    }
+
+
+def _repository(plan: Plan, params: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """Return what the module cuda_repository takes."""
+    row = plan.repository
+    if not row or plan.refused:
+        return {}
+    architecture = row["architectures"].get(platform.machine(), "x86_64")
+    return repository_at(row["directory"], architecture, row["keyring_sha256"], params["repository"])
+
+
+def locked_names(host: Host) -> list[str]:
+    """Return the installed packages that are held as one unit."""
+    return sorted(name for name in host.dpkg.packages() if is_driver(name) or is_kernel_metapackage(name))
+
+
+def carry_out(host: Host, params: t.Mapping[str, t.Any]) -> str:
+    """Run what the module nvidia_driver_packages is asked for. Return why a change was taken back, empty if none was."""
+    if params["state"] == "absent":
+        host.give_back(params["going"])
+        return ""
+    taken_back = ""
+    try:
+        if params["state"] == "present" and params["change"]:
+            host.change(Change(**params["change"]))
+        elif params["state"] == "settled":
+            host.settle()
+    except Failed as error:
+        if params["state"] == "present":
+            raise
+        taken_back = str(error)
+    host.complete(params["unfinished"], replaced=bool(params["change"]))
+    host.hold(locked_names(host) if params["lock"] else [])
+    return taken_back

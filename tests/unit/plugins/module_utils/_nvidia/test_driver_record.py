@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The record of a change."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import (
+    INSTALLED,
+    RECORD,
+    Record,
+    Stuck,
+)
+
+from tests.unit.support.nvidia.machine import Machine, change, host
+
+
+def test_the_record_is_read_as_it_was_written(machine: Machine) -> None:
+    made = host(machine)
+    made.record = Record(brought=["libcuda1"], change=dataclasses.replace(change(), boot="first", stage=INSTALLED))
+    made.save()
+    again = host(machine).record
+    assert json.dumps(dataclasses.asdict(again)) == json.dumps(dataclasses.asdict(made.record))
+    assert [again.is_unsettled(boot) for boot in ("first", "second")] == [False, True]
+
+
+@pytest.mark.parametrize("text", ["{} {}", "[]", "null", '{"change": 3}', '{"nonsense": 1}'])
+def test_a_damaged_record_is_named(machine: Machine, text: str) -> None:
+    machine.write(RECORD, text)
+    with pytest.raises(Stuck, match=f"^{RECORD}, .* is damaged"):
+        host(machine)
