@@ -25,7 +25,7 @@ LEFT_OUT = re.compile(
     r"|harness/testing/words\.py|tests/contract/test_words\.py|harness/depot/files/)"
 )
 # Parts whose words are still those of before. Remove an entry when its part is done.
-_PACKAGES = "backup|bare_metal|dataset_cache|manifest|nvidia|samba|storage"
+_PACKAGES = "backup|bare_metal|dataset_cache|manifest|samba|storage"
 _ROLES = "backup|cuda|cudnn|gpu_sharing|nvidia_driver|samba|storage"
 _MODULES = (
     "backup|bare_metal|cuda|cudnn|gpu_host|gpu_m|gpu_sharing|group_members|machine_manifest|nvidia_driver|samba|storage"
