@@ -146,7 +146,7 @@ def run(module: AnsibleModule) -> None:
             write_record({**record, **plan.record})
         for path, state in plan.states.items():
             try:
-                directories.write(path, found[path], state)
+                directories.write(path, state)
             except OSError as error:
                 module.fail_json(
                     msg=f"{path} cannot become {state.words()}: {error.strerror}. Look at its file system."

@@ -15,6 +15,7 @@ import dataclasses
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.nt_hash import EMPTY, NT_HASH, nt_hash
 
 # Users whom the role has added, so that it removes no others.
@@ -27,7 +28,6 @@ LONGEST = 254
 DISABLED = "D"
 
 User = t.Mapping[str, t.Any]
-Fault = dict[str, t.Any]
 
 
 class Account(t.NamedTuple):
@@ -109,7 +109,7 @@ def plan(accounts: t.Mapping[str, Account], users: t.Sequence[User], record: t.C
     )
 
 
-def faults(users: t.Sequence[User], uids: t.Mapping[str, int]) -> t.Iterator[Fault]:
+def faults(users: t.Sequence[User], uids: t.Mapping[str, int]) -> t.Iterator[Problem]:
     """What is wrong with the list, as the action ``require`` takes it.
 
     :param uids: users of the host.
@@ -117,50 +117,58 @@ def faults(users: t.Sequence[User], uids: t.Mapping[str, int]) -> t.Iterator[Fau
     names = [str(user["name"]) for user in users]
     odd = [name for name in names if not NAME.fullmatch(name)]
     if odd:
-        yield _fault(
+        yield problem(
+            "samba_users",
             f"has what is no user name: {', '.join(map(repr, odd))}",
             "write the name as `getent passwd` shows it: letters, digits, dots, dashes and underscores",
         )
     twice = sorted({name for name in names if [one.lower() for one in names].count(name.lower()) > 1})
     if twice:
-        yield _fault(f"names a user twice: {', '.join(twice)}", "give each user one entry; capitals make no difference")
+        yield problem(
+            "samba_users",
+            f"names a user twice: {', '.join(twice)}",
+            "give each user one entry; capitals make no difference",
+        )
     for user in users:
         if is_present(user) and NAME.fullmatch(str(user["name"])):
             yield from _faults_of(user, uids)
 
 
-def _faults_of(user: User, uids: t.Mapping[str, int]) -> t.Iterator[Fault]:
+def _faults_of(user: User, uids: t.Mapping[str, int]) -> t.Iterator[Problem]:
     name, password, given = str(user["name"]), user.get("password"), user.get("nt_hash")
     if uids.get(name) == 0:
-        yield _fault(f"lets {name} in, who may write everywhere", "take a user without the rights of root")
+        yield problem(
+            "samba_users", f"lets {name} in, who may write everywhere", "take a user without the rights of root"
+        )
     elif name not in uids:
-        yield _fault(
+        yield problem(
+            "samba_users",
             f"names {name}, who is no user of this host",
             "make the user first (ansible.builtin.user), or set `state: absent`",
         )
     if any(one is not None and not isinstance(one, str) for one in (password, given)):
-        yield _fault(
+        yield problem(
+            "samba_users",
             f"has a password for {name} that YAML takes for a number, a boolean or a list, and may read as another one (012 is 10)",
             "put it in quotes",
         )
     elif bool(password) == bool(given):
-        yield _fault(
+        yield problem(
+            "samba_users",
             f"has {'both `password` and `nt_hash`' if given else 'no password'} for {name}",
             "set `password`, or `nt_hash` where the password itself is not to be known, and keep it in a vault",
         )
     elif given and (not NT_HASH.fullmatch(str(given)) or str(given).upper() == EMPTY):
-        yield _fault(
+        yield problem(
+            "samba_users",
             f"has an `nt_hash` for {name} that is {'of the empty password' if str(given).upper() == EMPTY else 'none'}",
             "write the 32 hexadecimal digits that `pdbedit -L -w` shows in the fourth field",
         )
     elif password and any(ord(letter) < 32 or ord(letter) == 127 for letter in str(password)):
-        yield _fault(
+        yield problem(
+            "samba_users",
             f"has a password for {name} with a line break or another control character, which nobody can type",
             "a text block of YAML ends with a line break: write `|-`, or put the password in quotes",
         )
     elif password and len(str(password).encode("utf-8", errors="surrogatepass")) > LONGEST:
-        yield _fault(f"has a password for {name} of more than {LONGEST} bytes", "take a shorter one")
-
-
-def _fault(problem: str, remedy: str) -> Fault:
-    return {"ok": False, "variable": "samba_users", "problem": problem, "remedy": remedy}
+        yield problem("samba_users", f"has a password for {name} of more than {LONGEST} bytes", "take a shorter one")

@@ -20,7 +20,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import clear_unfinished, replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import facts as look
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import fstab
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.plan import Given, Plan, Work
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Given, Plan, Work
 
 HOME = "/var/lib/rigwright_storage"
 RECORD = f"{HOME}/disks.json"

@@ -11,13 +11,12 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import (
     Directory,
     Entry,
-    Refusal,
     mount_of,
     normal,
-    refusal,
 )
 
 MODES = ("none", "directory", "lvmcache")
@@ -50,36 +49,36 @@ VALUES: dict[str, tuple[t.Any, str, str]] = {
 }
 
 
-def requirements(asked: t.Mapping[str, t.Any], entries: t.Sequence[Entry]) -> t.Iterator[Refusal]:
+def requirements(asked: t.Mapping[str, t.Any], entries: t.Sequence[Entry]) -> t.Iterator[Problem]:
     """What is wrong with the request."""
     mode = asked.get("mode", "none")
     if mode not in MODES:
-        yield refusal("storage_cache", f"has the mode {mode!r}", f"choose one of {', '.join(MODES)}")
+        yield problem("storage_cache", f"has the mode {mode!r}", f"choose one of {', '.join(MODES)}")
     if mode != "directory":
         return
     unknown = sorted(set(asked) - set(KEYS))
     if unknown:
-        yield refusal(
+        yield problem(
             "storage_cache", f"has {', '.join(unknown)}, which a directory does not know", f"name {', '.join(KEYS)}"
         )
     path = normal(str(asked.get("path") or ""))
     entry = mount_of(path, entries)
     if not path.startswith("/") or entry is None or path == entry.mount:
-        yield refusal(
+        yield problem(
             "storage_cache",
             f"has the path {path!r}, which is no directory on a disk of storage_disks",
             "set `path`, as /data/cache/sets",
         )
     elif not re.fullmatch(r"/[A-Za-z0-9_.@+,=/-]+", path):
         # It stands in units of systemd, where a blank or a % means something else.
-        yield refusal(
+        yield problem(
             "storage_cache", f"has the path {path!r}, which systemd may read otherwise", "choose plain letters"
         )
     if not asked.get("group"):
-        yield refusal("storage_cache", "has no group", "set `group` to the one whose members use the copies")
+        yield problem("storage_cache", "has no group", "set `group` to the one whose members use the copies")
     sources = asked.get("sources")
     if not sources or not isinstance(sources, list) or not all(str(one).startswith("/") for one in sources):
-        yield refusal(
+        yield problem(
             "storage_cache",
             "has no `sources`, or one that is no absolute path",
             "list the directories whose datasets may be copied",
@@ -88,10 +87,10 @@ def requirements(asked: t.Mapping[str, t.Any], entries: t.Sequence[Entry]) -> t.
         normal(str(one)) == path or normal(str(one)).startswith(f"{path}/") or path.startswith(f"{normal(str(one))}/")
         for one in sources
     ):
-        yield refusal("storage_cache", f"has a source that holds {path}, or lies in it", "name directories beside it")
+        yield problem("storage_cache", f"has a source that holds {path}, or lies in it", "name directories beside it")
     for key, (kind, form, example) in VALUES.items():
         if key in asked and not (isinstance(asked[key], kind) and re.fullmatch(form, str(asked[key]))):
-            yield refusal("storage_cache", f"has the {key} {asked[key]!r}", f"write it as {example}")
+            yield problem("storage_cache", f"has the {key} {asked[key]!r}", f"write it as {example}")
 
 
 def directories(asked: t.Mapping[str, t.Any]) -> list[Directory]:

@@ -17,19 +17,21 @@ import stat
 import struct
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import acl
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import (
+    Rights,
     UnsafePath,
     open_directory,
     open_file,
+    read_rights,
+    write_rights,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import directory as opened
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage import acl
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import (
     Directory,
     Entry,
-    Refusal,
     mount_of,
-    refusal,
 )
 
 # FS_IOC_FSGETXATTR and its struct fsxattr: flags, two sizes, the project, another size, padding.
@@ -41,50 +43,32 @@ TAGGED = "Signature: 8a477f597d28d172789f06886806bc55\n# Copies of datasets, mad
 
 
 @dataclasses.dataclass(frozen=True)
-class State:
+class State(Rights):
     """A directory as it is. ``limit``: bytes that its project may have, 0 for no limit."""
 
-    uid: int
-    gid: int
-    mode: int
-    acl: bytes = b""
     project: int = 0
     limit: int = 0
 
 
 def read(path: str) -> State | None:
-    """The state of a directory, without the limit; None where it is not there."""
+    """Return the state of a directory, without the limit; None for a missing one."""
     try:
         handle = open_directory(path)
     except FileNotFoundError:
         return None
     try:
-        info, found, project = os.fstat(handle), b"", 0
-        with contextlib.suppress(OSError):
-            found = os.getxattr(handle, acl.ATTRIBUTE)
+        rights, project = read_rights(handle), 0
         with contextlib.suppress(OSError):
             project = _FSXATTR.unpack(fcntl.ioctl(handle, _GET_PROJECT, bytes(_FSXATTR.size)))[3]
-        return State(info.st_uid, info.st_gid, info.st_mode & 0o7777, found, project)
+        return State(rights.uid, rights.gid, rights.mode, rights.acl, project)
     finally:
         os.close(handle)
 
 
 def write(path: str, wanted: State) -> None:
-    """Owner, mode and list; the project is a matter for xfs_quota, which goes through the whole tree."""
-    handle = open_directory(path, make=True)
-    try:
-        info = os.fstat(handle)
-        if (info.st_uid, info.st_gid) != (wanted.uid, wanted.gid):
-            os.fchown(handle, wanted.uid, wanted.gid)
-        if wanted.acl:
-            os.setxattr(handle, acl.ATTRIBUTE, wanted.acl)
-        else:
-            with contextlib.suppress(OSError):
-                os.removexattr(handle, acl.ATTRIBUTE)
-        # Last: a change of the owner takes the setgid bit.
-        os.fchmod(handle, wanted.mode)
-    finally:
-        os.close(handle)
+    """Create a directory where it is missing, and set owner, mode and list. xfs_quota sets the project of the whole tree."""
+    with opened(path, make=True) as handle:
+        write_rights(handle, wanted)
 
 
 def exchangeable(path: str) -> list[str]:
@@ -149,7 +133,7 @@ def requirements(
     entries: t.Sequence[Entry],
     sizes: t.Mapping[str, int],
     unknown: t.Collection[tuple[int, str]],
-) -> t.Iterator[Refusal]:
+) -> t.Iterator[Problem]:
     """What speaks against them on this host.
 
     :param sizes: bytes of the disk at each mount point.
@@ -159,25 +143,23 @@ def requirements(
         entry = mount_of(directory.path, entries)
         size = sizes.get(entry.mount, 0) if entry else 0
         if directory.quota and size and directory.quota > size:
-            problem = (
-                f"has a quota of {directory.quota} bytes for {directory.path}, more than its disk, which has {size}"
-            )
-            yield refusal("storage_directories", problem, "set a smaller one")
+            text = f"has a quota of {directory.quota} bytes for {directory.path}, more than its disk, which has {size}"
+            yield problem("storage_directories", text, "set a smaller one")
         if directory.quota and re.search(r"[\s\"]", directory.path):
-            problem = f"has a quota for {directory.path!r}, which xfs_quota takes for two words"
-            yield refusal("storage_directories", problem, "choose a path without spaces")
-        for text in directory.acl:
-            if acl.parse_entry(text) is None:
-                problem = f"has {directory.path} with the default ACL entry {text!r}"
-                yield refusal("storage_directories", problem, "write it as group:ml:rwx, user:bob:r-x or other::---")
+            text = f"has a quota for {directory.path!r}, which xfs_quota takes for two words"
+            yield problem("storage_directories", text, "choose a path without spaces")
+        for entry_text in directory.acl:
+            if acl.parse_entry(entry_text) is None:
+                text = f"has {directory.path} with the default ACL entry {entry_text!r}"
+                yield problem("storage_directories", text, "write it as group:ml:rwx, user:bob:r-x or other::---")
         for tag, name in sorted({*names(directory)} & {*unknown}):
             kind = "user" if tag == acl.USER else "group"
-            problem = (
+            text = (
                 f"has {directory.path} for the {kind} {name}, who is not there"
                 if kind == "user"
                 else (f"has {directory.path} for the group {name}, which is not there")
             )
-            yield refusal("storage_directories", problem, f"make the {kind} first: `{kind}add {name}`")
+            yield problem("storage_directories", text, f"make the {kind} first: `{kind}add {name}`")
 
 
 def next_projects(directories: t.Sequence[Directory], states: t.Mapping[str, State | None]) -> dict[str, int]:

@@ -25,7 +25,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._storage.dis
     parse_content,
     parse_disks,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.plan import Facts, Given, Mounted, Point
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Facts, Given, Mounted, Point
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import FILE_SYSTEMS, Entry
 
 FSTAB = "/etc/fstab"

@@ -11,23 +11,14 @@ from __future__ import annotations
 import json
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import size_words
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.plan import Facts, Plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Facts, Plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.units import mount_unit
 
-Finding = dict[str, str]
 AGAIN = "run the role again"
 # Shares of a file system that are used.
 NEARLY_FULL, FULL = 0.90, 0.98
-
-
-def finding(what: str, status: str, evidence: str, remedy: str = "") -> Finding:
-    return {
-        "id": f"storage.{what}",
-        "status": status,
-        "evidence": evidence,
-        "remedy": "" if status == "pass" else remedy,
-    }
 
 
 def of_mounts(plan: Plan, facts: Facts) -> t.Iterator[Finding]:
@@ -35,7 +26,7 @@ def of_mounts(plan: Plan, facts: Facts) -> t.Iterator[Finding]:
     refused = [f"{row['variable']} {row['problem']}" for row in plan.requirements]
     if refused:
         remedy = "; ".join(row["remedy"] for row in plan.requirements)
-        yield finding("disks", "fail", "; ".join(refused), remedy)
+        yield finding("storage.disks", "fail", "; ".join(refused), remedy)
         return
     undone = [what for work in plan.works for what in work.todo] + [
         f"take back {given.get('mount')}" for given in plan.gone.values()
@@ -51,7 +42,7 @@ def of_mounts(plan: Plan, facts: Facts) -> t.Iterator[Finding]:
         remedy = f"`systemctl start {units}`, or {AGAIN}; `journalctl -b -u {units}` tells why"
     there = [f"{work.entry.mount}: {work.entry.fs} UUID={work.given['uuid']} on {work.key}" for work in plan.works]
     yield finding(
-        "disks",
+        "storage.disks",
         "fail" if undone else "pass" if there else "skip",
         "not done: " + ", ".join(undone) if undone else "; ".join(there) or "none is asked for",
         remedy,
@@ -59,7 +50,7 @@ def of_mounts(plan: Plan, facts: Facts) -> t.Iterator[Finding]:
     open_points = [mount for mount, point in sorted(facts.points.items()) if point.immutable is False]
     unknown = [mount for mount, point in sorted(facts.points.items()) if point.immutable is None]
     yield finding(
-        "mount_points",
+        "storage.mount_points",
         "fail" if open_points else "warn" if unknown else "pass" if facts.points else "skip",
         f"what is written to {', '.join(open_points or unknown)} while its disk is missing fills the system's disk"
         if open_points or unknown
@@ -79,7 +70,7 @@ def of_space(used: t.Mapping[str, tuple[int, int]]) -> Finding:
     told = ", ".join(f"{mount} {share:.0%} of {size_words(used[mount][1])}" for mount, share in sorted(shares.items()))
     status = "fail" if worst >= FULL else "warn" if worst >= NEARLY_FULL else "pass" if shares else "skip"
     return finding(
-        "space",
+        "storage.space",
         status,
         told or "no disk is mounted",
         "take away what nobody needs: `du -xh --max-depth=2 PATH | sort -h`",
@@ -88,14 +79,14 @@ def of_space(used: t.Mapping[str, tuple[int, int]]) -> Finding:
 
 def of_directories(undone: t.Sequence[str], quotas: t.Sequence[str], *, asked: bool) -> t.Iterator[Finding]:
     yield finding(
-        "directories",
+        "storage.directories",
         "fail" if undone else "pass" if asked else "skip",
         f"not as declared: {', '.join(undone)}" if undone else "as declared" if asked else "none is asked for",
         AGAIN,
     )
     if quotas:
         yield finding(
-            "quotas",
+            "storage.quotas",
             "fail" if undone else "pass",
             "in force: " + ", ".join(quotas) if not undone else "some are not in force",
             AGAIN,
@@ -104,17 +95,20 @@ def of_directories(undone: t.Sequence[str], quotas: t.Sequence[str], *, asked: b
 
 def of_smart(key: str, path: str, rc: int, told: str) -> Finding:
     """What ``smartctl --health --json`` says of a disk. Virtual disks and many USB bridges have no SMART."""
-    what, name = f"smart_{key}", f"{path} ({key})"
+    identifier, name = f"storage.smart_{key}", f"{path} ({key})"
     try:
         answer = json.loads(told)
     except ValueError:
-        return finding(what, "skip", f"{name}: smartctl gave no answer ({rc})", "install smartmontools")
+        return finding(identifier, "skip", f"{name}: smartctl gave no answer ({rc})", "install smartmontools")
     passed = (answer.get("smart_status") or {}).get("passed")
     if passed is None:
         return finding(
-            what, "skip", f"{name} tells nothing by SMART", "look whether a USB bridge or a RAID controller hides it"
+            identifier,
+            "skip",
+            f"{name} tells nothing by SMART",
+            "look whether a USB bridge or a RAID controller hides it",
         )
     remedy = f"copy the data away and replace the disk; `smartctl -x {path}` tells more"
     return finding(
-        what, "pass" if passed else "fail", f"{name}: SMART health {'passed' if passed else 'FAILED'}", remedy
+        identifier, "pass" if passed else "fail", f"{name}: SMART health {'passed' if passed else 'FAILED'}", remedy
     )

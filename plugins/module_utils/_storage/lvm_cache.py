@@ -15,8 +15,9 @@ import json
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import BY_ID, Disk, disk_words, find
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import Refusal, parse_size, refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import parse_size
 
 LVS = ("lvs", "--all", "--reportformat", "json", "--options", "vg_name,lv_name,segtype,pool_lv,cache_mode")
 PVS = ("pvs", "--reportformat", "json", "--options", "pv_name,vg_name")
@@ -35,31 +36,31 @@ def rows(report: str, kind: str) -> list[Row]:
     return [{key: str(value).strip("[]") for key, value in row.items()} for part in found for row in part.get(kind, [])]
 
 
-def requirements(asked: t.Mapping[str, t.Any]) -> t.Iterator[Refusal]:
+def requirements(asked: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
     """What is wrong with the request itself."""
     unknown = sorted(set(asked) - set(KEYS))
     if unknown:
-        yield refusal(
+        yield problem(
             "storage_cache", f"has {', '.join(unknown)}, which lvmcache does not know", f"name {', '.join(KEYS)}"
         )
     for key in ("vg", "lv"):
         if not re.fullmatch(_NAME, str(asked.get(key) or "")):
-            yield refusal(
+            yield problem(
                 "storage_cache", f"has no {key}, or one that is no name for LVM", f"set `{key}` as `lvs` has it"
             )
     if not str(asked.get("device") or "").startswith(f"{BY_ID}/"):
-        yield refusal("storage_cache", f"has a device that is no name in {BY_ID}", f"name one of `ls -l {BY_ID}`")
+        yield problem("storage_cache", f"has a device that is no name in {BY_ID}", f"name one of `ls -l {BY_ID}`")
     if asked.get("size") and parse_size(str(asked["size"])) <= 0:
-        yield refusal(
+        yield problem(
             "storage_cache",
             f"has the size {asked['size']!r}",
             "write it as 400G, or leave it out for all of the device",
         )
     mode = asked.get("cache_mode") or MODES[0]
     if mode not in MODES:
-        yield refusal("storage_cache", f"has the cache_mode {mode!r}", f"choose one of {', '.join(MODES)}")
+        yield problem("storage_cache", f"has the cache_mode {mode!r}", f"choose one of {', '.join(MODES)}")
     elif mode == "writeback" and not asked.get("accept_loss"):
-        yield refusal(
+        yield problem(
             "storage_cache",
             "asks for writeback, which loses what was written last when the cache's disk fails",
             "leave cache_mode out, or set `accept_loss: true`",
@@ -68,11 +69,11 @@ def requirements(asked: t.Mapping[str, t.Any]) -> t.Iterator[Refusal]:
 
 def plan(
     asked: t.Mapping[str, t.Any], lvs: t.Sequence[Row], pvs: t.Sequence[Row], disks: t.Sequence[Disk]
-) -> tuple[list[Refusal], list[list[str]]]:
+) -> tuple[list[Problem], list[list[str]]]:
     """What speaks against the cache on this host, or the commands that make it as it is asked for."""
 
-    def no(problem: str, remedy: str) -> tuple[list[Refusal], list[list[str]]]:
-        return [refusal("storage_cache", problem, remedy)], []
+    def no(text: str, remedy: str) -> tuple[list[Problem], list[list[str]]]:
+        return [problem("storage_cache", text, remedy)], []
 
     vg, name, mode = asked["vg"], asked["lv"], asked.get("cache_mode") or MODES[0]
     by_name = {row["lv_name"]: row for row in lvs if row["vg_name"] == vg}

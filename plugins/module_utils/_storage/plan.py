@@ -12,9 +12,9 @@ what is asked for, by file system and label, is taken with its data.
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import fstab
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import (
     BY_ID,
@@ -26,99 +26,19 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._storage.dis
     find,
     size_words,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import (
+    RECORDED,
+    Facts,
+    Given,
+    Plan,
+    Point,
+    Work,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import (
     FILE_SYSTEMS,
     QUOTA_OPTION,
     Entry,
-    Refusal,
-    refusal,
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Point:
-    """A directory to mount at, as it is below the mount. ``immutable``: None where its file system does not know that."""
-
-    exists: bool = False
-    directory: bool = True
-    names: tuple[str, ...] = ()
-    immutable: bool | None = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Mounted:
-    source: str
-    options: frozenset[str] = frozenset()
-
-
-# What is on record of a disk: the ids of its file system, table and partition, its size when they were made, whether mkfs was begun and all
-# of it finished, where it is mounted, with which options, and the directories that were made for that.
-RECORDED = ("uuid", "table", "part", "size", "making", "finished", "mount", "options", "made")
-Given = dict[str, t.Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class Facts:
-    disks: tuple[Disk, ...] = ()
-    mounted: t.Mapping[str, Mounted] = dataclasses.field(default_factory=dict)
-    points: t.Mapping[str, Point] = dataclasses.field(default_factory=dict)
-    fstab: str = ""
-    record: t.Mapping[str, Given] = dataclasses.field(default_factory=dict)
-    # Features of ext4, by device; what the kernel is built with, where it tells.
-    features: t.Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
-    kernel: t.Mapping[str, bool] = dataclasses.field(default_factory=dict)
-    # Devices whose making is on record as not finished, and that have files all the same.
-    filled: t.Collection[str] = ()
-
-
-@dataclasses.dataclass
-class Work:
-    """A disk and what is to be done to it. ``device`` is empty as long as the partition is not there."""
-
-    entry: Entry
-    disk: Disk
-    key: str
-    given: Given
-    device: str = ""
-    wipe: bool = False
-    table: bool = False
-    make: bool = False
-    protect: bool = False
-    mount: bool = False
-    remount: bool = False
-    again: bool = False
-
-    @property
-    def destroys(self) -> bool:
-        return self.wipe or self.table or self.make
-
-    @property
-    def line(self) -> str:
-        entry = self.entry
-        return fstab.line(
-            f"UUID={self.given['uuid']}", entry.mount, entry.fs, entry.options, FILE_SYSTEMS[entry.fs].check
-        )
-
-    @property
-    def todo(self) -> list[str]:
-        entry, disk = self.entry, self.disk
-        words = {
-            f"wipe {disk.path} ({disk.key}): {disk_words(disk)}": self.wipe,
-            f"partition {disk.path} ({disk.key}, {size_words(disk.size)})": self.table,
-            f"make {entry.fs} labelled {entry.label!r} on {disk.path} ({disk.key}, {size_words(disk.size)})": self.make,
-            f"protect {entry.mount} while nothing is mounted there": self.protect,
-            f"mount {entry.mount}": self.mount,
-            f"mount {entry.mount} with other options": self.remount or self.again,
-        }
-        return [what for what, so in words.items() if so]
-
-
-@dataclasses.dataclass
-class Plan:
-    works: list[Work] = dataclasses.field(default_factory=list)
-    gone: dict[str, Given] = dataclasses.field(default_factory=dict)
-    fstab: str = ""
-    requirements: list[Refusal] = dataclasses.field(default_factory=list)
 
 
 def uuid_for(fs: str, new_id: t.Callable[[], str]) -> str:
@@ -138,11 +58,11 @@ def by_names(disks: t.Iterable[Disk], path: str) -> str:
     return "none: there is no such disk"
 
 
-def choose(entry: Entry, disks: t.Sequence[Disk]) -> tuple[Disk | None, Refusal | None]:
+def choose(entry: Entry, disks: t.Sequence[Disk]) -> tuple[Disk | None, Problem | None]:
     """The disk that is meant, or why there is none."""
 
-    def no(problem: str, remedy: str) -> tuple[None, Refusal]:
-        return None, refusal("storage_disks", problem, remedy)
+    def no(text: str, remedy: str) -> tuple[None, Problem]:
+        return None, problem("storage_disks", text, remedy)
 
     if "/" in entry.id:
         path = entry.id if entry.id.startswith("/") else f"/{entry.id}"
@@ -169,7 +89,7 @@ def choose(entry: Entry, disks: t.Sequence[Disk]) -> tuple[Disk | None, Refusal 
     )
 
 
-def judge(work: Work, facts: Facts, confirmed: t.Collection[str], new_id: t.Callable[[], str]) -> t.Iterator[Refusal]:
+def judge(work: Work, facts: Facts, confirmed: t.Collection[str], new_id: t.Callable[[], str]) -> t.Iterator[Problem]:
     """Find out what a disk needs, and yield what speaks against it."""
     entry, disk, known = work.entry, work.disk, facts.record.get(work.key, {})
     target: Device | None = disk
@@ -179,7 +99,7 @@ def judge(work: Work, facts: Facts, confirmed: t.Collection[str], new_id: t.Call
     work.given = {key: known[key] for key in RECORDED if key in known}
     if known.get("size", 0) > disk.size:
         was = size_words(known["size"])
-        yield refusal(
+        yield problem(
             "storage_disks",
             f"has {disk.path} ({work.key}) of {size_words(disk.size)}, which had {was} when its file system was made",
             "another disk answers by this name, or this one fails: look at it (smartctl -x) before anything is written to it",
@@ -187,7 +107,7 @@ def judge(work: Work, facts: Facts, confirmed: t.Collection[str], new_id: t.Call
         return
     if left_unfinished(entry, disk, content, known):
         if target and target.path in facts.filled:
-            yield refusal(
+            yield problem(
                 "storage_disks",
                 f"has {target.path} ({work.key}), whose file system a run of ours did not finish, and which has files all the same",
                 "somebody has mounted it by hand: copy the files away, and wipe it (`wipefs --all`)",
@@ -251,21 +171,21 @@ def signed(content: Content) -> bool:
     return bool(content.kind or content.table or content.signatures)
 
 
-def writing(work: Work, facts: Facts) -> t.Iterator[Refusal]:
+def writing(work: Work, facts: Facts) -> t.Iterator[Problem]:
     """What speaks against writing to a disk, whoever has asked for it."""
     disk, name = work.disk, f"{work.disk.path} ({work.key})"
     if disk.every_use or disk.busy:
         used = "; ".join(disk.every_use) or "the kernel, or a program, has it for itself (ZFS, RAID, another container)"
         remedy = "it is never written to as long as this is so"
-        yield refusal("storage_disks", f"has {name}, which is in use: {used}", remedy)
+        yield problem("storage_disks", f"has {name}, which is in use: {used}", remedy)
     if disk.read_only:
         remedy = "look for a switch on the disk, or at the kernel's log"
-        yield refusal("storage_disks", f"has {name}, which is read-only", remedy)
+        yield problem("storage_disks", f"has {name}, which is read-only", remedy)
     named = {alias for device in (disk, *disk.partitions) for alias in _aliases(device)}
     for line in fstab.parse(fstab.others(facts.fstab)):
         if line.source in named:
-            problem = f"would write to {name}, which /etc/fstab mounts: {line.text.strip()}"
-            yield refusal("storage_disks", problem, "take this line out first")
+            text = f"would write to {name}, which /etc/fstab mounts: {line.text.strip()}"
+            yield problem("storage_disks", text, "take this line out first")
 
 
 def _aliases(device: Device) -> t.Iterator[str]:
@@ -280,26 +200,26 @@ def _aliases(device: Device) -> t.Iterator[str]:
             yield f"{kind.upper()}={value}"
 
 
-def _in_use_elsewhere(work: Work, target: Device) -> t.Iterator[Refusal]:
+def _in_use_elsewhere(work: Work, target: Device) -> t.Iterator[Problem]:
     # Where a run of ours mounted it, one may unmount it.
     ours = {f"is mounted at {mount}" for mount in (work.entry.mount, work.given.get("mount"))}
     others = [use for use in target.uses if use not in ours]
     # A bind mount of a part of it, as a container has it, says nothing against the mount itself.
     if others and work.entry.mount not in target.mounts:
-        yield refusal(
+        yield problem(
             "storage_disks",
             f"has {target.path} ({work.key}), which {', '.join(others)}",
             f"unmount it, so that it can be mounted at {work.entry.mount}",
         )
 
 
-def _copied(work: Work, target: Device, facts: Facts) -> t.Iterator[Refusal]:
+def _copied(work: Work, target: Device, facts: Facts) -> t.Iterator[Problem]:
     # The disks of one Btrfs have one id.
     uuid = target.content.uuid
     devices = [device for disk in facts.disks for device in (disk, *disk.partitions) if device.path != target.path]
     twins = [device.path for device in devices if uuid in (device.uuid, device.content.uuid)]
     if twins and work.entry.fs != "btrfs":
-        yield refusal(
+        yield problem(
             "storage_disks",
             f"mounts {target.path} ({work.key}) by UUID={uuid}, which {', '.join(twins)} has as well: a boot may mount either",
             "take the copy out of the machine, or give one of them another id while it is not mounted (`tune2fs -U random`, "
@@ -307,14 +227,14 @@ def _copied(work: Work, target: Device, facts: Facts) -> t.Iterator[Refusal]:
         )
 
 
-def _holds_data(work: Work, known: Given, confirmed: t.Collection[str]) -> Refusal:
+def _holds_data(work: Work, known: Given, confirmed: t.Collection[str]) -> Problem:
     entry, disk = work.entry, work.disk
     name, asked = f"{disk.path} ({work.key})", f"{entry.fs} labelled {entry.label!r}"
     layout = "in one partition" if entry.partition else "on the whole disk"
     own = own_uuid(disk, known)
     if own:
         there = next(one.content for one in (disk, *disk.partitions) if one.content.uuid == own)
-        return refusal(
+        return problem(
             "storage_disks",
             f"asks for {asked} {layout} of {name}, where a file system of this role is: {content_words(there)}",
             "say what is there: `e2label` and its like change a label, and another file system means to copy the data away; to lose all "
@@ -327,20 +247,20 @@ def _holds_data(work: Work, known: Given, confirmed: t.Collection[str]) -> Refus
     elif disk.key in confirmed:
         remedy = "to lose all of it, set `wipe: true` at this disk as well"
     held = disk_words(disk)
-    return refusal(
+    return problem(
         "storage_disks",
         f"asks for {asked} {layout} of {name}, {size_words(disk.size)}, which is not empty: {held}",
         remedy,
     )
 
 
-def mounting(work: Work, facts: Facts, mounts: t.Collection[str]) -> t.Iterator[Refusal]:
+def mounting(work: Work, facts: Facts, mounts: t.Collection[str]) -> t.Iterator[Problem]:
     """Find out what a mount needs, and yield what speaks against it."""
     entry, point = work.entry, facts.points.get(work.entry.mount, Point())
     there = facts.mounted.get(entry.mount)
     ours = bool(there and work.device and there.source == work.device)
     if there and not ours:
-        yield refusal(
+        yield problem(
             "storage_disks",
             f"mounts {work.key} at {entry.mount}, where {there.source} is mounted",
             "unmount that, or choose another `mount`",
@@ -350,14 +270,14 @@ def mounting(work: Work, facts: Facts, mounts: t.Collection[str]) -> t.Iterator[
     over = [other for other in mounts if entry.mount.startswith(f"{other}/") and other not in facts.mounted]
     if not over and not there:
         if point.exists and not point.directory:
-            yield refusal(
+            yield problem(
                 "storage_disks",
                 f"mounts {work.key} at {entry.mount}, which is no directory, or lies behind a link",
                 "choose another `mount`, or name the path that the link leads to",
             )
         if point.names:
             some = ", ".join(point.names[:3])
-            yield refusal(
+            yield problem(
                 "storage_disks",
                 f"mounts {work.key} at {entry.mount}, which has files that would be hidden: {some}",
                 "move them away first",
@@ -367,7 +287,7 @@ def mounting(work: Work, facts: Facts, mounts: t.Collection[str]) -> t.Iterator[
         if line.target == entry.mount or (
             not work.destroys and any(line.source in set(_aliases(part)) for part in device)
         ):
-            yield refusal(
+            yield problem(
                 "storage_disks",
                 f"mounts {work.key} at {entry.mount}, and /etc/fstab has a line for that: {line.text.strip()}",
                 "take this line out; the role writes its own",
@@ -385,13 +305,13 @@ def mounting(work: Work, facts: Facts, mounts: t.Collection[str]) -> t.Iterator[
     yield from _quota(work, facts)
 
 
-def _quota(work: Work, facts: Facts) -> t.Iterator[Refusal]:
+def _quota(work: Work, facts: Facts) -> t.Iterator[Problem]:
     entry = work.entry
     if not entry.quota:
         return
     built = FILE_SYSTEMS[entry.fs].quota
     if facts.kernel.get(built) is False:
-        yield refusal(
+        yield problem(
             "storage_disks",
             f"has quotas for {work.key}, and this kernel has none for {entry.fs} ({built})",
             "leave `quota` out, or boot another kernel",
@@ -401,7 +321,7 @@ def _quota(work: Work, facts: Facts) -> t.Iterator[Refusal]:
         and not work.make
         and "project" not in facts.features.get(work.device, frozenset(["project"]))
     ):
-        yield refusal(
+        yield problem(
             "storage_disks",
             f"has quotas for {work.key}, whose file system was made without",
             f"unmount it, and: tune2fs -O project,quota {work.device}",
@@ -419,7 +339,7 @@ def plan(entries: t.Sequence[Entry], confirm: t.Sequence[str], facts: Facts, new
         fstab.split(facts.fstab)
     except fstab.Damaged:
         made.requirements.append(
-            refusal(
+            problem(
                 "storage_disks",
                 "is written between two markers in /etc/fstab, and one of them is gone",
                 f"put both lines back: {fstab.BEGIN} and {fstab.END}",
@@ -436,13 +356,13 @@ def plan(entries: t.Sequence[Entry], confirm: t.Sequence[str], facts: Facts, new
     for path in sorted({path for path in paths if paths.count(path) > 1}):
         names = ", ".join(work.entry.name for work in made.works if work.disk.path == path)
         made.requirements.append(
-            refusal("storage_disks", f"names one disk more than once ({path}): {names}", "keep one entry")
+            problem("storage_disks", f"names one disk more than once ({path}): {names}", "keep one entry")
         )
     uuids = {own_uuid(work.disk, facts.record.get(work.key, {})) for work in made.works}
     unknown = sorted(set(confirm) - {work.disk.key for work in made.works} - uuids)
     if unknown:
         made.requirements.append(
-            refusal(
+            problem(
                 "storage_confirm_wipe",
                 f"has what is no serial of a disk in storage_disks: {', '.join(unknown)}",
                 "repeat the serial exactly, or take it out",

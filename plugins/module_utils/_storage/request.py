@@ -13,7 +13,7 @@ import posixpath
 import re
 import typing as t
 
-Refusal = dict[str, t.Any]
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 
 # Where what is asked for would hide or become the system.
 SYSTEM = (
@@ -112,10 +112,6 @@ class Directory:
     shared: bool = False
 
 
-def refusal(variable: str, problem: str, remedy: str) -> Refusal:
-    return {"ok": False, "variable": variable, "problem": problem, "remedy": remedy}
-
-
 def normal(path: str) -> str:
     # Two slashes at the beginning are something else to POSIX, and nothing to Linux.
     return posixpath.normpath("/" + path.lstrip("/")) if path.startswith("/") else path
@@ -142,7 +138,7 @@ def options(entry: t.Mapping[str, t.Any], quota: bool) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*kept, *own, *([QUOTA_OPTION] if quota else [])]))
 
 
-def read_entries(given: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[Entry], list[Refusal]]:
+def read_entries(given: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[Entry], list[Problem]]:
     """The disks in the order in which they are mounted, and what is wrong with each or with two of them."""
     entries, refused = [], []
     for row in given:
@@ -165,20 +161,20 @@ def read_entries(given: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[Entry],
         )
         entries.append(entry)
         refused += [
-            refusal("storage_disks", f"has {entry.name or 'an entry'}, {problem}", remedy)
-            for problem, remedy in _wrong(entry, mode)
+            problem("storage_disks", f"has {entry.name or 'an entry'}, {text}", remedy)
+            for text, remedy in _wrong(entry, mode)
         ]
     for one in sorted({entry.mount for entry in entries if [other.mount for other in entries].count(entry.mount) > 1}):
         names = ", ".join(entry.name for entry in entries if entry.mount == one)
         refused.append(
-            refusal("storage_disks", f"mounts two disks at {one}: {names}", "give each a `mount` of its own")
+            problem("storage_disks", f"mounts two disks at {one}: {names}", "give each a `mount` of its own")
         )
     for label in sorted(
         {entry.label for entry in entries if [other.label for other in entries].count(entry.label) > 1}
     ):
         names = ", ".join(entry.name for entry in entries if entry.label == label)
         refused.append(
-            refusal("storage_disks", f"labels two file systems {label!r}: {names}", "give each a `label` of its own")
+            problem("storage_disks", f"labels two file systems {label!r}: {names}", "give each a `label` of its own")
         )
     return sorted(entries, key=lambda entry: (entry.mount.count("/"), entry.mount)), refused
 
@@ -231,9 +227,9 @@ def read_directories(
     users: t.Sequence[str],
     environment: t.Mapping[str, str],
     entries: t.Sequence[Entry],
-) -> tuple[list[Directory], list[Refusal]]:
+) -> tuple[list[Directory], list[Problem]]:
     """The directories in the order in which they are made, those of each user among them."""
-    refused: list[Refusal] = []
+    refused: list[Problem] = []
     found: dict[str, Directory] = {}
     for row in given:
         path, mode, quota = normal(row["path"]), row.get("mode", "0755"), row.get("quota") or "0"
@@ -242,9 +238,7 @@ def read_directories(
             (parse_size(quota) < 0, f"with the quota {quota!r}", "write it as 500G or 2T"),
             (path in found, "twice", "say all of it in one entry"),
         ]
-        refused += [
-            refusal("storage_directories", f"has {path} {problem}", remedy) for so, problem, remedy in wrong if so
-        ]
+        refused += [problem("storage_directories", f"has {path} {text}", remedy) for so, text, remedy in wrong if so]
         if any(so for so, _problem, _remedy in wrong):
             continue
         bits = parse_mode(mode) | (0o2000 if row.get("setgid") else 0)
@@ -261,7 +255,7 @@ def read_directories(
         path = normal(value)
         if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) or not re.fullmatch(r"/[A-Za-z0-9._{}/-]+", path):
             refused.append(
-                refusal(
+                problem(
                     "storage_environment",
                     f"has {name}: {value!r}, which is no variable with a plain absolute path",
                     "name it as /data/cache/hub",
@@ -276,7 +270,7 @@ def read_directories(
                     found.setdefault(own, Directory(own, user, "", 0o700))
         elif name in PRIVATE:
             refused.append(
-                refusal(
+                problem(
                     "storage_environment",
                     f"has one {name} for all users: a token, or what one user puts there and the next one runs, would be shared",
                     f"put {USER} into the path, as {path}/{USER}, and name the users in storage_users",
@@ -285,22 +279,22 @@ def read_directories(
     shared = {name: normal(value) for name, value in environment.items() if USER not in value and name not in PRIVATE}
     for name, path in sorted(shared.items()):
         if path.startswith("/") and path not in found:
-            problem = f"has {name} at {path}, which no entry of storage_directories makes"
-            refused.append(refusal("storage_environment", problem, "name it there, with the group that shares it"))
+            text = f"has {name} at {path}, which no entry of storage_directories makes"
+            refused.append(problem("storage_environment", text, "name it there, with the group that shares it"))
     refused += list(_exchangeable(found, entries))
     for path, directory in found.items():
         entry = mount_of(path, entries)
         if entry is None:
             where = "storage_directories" if path in [normal(row["path"]) for row in given] else "storage_environment"
             refused.append(
-                refusal(
+                problem(
                     where, f"has {path}, which lies on no disk of storage_disks", "name a path below the `mount` of one"
                 )
             )
             continue
         if not FILE_SYSTEMS.get(entry.fs, FILE_SYSTEMS["ext4"]).unix:
             refused.append(
-                refusal(
+                problem(
                     "storage_directories",
                     f"has {path} on {entry.fs}, which keeps no owners",
                     "choose another file system",
@@ -308,7 +302,7 @@ def read_directories(
             )
         if directory.quota and not entry.quota:
             refused.append(
-                refusal(
+                problem(
                     "storage_directories",
                     f"has a quota for {path}, and the disk at {entry.mount} has none",
                     "set `quota: true` at this disk",
@@ -317,7 +311,7 @@ def read_directories(
     return sorted(found.values(), key=lambda one: (one.path.count("/"), one.path)), refused
 
 
-def _exchangeable(found: t.Mapping[str, Directory], entries: t.Sequence[Entry]) -> t.Iterator[Refusal]:
+def _exchangeable(found: t.Mapping[str, Directory], entries: t.Sequence[Entry]) -> t.Iterator[Problem]:
     """Directories of one user that others could rename, and put their own there: they may write to the one above."""
     modes = {entry.mount: entry.mode for entry in entries if entry.mode >= 0}
     modes.update({path: directory.mode for path, directory in found.items()})
@@ -326,9 +320,9 @@ def _exchangeable(found: t.Mapping[str, Directory], entries: t.Sequence[Entry]) 
         while directory.group == "" and len(above) > 1:
             mode = modes.get(above, 0)
             if mode & 0o022 and not mode & 0o1000:
-                problem = f"has {path} of one user below {above}, where others may put their own in its place"
-                yield refusal(
-                    "storage_environment", problem, f"choose a path beside it, or the mode 0755 or 1777 for {above}"
+                text = f"has {path} of one user below {above}, where others may put their own in its place"
+                yield problem(
+                    "storage_environment", text, f"choose a path beside it, or the mode 0755 or 1777 for {above}"
                 )
                 break
             above = posixpath.dirname(above)

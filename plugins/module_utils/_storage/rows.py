@@ -12,7 +12,7 @@ import difflib
 import typing as t
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import Refusal, refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 
 Row = dict[str, t.Any]
 Spec = dict[str, dict[str, t.Any]]
@@ -45,13 +45,13 @@ DIRECTORY: Spec = {
 NAMES = ("serial", "id", "path", "mount")
 
 
-def read_rows(variable: str, given: t.Sequence[Row], spec: Spec) -> tuple[list[Row], list[Refusal]]:
+def read_rows(variable: str, given: t.Sequence[Row], spec: Spec) -> tuple[list[Row], list[Problem]]:
     """The rows with the types and defaults of their keys, and what is wrong with them. What is wrong is left at its default."""
     rows, refused = [], []
     for number, row in enumerate(given):
         found = list(_wrong(row, spec))
         name = next((str(row[key]) for key in NAMES if row.get(key)), f"entry {number + 1}")
-        refused += [refusal(variable, f"has {name}, {problem}", remedy) for _key, problem, remedy in found]
+        refused += [problem(variable, f"has {name}, {text}", remedy) for _key, text, remedy in found]
         good = {key: value for key, value in row.items() if key not in [key for key, _problem, _remedy in found]}
         if good or not found:
             lenient = {key: {**option, "required": False} for key, option in spec.items()}

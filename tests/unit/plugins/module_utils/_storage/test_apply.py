@@ -14,13 +14,13 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import apply
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import facts as look
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import Content, Device, Disk
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.plan import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import (
     Facts,
     Mounted,
     Plan,
     Point,
-    plan,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.plan import plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import read_entries
 
 

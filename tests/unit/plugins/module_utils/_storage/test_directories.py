@@ -5,8 +5,9 @@ import os
 from pathlib import Path
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import acl
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import UnsafePath
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage import acl, directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage import directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.directories import State
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import Directory, read_entries
 

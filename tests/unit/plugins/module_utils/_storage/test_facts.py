@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import facts as look
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import Content, Device, Disk
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.plan import Point
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Point
 
 
 def said(text: str) -> look.Run:

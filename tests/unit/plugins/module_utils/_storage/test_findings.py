@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import findings
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import Disk
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.plan import Facts, Plan, Point, Work
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Facts, Plan, Point, Work
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import read_entries
 
 

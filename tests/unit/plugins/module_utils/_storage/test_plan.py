@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import fstab
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import plan as storage
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import Content, Device, Disk
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.plan import Facts, Mounted, Plan, Point
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Facts, Mounted, Plan, Point
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import read_entries
 from hypothesis import given
 from hypothesis import strategies as st

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage import acl
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import acl
 
 
 def number(_tag: int, name: str) -> int:

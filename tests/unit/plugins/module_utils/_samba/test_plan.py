@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import facts as samba_facts
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba import plan as planner
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.nt_hash import nt_hash
 from ansible_collections.rigwright.workstation.plugins.modules import samba_plan
 
@@ -59,12 +61,12 @@ class Host:
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     found = Host(tmp_path)
-    monkeypatch.setattr(samba_plan, "ROOT", str(tmp_path))
+    monkeypatch.setattr(planner, "ROOT", str(tmp_path))
     for name in ("TESTPARM", "SMBD", "PDBEDIT"):
-        monkeypatch.setattr(samba_plan, name, str(found.write(f"/usr/bin/{name.lower()}")))
+        monkeypatch.setattr(planner, name, str(found.write(f"/usr/bin/{name.lower()}")))
     monkeypatch.setattr(samba_facts, "ipv4_addresses", lambda _names: [])
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(samba_plan.pwd, "getpwnam", lambda _name: type("Entry", (), {"pw_uid": 1000}))
+    monkeypatch.setattr(pwd, "getpwnam", lambda _name: type("Entry", (), {"pw_uid": 1000}))
     monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, command, **_options: found.run(command))
     found.write("/usr/lib/x/samba/vfs/fruit.so")
     (tmp_path / "data").mkdir()
@@ -170,7 +172,7 @@ def test_absent_leaves_a_samba_alone_that_the_role_never_had(plan: Run, host: Ho
 
 def test_a_fresh_host_is_planned_without_samba(plan: Run, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TESTPARM", "SMBD", "PDBEDIT"):
-        monkeypatch.setattr(samba_plan, name, "/nonexistent")
+        monkeypatch.setattr(planner, name, "/nonexistent")
     host.packages = []
     result = plan()
     assert (result["requirements"], result["installed"], result["install"]) == ([], False, ["samba"])

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import lock
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage import apply, directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import acl, lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage import apply, directories, run
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import facts as look
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import Content, Disk
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.plan import Facts, Mounted
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Facts, Mounted
 from ansible_collections.rigwright.workstation.plugins.modules import storage_disks
 
 Run = Callable[..., dict[str, Any]]
@@ -29,7 +29,7 @@ def storage(run_module: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(apply, "RECORD", f"{tmp_path}/disks.json")
     monkeypatch.setattr(look, "FSTAB", f"{tmp_path}/fstab")
 
-    def run(disk: Disk = EMPTY, commands: Mapping[str, Any] | None = None, **params: Any) -> dict[str, Any]:
+    def start(disk: Disk = EMPTY, commands: Mapping[str, Any] | None = None, **params: Any) -> dict[str, Any]:
         def facts(_run: Any, _entries: Sequence[Any], record: dict[str, Any]) -> Facts:
             mounted = {mount: Mounted(disk.path, frozenset(["prjquota"])) for mount in disk.mounts}
             return Facts((disk,), mounted=mounted, record=record)
@@ -38,7 +38,7 @@ def storage(run_module: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         asked = {"systemd-detect-virt --quiet": (1, "", ""), **(commands or {})}
         return run_module(storage_disks, commands=asked, **params)
 
-    return run
+    return start
 
 
 DATA = {"serial": "B", "role": "data"}
@@ -138,7 +138,7 @@ QUOTA = "xfs_quota -x -f -c 'report -p -b -n -N' "
 @pytest.fixture
 def mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
     """A disk that is as it is to be, whose directories belong to projects."""
-    monkeypatch.setattr(storage_disks.shutil, "which", lambda name, path: f"/usr/sbin/{name}")
+    monkeypatch.setattr(run.shutil, "which", lambda name, path: f"/usr/sbin/{name}")
     (tmp_path / "data").mkdir()
     return lambda **more: {"serial": "B", "mount": str(tmp_path / "data"), "label": "data", "partition": False, **more}
 
@@ -157,9 +157,7 @@ def test_a_directory_as_declared_is_left_alone_and_a_limit_that_differs_is_told(
     monkeypatch.setattr(
         directories, "read", lambda _path: directories.State(os.getuid(), os.getgid(), 0o755, project=1000)
     )
-    monkeypatch.setattr(
-        storage_disks, "number", lambda tag, _name: os.getuid() if tag == storage_disks.acl.USER else os.getgid()
-    )
+    monkeypatch.setattr(run, "number", lambda tag, _name: os.getuid() if tag == acl.USER else os.getgid())
     for limit, due in (("1024", []), ("2048", [path])):
         told = storage(
             on(row["mount"]),
@@ -190,7 +188,7 @@ def cached(
     storage: Run, mounted: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., dict[str, Any]]:
     row = mounted()
-    monkeypatch.setattr(storage_disks, "number", lambda _tag, _name: os.getgid())
+    monkeypatch.setattr(run, "number", lambda _tag, _name: os.getgid())
     monkeypatch.setattr(apply.Host, "apply", lambda _self, _plan: [])
     cache = {"mode": "directory", "path": f"{tmp_path}/data/cache", "group": "ml", "sources": ["/srv/sets"]}
     return lambda **more: storage(on(row["mount"]), disks=[row], cache=cache, **more)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba import user_database
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.nt_hash import nt_hash
 from ansible_collections.rigwright.workstation.plugins.modules import samba_users
 
@@ -67,8 +68,8 @@ def samba(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Samba:
     def known(name: str) -> SimpleNamespace:
         return SimpleNamespace(pw_uid=UIDS[name])
 
-    monkeypatch.setattr(samba_users, "RECORD", str(found.record))
-    monkeypatch.setattr(samba_users, "PDBEDIT", str(there))
+    monkeypatch.setattr(user_database, "RECORD", str(found.record))
+    monkeypatch.setattr(user_database, "PDBEDIT", str(there))
     monkeypatch.setattr(pwd, "getpwnam", known)
     monkeypatch.setattr(
         AnsibleModule, "run_command", lambda _self, command, data=None, **_options: found.run(command, data)
@@ -181,7 +182,7 @@ def test_a_damaged_record_is_refused(users: Run, samba: Samba, record: str) -> N
 def test_without_samba_check_mode_tells_what_comes_and_a_run_says_what_is_missing(
     users: Run, samba: Samba, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(samba_users, "PDBEDIT", "/nonexistent/pdbedit")
+    monkeypatch.setattr(user_database, "PDBEDIT", "/nonexistent/pdbedit")
     assert users(ALICE, check=True)["changes"] == ["alice: added"]
     assert "install samba first" in users(ALICE)["msg"]
     assert not users()["changed"]
