@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: samba_plan
-short_description: Plan Samba on a host, and refuse what nobody should serve
+short_description: Plan Samba on a host, and refuse unsafe requests
 description:
   - Reads what is on the host (packages, users, disks, Samba's modules and its database), and returns what the role C(samba) has to do, and
     why it may not. Changes nothing itself.
@@ -30,7 +30,7 @@ attributes:
 options:
   state:
     description:
-      - V(absent) plans to give back what the role brought.
+      - V(absent) plans to restore what the role changed.
     type: str
     choices: [present, absent]
     default: present
@@ -41,7 +41,7 @@ options:
     default: WORKGROUP
   server_string:
     description:
-      - What clients are told of the host.
+      - Description of the host that clients show.
     type: str
     default: ""
   min_protocol:
@@ -62,13 +62,13 @@ options:
     default: 445
   networks:
     description:
-      - Networks whose hosts may come, beside the host itself.
+      - Allowed client networks, in addition to the host itself.
     type: list
     elements: str
     default: []
   allowed_roots:
     description:
-      - Directories in which shares may lie.
+      - Directories that may contain shares.
     type: list
     elements: str
     default: [/data, /srv, /home, /mnt, /media, /scratch]
@@ -94,7 +94,7 @@ options:
         type: str
         required: true
       comment:
-        description: What clients are told of it.
+        description: Comment that clients show.
         type: str
         default: ""
       valid_users:
@@ -112,7 +112,7 @@ options:
         type: bool
         default: true
       browseable:
-        description: Whether it stands in the list of shares.
+        description: Whether clients see it in the list of shares.
         type: bool
         default: true
       guest_ok:
@@ -220,13 +220,13 @@ installed:
   returned: success
   type: bool
 requirements:
-  description: What is not as it has to be, as M(rigwright.workstation.require) takes it.
+  description: Problems of the request, as M(rigwright.workstation.require) takes it.
   returned: success
   type: list
   elements: dict
   sample: [{ok: false, variable: samba_shares (all), problem: "shares / where the system itself lies", remedy: "share ..."}]
 findings:
-  description: What there is to say, as M(rigwright.workstation.finding) takes it.
+  description: Findings, as M(rigwright.workstation.finding) takes it.
   returned: success
   type: list
   elements: dict
@@ -261,7 +261,7 @@ ports:
   elements: dict
   sample: [{port: 445, protocol: tcp}]
 interfaces:
-  description: The network interfaces whose addresses lie in O(networks).
+  description: The network interfaces with addresses in O(networks).
   returned: success
   type: list
   elements: str
@@ -275,7 +275,7 @@ macos:
   returned: success
   type: bool
 units:
-  description: What M(rigwright.workstation.systemd_units) has to bring about; with O(state=absent), once the files are given back.
+  description: What M(rigwright.workstation.systemd_units) has to bring about; with O(state=absent), once the files are restored.
   returned: success
   type: list
   elements: dict
@@ -299,11 +299,11 @@ directories:
   elements: dict
   sample: [{path: /data/datasets, group: ml, mode: "2775", default_acl: true, mount: /data}]
 directories_due:
-  description: Whether it has something to do.
+  description: Whether M(rigwright.workstation.samba_directories) has changes to make.
   returned: success
   type: bool
 users_due:
-  description: Whether M(rigwright.workstation.samba_users) has something to do.
+  description: Whether M(rigwright.workstation.samba_users) has changes to make.
   returned: success
   type: bool
 mounts:

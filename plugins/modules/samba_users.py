@@ -8,13 +8,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: samba_users
-short_description: Have Samba know these users, by these passwords
+short_description: Manage the users of Samba and their passwords
 description:
   - Adds, changes, enables, disables and removes all users of Samba's database in one run.
-  - A password is compared by its NT hash with what C(pdbedit -L -w) tells. One that has changed is set, one that has not is left alone,
+  - A password is compared by its NT hash with the output of C(pdbedit -L -w). One that has changed is set, one that has not is left alone,
     and no password is tried on the server.
   - Passwords go to C(pdbedit) by its standard input, hashes to Samba's own Python binding in the same way. Neither is ever an argument, and
-    neither stands in a result or a difference.
+    neither is in a result or a difference.
   - Removed are users with O(users[].state=absent), and those whom this module has added and who are no longer listed. Users whom somebody
     else has added stay.
 version_added: 0.1.0
@@ -65,7 +65,7 @@ notes:
 """
 
 EXAMPLES = r"""
-- name: Let Alice in, and Bob no more
+- name: Add Alice and remove Bob
   rigwright.workstation.samba_users:
     users:
       - name: alice
@@ -114,11 +114,13 @@ def main() -> None:
 
 def run(module: AnsibleModule) -> None:
     wrong = list(
-        users.faults(module.params["users"], accounts.uids_of(user["name"] for user in module.params["users"]))
+        users.problems_of_request(
+            module.params["users"], accounts.uids_of(user["name"] for user in module.params["users"])
+        )
     )
     if wrong:
         module.fail_json(
-            msg="; ".join(f"`users` {one['problem']}: {one['remedy']}" for one in wrong) + ". Nothing was changed."
+            msg="; ".join(f"`users` {row['problem']}: {row['remedy']}" for row in wrong) + ". Nothing was changed."
         )
     try:
         record = user_database.read_record()
@@ -130,22 +132,22 @@ def run(module: AnsibleModule) -> None:
     before = database.read()
     plan = users.plan(before, module.params["users"], record)
     if not module.check_mode:
-        # First on record: whom a run that is cut short has added is removed one day.
+        # The record comes first: an interrupted run must not leave users that nothing removes.
         if set(plan.record) - set(record):
             user_database.write_record([*record, *plan.record])
         if plan.changes:
             database.apply(plan)
             database.switch(users.plan(database.read(), module.params["users"], plan.record))
-            left = users.plan(database.read(), module.params["users"], plan.record).changes
-            if left:
-                module.fail_json(msg=f"Samba did not take it, as `pdbedit -L -w` shows: {', '.join(left)}")
+            remaining = users.plan(database.read(), module.params["users"], plan.record).changes
+            if remaining:
+                module.fail_json(msg=f"Samba did not take it, as `pdbedit -L -w` shows: {', '.join(remaining)}")
         if list(plan.record) != record:
             user_database.write_record(plan.record)
-    known = {name.lower() for change in plan.changes for name in [change.partition(":")[0]]}
+    changed = {name.lower() for change in plan.changes for name in [change.partition(":")[0]]}
     module.exit_json(
         changed=bool(plan.changes),
         changes=plan.changes,
-        diff={"before": shown(before, known), "after": "".join(f"{change}\n" for change in plan.changes)},
+        diff={"before": shown(before, changed), "after": "".join(f"{change}\n" for change in plan.changes)},
     )
 
 

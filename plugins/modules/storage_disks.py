@@ -34,7 +34,7 @@ attributes:
 options:
   state:
     description:
-      - V(planned) looks and decides, refuses by RV(requirements) instead of failing, and changes nothing.
+      - V(planned) reads the host and decides, refuses by RV(requirements) instead of failing, and changes nothing.
       - V(present) does it. V(absent) takes back the mounts, the lines of C(/etc/fstab) and mount points that were made; file systems and
         their data stay.
     type: str
@@ -73,7 +73,7 @@ options:
         default: true
       options:
         description:
-          - Mount options beside C(noatime,nofail,nosuid,nodev); C(relatime), C(suid) and C(dev) take the place of theirs.
+          - Mount options in addition to C(noatime,nofail,nosuid,nodev); C(relatime), C(suid) and C(dev) take the place of theirs.
         type: list
         elements: str
         default: []
@@ -96,7 +96,7 @@ options:
         default: false
   confirm_wipe:
     description:
-      - Serials, or ids of disks that tell none, of disks that may be wiped.
+      - Serials of disks that may be wiped, or ids of disks without a serial.
       - A file system that is on record as made or taken by an earlier run is confirmed by its UUID, and not by the serial of its disk.
     type: list
     elements: str
@@ -172,7 +172,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Have a data disk, and a fast one for the cache in it
+- name: Mount a data disk, and a fast one for the cache in it
   rigwright.workstation.storage_disks:
     disks:
       - {serial: ZL2A1B2C, role: data, fs: xfs}
@@ -180,7 +180,7 @@ EXAMPLES = r"""
     directories:
       - {path: /data/sets, group: ml, mode: "0775", setgid: true}
 
-- name: Start anew with a disk that has old data
+- name: Wipe a disk with old data and use it
   rigwright.workstation.storage_disks:
     disks:
       - {serial: ZL2A1B2C, mount: /data, wipe: true}
@@ -189,7 +189,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was done, or would be, in words.
+  description: Changes that were made, or would be, as text.
   returned: always
   type: list
   elements: str
@@ -225,7 +225,7 @@ waiting:
   elements: str
   sample: []
 requirements:
-  description: What speaks against the request, as M(rigwright.workstation.require) takes it.
+  description: Problems of the request, as M(rigwright.workstation.require) takes it.
   returned: always
   type: list
   elements: dict
@@ -254,7 +254,7 @@ units:
   type: dict
   sample: {directories: [], files: []}
 findings:
-  description: What was seen, as M(rigwright.workstation.finding) takes it.
+  description: Findings, as M(rigwright.workstation.finding) takes it.
   returned: when O(state=planned)
   type: list
   elements: dict
@@ -270,7 +270,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["planned", "present", "absent"], "default": "present"},
-            # Their rows are read in _storage/rows.py, so that all that is wrong is told at once.
+            # _storage/rows.py reads their rows, so that all problems are reported at once.
             "disks": {"type": "list", "elements": "dict", "default": []},
             "confirm_wipe": {"type": "list", "elements": "str", "default": []},
             "directories": {"type": "list", "elements": "dict", "default": []},

@@ -36,7 +36,7 @@ class UnsafePath(OSError):
 
 @dataclasses.dataclass(frozen=True)
 class Rights:
-    """Owner, mode and default access control list of a directory. Without a list, the umask of the creator decides about new files."""
+    """Owner, mode and default access control list of a directory. An empty list leaves new files to the umask of their creator."""
 
     uid: int
     gid: int

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What is wrong with a request for shares, and what there is to say of a host that serves them.
+"""Problems of a request for shares: of the request itself, and on this host. Pure.
 
 Pure: the module samba_plan reads the host and hands in what it saw.
 """
@@ -48,12 +46,12 @@ SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/root", "
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen:
+class Facts:
     """What the host is. ``real``: the paths of shares and roots with their links resolved; ``directories``: those that are one;
     ``links``: a link on them that is not root's.
 
     ``mounts``: where a disk has to be mounted, by the share's path; ``mounted``: those of these where it is. ``modules``: the VFS
-    modules that Samba has, None where it is not installed. ``unknown``: what testparm ignores. ``doors``: what would let somebody in.
+    modules that Samba has, None where it is not installed. ``unknown``: what testparm ignores. ``open_settings``: settings of open access.
     ``check``: nothing is done, and what an earlier role makes is not there; ``planned``: directories that one would make.
     """
 
@@ -66,7 +64,7 @@ class Seen:
     mounted: t.Collection[str] = ()
     modules: t.Collection[str] | None = None
     unknown: t.Sequence[str] = ()
-    doors: t.Sequence[str] = ()
+    open_settings: t.Sequence[str] = ()
     refused: str = ""
     accounts: t.Mapping[str, users.Account] = dataclasses.field(default_factory=dict)
     record: t.Collection[str] = ()
@@ -76,7 +74,7 @@ class Seen:
 
 
 def networks_of(params: Params) -> list[config.Network]:
-    """Those that are some; the others are :func:`faults`."""
+    """Return the valid networks; :func:`problems_of_request` reports the others."""
     found = []
     for text in params["networks"]:
         try:
@@ -91,7 +89,7 @@ def inside(path: str, root: str) -> bool:
 
 
 def mount_for(share: Params, real: str, points: t.Iterable[str], required: t.Mapping[str, str]) -> str:
-    """Where the disk of a share has to be mounted, empty where it lies on the root file system.
+    """Return where the disk of a share has to be mounted; empty for the root file system.
 
     :param points: where something is mounted, or should be by fstab(5).
     :param required: what an earlier run has found, by path: a disk that is missing today was one yesterday.
@@ -107,11 +105,11 @@ def mount_for(share: Params, real: str, points: t.Iterable[str], required: t.Map
 # --- What is wrong by itself ---
 
 
-def faults(params: Params) -> t.Iterator[Problem]:
-    """What is wrong with the request whatever the host is, as the action ``require`` takes it."""
-    yield from _global_faults(params)
-    yield from _network_faults(params)
-    yield from _option_faults("samba_global_options", params["global_options"], "global")
+def problems_of_request(params: Params) -> t.Iterator[Problem]:
+    """Yield the problems of the request that need no host, as the action ``require`` takes them."""
+    yield from _global_problems(params)
+    yield from _network_problems(params)
+    yield from _option_problems("samba_global_options", params["global_options"], "global")
     names = [config.canonical(share["name"]) for share in params["shares"]]
     twice = sorted({share["name"] for share in params["shares"] if names.count(config.canonical(share["name"])) > 1})
     if twice:
@@ -120,19 +118,19 @@ def faults(params: Params) -> t.Iterator[Problem]:
             f"has two shares of a name: {', '.join(twice)}",
             "give each a name of its own; capitals and blanks make no difference",
         )
-    yield from _path_twice_faults(params)
+    yield from _rights_problems(params)
     for share in params["shares"]:
-        yield from _share_faults(params, share)
+        yield from _share_problems(params, share)
 
 
-def _path_twice_faults(params: Params) -> t.Iterator[Problem]:
-    """A directory has one owner, whatever number of shares it is."""
+def _rights_problems(params: Params) -> t.Iterator[Problem]:
+    """Refuse different rights for one directory: it has one owner, however many shares it is."""
     rights: dict[str, set[tuple[t.Any, ...]]] = {}
     for share in params["shares"]:
-        asked = (share["owner"], share["group"], share["mode"], share["default_acl"])
-        if any(asked):
-            rights.setdefault(os.path.normpath(share["path"]), set()).add(asked)
-    for path in sorted(path for path, asked in rights.items() if len(asked) > 1):
+        rights_of_share = (share["owner"], share["group"], share["mode"], share["default_acl"])
+        if any(rights_of_share):
+            rights.setdefault(os.path.normpath(share["path"]), set()).add(rights_of_share)
+    for path in sorted(path for path, rights_of_share in rights.items() if len(rights_of_share) > 1):
         yield problem(
             "samba_shares",
             f"gives {path} different rights in two shares",
@@ -140,7 +138,7 @@ def _path_twice_faults(params: Params) -> t.Iterator[Problem]:
         )
 
 
-def _global_faults(params: Params) -> t.Iterator[Problem]:
+def _global_problems(params: Params) -> t.Iterator[Problem]:
     protocol = params["min_protocol"]
     if protocol not in PROTOCOLS:
         yield problem(
@@ -161,7 +159,7 @@ def _global_faults(params: Params) -> t.Iterator[Problem]:
         yield problem("samba_server_string", "is not a line of text", "write one line that does not end with \\")
     for root in params["allowed_roots"]:
         plain = "/" + os.path.normpath(root).lstrip("/")
-        if not PATH.fullmatch(root) or plain == "/" or any(inside(plain, one) for one in SYSTEM):
+        if not PATH.fullmatch(root) or plain == "/" or any(inside(plain, directory) for directory in SYSTEM):
             yield problem(
                 "samba_allowed_roots",
                 f"allows {root}, in which the system itself lies",
@@ -169,7 +167,7 @@ def _global_faults(params: Params) -> t.Iterator[Problem]:
             )
 
 
-def _network_faults(params: Params) -> t.Iterator[Problem]:
+def _network_problems(params: Params) -> t.Iterator[Problem]:
     for text in params["networks"]:
         try:
             network = ipaddress.ip_network(text)
@@ -193,16 +191,18 @@ def _network_faults(params: Params) -> t.Iterator[Problem]:
         )
 
 
-def _option_faults(variable: str, options: t.Mapping[str, t.Any], section: str) -> t.Iterator[Problem]:
+def _option_problems(variable: str, options: t.Mapping[str, t.Any], section: str) -> t.Iterator[Problem]:
     for name, value in options.items():
-        known = config.OWN[section].get(config.canonical(name))
-        values = [str(one) for one in (value if isinstance(value, list) else [value])]
-        if known:
-            what = known if known.startswith("no ") else f"`{known}`"
-            yield problem(variable, f"sets `{name}`, which the role writes itself", f"use {what}")
+        instead = config.OWN[section].get(config.canonical(name))
+        values = [str(value_line) for value_line in (value if isinstance(value, list) else [value])]
+        if instead:
+            name_of_option = instead if instead.startswith("no ") else f"`{instead}`"
+            yield problem(variable, f"sets `{name}`, which the role writes itself", f"use {name_of_option}")
         elif not LINE.fullmatch(name) or re.search(r"[=\[\]]", name) or name.strip()[:1] in ("", "#", ";"):
             yield problem(variable, f"has {name!r}, which is no parameter", "take names from smb.conf(5)")
-        elif isinstance(value, dict) or not all(LINE.fullmatch(one) and not config.goes_on(one) for one in values):
+        elif isinstance(value, dict) or not all(
+            LINE.fullmatch(value_line) and not config.goes_on(value_line) for value_line in values
+        ):
             yield problem(
                 variable,
                 f"has a value for `{name}` that is not a line of text",
@@ -210,7 +210,7 @@ def _option_faults(variable: str, options: t.Mapping[str, t.Any], section: str) 
             )
 
 
-def _share_faults(params: Params, share: Params) -> t.Iterator[Problem]:
+def _share_problems(params: Params, share: Params) -> t.Iterator[Problem]:
     name = share["name"]
     variable = f"samba_shares ({name})"
     reserved = RESERVED.get(config.canonical(name))
@@ -252,17 +252,17 @@ def _share_faults(params: Params, share: Params) -> t.Iterator[Problem]:
             f"waits for {share['mount']}, on which {share['path']} does not lie",
             "set `mount` to the mount point above the path, or to auto or none",
         )
-    odd = [one for one in share["vfs_objects"] if not MODULE.fullmatch(one)]
+    odd = [module for module in share["vfs_objects"] if not MODULE.fullmatch(module)]
     if odd:
         yield problem(
             variable, f"has VFS modules of odd names: {', '.join(map(repr, odd))}", "list names such as shadow_copy2"
         )
-    yield from _time_machine_faults(share, variable)
-    yield from _member_faults(params, share, variable)
-    yield from _option_faults(variable, share["options"], "share")
+    yield from _time_machine_problems(share, variable)
+    yield from _member_problems(params, share, variable)
+    yield from _option_problems(variable, share["options"], "share")
 
 
-def _time_machine_faults(share: Params, variable: str) -> t.Iterator[Problem]:
+def _time_machine_problems(share: Params, variable: str) -> t.Iterator[Problem]:
     if share["time_machine"]:
         if not SIZE.fullmatch(share["max_size"]):
             yield problem(
@@ -282,7 +282,7 @@ def _time_machine_faults(share: Params, variable: str) -> t.Iterator[Problem]:
         )
 
 
-def _member_faults(params: Params, share: Params, variable: str) -> t.Iterator[Problem]:
+def _member_problems(params: Params, share: Params, variable: str) -> t.Iterator[Problem]:
     here = {user["name"] for user in params["users"] if users.is_present(user)}
     named = {*share["valid_users"], *share["write_list"]}
     odd = sorted(name for name in named if not users.NAME.fullmatch(name.lstrip("@")) or name.count("@") > 1)
@@ -294,7 +294,7 @@ def _member_faults(params: Params, share: Params, variable: str) -> t.Iterator[P
     if unknown:
         yield problem(
             variable,
-            f"lets in {', '.join(unknown)}, who stands not in samba_users",
+            f"lets in {', '.join(unknown)}, who is not in samba_users",
             "add them there with a password, or take them off the share",
         )
     if not here and not share["valid_users"]:
@@ -312,53 +312,55 @@ def _member_faults(params: Params, share: Params, variable: str) -> t.Iterator[P
 # --- What is wrong on this host ---
 
 
-def host_faults(params: Params, seen: Seen) -> t.Iterator[Problem]:
-    roots = [seen.real.get(root, root) for root in params["allowed_roots"]]
+def problems_on_host(params: Params, facts: Facts) -> t.Iterator[Problem]:
+    roots = [facts.real.get(root, root) for root in params["allowed_roots"]]
     for share in params["shares"]:
         if PATH.fullmatch(share["path"]):
-            yield from _path_faults(params, share, seen, roots)
-        yield from _name_faults(share, seen)
-        if seen.modules is not None:
-            missing = [one for one in config.vfs_objects(params, share) if one.partition(":")[0] not in seen.modules]
+            yield from _path_problems(params, share, facts, roots)
+        yield from _name_problems(share, facts)
+        if facts.modules is not None:
+            missing = [
+                module for module in config.vfs_objects(params, share) if module.partition(":")[0] not in facts.modules
+            ]
             if missing:
                 yield problem(
                     f"samba_shares ({share['name']})",
                     f"needs VFS modules that Samba does not have here: {', '.join(missing)}",
                     "install what brings them; with a module missing Samba starts, and refuses every client of the share",
                 )
-    for said in seen.unknown:
+    for output in facts.unknown:
         yield problem(
             "samba_global_options or samba_shares",
-            f"has a parameter that Samba does not know and would ignore: {said}",
+            f"has a parameter that Samba does not know and would ignore: {output}",
             "look it up in smb.conf(5)",
         )
-    for said in seen.doors:
+    for output in facts.open_settings:
         yield problem(
             "samba_global_options or samba_shares",
-            f"comes to `{said}`, which lets somebody in unnamed, or out of a share",
+            f"comes to `{output}`, which lets somebody in unnamed, or out of a share",
             "take the option off that leads to it",
         )
-    if seen.refused:
+    if facts.refused:
         yield problem(
-            "samba_global_options or samba_shares", f"is refused by testparm: {seen.refused}", "mend what it names"
+            "samba_global_options or samba_shares", f"is refused by testparm: {facts.refused}", "fix what it names"
         )
 
 
-def _path_faults(params: Params, share: Params, seen: Seen, roots: t.Sequence[str]) -> t.Iterator[Problem]:
+def _path_problems(params: Params, share: Params, facts: Facts, roots: t.Sequence[str]) -> t.Iterator[Problem]:
     path, variable = share["path"], f"samba_shares ({share['name']})"
-    real = seen.real.get(path, path)
+    real = facts.real.get(path, path)
     where = path if real == os.path.normpath(path) else f"{path}, which leads to {real},"
-    if path in seen.links:
+    if path in facts.links:
         yield problem(
             variable,
-            f"shares {where} by the link {seen.links[path]}, which is not root's: whose it is, has it lead anywhere",
+            f"shares {where} by the link {facts.links[path]}, which is not root's: whose it is, has it lead anywhere",
             "share the path that it leads to, or have root make the link (`chown --no-dereference root`)",
         )
     if not PATH.fullmatch(real):
         yield problem(
             variable, f"leads to the path {real!r}", 'share a directory that has none of " % $ ` \\ in its path'
         )
-    elif real == "/" or any(inside(real, one) for one in SYSTEM):
+    elif real == "/" or any(inside(real, allowed) for allowed in SYSTEM):
         yield problem(variable, f"shares {where} where the system itself lies", "share a directory of data")
     elif not any(inside(real, root) for root in roots):
         yield problem(
@@ -366,23 +368,23 @@ def _path_faults(params: Params, share: Params, seen: Seen, roots: t.Sequence[st
             f"shares {where} outside of {', '.join(params['allowed_roots'])}",
             "move the data there, or add the directory above it to samba_allowed_roots",
         )
-    elif path not in seen.directories and not seen.check and seen.mounts.get(path, "") in ("", *seen.mounted):
+    elif path not in facts.directories and not facts.check and facts.mounts.get(path, "") in ("", *facts.mounted):
         yield problem(
-            variable, f"shares {where} which is no directory", "make it first (ansible.builtin.file), or mend the path"
+            variable, f"shares {where} which is no directory", "make it first (ansible.builtin.file), or fix the path"
         )
 
 
-def _name_faults(share: Params, seen: Seen) -> t.Iterator[Problem]:
+def _name_problems(share: Params, facts: Facts) -> t.Iterator[Problem]:
     variable = f"samba_shares ({share['name']})"
     groups = {name[1:] for name in (*share["valid_users"], *share["write_list"]) if name.startswith("@")}
-    unknown = sorted(name for name in {*groups, *filter(None, [share["group"]])} if name not in seen.groups)
+    unknown = sorted(name for name in {*groups, *filter(None, [share["group"]])} if name not in facts.groups)
     if unknown:
         yield problem(
             variable,
             f"names groups that this host does not have: {', '.join(unknown)}",
             "make them first (ansible.builtin.group)",
         )
-    if share["owner"] and share["owner"] not in seen.uids:
+    if share["owner"] and share["owner"] not in facts.uids:
         yield problem(variable, f"is to belong to {share['owner']}, who is no user of this host", "make the user first")
 
 

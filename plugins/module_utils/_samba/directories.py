@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Who may write into the top directory of a share, and which rights new files there have.
+"""Rights of the top directory of a share, and of new files in it.
 
 The state of a directory is read and written with its default ACL (acl(5)), in the form in which the kernel keeps it.
 """
@@ -34,7 +32,7 @@ NO_GID = 2**32 - 2
 class State(Rights):
     """A directory as it is, or is to be."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         return f"{self.mode:04o} {self.uid}:{self.gid}{' default ACL' if self.acl else ''}"
 
     def data(self) -> list[t.Any]:
@@ -86,23 +84,23 @@ def target_of(wanted: Wanted, found: State) -> State:
 
 
 def plan(found: t.Mapping[str, State], wanted: t.Mapping[str, Wanted], record: t.Mapping[str, Original]) -> Plan:
-    """What has to be done. A directory that is not *found* (its disk is not mounted, or it is gone) is left, and stays on record.
+    """Plan the states of directories. A missing directory, or one whose disk is not mounted, stays on record.
 
-    One that is no longer wanted is given back; without a default ACL that the record does not have.
+    One that is no longer requested gets its original state back, without a default ACL that the record does not have.
     """
     kept, states = dict(record), {}
-    for path, one in wanted.items():
+    for path, target in wanted.items():
         if path not in found:
             continue
         # What was there before counts, not what an earlier run has made of it.
         before = record[path].state if path in record else found[path]
-        after = target_of(one, found[path])
-        if not one.default_acl and path in record:
+        after = target_of(target, found[path])
+        if not target.default_acl and path in record:
             after = dataclasses.replace(after, acl=before.acl)
         if after != found[path]:
             states[path] = after
         if after != before:
-            kept[path] = Original(before, one.mount)
+            kept[path] = Original(before, target.mount)
         else:
             kept.pop(path, None)
     for path, original in record.items():
@@ -136,12 +134,12 @@ def write(path: str, after: State) -> None:
 
 
 def load(data: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, Original]:
-    """:raises KeyError, TypeError, ValueError: that is no record."""
+    """Return the record as objects."""
     return {path: Original(State.of(entry["state"]), entry["mount"]) for path, entry in data.items()}
 
 
 def dump(record: t.Mapping[str, Original]) -> dict[str, dict[str, t.Any]]:
-    return {path: {"state": one.state.data(), "mount": one.mount} for path, one in record.items()}
+    return {path: {"state": original.state.data(), "mount": original.mount} for path, original in record.items()}
 
 
 def _gid(name: str, planned: t.Collection[str]) -> int:
@@ -152,7 +150,8 @@ def _gid(name: str, planned: t.Collection[str]) -> int:
 
 
 def wanted_of(entries: t.Iterable[t.Mapping[str, t.Any]], planned: t.Collection[str] = ()) -> dict[str, Wanted]:
-    """
+    """Return the requested states by path.
+
     :param planned: groups that an earlier task would have made, in check mode.
     :raises KeyError: there is no such user or group.
     """
@@ -168,8 +167,11 @@ def wanted_of(entries: t.Iterable[t.Mapping[str, t.Any]], planned: t.Collection[
     }
 
 
-def look(wanted: t.Mapping[str, Wanted], record: t.Mapping[str, Original]) -> dict[str, State]:
-    """The directories that are there."""
-    mounts = {**{path: one.mount for path, one in record.items()}, **{path: one.mount for path, one in wanted.items()}}
-    seen = {path: read(path, mount) for path, mount in mounts.items()}
-    return {path: state for path, state in seen.items() if state}
+def read_all(wanted: t.Mapping[str, Wanted], record: t.Mapping[str, Original]) -> dict[str, State]:
+    """Return the states of the directories that exist."""
+    mounts = {
+        **{path: entry.mount for path, entry in record.items()},
+        **{path: entry.mount for path, entry in wanted.items()},
+    }
+    states = {path: read(path, mount) for path, mount in mounts.items()}
+    return {path: state for path, state in states.items() if state}

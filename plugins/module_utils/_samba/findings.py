@@ -9,23 +9,23 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import finding
-from ansible_collections.rigwright.workstation.plugins.module_utils._samba.checks import MODE, PROTOCOLS, Params, Seen
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba.checks import MODE, PROTOCOLS, Facts, Params
 
 
-def findings(params: Params, seen: Seen) -> list[dict[str, str]]:
+def findings(params: Params, facts: Facts) -> list[dict[str, str]]:
     missing = [
-        f"{share['name']} ({seen.mounts[share['path']]})"
+        f"{share['name']} ({facts.mounts[share['path']]})"
         for share in params["shares"]
-        if seen.mounts.get(share["path"], "") not in ("", *seen.mounted)
+        if facts.mounts.get(share["path"], "") not in ("", *facts.mounted)
     ]
-    on_disks = [share for share in params["shares"] if seen.mounts.get(share["path"], "")]
+    on_disks = [share for share in params["shares"] if facts.mounts.get(share["path"], "")]
     listed = {user["name"].lower() for user in params["users"]}
     others = sorted(
-        name for name in seen.accounts if name.lower() not in {*listed, *(one.lower() for one in seen.record)}
+        name for name in facts.accounts if name.lower() not in {*listed, *(added.lower() for added in facts.record)}
     )
-    gone = sorted(name for name in others if seen.accounts[name].uid < 0)
-    able = [name for name in others if seen.accounts[name].enabled and name not in gone]
-    strangers = [
+    gone = sorted(name for name in others if facts.accounts[name].uid < 0)
+    able = [name for name in others if facts.accounts[name].enabled and name not in gone]
+    unmanaged = [
         *([f"let in by somebody else: {', '.join(able)}"] if able else []),
         *([f"no longer users of the host: {', '.join(gone)}"] if gone else []),
     ]
@@ -38,25 +38,25 @@ def findings(params: Params, seen: Seen) -> list[dict[str, str]]:
             else "every share that lies on a disk has it"
             if on_disks
             else "no share lies on a disk of its own",
-            "mount the disk; `findmnt` and `dmesg` tell where it is",
+            "mount the disk; `findmnt` and `dmesg` show where it is",
         ),
         finding(
             "samba.strangers",
-            "warn" if strangers else "pass" if seen.accounts else "skip",
-            f"Samba knows users who stand not in samba_users: {'; '.join(strangers)}"
-            if strangers
+            "warn" if unmanaged else "pass" if facts.accounts else "skip",
+            f"Samba knows users who are not in samba_users: {'; '.join(unmanaged)}"
+            if unmanaged
             else "Samba knows the users of samba_users and no others"
-            if seen.accounts
+            if facts.accounts
             else "Samba knows no user",
             "add them to samba_users, or set `state: absent` there",
         ),
         _read_only_finding(params),
     ]
-    made = {*seen.directories, *seen.planned}
+    existing = {*facts.directories, *facts.planned}
     unmade = sorted(
         share["path"]
         for share in params["shares"]
-        if seen.check and share["path"] not in made and seen.mounts.get(share["path"], "") in ("", *seen.mounted)
+        if facts.check and share["path"] not in existing and facts.mounts.get(share["path"], "") in ("", *facts.mounted)
     )
     if unmade:
         found.append(
@@ -80,7 +80,7 @@ def findings(params: Params, seen: Seen) -> list[dict[str, str]]:
 
 
 def _read_only_finding(params: Params) -> dict[str, str]:
-    """Which shares nobody can write to, and of these the ones whose directory is set up for several to write there."""
+    """Report shares that nobody can write to, and those of them whose directory allows a group to write."""
     closed = [share for share in params["shares"] if share["read_only"] and not share["write_list"]]
     contrary = [share for share in closed if share["default_acl"] or _group_writes(share["mode"])]
     if contrary:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The plan for a request: it is weighed against what the host is."""
+"""The plan for a request, from the facts of the host."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ TEXT_ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
 
 
 class Planner:
-    """One request, weighed against what the host is."""
+    """One request, with the facts of the host."""
 
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
-        # Whoever is asked for as JSON is a list of dictionaries; the role's argument spec has seen to what stands in them.
+        # The users come as JSON, a list of dictionaries; the role's argument spec has checked their keys.
         self.params: dict[str, t.Any] = {**module.params, "users": json.loads(module.params["users"])}
         self.host = host.Host(ROOT)
         self.installed = os.path.exists(TESTPARM) and os.path.exists(SMBD)
@@ -47,25 +47,25 @@ class Planner:
 
     def run(self) -> dict[str, t.Any]:
         present = self.params["state"] == "present"
-        wrong = list(checks.faults(self.params)) if present else []
-        wrong += users.faults(self.params["users"], self._uids()) if present else []
+        wrong = list(checks.problems_of_request(self.params)) if present else []
+        wrong += users.problems_of_request(self.params["users"], self._uids()) if present else []
         mounts = self._mounts()
         windows = self.params["discovery"] == "wsdd" or (self.params["discovery"] == "auto" and bool(self.networks))
         macos = config.macos(self.params) and bool(self.networks)
         texts = self._texts(mounts)
         # What is wrong by itself is not tried: testparm would only say so again.
-        seen = self._look(mounts, "".join(texts) if not wrong else "")
-        wrong += checks.host_faults(self.params, seen) if present else []
-        known = self._before_on_record()
-        before = known or (self._before_now() if present else None)
-        wanted = self._directories(mounts, seen.real) if present else []
+        facts = self._facts(mounts, "".join(texts) if not wrong else "")
+        wrong += checks.problems_on_host(self.params, facts) if present else []
+        recorded = self._before_on_record()
+        before = recorded or (self._before_now() if present else None)
+        wanted = self._directories(mounts, facts.real) if present else []
         return {
             "installed": self.installed,
             "requirements": wrong,
-            "findings": findings.findings(self.params, seen),
+            "findings": findings.findings(self.params, facts),
             "install": self._missing(windows, macos) if present else [],
             "before": json.dumps(before, sort_keys=True),
-            "before_due": present and not known,
+            "before_due": present and not recorded,
             "smb_conf": texts[0],
             "listen": texts[1],
             "ports": host.ports(self.params["port"], windows, macos),
@@ -73,12 +73,12 @@ class Planner:
             "windows": windows,
             "macos": macos,
             **host.units(
-                self.params, before, windows, macos, seen.connected, self.host.exists(host.drop_in(self.params))
+                self.params, before, windows, macos, facts.connected, self.host.exists(host.drop_in(self.params))
             ),
-            "connected": list(seen.connected),
+            "connected": list(facts.connected),
             "directories": wanted,
             "directories_due": self._directories_due(wanted) if not wrong else bool(wanted),
-            "users_due": self._users_due(seen, wrong),
+            "users_due": self._users_due(facts, wrong),
             "mounts": mounts,
         }
 
@@ -88,7 +88,7 @@ class Planner:
         return accounts.uids_of(named)
 
     def _groups(self) -> list[str]:
-        """Those of the request that the host has; asked one by one, as a directory service may not list its own."""
+        """Return the groups of the request that the host has. Each is looked up: a directory service may not list its groups."""
         named = {
             word.lstrip("@")
             for share in self.params["shares"]
@@ -108,7 +108,7 @@ class Planner:
         return {path: mount for path, mount in found.items() if mount}
 
     def _texts(self, mounts: t.Mapping[str, str]) -> tuple[str, str]:
-        """smb.conf without its first comment and its sockets, and these."""
+        """Return smb.conf without its first comment and its sockets, and the sockets."""
         sections = [config.text_of("global", config.global_section(self.params, self.networks))]
         sections += [
             config.text_of(share["name"], config.share_section(self.params, share, mounts.get(share["path"], "")))
@@ -116,10 +116,10 @@ class Planner:
         ]
         return "\n".join(sections), config.text_of("global", config.listen_section(self.params))
 
-    def _look(self, mounts: t.Mapping[str, str], text: str) -> checks.Seen:
+    def _facts(self, mounts: t.Mapping[str, str], text: str) -> checks.Facts:
         paths = {share["path"] for share in self.params["shares"]} | set(self.params["allowed_roots"])
         tried = self._try(text) if text and self.installed and self.params["state"] == "present" else {}
-        return checks.Seen(
+        return checks.Facts(
             uids=self._uids(),
             groups=self._groups(),
             real={path: os.path.realpath(path) for path in paths},
@@ -137,18 +137,18 @@ class Planner:
         )
 
     def _try(self, text: str) -> dict[str, t.Any]:
-        """What testparm makes of the configuration."""
+        """Return what testparm reports about the configuration."""
         with tempfile.NamedTemporaryFile("w", prefix="rigwright_samba_", suffix=".conf", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             rc, out, err = self.module.run_command(
                 [TESTPARM, "-s", "--suppress-prompt", file.name], environ_update=TEXT_ENVIRONMENT
             )
-        said = [line for line in err.splitlines() if line and not line.startswith(("Load smb", "Loaded services"))]
+        lines = [line for line in err.splitlines() if line and not line.startswith(("Load smb", "Loaded services"))]
         return {
             "unknown": config.unknown_parameters(err),
-            "doors": config.open_doors(config.read_sections(out)),
-            "refused": "; ".join(said[-5:]).replace(file.name, "smb.conf") if rc != 0 else "",
+            "open_settings": config.open_doors(config.read_sections(out)),
+            "refused": "; ".join(lines[-5:]).replace(file.name, "smb.conf") if rc != 0 else "",
         }
 
     def _accounts(self) -> dict[str, users.Account]:
@@ -158,18 +158,18 @@ class Planner:
         return users.parse_accounts(out) if rc == 0 else {}
 
     def _record(self, path: str) -> t.Any:
-        """What an earlier run has left; one that is damaged is for the module whose it is to refuse."""
+        """Return what an earlier run has left; the module that owns a damaged record refuses it."""
         try:
             return json.loads(self.host.text(path) or "null")
         except ValueError:
             return None
 
-    def _users_due(self, seen: checks.Seen, wrong: t.Sequence[t.Any]) -> bool:
+    def _users_due(self, facts: checks.Facts, wrong: t.Sequence[t.Any]) -> bool:
         wanted = self.params["users"] if self.params["state"] == "present" else []
         if wrong or not self.installed:
             return bool(wanted)
-        plan = users.plan(seen.accounts, wanted, seen.record)
-        return bool(plan.changes) or list(plan.record) != sorted(seen.record)
+        plan = users.plan(facts.accounts, wanted, facts.record)
+        return bool(plan.changes) or list(plan.record) != sorted(facts.record)
 
     def _directories(self, mounts: t.Mapping[str, str], real: t.Mapping[str, str]) -> list[dict[str, t.Any]]:
         return [
@@ -191,7 +191,7 @@ class Planner:
         except (KeyError, TypeError, ValueError):
             return True
         wanted = directories.wanted_of(entries, self.planned.get("groups") or [])
-        plan = directories.plan(directories.look(wanted, record), wanted, record)
+        plan = directories.plan(directories.read_all(wanted, record), wanted, record)
         return bool(plan.states) or plan.record != record
 
     def _missing(self, windows: bool, macos: bool) -> list[str]:
@@ -207,23 +207,23 @@ class Planner:
             ["dpkg-query", "--show", "--showformat=${db:Status-Abbrev}${Package}\n", *wanted],
             environ_update=TEXT_ENVIRONMENT,
         )
-        there = {line.split()[1] for line in out.splitlines() if line.startswith(("ii", "hi"))}
-        return [name for name in wanted if name not in there]
+        installed = {line.split()[1] for line in out.splitlines() if line.startswith(("ii", "hi"))}
+        return [name for name in wanted if name not in installed]
 
     def _before_on_record(self) -> host.Before | None:
-        """What the host was before the role; None where the role never was."""
-        known = self._record(BEFORE)
-        is_whole = isinstance(known, dict) and {"installed", "units"} <= known.keys()
-        return t.cast("host.Before", known) if is_whole else None
+        """Return the state of the host before the role; None where the role never ran."""
+        recorded = self._record(BEFORE)
+        is_whole = isinstance(recorded, dict) and {"installed", "units"} <= recorded.keys()
+        return t.cast("host.Before", recorded) if is_whole else None
 
     def _before_now(self) -> host.Before:
         names = host.unit_names(self.params)
         shown = systemd.show(self.module.run_command, names, ("LoadState", "ActiveState", "UnitFileState"))
-        there = {name: one for name, one in shown.items() if one["LoadState"] == ["loaded"]}
+        loaded = {name: unit for name, unit in shown.items() if unit["LoadState"] == ["loaded"]}
         return {
             "installed": self.installed,
             "units": {
-                name: {"enabled": one["UnitFileState"] == ["enabled"], "active": one["ActiveState"] == ["active"]}
-                for name, one in there.items()
+                name: {"enabled": unit["UnitFileState"] == ["enabled"], "active": unit["ActiveState"] == ["active"]}
+                for name, unit in loaded.items()
             },
         }

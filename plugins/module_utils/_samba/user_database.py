@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Samba's users: read and written by Samba's own programs, with a record of those whom the role has added."""
+"""Samba's users: Samba's own programs read and write them. A record names the users that the role has added."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CONFIGURATION = "/etc/samba/smb.conf"
 
 
 def read_record() -> list[str]:
-    """:raises ValueError: the record is damaged."""
+    """Return the names on record."""
     if not os.path.exists(RECORD):
         return []
     with open(RECORD, encoding="utf-8") as file:
@@ -80,19 +80,19 @@ class Database:
             self._run(python, json.dumps(hashes), "install python3-samba, which sets a hash, or give passwords")
 
     def switch(self, plan: users.Plan) -> None:
-        """Who may log in. After the passwords: with a new one pdbedit lets a user in again."""
+        """Enable and disable logins, after the passwords: a new password enables a user again."""
         for option, names in (("-d", plan.disable), ("-e", plan.enable)):
             for name in names:
                 self._run([SMBPASSWD, option, name])
 
-    def _run(self, command: list[str], words: str | None = None, remedy: str = "") -> str:
+    def _run(self, command: list[str], data: str | None = None, remedy: str = "") -> str:
         rc, out, err = self.module.run_command(
-            command, data=words, binary_data=True, environ_update={"LC_ALL": "C.UTF-8"}
+            command, data=data, binary_data=True, environ_update={"LC_ALL": "C.UTF-8"}
         )
         if rc != 0:
-            said = " ".join((err or out).split()[-40:])
+            output = " ".join((err or out).split()[-40:])
             self.module.fail_json(
-                msg=f"`{' '.join(command[:2])}` ended with {rc}: {said}" + (f". Do this: {remedy}" if remedy else "")
+                msg=f"`{' '.join(command[:2])}` ended with {rc}: {output}" + (f". Do this: {remedy}" if remedy else "")
             )
         return str(out)
 

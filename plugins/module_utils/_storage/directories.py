@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Directories with owner, mode, default access control list and project. No link is followed: others may write where these lie."""
+"""Directories with owner, mode, default access control list and project. No link is followed: other users may write in their parents."""
 
 from __future__ import annotations
 
@@ -72,7 +70,7 @@ def write(path: str, wanted: State) -> None:
 
 
 def exchangeable(path: str) -> list[str]:
-    """The directories in *path* where users can exchange what belongs to others: a cache that an older release made has such."""
+    """Return the directories in *path* where users can exchange what belongs to others: an older release made such caches."""
     found = []
     with opened(path) as handle:
         for name in sorted(os.listdir(handle)):
@@ -84,7 +82,7 @@ def exchangeable(path: str) -> list[str]:
 
 
 def make_sticky(path: str) -> None:
-    """Leave to each user what is theirs in these directories."""
+    """Set the sticky bit, so that each user can change only their own files in these directories."""
     with opened(path) as handle:
         for name in exchangeable(path):
             # One of them may go meanwhile, or be exchanged.
@@ -98,7 +96,7 @@ def is_tagged(path: str) -> bool:
 
 
 def tag(path: str) -> None:
-    """Say that a directory is a cache, which backups leave out (bford.info/cachedir)."""
+    """Mark a directory as a cache, which backups leave out (bford.info/cachedir)."""
     with opened(path) as handle, contextlib.suppress(FileExistsError):
         file = open_file(TAG, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=handle)
         with open(file, "w", encoding="ascii") as text:
@@ -118,7 +116,7 @@ def wanted_state(directory: Directory, number: t.Callable[[int, str], int], proj
 
 
 def names(directory: Directory) -> t.Iterator[tuple[int, str]]:
-    """The users and groups that it speaks of."""
+    """Yield the users and groups that a directory names."""
     yield acl.USER, directory.owner
     if directory.group:
         yield acl.GROUP, directory.group
@@ -134,7 +132,7 @@ def requirements(
     sizes: t.Mapping[str, int],
     unknown: t.Collection[tuple[int, str]],
 ) -> t.Iterator[Problem]:
-    """What speaks against them on this host.
+    """Yield the problems of directories on this host.
 
     :param sizes: bytes of the disk at each mount point.
     :param unknown: users and groups that are not there.
@@ -163,7 +161,7 @@ def requirements(
 
 
 def next_projects(directories: t.Sequence[Directory], states: t.Mapping[str, State | None]) -> dict[str, int]:
-    """The project of each directory that has a quota: the one that it has, or the next free number."""
+    """Return the project of each directory with a quota: its own one, or the next free number."""
     had = {path: state.project for path, state in states.items() if state and state.project}
     following = max([FIRST_PROJECT, *(number + 1 for number in had.values())])
     chosen: dict[str, int] = {}
@@ -178,13 +176,13 @@ def next_projects(directories: t.Sequence[Directory], states: t.Mapping[str, Sta
 
 
 def parse_limits(report: str) -> dict[int, int]:
-    """Bytes by project, of ``xfs_quota -c 'report -p -b -n -N'``, which counts KiB."""
+    """Return bytes by project, of ``xfs_quota -c 'report -p -b -n -N'``, which counts KiB."""
     rows = (line.split() for line in report.splitlines())
     return {int(row[0][1:]): int(row[3]) * 1024 for row in rows if len(row) >= 4 and re.match(r"#\d+$", row[0])}
 
 
 def commands(path: str, mount: str, fs: str, had: State | None, wanted: State) -> t.Iterator[list[str]]:
-    """Give the whole tree its project, and the project its limit."""
+    """Yield the commands that give the whole tree its project, and the project its limit."""
     quota = ["xfs_quota", "-x", *([] if fs == "xfs" else ["-f"])]
     if wanted.limit and (had is None or had.project != wanted.project):
         yield [*quota, "-c", f"project -s -p {path} {wanted.project}", mount]

@@ -13,8 +13,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.proble
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import fstab
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import (
     Disk,
-    disk_words,
-    size_words,
+    describe_disk,
+    format_size,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import (
     FILE_SYSTEMS,
@@ -51,7 +51,7 @@ class Facts:
     points: t.Mapping[str, Point] = dataclasses.field(default_factory=dict)
     fstab: str = ""
     record: t.Mapping[str, Given] = dataclasses.field(default_factory=dict)
-    # Features of ext4, by device; what the kernel is built with, where it tells.
+    # Features of ext4, by device; what the kernel is built with, where it publishes that.
     features: t.Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
     kernel: t.Mapping[str, bool] = dataclasses.field(default_factory=dict)
     # Devices whose making is on record as not finished, and that have files all the same.
@@ -89,15 +89,15 @@ class Work:
     @property
     def todo(self) -> list[str]:
         entry, disk = self.entry, self.disk
-        words = {
-            f"wipe {disk.path} ({disk.key}): {disk_words(disk)}": self.wipe,
-            f"partition {disk.path} ({disk.key}, {size_words(disk.size)})": self.table,
-            f"make {entry.fs} labelled {entry.label!r} on {disk.path} ({disk.key}, {size_words(disk.size)})": self.make,
+        steps = {
+            f"wipe {disk.path} ({disk.key}): {describe_disk(disk)}": self.wipe,
+            f"partition {disk.path} ({disk.key}, {format_size(disk.size)})": self.table,
+            f"make {entry.fs} labelled {entry.label!r} on {disk.path} ({disk.key}, {format_size(disk.size)})": self.make,
             f"protect {entry.mount} while nothing is mounted there": self.protect,
             f"mount {entry.mount}": self.mount,
             f"mount {entry.mount} with other options": self.remount or self.again,
         }
-        return [what for what, so in words.items() if so]
+        return [step for step, so in steps.items() if so]
 
 
 @dataclasses.dataclass

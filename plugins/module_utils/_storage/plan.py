@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What has to be done so that disks are as asked, and what speaks against it. Pure: disks as they are in, work out.
+"""The plan for disks: what has to be done, and why it is refused. Pure: disks and request in, work out.
 
 A disk is written to only when it is empty, or when a wipe was asked for, its serial repeated, and nothing uses it. One that holds
 what is asked for, by file system and label, is taken with its data.
@@ -21,10 +19,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._storage.dis
     Content,
     Device,
     Disk,
-    content_words,
-    disk_words,
+    describe_content,
+    describe_disk,
     find,
-    size_words,
+    format_size,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import (
     RECORDED,
@@ -42,24 +40,24 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._storage.req
 
 
 def uuid_for(fs: str, new_id: t.Callable[[], str]) -> str:
-    """An id in the form that the file system has."""
-    made = new_id()
-    return f"{made[:4]}-{made[4:8]}".upper() if fs == "vfat" else made
+    """Return a new id in the form that the file system has."""
+    uuid = new_id()
+    return f"{uuid[:4]}-{uuid[4:8]}".upper() if fs == "vfat" else uuid
 
 
 def by_names(disks: t.Iterable[Disk], path: str) -> str:
-    """How to name the disk that a changing name means now."""
+    """Return stable names for the disk that a changing name means now."""
     for disk in disks:
         if path in disk.names or any(path in part.names for part in disk.partitions):
             return (
                 " or ".join([*disk.ids[:3], *([f"serial {disk.serial}"] if disk.serial else [])])
-                or "none: it tells neither id nor serial"
+                or "none: it has neither id nor serial"
             )
     return "none: there is no such disk"
 
 
 def choose(entry: Entry, disks: t.Sequence[Disk]) -> tuple[Disk | None, Problem | None]:
-    """The disk that is meant, or why there is none."""
+    """Return the disk that an entry means, or why there is none."""
 
     def no(text: str, remedy: str) -> tuple[None, Problem]:
         return None, problem("storage_disks", text, remedy)
@@ -82,30 +80,30 @@ def choose(entry: Entry, disks: t.Sequence[Disk]) -> tuple[Disk | None, Problem 
         for part in disk.partitions:
             if entry.id and f"{BY_ID}/{entry.id}" in part.names:
                 return no(f"names {entry.id}, a partition", f"name the whole disk: {by_names(disks, disk.path)}")
-    known = ", ".join(f"{disk.key} ({disk.path}, {size_words(disk.size)})" for disk in disks if disk.key)
+    listed = ", ".join(f"{disk.key} ({disk.path}, {format_size(disk.size)})" for disk in disks if disk.key)
     return no(
         f"names {entry.name}, and no disk of this host is called so",
-        f"put it back, or take it out of storage_disks; there are: {known or 'none that tell an id or a serial'}",
+        f"put it back, or take it out of storage_disks; there are: {listed or 'none with an id or a serial'}",
     )
 
 
 def judge(work: Work, facts: Facts, confirmed: t.Collection[str], new_id: t.Callable[[], str]) -> t.Iterator[Problem]:
-    """Find out what a disk needs, and yield what speaks against it."""
-    entry, disk, known = work.entry, work.disk, facts.record.get(work.key, {})
+    """Decide what a disk needs, and yield the problems."""
+    entry, disk, recorded = work.entry, work.disk, facts.record.get(work.key, {})
     target: Device | None = disk
     if entry.partition:
         target = disk.partitions[0] if len(disk.partitions) == 1 else None
     content = target.content if target else None
-    work.given = {key: known[key] for key in RECORDED if key in known}
-    if known.get("size", 0) > disk.size:
-        was = size_words(known["size"])
+    work.given = {key: recorded[key] for key in RECORDED if key in recorded}
+    if recorded.get("size", 0) > disk.size:
+        was = format_size(recorded["size"])
         yield problem(
             "storage_disks",
-            f"has {disk.path} ({work.key}) of {size_words(disk.size)}, which had {was} when its file system was made",
+            f"has {disk.path} ({work.key}) of {format_size(disk.size)}, which had {was} when its file system was made",
             "another disk answers by this name, or this one fails: look at it (smartctl -x) before anything is written to it",
         )
         return
-    if left_unfinished(entry, disk, content, known):
+    if left_unfinished(entry, disk, content, recorded):
         if target and target.path in facts.filled:
             yield problem(
                 "storage_disks",
@@ -129,42 +127,43 @@ def judge(work: Work, facts: Facts, confirmed: t.Collection[str], new_id: t.Call
         return
     if disk.content.empty and not disk.partitions:
         work.table, work.make = entry.partition, True
-    elif entry.wipe and (own_uuid(disk, known) or disk.key) in confirmed:
+    elif entry.wipe and (own_uuid(disk, recorded) or disk.key) in confirmed:
         work.wipe, work.table, work.make = True, entry.partition, True
     else:
-        yield _holds_data(work, known, confirmed)
+        yield _holds_data(work, recorded, confirmed)
         return
     yield from writing(work, facts)
     ids = {"table": new_id() if entry.partition else "", "part": new_id(), "uuid": uuid_for(entry.fs, new_id)}
-    work.given = {**ids, "size": disk.size, "finished": False, "made": known.get("made", [])}
+    work.given = {**ids, "size": disk.size, "finished": False, "made": recorded.get("made", [])}
 
 
-def own_uuid(disk: Disk, known: Given) -> str:
-    """The id of the file system on record, where the disk still has it: a wipe that was confirmed for what was there before spares it."""
+def own_uuid(disk: Disk, recorded: Given) -> str:
+    """Return the id of the file system on record, where the disk still has it: a wipe confirmed for earlier content spares it."""
     found = {device.content.uuid for device in (disk, *disk.partitions)}
-    return str(known["uuid"]) if known.get("uuid") in found else ""
+    return str(recorded["uuid"]) if recorded.get("uuid") in found else ""
 
 
-def left_unfinished(entry: Entry, disk: Disk, content: Content | None, known: Given) -> bool:
-    """Whether this is what a run of ours left that was cut short: its table or its file system by their ids, and nothing of others.
+def left_unfinished(entry: Entry, disk: Disk, content: Content | None, recorded: Given) -> bool:
+    """Return whether an interrupted run of ours left this: its table or its file system by their ids, and nothing of others.
 
-    As long as a file system is on record as not finished, the role has mounted nothing from it; what somebody else has, ``filled`` tells.
+    As long as a file system is on record as not finished, the role has mounted nothing from it.
+    ``filled`` holds devices that somebody else has mounted and written to.
     """
-    if not known.get("uuid") or known.get("finished", True):
+    if not recorded.get("uuid") or recorded.get("finished", True):
         return False
-    if content is not None and content.uuid == known["uuid"]:
+    if content is not None and content.uuid == recorded["uuid"]:
         return True
     # Before mkfs began, what is there without a signature is somebody's: a volume of dm-crypt without a header, bytes of a program.
-    bare = content is None or content.empty or (bool(known.get("making")) and not signed(content))
+    bare = content is None or content.empty or (bool(recorded.get("making")) and not signed(content))
     if entry.partition:
         return (
             not disk.content.kind
             and bare
             and len(disk.partitions) < 2
-            and bool(known.get("table"))
-            and disk.content.table_id == known["table"]
+            and bool(recorded.get("table"))
+            and disk.content.table_id == recorded["table"]
         )
-    return bare and not disk.partitions and not known.get("table")
+    return bare and not disk.partitions and not recorded.get("table")
 
 
 def signed(content: Content) -> bool:
@@ -172,7 +171,7 @@ def signed(content: Content) -> bool:
 
 
 def writing(work: Work, facts: Facts) -> t.Iterator[Problem]:
-    """What speaks against writing to a disk, whoever has asked for it."""
+    """Yield the problems of writing to a disk, even when a wipe is confirmed."""
     disk, name = work.disk, f"{work.disk.path} ({work.key})"
     if disk.every_use or disk.busy:
         used = "; ".join(disk.every_use) or "the kernel, or a program, has it for itself (ZFS, RAID, another container)"
@@ -227,16 +226,16 @@ def _copied(work: Work, target: Device, facts: Facts) -> t.Iterator[Problem]:
         )
 
 
-def _holds_data(work: Work, known: Given, confirmed: t.Collection[str]) -> Problem:
+def _holds_data(work: Work, recorded: Given, confirmed: t.Collection[str]) -> Problem:
     entry, disk = work.entry, work.disk
-    name, asked = f"{disk.path} ({work.key})", f"{entry.fs} labelled {entry.label!r}"
+    name, requested = f"{disk.path} ({work.key})", f"{entry.fs} labelled {entry.label!r}"
     layout = "in one partition" if entry.partition else "on the whole disk"
-    own = own_uuid(disk, known)
+    own = own_uuid(disk, recorded)
     if own:
-        there = next(one.content for one in (disk, *disk.partitions) if one.content.uuid == own)
+        present = next(device.content for device in (disk, *disk.partitions) if device.content.uuid == own)
         return problem(
             "storage_disks",
-            f"asks for {asked} {layout} of {name}, where a file system of this role is: {content_words(there)}",
+            f"asks for {requested} {layout} of {name}, where a file system of this role is: {describe_content(present)}",
             "say what is there: `e2label` and its like change a label, and another file system means to copy the data away; to lose all "
             f"of it, set `wipe: true` and name this very file system: storage_confirm_wipe: [{own}]",
         )
@@ -246,29 +245,29 @@ def _holds_data(work: Work, known: Given, confirmed: t.Collection[str]) -> Probl
         remedy = f"to lose all of it, {repeat}"
     elif disk.key in confirmed:
         remedy = "to lose all of it, set `wipe: true` at this disk as well"
-    held = disk_words(disk)
+    held = describe_disk(disk)
     return problem(
         "storage_disks",
-        f"asks for {asked} {layout} of {name}, {size_words(disk.size)}, which is not empty: {held}",
+        f"asks for {requested} {layout} of {name}, {format_size(disk.size)}, which is not empty: {held}",
         remedy,
     )
 
 
 def mounting(work: Work, facts: Facts, mounts: t.Collection[str]) -> t.Iterator[Problem]:
-    """Find out what a mount needs, and yield what speaks against it."""
+    """Decide what a mount needs, and yield the problems."""
     entry, point = work.entry, facts.points.get(work.entry.mount, Point())
-    there = facts.mounted.get(entry.mount)
-    ours = bool(there and work.device and there.source == work.device)
-    if there and not ours:
+    mounted = facts.mounted.get(entry.mount)
+    ours = bool(mounted and work.device and mounted.source == work.device)
+    if mounted and not ours:
         yield problem(
             "storage_disks",
-            f"mounts {work.key} at {entry.mount}, where {there.source} is mounted",
+            f"mounts {work.key} at {entry.mount}, where {mounted.source} is mounted",
             "unmount that, or choose another `mount`",
         )
         return
     # Below a disk that is not mounted yet, it is looked at when that is (storage_disks).
     over = [other for other in mounts if entry.mount.startswith(f"{other}/") and other not in facts.mounted]
-    if not over and not there:
+    if not over and not mounted:
         if point.exists and not point.directory:
             yield problem(
                 "storage_disks",
@@ -295,10 +294,10 @@ def mounting(work: Work, facts: Facts, mounts: t.Collection[str]) -> t.Iterator[
     work.protect = bool(over) or point.immutable is False
     work.mount = not ours
     wanted = ",".join(entry.options)
-    if ours and there:
-        work.again = entry.quota and QUOTA_OPTION not in there.options
+    if ours and mounted:
+        work.again = entry.quota and QUOTA_OPTION not in mounted.options
         # One that was mounted by somebody else, or by an older release.
-        open_to_others = bool(there.options) and {"nosuid", "nodev"} & {*entry.options} - there.options
+        open_to_others = bool(mounted.options) and {"nosuid", "nodev"} & {*entry.options} - mounted.options
         work.remount = not work.again and (bool(open_to_others) or work.given.get("options", wanted) != wanted)
         work.given.setdefault("options", wanted)
     work.given["mount"] = entry.mount
@@ -329,39 +328,39 @@ def _quota(work: Work, facts: Facts) -> t.Iterator[Problem]:
 
 
 def plan(entries: t.Sequence[Entry], confirm: t.Sequence[str], facts: Facts, new_id: t.Callable[[], str]) -> Plan:
-    """What has to be done to all disks.
+    """Return what has to be done to all disks.
 
     :param confirm: serials whose disks may be wiped, and ids of file systems of this role.
     :param new_id: gives a new random UUID in small letters.
     """
-    made = Plan(fstab=facts.fstab)
+    result = Plan(fstab=facts.fstab)
     try:
         fstab.split(facts.fstab)
     except fstab.Damaged:
-        made.requirements.append(
+        result.requirements.append(
             problem(
                 "storage_disks",
                 "is written between two markers in /etc/fstab, and one of them is gone",
                 f"put both lines back: {fstab.BEGIN} and {fstab.END}",
             )
         )
-        return made
+        return result
     for entry in entries:
         disk, refused = choose(entry, facts.disks)
         if refused:
-            made.requirements.append(refused)
+            result.requirements.append(refused)
         if disk:
-            made.works.append(Work(entry, disk, disk.key or entry.id, {}))
-    paths = [work.disk.path for work in made.works]
+            result.works.append(Work(entry, disk, disk.key or entry.id, {}))
+    paths = [work.disk.path for work in result.works]
     for path in sorted({path for path in paths if paths.count(path) > 1}):
-        names = ", ".join(work.entry.name for work in made.works if work.disk.path == path)
-        made.requirements.append(
+        names = ", ".join(work.entry.name for work in result.works if work.disk.path == path)
+        result.requirements.append(
             problem("storage_disks", f"names one disk more than once ({path}): {names}", "keep one entry")
         )
-    uuids = {own_uuid(work.disk, facts.record.get(work.key, {})) for work in made.works}
-    unknown = sorted(set(confirm) - {work.disk.key for work in made.works} - uuids)
+    uuids = {own_uuid(work.disk, facts.record.get(work.key, {})) for work in result.works}
+    unknown = sorted(set(confirm) - {work.disk.key for work in result.works} - uuids)
     if unknown:
-        made.requirements.append(
+        result.requirements.append(
             problem(
                 "storage_confirm_wipe",
                 f"has what is no serial of a disk in storage_disks: {', '.join(unknown)}",
@@ -369,15 +368,15 @@ def plan(entries: t.Sequence[Entry], confirm: t.Sequence[str], facts: Facts, new
             )
         )
     mounts = [entry.mount for entry in entries]
-    for work in made.works:
+    for work in result.works:
         found = list(judge(work, facts, confirm, new_id))
-        made.requirements += found or mounting(work, facts, mounts)
-    if not made.requirements:
-        wanted = {work.key: work.entry.mount for work in made.works}
-        made.gone = {
+        result.requirements += found or mounting(work, facts, mounts)
+    if not result.requirements:
+        wanted = {work.key: work.entry.mount for work in result.works}
+        result.gone = {
             key: dict(given)
             for key, given in facts.record.items()
             if key not in wanted or (given.get("mount") and given["mount"] != wanted[key])
         }
-        made.fstab = fstab.with_lines(facts.fstab, [work.line for work in made.works])
-    return made
+        result.fstab = fstab.with_lines(facts.fstab, [work.line for work in result.works])
+    return result

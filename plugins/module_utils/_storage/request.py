@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What is asked of disks and directories, and what speaks against it before any host is looked at. Pure."""
+"""The request for disks and directories, and its problems that need no host. Pure."""
 
 from __future__ import annotations
 
@@ -101,7 +99,7 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Directory:
-    """``quota`` in bytes, 0 for none; ``acl``: entries of the default list beside what follows from the mode, where that is ``shared``."""
+    """``quota`` in bytes, 0 for none; ``acl``: entries of the default list beyond the mode, where that is ``shared``."""
 
     path: str
     owner: str = "root"
@@ -118,7 +116,7 @@ def normal(path: str) -> str:
 
 
 def parse_size(text: str) -> int:
-    """Bytes of ``500G``, ``500GiB`` (powers of 1024) or ``500GB`` (of 1000); -1 for what is no size."""
+    """Return the bytes of ``500G``, ``500GiB`` (powers of 1024) or ``500GB`` (of 1000); -1 for anything else."""
     found = re.fullmatch(r"([0-9]+)(?:([KMGTP])(iB|B)?)?", str(text).strip())
     if not found:
         return -1
@@ -127,19 +125,19 @@ def parse_size(text: str) -> int:
 
 
 def parse_mode(value: t.Any) -> int:
-    """The mode, or -1. YAML makes another number of one without quotes."""
+    """Return the mode, or -1. YAML reads a mode without quotes as another number."""
     return int(value, 8) if isinstance(value, str) and re.fullmatch(r"[0-7]{3,4}", value) else -1
 
 
 def options(entry: t.Mapping[str, t.Any], quota: bool) -> tuple[str, ...]:
-    """Those that every disk has come first; what the user says of the same thing takes their place."""
+    """Return the mount options: those of every disk first, replaced by the user's options of the same kind."""
     own = [word for text in entry.get("options") or [] for word in text.split(",")]
     kept = [word for word in ALWAYS if not {*own} & {*OPPOSITES.get(word, ())}]
     return tuple(dict.fromkeys([*kept, *own, *([QUOTA_OPTION] if quota else [])]))
 
 
 def read_entries(given: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[Entry], list[Problem]]:
-    """The disks in the order in which they are mounted, and what is wrong with each or with two of them."""
+    """Return the disks in the order in which they are mounted, and the problems of each and of pairs."""
     entries, refused = [], []
     for row in given:
         role = row.get("role") or ""
@@ -164,10 +162,12 @@ def read_entries(given: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[Entry],
             problem("storage_disks", f"has {entry.name or 'an entry'}, {text}", remedy)
             for text, remedy in _wrong(entry, mode)
         ]
-    for one in sorted({entry.mount for entry in entries if [other.mount for other in entries].count(entry.mount) > 1}):
-        names = ", ".join(entry.name for entry in entries if entry.mount == one)
+    for duplicate in sorted(
+        {entry.mount for entry in entries if [other.mount for other in entries].count(entry.mount) > 1}
+    ):
+        names = ", ".join(entry.name for entry in entries if entry.mount == duplicate)
         refused.append(
-            problem("storage_disks", f"mounts two disks at {one}: {names}", "give each a `mount` of its own")
+            problem("storage_disks", f"mounts two disks at {duplicate}: {names}", "give each a `mount` of its own")
         )
     for label in sorted(
         {entry.label for entry in entries if [other.label for other in entries].count(entry.label) > 1}
@@ -217,7 +217,7 @@ def _wrong(entry: Entry, mode: t.Any) -> t.Iterator[tuple[str, str]]:
 
 
 def mount_of(path: str, entries: t.Iterable[Entry]) -> Entry | None:
-    """The disk on which a path lies: the one with the deepest mount point."""
+    """Return the disk that holds a path: the one with the deepest mount point."""
     over = [entry for entry in entries if path == entry.mount or path.startswith(f"{entry.mount}/")]
     return max(over, key=lambda entry: len(entry.mount), default=None)
 
@@ -228,7 +228,7 @@ def read_directories(
     environment: t.Mapping[str, str],
     entries: t.Sequence[Entry],
 ) -> tuple[list[Directory], list[Problem]]:
-    """The directories in the order in which they are made, those of each user among them."""
+    """Return the directories in the order in which they are made, with those of each user, and the problems."""
     refused: list[Problem] = []
     found: dict[str, Directory] = {}
     for row in given:
@@ -308,11 +308,11 @@ def read_directories(
                     "set `quota: true` at this disk",
                 )
             )
-    return sorted(found.values(), key=lambda one: (one.path.count("/"), one.path)), refused
+    return sorted(found.values(), key=lambda named: (named.path.count("/"), named.path)), refused
 
 
 def _exchangeable(found: t.Mapping[str, Directory], entries: t.Sequence[Entry]) -> t.Iterator[Problem]:
-    """Directories of one user that others could rename, and put their own there: they may write to the one above."""
+    """Yield problems of a user's directories that others could replace, because they can write to the parent."""
     modes = {entry.mount: entry.mode for entry in entries if entry.mode >= 0}
     modes.update({path: directory.mode for path, directory in found.items()})
     for path, directory in found.items():
@@ -321,8 +321,6 @@ def _exchangeable(found: t.Mapping[str, Directory], entries: t.Sequence[Entry]) 
             mode = modes.get(above, 0)
             if mode & 0o022 and not mode & 0o1000:
                 text = f"has {path} of one user below {above}, where others may put their own in its place"
-                yield problem(
-                    "storage_environment", text, f"choose a path beside it, or the mode 0755 or 1777 for {above}"
-                )
+                yield problem("storage_environment", text, f"choose another path, or the mode 0755 or 1777 for {above}")
                 break
             above = posixpath.dirname(above)

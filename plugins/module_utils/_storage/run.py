@@ -29,7 +29,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._storage imp
     units,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import dataset_cache as storage_cache
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage import facts as look
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage import facts as disk_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import find
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Facts, Given, Plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.plan import plan
@@ -46,14 +46,14 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def number(tag: int, name: str) -> int:
-    """The id of a user or group; ``of alice`` is her own group."""
+    """Return the id of a user or group; ``of alice`` is her own group."""
     if tag == acl.USER:
         return pwd.getpwnam(name).pw_uid
     return pwd.getpwnam(name[3:]).pw_gid if name.startswith("of ") else grp.getgrnam(name).gr_gid
 
 
 def unknown(wanted: t.Iterable[Directory], groups: t.Collection[str]) -> set[tuple[int, str]]:
-    """Users and groups that are not there, without groups that earlier tasks make."""
+    """Return missing users and groups, without groups that earlier tasks make."""
     missing = set()
     for tag, name in {named for directory in wanted for named in directories.names(directory)}:
         try:
@@ -65,56 +65,56 @@ def unknown(wanted: t.Iterable[Directory], groups: t.Collection[str]) -> set[tup
 
 
 class Storage:
-    """What is asked for, what is there, and what follows from it."""
+    """A request, the facts of the host, and the plan."""
 
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
         params = module.params
-        asked = {} if params["state"] == "absent" else params
-        disks, odd = rows.read_rows("storage_disks", asked.get("disks", []), rows.DISK)
-        listed, odd_too = rows.read_rows("storage_directories", asked.get("directories", []), rows.DIRECTORY)
+        request = {} if params["state"] == "absent" else params
+        disks, odd = rows.read_rows("storage_disks", request.get("disks", []), rows.DISK)
+        listed, odd_too = rows.read_rows("storage_directories", request.get("directories", []), rows.DIRECTORY)
         self.entries, refused = read_entries(disks)
         refused = [*odd, *odd_too, *refused]
         own = [*roots(self.entries), *listed]
-        users, environment = asked.get("users", []), asked.get("environment", {})
+        users, environment = request.get("users", []), request.get("environment", {})
         self.wanted, wrong = read_directories(own, users, environment, self.entries)
-        cache = asked.get("cache", {})
+        cache = request.get("cache", {})
         wrong += storage_cache.requirements(cache, self.entries)
         self.dataset_cache = {} if wrong else storage_cache.configuration(cache, self.entries)
         if self.dataset_cache:
-            asked_for = {one.path: one for one in self.wanted}
-            for one in storage_cache.directories(cache):
+            asked_for = {directory.path: directory for directory in self.wanted}
+            for directory in storage_cache.directories(cache):
                 # Who may write there is no matter of taste.
-                quota = asked_for[one.path].quota if one.path in asked_for else 0
-                asked_for[one.path] = dataclasses.replace(one, quota=quota)
-            self.wanted = sorted(asked_for.values(), key=lambda one: (one.path.count("/"), one.path))
+                quota = asked_for[directory.path].quota if directory.path in asked_for else 0
+                asked_for[directory.path] = dataclasses.replace(directory, quota=quota)
+            self.wanted = sorted(asked_for.values(), key=lambda directory: (directory.path.count("/"), directory.path))
         self.record = self.read_record()
         named = [entry for entry in self.entries if bool(entry.id) != bool(entry.serial)]
-        self.facts = look.facts(self.run, named, self.record)
-        self.plan = plan(named, asked.get("confirm_wipe", []), self.facts, lambda: str(uuid.uuid4()))
+        self.facts = disk_facts.facts(self.run, named, self.record)
+        self.plan = plan(named, request.get("confirm_wipe", []), self.facts, lambda: str(uuid.uuid4()))
         sizes = {work.entry.mount: work.disk.size for work in self.plan.works}
         self.groups = params["planned"].get("groups") or [] if module.check_mode else []
         missing = unknown(self.wanted, self.groups)
-        seen = self.plan.requirements
+        found = self.plan.requirements
         self.plan.requirements = [
             *refused,
             *wrong,
-            *seen,
+            *found,
             *directories.requirements(self.wanted, self.entries, sizes, missing),
         ]
         self.cache = self.cache_commands(cache)
         self.linked: list[str] = []
         self.states = {} if self.plan.requirements else self.read_directories()
         self.targets = {} if self.plan.requirements else self.target_states()
-        self.loose = self.loose_sets()
+        self.unsafe = self.unsafe_sets()
 
     def run(self, command: t.Sequence[str], data: str | None = None) -> tuple[int, str, str]:
-        words = [self.module.get_bin_path(command[0]) or command[0], *command[1:]]
-        rc, out, err = self.module.run_command(words, data=data, environ_update={"LC_ALL": "C.UTF-8"})
+        arguments = [self.module.get_bin_path(command[0]) or command[0], *command[1:]]
+        rc, out, err = self.module.run_command(arguments, data=data, environ_update={"LC_ALL": "C.UTF-8"})
         return rc, out, err
 
     def read_record(self) -> dict[str, Given]:
-        text = look.text_of(apply.RECORD)
+        text = disk_facts.text_of(apply.RECORD)
         try:
             found: dict[str, Given] = json.loads(text) if text else {}
         except ValueError as error:
@@ -123,17 +123,19 @@ class Storage:
             )
         return found
 
-    def cache_commands(self, asked: t.Mapping[str, t.Any]) -> list[list[str]]:
-        """What an LVM cache needs; what speaks against it goes to the requirements."""
-        if asked.get("mode") != "lvmcache":
+    def cache_commands(self, request: t.Mapping[str, t.Any]) -> list[list[str]]:
+        """Return the commands that an LVM cache needs; its problems go to the requirements."""
+        if request.get("mode") != "lvmcache":
             return []
         commands: list[list[str]] = []
-        refused = list(lvm_cache.requirements(asked))
+        refused = list(lvm_cache.requirements(request))
         if not refused:
-            lvs, pvs = (lvm_cache.rows(self.run(words)[1], words[0][:-1]) for words in (lvm_cache.LVS, lvm_cache.PVS))
-            name = os.path.basename(asked["device"])
-            disks = [look.looked_into(self.run, disk) for disk in find(self.facts.disks, name, "")]
-            refused, commands = lvm_cache.plan(asked, lvs, pvs, disks)
+            lvs, pvs = (
+                lvm_cache.rows(self.run(command)[1], command[0][:-1]) for command in (lvm_cache.LVS, lvm_cache.PVS)
+            )
+            name = os.path.basename(request["device"])
+            disks = [disk_facts.with_content(self.run, disk) for disk in find(self.facts.disks, name, "")]
+            refused, commands = lvm_cache.plan(request, lvs, pvs, disks)
         self.plan.requirements += refused
         return commands
 
@@ -144,7 +146,7 @@ class Storage:
         return directories.parse_limits(self.run(quota)[1])
 
     def read_directories(self) -> dict[str, directories.State | None]:
-        """Those on disks that are mounted now and stay so."""
+        """Return the state of directories on disks that are mounted now and stay so."""
         mounted = {work.entry.mount: work.entry for work in self.plan.works if not work.mount}
         limits = {
             mount: self.limits(entry)
@@ -173,8 +175,8 @@ class Storage:
             )
         return states
 
-    def loose_sets(self) -> list[str]:
-        """What an older release left in the cache of datasets so that users can exchange it, and the tag that it lacks."""
+    def unsafe_sets(self) -> list[str]:
+        """Return what an older release left in the cache of datasets so that users can exchange it, and the tag that it lacks."""
         path = self.dataset_cache.get("cache", "")
         sets = f"{path}/{storage_cache.SETS}"
         found = []
@@ -195,21 +197,21 @@ class Storage:
         return found
 
     def number(self, tag: int, name: str) -> int:
-        """The id of a user or group; one that nobody has for a group that check mode only plans."""
+        """Return the id of a user or group; an unused one for a group that check mode only plans."""
         return (
             2**32 - 2 if tag != acl.USER and name in self.groups and accounts.group(name) is None else number(tag, name)
         )
 
     @property
     def undone(self) -> list[str]:
-        """Paths of directories that are not as they are to be."""
+        """Return paths of directories that differ from the request."""
         return [path for path, target in self.targets.items() if self.differs(path, target)]
 
     def differs(self, path: str, target: directories.State) -> bool:
         had = self.states.get(path)
         if had and not target.limit and had.project:
             # A limit of the parent's project is not this directory's.
-            parents = [one.project for other, one in self.targets.items() if path.startswith(f"{other}/")]
+            parents = [state.project for other, state in self.targets.items() if path.startswith(f"{other}/")]
             if had.project in parents:
                 target = directories.State(target.uid, target.gid, target.mode, target.acl, had.project, had.limit)
         return had != target
@@ -231,23 +233,23 @@ class Storage:
             directories.make_sticky(f"{self.dataset_cache['cache']}/{storage_cache.SETS}")
             directories.tag(self.dataset_cache["cache"])
 
-    # --- What is told ---
+    # --- Results ---
 
     @property
     def changes(self) -> list[str]:
-        told = [what for work in self.plan.works for what in work.todo]
-        told += [f"take back {given.get('mount') or key}" for key, given in self.plan.gone.items()]
-        told += [" ".join(command) for command in self.cache]
-        told += ["write /etc/fstab"] if self.plan.fstab != self.facts.fstab else []
-        told += [f"{path}: owner, mode, ACL or quota" for path in self.undone]
-        return told + [f"{path}: sticky bit or tag" for path in self.loose]
+        changes = [step for work in self.plan.works for step in work.todo]
+        changes += [f"take back {given.get('mount') or key}" for key, given in self.plan.gone.items()]
+        changes += [" ".join(command) for command in self.cache]
+        changes += ["write /etc/fstab"] if self.plan.fstab != self.facts.fstab else []
+        changes += [f"{path}: owner, mode, ACL or quota" for path in self.undone]
+        return changes + [f"{path}: sticky bit or tag" for path in self.unsafe]
 
     @property
     def changed_paths(self) -> list[str]:
         paths = ["/etc/fstab"] if self.plan.fstab != self.facts.fstab else []
         paths += [work.entry.mount for work in self.plan.works if work.todo]
         paths += [given["mount"] for given in self.plan.gone.values() if given.get("mount")]
-        return sorted({*paths, *self.undone, *self.loose})
+        return sorted({*paths, *self.undone, *self.unsafe})
 
     @property
     def packages(self) -> list[str]:
@@ -260,28 +262,28 @@ class Storage:
         return sorted({package for program, package in needed.items() if not shutil.which(program, path=PATH)})
 
     def findings(self) -> list[findings.Finding]:
-        told = list(findings.of_mounts(self.plan, self.facts))
+        found = list(findings.of_mounts(self.plan, self.facts))
         if self.plan.requirements:
-            return told
+            return found
         used = {}
         for work in self.plan.works:
             if not work.mount:
                 info = os.statvfs(work.entry.mount)
                 used[work.entry.mount] = ((info.f_blocks - info.f_bfree) * info.f_frsize, info.f_blocks * info.f_frsize)
         quotas = [f"{directory.path} {directory.quota // 1024} KiB" for directory in self.wanted if directory.quota]
-        undone = [*self.undone, *self.loose]
-        told += [findings.of_space(used), *findings.of_directories(undone, quotas, asked=bool(self.wanted))]
+        undone = [*self.undone, *self.unsafe]
+        found += [findings.of_space(used), *findings.of_directories(undone, quotas, requested=bool(self.wanted))]
         if self.module.params["health"]:
             for work in self.plan.works:
                 rc, out, _err = (
                     self.run(["smartctl", "--health", "--json", work.disk.path]) if smartctl() else (127, "", "")
                 )
-                told.append(findings.of_smart(work.key, work.disk.path, rc, out))
-        return told
+                found.append(findings.of_smart(work.key, work.disk.path, rc, out))
+        return found
 
 
 def roots(entries: t.Iterable[Entry]) -> t.Iterator[dict[str, t.Any]]:
-    """The roots of the file systems whose owner or mode is asked for, as directories."""
+    """Yield the roots of file systems with a requested owner or mode, as directories."""
     for entry in entries:
         if entry.owner or entry.group or entry.mode >= 0:
             mode = f"{entry.mode:04o}" if entry.mode >= 0 else "0755"
@@ -292,8 +294,8 @@ def smartctl() -> bool:
     return shutil.which("smartctl", path=PATH) is not None
 
 
-def host_words(run: look.Run) -> dict[str, bool]:
-    """What decides about timers, which systemd starts in no container, and smartd, which it starts in no virtual machine either."""
+def host_facts(run: disk_facts.Run) -> dict[str, bool]:
+    """Return what decides about timers, which systemd starts in no container, and about smartd, which it starts in no virtual machine."""
     virtual = run(["systemd-detect-virt", "--quiet"])[0] == 0
     return {
         "container": virtual and run(["systemd-detect-virt", "--quiet", "--container"])[0] == 0,
@@ -305,7 +307,7 @@ def host_words(run: look.Run) -> dict[str, bool]:
 
 
 def done(module: AnsibleModule, storage: Storage) -> None:
-    """Do what is asked for, and end."""
+    """Carry out the request, and end the module."""
     planned = module.params["state"] == "planned"
     refused = [f"{row['variable']} {row['problem']}: {row['remedy']}" for row in storage.plan.requirements]
     if refused and not planned:
@@ -341,7 +343,7 @@ def done(module: AnsibleModule, storage: Storage) -> None:
         directories=undone,
         requirements=storage.plan.requirements,
         packages=storage.packages,
-        host=host_words(storage.run),
+        host=host_facts(storage.run),
         cache=storage.dataset_cache,
         units=units.drop_ins([] if refused else storage.entries, storage.dataset_cache.get("mount", "")),
         diff=difference(storage.facts, storage.plan, changes),
@@ -349,11 +351,11 @@ def done(module: AnsibleModule, storage: Storage) -> None:
     )
 
 
-def difference(facts: Facts, made: Plan, changes: t.Sequence[str]) -> list[dict[str, str]]:
-    """The lines of fstab before and after, and the rest in words."""
-    before, after = ("".join(f"{line.text}\n" for line in fstab.parse(text)) for text in (facts.fstab, made.fstab))
-    words = "".join(f"{line}\n" for line in changes)
+def difference(facts: Facts, plan: Plan, changes: t.Sequence[str]) -> list[dict[str, str]]:
+    """Return the lines of fstab before and after, and all other changes as text."""
+    before, after = ("".join(f"{line.text}\n" for line in fstab.parse(text)) for text in (facts.fstab, plan.fstab))
+    messages = "".join(f"{line}\n" for line in changes)
     return [
         {"before_header": "/etc/fstab", "after_header": "/etc/fstab", "before": before, "after": after},
-        {"before": "", "after": words},
+        {"before": "", "after": messages},
     ]

@@ -15,16 +15,16 @@ from tests.unit.plugins.module_utils._samba.test_checks import ASKED, DATA, SEEN
 
 def said(**seen: Any) -> dict[str, tuple[str, str]]:
     found = findings.findings(ASKED, dataclasses.replace(SEEN, **seen))
-    return {one["id"]: (one["status"], one["evidence"]) for one in found}
+    return {entry["id"]: (entry["status"], entry["evidence"]) for entry in found}
 
 
-def test_a_missing_disk_is_told() -> None:
+def test_missing_disk_is_reported() -> None:
     status, evidence = said(mounts={"/data/sets": "/data"})["samba.disks"]
     assert (status, "data (/data)" in evidence) == ("warn", True)
     assert said(mounts={"/data/sets": "/data"}, mounted=["/data"])["samba.disks"][0] == "pass"
 
 
-def test_who_was_let_in_by_hand_and_who_left_the_host_is_told() -> None:
+def test_unmanaged_and_deleted_users_are_reported() -> None:
     status, evidence = said(
         accounts={"alice": Account("", True), "eve": Account("", True), "gone": Account("", True, -1)}
     )["samba.strangers"]
@@ -48,19 +48,19 @@ def test_nothing_passes_where_there_is_nothing() -> None:
         ({"mode": "0755"}, "pass", "read-only for everybody: data"),
     ],
 )
-def test_a_share_that_nobody_can_write_to_is_told(share: dict[str, Any], status: str, evidence: str) -> None:
+def test_read_only_share_is_reported(share: dict[str, Any], status: str, evidence: str) -> None:
     found = findings.findings({**ASKED, "shares": [{**DATA, **share}]}, SEEN)
-    (row,) = [one for one in found if one["id"] == "samba.read_only"]
+    (row,) = [entry for entry in found if entry["id"] == "samba.read_only"]
     assert (row["status"], evidence in row["evidence"]) == (status, True)
 
 
-def test_a_path_that_no_earlier_task_makes_is_told_in_check_mode() -> None:
+def test_unplanned_path_is_reported_in_check_mode() -> None:
     away = {"directories": [], "check": True}
     assert said(**away)["samba.paths"] == ("warn", "not there now: /data/sets")
     assert "samba.paths" not in said(**away, planned=["/data", "/data/sets"])
     assert "samba.paths" not in said(directories=[])
 
 
-def test_an_older_protocol_is_told() -> None:
+def test_older_protocol_is_reported() -> None:
     found = findings.findings({**ASKED, "min_protocol": "SMB2_10"}, SEEN)
-    assert ("samba.protocol", "warn") in [(one["id"], one["status"]) for one in found]
+    assert ("samba.protocol", "warn") in [(entry["id"], entry["status"]) for entry in found]

@@ -77,15 +77,15 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 def plan(run_module: Run, host: Host) -> Run:
     def run(users: list[dict[str, Any]] | None = None, **more: Any) -> dict[str, Any]:
         listed = [{"name": "alice", "password": "correct-horse"}] if users is None else users
-        asked = {"allowed_roots": [str(host.root)], "packages": PACKAGES, **more}
-        asked.setdefault("shares", [{"name": "data", "path": str(host.root / "data")}])
-        return run_module(samba_plan, users=json.dumps(listed), **asked)
+        request = {"allowed_roots": [str(host.root)], "packages": PACKAGES, **more}
+        request.setdefault("shares", [{"name": "data", "path": str(host.root / "data")}])
+        return run_module(samba_plan, users=json.dumps(listed), **request)
 
     return run
 
 
 def problems(result: dict[str, Any]) -> str:
-    return "; ".join(one["problem"] for one in result["requirements"])
+    return "; ".join(entry["problem"] for entry in result["requirements"])
 
 
 def test_a_share_is_planned_and_tried_without_changing_anything(plan: Run, host: Host) -> None:
@@ -98,12 +98,12 @@ def test_a_share_is_planned_and_tried_without_changing_anything(plan: Run, host:
     assert sorted(host.root.rglob("*")) == before
 
 
-def test_no_password_and_no_hash_of_one_is_told(plan: Run, host: Host) -> None:
+def test_plan_contains_no_password_and_no_hash(plan: Run, host: Host) -> None:
     said = json.dumps(plan())
     assert "correct-horse" not in said and nt_hash("correct-horse") not in said.upper()
 
 
-def test_a_password_that_is_a_common_word_does_not_spoil_the_plan(plan: Run, host: Host) -> None:
+def test_common_word_as_password_does_not_mask_the_plan(plan: Run, host: Host) -> None:
     """Ansible takes secrets out of results, and this one is the name of a share and of a directory."""
     assert "[data]" in plan(users=[{"name": "alice", "password": "data"}])["smb_conf"]
 
@@ -115,7 +115,7 @@ def test_users_who_are_as_they_should_be_need_no_run(plan: Run, host: Host) -> N
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "words"),
+    ("status", "said", "expected"),
     [
         (
             0,
@@ -129,9 +129,9 @@ def test_users_who_are_as_they_should_be_need_no_run(plan: Run, host: Host) -> N
         ),
     ],
 )
-def test_what_testparm_says_is_refused(plan: Run, host: Host, status: int, said: str, words: str) -> None:
+def test_what_testparm_says_is_refused(plan: Run, host: Host, status: int, said: str, expected: str) -> None:
     host.status, host.said = status, said
-    assert words in problems(plan())
+    assert expected in problems(plan())
 
 
 def test_what_is_wrong_by_itself_is_not_tried(plan: Run, host: Host) -> None:
@@ -139,7 +139,7 @@ def test_what_is_wrong_by_itself_is_not_tried(plan: Run, host: Host) -> None:
     assert host.tried == ""
 
 
-def test_a_network_brings_what_windows_asks_and_a_hash_what_sets_it(plan: Run, host: Host) -> None:
+def test_networks_and_hashes_add_their_packages(plan: Run, host: Host) -> None:
     result = plan(users=[{"name": "alice", "nt_hash": "0" * 32}], networks=["10.0.0.0/8"])
     assert (result["windows"], result["install"]) == (True, ["wsdd2", "python3-samba"])
     assert "interfaces" not in result["listen"] and "10.0.0.0/8" in result["smb_conf"]
@@ -150,7 +150,7 @@ def test_a_disk_of_yesterday_is_still_waited_for(plan: Run, host: Host) -> None:
     host.write("/etc/fstab", f"UUID=1 {host.root}/data ext4 nofail 0 2\n")
     result = plan(shares=[{"name": "data", "path": str(sets)}])
     assert (result["requirements"], result["mounts"]) == ([], {str(sets): f"{host.root}/data"})
-    assert {one["id"]: one["status"] for one in result["findings"]}["samba.disks"] == "warn"
+    assert {entry["id"]: entry["status"] for entry in result["findings"]}["samba.disks"] == "warn"
     host.write("/etc/samba/smb.conf", result["smb_conf"])
     host.write("/etc/fstab")
     assert plan(shares=[{"name": "data", "path": str(sets)}])["mounts"] == result["mounts"]
@@ -178,7 +178,7 @@ def test_a_fresh_host_is_planned_without_samba(plan: Run, host: Host, monkeypatc
     assert (result["requirements"], result["installed"], result["install"]) == ([], False, ["samba"])
 
 
-def test_check_mode_takes_disks_and_groups_of_earlier_tasks_as_there(plan: Run, host: Host) -> None:
+def test_check_mode_accepts_planned_disks_and_groups(plan: Run, host: Host) -> None:
     path = str(host.root / "data/sets")
     share = {"name": "sets", "path": path, "group": "no-such-group"}
     planned = {

@@ -54,7 +54,7 @@ STEPS = [
         ((lv("sets", "cache", "[sets_cache_cvol]", "writethrough"), lv("[sets_cache_cvol]")), (pv("data"),), 4),
     ],
 )
-def test_a_cache_is_made_once_and_a_run_that_was_killed_is_completed(lvs: Any, pvs: Any, done: int) -> None:
+def test_cache_is_created_once_and_completed_after_a_kill(lvs: Any, pvs: Any, done: int) -> None:
     assert plan(*lvs, pvs=pvs) == ("", STEPS[done:])
 
 
