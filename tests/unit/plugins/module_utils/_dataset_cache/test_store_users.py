@@ -157,7 +157,7 @@ def test_root_that_removes_what_a_user_made_follows_no_link(shared, images):
 def test_users_at_once_make_one_copy_each_may_use(shared, images):
     (images / "large").write_bytes(os.urandom(10 * MIB))
     running = [shared.start("get", images, user=user) for user in (ALICE, BOB) * 2]
-    assert len({one.wait().path for one in running}) == 1
+    assert len({process.wait().path for process in running}) == 1
 
 
 # --- what root does in a cache of users ---
@@ -437,9 +437,9 @@ def own_set(place: Place, *names: str, name: str = "evil") -> Path:
     def make() -> None:
         folder.mkdir()
         folder.chmod(0o3770)
-        for one in names:
-            (folder / one).mkdir()
-            (folder / one).chmod(0o750)
+        for folder_name in names:
+            (folder / folder_name).mkdir()
+            (folder / folder_name).chmod(0o750)
 
     as_user(BOB, make)
     return folder

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""smb.conf for a request, and what of testparm's words is heard."""
+"""smb.conf for a request, and the parsed output of testparm."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_a_directory_is_written_and_read_back(tmp_path: Path) -> None:
 
 
 def test_a_link_in_the_place_of_a_directory_is_not_followed(tmp_path: Path) -> None:
-    """Whoever may write above a share could have the role give them what the link leads to."""
+    """A user who can write above a share could make the role hand over the target of a link."""
     theirs = tmp_path / "theirs"
     (theirs / "below").mkdir(parents=True, mode=0o755)
     (tmp_path / "share").symlink_to(theirs)

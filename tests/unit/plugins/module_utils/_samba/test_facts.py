@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host below a root directory tells of disks, modules and connections, and which units run."""
+"""Facts about disks, modules and connections of a host below a root directory, and its units."""
 
 from __future__ import annotations
 

@@ -13,29 +13,29 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._samba.users
 from tests.unit.plugins.module_utils._samba.test_checks import ASKED, DATA, SEEN
 
 
-def said(**seen: Any) -> dict[str, tuple[str, str]]:
+def by_id(**seen: Any) -> dict[str, tuple[str, str]]:
     found = findings.findings(ASKED, dataclasses.replace(SEEN, **seen))
     return {entry["id"]: (entry["status"], entry["evidence"]) for entry in found}
 
 
 def test_missing_disk_is_reported() -> None:
-    status, evidence = said(mounts={"/data/sets": "/data"})["samba.disks"]
+    status, evidence = by_id(mounts={"/data/sets": "/data"})["samba.disks"]
     assert (status, "data (/data)" in evidence) == ("warn", True)
-    assert said(mounts={"/data/sets": "/data"}, mounted=["/data"])["samba.disks"][0] == "pass"
+    assert by_id(mounts={"/data/sets": "/data"}, mounted=["/data"])["samba.disks"][0] == "pass"
 
 
 def test_unmanaged_and_deleted_users_are_reported() -> None:
-    status, evidence = said(
+    status, evidence = by_id(
         accounts={"alice": Account("", True), "eve": Account("", True), "gone": Account("", True, -1)}
     )["samba.strangers"]
     assert status == "warn"
     assert "let in by somebody else: eve" in evidence and "no longer users of the host: gone" in evidence
-    assert said(accounts={"alice": Account("", True)})["samba.strangers"][0] == "pass"
+    assert by_id(accounts={"alice": Account("", True)})["samba.strangers"][0] == "pass"
 
 
 def test_nothing_passes_where_there_is_nothing() -> None:
-    assert said()["samba.disks"] == ("skip", "no share lies on a disk of its own")
-    assert said(accounts={})["samba.strangers"] == ("skip", "Samba knows no user")
+    assert by_id()["samba.disks"] == ("skip", "no share lies on a disk of its own")
+    assert by_id(accounts={})["samba.strangers"] == ("skip", "Samba knows no user")
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,9 @@ def test_read_only_share_is_reported(share: dict[str, Any], status: str, evidenc
 
 def test_unplanned_path_is_reported_in_check_mode() -> None:
     away = {"directories": [], "check": True}
-    assert said(**away)["samba.paths"] == ("warn", "not there now: /data/sets")
-    assert "samba.paths" not in said(**away, planned=["/data", "/data/sets"])
-    assert "samba.paths" not in said(directories=[])
+    assert by_id(**away)["samba.paths"] == ("warn", "not there now: /data/sets")
+    assert "samba.paths" not in by_id(**away, planned=["/data", "/data/sets"])
+    assert "samba.paths" not in by_id(directories=[])
 
 
 def test_older_protocol_is_reported() -> None:

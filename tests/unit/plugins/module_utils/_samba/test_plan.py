@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host as files below a root and Samba's programs tell of it, and the plan for a request."""
+"""The plan for a request, on a host made of files below a root and fake programs of Samba."""
 
 from __future__ import annotations
 

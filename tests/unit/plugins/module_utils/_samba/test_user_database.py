@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The database as an imitated pdbedit keeps it: how passwords travel, and what is on record when a run is cut short."""
+"""The database of a fake pdbedit: how passwords are passed, and what is on record after an interrupted run."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def samba(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Samba:
     program = tmp_path / "pdbedit"
     program.touch()
 
-    def known(name: str) -> SimpleNamespace:
+    def entry_of(name: str) -> SimpleNamespace:
         return SimpleNamespace(pw_uid=UIDS[name])
 
     monkeypatch.setattr(user_database, "RECORD", str(found.record))
     monkeypatch.setattr(user_database, "PDBEDIT", str(program))
-    monkeypatch.setattr(pwd, "getpwnam", known)
+    monkeypatch.setattr(pwd, "getpwnam", entry_of)
     monkeypatch.setattr(
         AnsibleModule, "run_command", lambda _self, command, data=None, **_options: found.run(command, data)
     )
@@ -114,7 +114,7 @@ def test_a_hash_does_for_a_password_and_is_no_argument_either(users: Run, samba:
     assert not users({"name": "alice", "nt_hash": digest})["changed"]
 
 
-def test_check_mode_and_its_difference_tell_and_do_nothing(users: Run, samba: Samba) -> None:
+def test_check_mode_reports_a_difference_and_changes_nothing(users: Run, samba: Samba) -> None:
     planned = users(ALICE, check=True)
     assert (samba.commands, samba.recorded()) == ([], None)
     assert planned["diff"]["after"] == "alice: added\n"

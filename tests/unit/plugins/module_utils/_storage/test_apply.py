@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The steps on a host whose programs are imitated, and cut short at each of them."""
+"""The steps on a host with fake programs, interrupted at each of them."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class Machine:
         program = command[0]
         part = self.disk.partitions[0] if self.disk.partitions else None
         if program == "sfdisk" and data:
-            words = dict(item.split("=", 1) for item in data.replace(",", " ").split() if "=" in item)
+            fields = dict(item.split("=", 1) for item in data.replace(",", " ").split() if "=" in item)
             table = data.split("label-id: ")[1].split()[0]
             content = Content(table="gpt", table_id=table, blank=False)
             self.disk = dataclasses.replace(self.disk, content=content, partitions=(Device("/dev/sdb1", 10**11),))
-            self.part = words["uuid"]
+            self.part = fields["uuid"]
         elif program == "blkid" and part and command[-1] == part.path:
             kind = (
                 f"TYPE={part.content.kind}\nLABEL={part.content.label}\nUUID={part.content.uuid}\n"
@@ -211,15 +211,15 @@ def test_a_wipe_takes_the_old_partitions_from_the_kernel_as_well(machine: Machin
 
 
 @pytest.mark.parametrize(
-    ("fs", "words"),
+    ("fs", "expected"),
     [
         ("ext4", "mkfs.ext4 -q -F -m 1 -L data -U u -O quota,project -E quotatype=prjquota /dev/x"),
         ("xfs", "mkfs.xfs -q -f -L data -m uuid=u /dev/x"),
         ("btrfs", "mkfs.btrfs -q -f -L data -U u /dev/x"),
     ],
 )
-def test_commands_that_make_file_systems(fs: str, words: str) -> None:
-    assert " ".join(apply.mkfs(fs, "data", "u", True, "/dev/x")) == words
+def test_commands_that_make_file_systems(fs: str, expected: str) -> None:
+    assert " ".join(apply.mkfs(fs, "data", "u", True, "/dev/x")) == expected
 
 
 def test_vfat_takes_its_id_without_the_dash() -> None:

@@ -82,10 +82,10 @@ def test_limits_are_read_in_bytes() -> None:
 
 
 def test_new_directory_gets_the_next_project() -> None:
-    asked = [Directory(path, quota=1) for path in ("/data/a", "/data/b", "/data/b/c")] + [Directory("/data/free")]
+    requested = [Directory(path, quota=1) for path in ("/data/a", "/data/b", "/data/b/c")] + [Directory("/data/free")]
     # The last one has inherited its parent's.
     states = {"/data/b": State(0, 0, 0o755, project=1000), "/data/b/c": State(0, 0, 0o755, project=1000)}
-    chosen = directories.next_projects(asked, states)
+    chosen = directories.next_projects(requested, states)
     assert chosen == {"/data/a": 1001, "/data/b": 1000, "/data/b/c": 1002}
 
 

@@ -104,7 +104,7 @@ LINKS = {
 }
 
 
-def test_disks_are_read_with_all_that_lies_upon_them() -> None:
+def test_disks_are_parsed_with_their_holders() -> None:
     first, second = disk_facts.parse_disks(LSBLK, LINKS)
     assert (first.serial, first.ids, first.key, first.read_only) == (
         "S7KHNJ0W",
@@ -139,7 +139,7 @@ SIGNED = '{"signatures": [{"device": "sda", "offset": "0x1000", "type": "%s"}, {
 
 
 @pytest.mark.parametrize(
-    ("blkid", "wipefs", "blank", "words", "empty"),
+    ("blkid", "wipefs", "blank", "expected", "empty"),
     [
         ("", "", True, "nothing that is known", True),
         ("", "", False, "data of no known kind", False),
@@ -149,9 +149,9 @@ SIGNED = '{"signatures": [{"device": "sda", "offset": "0x1000", "type": "%s"}, {
         ("TYPE=crypto_LUKS\n", "", True, "crypto_LUKS without a label", False),
     ],
 )
-def test_content_is_described(blkid: str, wipefs: str, blank: bool, words: str, empty: bool) -> None:
+def test_content_is_described(blkid: str, wipefs: str, blank: bool, expected: str, empty: bool) -> None:
     content = disk_facts.parse_content(blkid, wipefs, blank)
-    assert (disk_facts.describe_content(content), content.empty) == (words, empty)
+    assert (disk_facts.describe_content(content), content.empty) == (expected, empty)
 
 
 def test_a_table_is_known_by_its_id_in_small_letters() -> None:
@@ -174,6 +174,6 @@ def test_content_of_a_disk_is_described_by_partition() -> None:
     )
 
 
-@pytest.mark.parametrize(("count", "words"), [(999, "999 B"), (12000138625024, "12 TB"), (1500 * 10**12, "1.5 PB")])
-def test_sizes_are_in_powers_of_ten(count: int, words: str) -> None:
-    assert disk_facts.format_size(count) == words
+@pytest.mark.parametrize(("count", "expected"), [(999, "999 B"), (12000138625024, "12 TB"), (1500 * 10**12, "1.5 PB")])
+def test_sizes_are_in_powers_of_ten(count: int, expected: str) -> None:
+    assert disk_facts.format_size(count) == expected

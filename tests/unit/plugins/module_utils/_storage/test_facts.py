@@ -11,7 +11,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._storage.dis
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Point
 
 
-def said(text: str) -> disk_facts.Run:
+def runner_of(text: str) -> disk_facts.Run:
     return lambda _command: (0, text, "")
 
 
@@ -53,10 +53,10 @@ def test_a_mount_point_is_read_below_the_mount(
 
 def test_a_link_or_a_file_is_no_place_to_mount_at(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
-    assert disk_facts.point(said(""), str(tmp_path / "link")) == Point(True, directory=False)
-    assert disk_facts.point(said(""), str(tmp_path / "missing")) == Point()
-    # The kernel names such a mount by the path that the link leads to, so that the next run finds a stranger there.
-    assert disk_facts.point(said(""), str(tmp_path / "link" / "missing")) == Point(True, directory=False)
+    assert disk_facts.point(runner_of(""), str(tmp_path / "link")) == Point(True, directory=False)
+    assert disk_facts.point(runner_of(""), str(tmp_path / "missing")) == Point()
+    # The kernel names such a mount by the path that the link leads to, so that the next run finds an unknown mount there.
+    assert disk_facts.point(runner_of(""), str(tmp_path / "link" / "missing")) == Point(True, directory=False)
 
 
 def test_of_two_mounts_at_one_place_the_upper_one_counts() -> None:
@@ -64,9 +64,9 @@ def test_of_two_mounts_at_one_place_the_upper_one_counts() -> None:
         {"target": "/data", "source": "/dev/a", "options": "rw"},
         {"target": "/data", "source": "/dev/b", "options": "rw,prjquota"},
     ]
-    found = disk_facts.mounts(said(json.dumps({"filesystems": rows})))
+    found = disk_facts.mounts(runner_of(json.dumps({"filesystems": rows})))
     assert (found["/data"].source, "prjquota" in found["/data"].options) == ("/dev/b", True)
-    assert disk_facts.mounts(said("")) == {}
+    assert disk_facts.mounts(runner_of("")) == {}
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_unfinished_file_system_is_checked_read_only(output: str, finished: bool
 
 def test_the_features_of_an_ext4_are_read() -> None:
     assert disk_facts.features(
-        said("Filesystem features:      has_journal extent project\nMount count: 1\n"), "/dev/a"
+        runner_of("Filesystem features:      has_journal extent project\nMount count: 1\n"), "/dev/a"
     ) == {
         "has_journal",
         "extent",

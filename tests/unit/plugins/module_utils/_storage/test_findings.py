@@ -8,14 +8,14 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._storage.mod
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import read_entries
 
 
-def told(plan: Plan, facts: Facts) -> dict[str, str]:
+def by_name(plan: Plan, facts: Facts) -> dict[str, str]:
     return {row["id"]: row["status"] for row in findings.of_mounts(plan, facts)}
 
 
 def test_disks_as_declared_pass_and_a_line_that_is_missing_fails() -> None:
-    assert told(Plan(), Facts()) == {"storage.disks": "skip", "storage.mount_points": "skip"}
-    assert told(Plan(fstab="UUID=1 /data ext4"), Facts())["storage.disks"] == "fail"
-    assert told(Plan(gone={"A": {"mount": "/old"}}), Facts())["storage.disks"] == "fail"
+    assert by_name(Plan(), Facts()) == {"storage.disks": "skip", "storage.mount_points": "skip"}
+    assert by_name(Plan(fstab="UUID=1 /data ext4"), Facts())["storage.disks"] == "fail"
+    assert by_name(Plan(gone={"A": {"mount": "/old"}}), Facts())["storage.disks"] == "fail"
 
 
 def test_late_disk_is_reported_with_its_mount_unit() -> None:
@@ -43,7 +43,7 @@ def test_refusal_is_reported_with_its_remedy() -> None:
 
 @pytest.mark.parametrize(("immutable", "status"), [(True, "pass"), (False, "fail"), (None, "warn")])
 def test_writable_mount_point_is_reported(immutable: bool | None, status: str) -> None:
-    assert told(Plan(), Facts(points={"/data": Point(True, immutable=immutable)}))["storage.mount_points"] == status
+    assert by_name(Plan(), Facts(points={"/data": Point(True, immutable=immutable)}))["storage.mount_points"] == status
 
 
 @pytest.mark.parametrize(("used", "status"), [(89, "pass"), (90, "warn"), (98, "fail")])

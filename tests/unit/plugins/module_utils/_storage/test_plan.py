@@ -42,7 +42,7 @@ def plan(*disks: Disk, rows: list[dict[str, Any]] | None = None, confirm: tuple[
     return storage.plan(entries, confirm, Facts(disks=(SYSTEM, *disks), **facts), lambda: str(uuid.uuid4()))
 
 
-def words(result: Plan) -> str:
+def problems_of(result: Plan) -> str:
     return "; ".join(f"{row['variable']} {row['problem']} -> {row['remedy']}" for row in result.requirements)
 
 
@@ -77,7 +77,7 @@ def test_empty_disk_is_formatted_once(partition: bool) -> None:
     rows = [{**DATA, "partition": partition}]
     first = plan(EMPTY, rows=rows)
     (work,) = first.works
-    assert (words(first), work.table, work.make, work.wipe, work.mount, work.protect) == (
+    assert (problems_of(first), work.table, work.make, work.wipe, work.mount, work.protect) == (
         "",
         partition,
         True,
@@ -89,20 +89,20 @@ def test_empty_disk_is_formatted_once(partition: bool) -> None:
 
     facts = done(first, EMPTY)
     second = plan(facts.pop("disks"), rows=rows, **facts)
-    assert (words(second), second.works[0].todo, second.gone, second.fstab) == ("", [], {}, first.fstab)
+    assert (problems_of(second), second.works[0].todo, second.gone, second.fstab) == ("", [], {}, first.fstab)
 
 
 def test_matching_disk_is_taken_with_its_data() -> None:
     devices = parted(content=Content(kind="ext4", label="data", uuid="kept", blank=False))
     for wipe in (False, True):
         result = plan(devices, rows=[{**DATA, "wipe": wipe}], confirm=("B",))
-        assert (words(result), result.works[0].destroys, result.works[0].mount) == ("", False, True)
+        assert (problems_of(result), result.works[0].destroys, result.works[0].mount) == ("", False, True)
         assert "UUID=kept /data ext4" in result.fstab
 
 
 @pytest.mark.parametrize(("fs", "refused"), [("ext4", True), ("btrfs", False)])
 def test_disk_with_a_copy_of_its_uuid_is_refused(fs: str, refused: bool) -> None:
-    """Moved with dd to a larger disk: fstab cannot tell them apart. Disks of one Btrfs have one id rightly."""
+    """Moved with dd to a larger disk: fstab cannot distinguish them. Disks of one Btrfs correctly have one id."""
     devices = parted(content=Content(kind=fs, label="data", uuid="one", blank=False))
     for copy in (
         Disk("/dev/sdc", GB, uuid="one"),
@@ -110,12 +110,12 @@ def test_disk_with_a_copy_of_its_uuid_is_refused(fs: str, refused: bool) -> None
         Disk("/dev/sdc", GB, partitions=(Device("/dev/sdc1", GB, devices.partitions[0].content),)),
     ):
         result = plan(devices, copy, rows=[{**DATA, "fs": fs}])
-        assert ("has as well: a boot may mount either" in words(result)) is refused
-    assert words(plan(devices, Disk("/dev/sdc", GB, uuid="other"), rows=[{**DATA, "fs": fs}])) == ""
+        assert ("has as well: a boot may mount either" in problems_of(result)) is refused
+    assert problems_of(plan(devices, Disk("/dev/sdc", GB, uuid="other"), rows=[{**DATA, "fs": fs}])) == ""
 
 
 def test_the_id_may_name_the_disk() -> None:
-    assert words(plan(EMPTY, rows=[{"id": "/dev/disk/by-id/ata-B", "role": "data"}])) == ""
+    assert problems_of(plan(EMPTY, rows=[{"id": "/dev/disk/by-id/ata-B", "role": "data"}])) == ""
 
 
 def test_vfat_has_an_id_of_its_own_form() -> None:
@@ -127,7 +127,7 @@ def test_vfat_has_an_id_of_its_own_form() -> None:
 
 
 def test_a_disk_with_data_is_refused_with_what_is_on_it() -> None:
-    assert words(plan(parted())) == (
+    assert problems_of(plan(parted())) == (
         "storage_disks asks for ext4 labelled 'data' in one partition of /dev/sdb (B), 100 GB, which is not empty: "
         "a gpt partition table, /dev/sdb1 (100 GB): ext4 labelled 'photos' -> "
         "say what is there if its data is to be used; to lose all of it, set `wipe: true` and repeat the serial: storage_confirm_wipe: [B]"
@@ -141,11 +141,11 @@ def test_a_disk_with_data_is_refused_with_what_is_on_it() -> None:
 def test_members_of_anything_are_data(kind: str, whole: bool) -> None:
     content = Content(kind=kind, signatures=(kind,), blank=False)
     result = plan(dataclasses.replace(EMPTY, content=content) if whole else parted(content=content))
-    assert kind in words(result) and "is not empty" in words(result)
+    assert kind in problems_of(result) and "is not empty" in problems_of(result)
 
 
 def test_data_without_a_signature_is_data() -> None:
-    assert "data of no known kind" in words(plan(dataclasses.replace(EMPTY, content=Content(blank=False))))
+    assert "data of no known kind" in problems_of(plan(dataclasses.replace(EMPTY, content=Content(blank=False))))
 
 
 @pytest.mark.parametrize(
@@ -156,13 +156,13 @@ def test_data_without_a_signature_is_data() -> None:
     ],
 )
 def test_a_wipe_needs_both_words(wipe: bool, confirm: tuple[str, ...], remedy: str) -> None:
-    assert remedy in words(plan(parted(), rows=[{**DATA, "wipe": wipe}], confirm=confirm))
+    assert remedy in problems_of(plan(parted(), rows=[{**DATA, "wipe": wipe}], confirm=confirm))
 
 
 def test_a_confirmed_wipe_is_done_and_not_done_again() -> None:
     rows = [{**DATA, "wipe": True}]
     first = plan(parted(), rows=rows, confirm=("B",))
-    assert (words(first), first.works[0].wipe, first.works[0].make) == ("", True, True)
+    assert (problems_of(first), first.works[0].wipe, first.works[0].make) == ("", True, True)
     facts = done(first, EMPTY)
     assert plan(facts.pop("disks"), rows=rows, confirm=("B",), **facts).works[0].todo == []
 
@@ -177,19 +177,19 @@ def test_old_confirmation_does_not_wipe_a_disk_of_the_role(change: dict[str, Any
     disk, own = parted(content=device, table_id=first.works[0].given["table"]), first.works[0].given["uuid"]
     again = {**facts, "mounted": {}}
     refused = plan(disk, rows=[{**rows[0], **change}], confirm=("B",), **again)
-    assert "where a file system of this role is: ext4 labelled 'data'" in words(refused)
-    assert f"name this very file system: storage_confirm_wipe: [{own}]" in words(refused)
+    assert "where a file system of this role is: ext4 labelled 'data'" in problems_of(refused)
+    assert f"name this very file system: storage_confirm_wipe: [{own}]" in problems_of(refused)
 
     named = plan(disk, rows=[{**rows[0], **change}], confirm=(own,), **again)
-    assert (words(named), named.works[0].wipe, named.works[0].make) == ("", True, True)
+    assert (problems_of(named), named.works[0].wipe, named.works[0].make) == ("", True, True)
     assert named.works[0].given["uuid"] != own
-    assert "in use" in words(
+    assert "in use" in problems_of(
         plan(dataclasses.replace(disk, busy=True), rows=[{**rows[0], **change}], confirm=(own,), **again)
     )
 
 
 def test_a_serial_that_is_confirmed_and_names_no_disk_is_refused() -> None:
-    assert "storage_confirm_wipe has what is no serial of a disk in storage_disks: b" in words(
+    assert "storage_confirm_wipe has what is no serial of a disk in storage_disks: b" in problems_of(
         plan(EMPTY, confirm=("b",))
     )
 
@@ -197,7 +197,7 @@ def test_a_serial_that_is_confirmed_and_names_no_disk_is_refused() -> None:
 def test_the_system_disk_is_never_touched() -> None:
     rows = [{"id": "ata-A", "mount": "/data", "wipe": True}]
     result = plan(rows=rows, confirm=("A",))
-    assert "which is in use: /dev/sda1 is mounted at /" in words(result)
+    assert "which is in use: /dev/sda1 is mounted at /" in problems_of(result)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_the_system_disk_is_never_touched() -> None:
     ],
 )
 def test_confirmation_does_not_allow_a_write_to_a_disk_in_use(disk: Disk, use: str) -> None:
-    assert use in words(plan(disk, rows=[{**DATA, "wipe": True}], confirm=("B",)))
+    assert use in problems_of(plan(disk, rows=[{**DATA, "wipe": True}], confirm=("B",)))
 
 
 def test_disk_named_in_fstab_is_not_written_to() -> None:
@@ -218,25 +218,25 @@ def test_disk_named_in_fstab_is_not_written_to() -> None:
         result = plan(
             parted(), rows=[{**DATA, "wipe": True}], confirm=("B",), fstab=f"{source} /photos ext4 noauto 0 2\n"
         )
-        assert f"which /etc/fstab mounts: {source} /photos" in words(result)
+        assert f"which /etc/fstab mounts: {source} /photos" in problems_of(result)
 
 
 @pytest.mark.parametrize("change", [{"fs": "xfs"}, {"label": "other"}])
 def test_other_file_system_or_label_on_a_role_disk_is_refused(change: dict[str, str]) -> None:
     facts = done(plan(EMPTY), EMPTY)
     result = plan(facts.pop("disks"), rows=[{**DATA, **change}], **facts)
-    assert "where a file system of this role is: ext4 labelled 'data'" in words(result)
+    assert "where a file system of this role is: ext4 labelled 'data'" in problems_of(result)
 
 
 def test_a_disk_that_shrank_is_refused() -> None:
     facts = done(plan(EMPTY), EMPTY, size=50 * GB)
-    assert "of 50 GB, which had 100 GB when its file system was made" in words(plan(facts.pop("disks"), **facts))
+    assert "of 50 GB, which had 100 GB when its file system was made" in problems_of(plan(facts.pop("disks"), **facts))
 
 
 def test_a_disk_that_is_not_there_is_refused_with_those_that_are() -> None:
     assert (
         "names B, and no disk of this host is called so -> put it back, or take it out of storage_disks; there are: A (/dev/sda, 500 GB)"
-        in words(plan())
+        in problems_of(plan())
     )
 
 
@@ -244,7 +244,7 @@ def test_a_partition_by_id_is_refused_with_its_disk() -> None:
     disk = parted()
     part = dataclasses.replace(disk.partitions[0], names=frozenset(["/dev/disk/by-id/ata-B-part1"]))
     result = plan(dataclasses.replace(disk, partitions=(part,)), rows=[{"id": "ata-B-part1", "role": "data"}])
-    assert "names ata-B-part1, a partition -> name the whole disk: ata-B or serial B" in words(result)
+    assert "names ata-B-part1, a partition -> name the whole disk: ata-B or serial B" in problems_of(result)
 
 
 @pytest.mark.parametrize(
@@ -255,39 +255,43 @@ def test_unstable_disk_name_is_refused_with_stable_names(name: str, names: str) 
     result = plan(parted(), rows=[{"id": name, "role": "data"}])
     assert (
         f"names {name}, and another disk may have this name after the next boot -> name the disk by its `id` or its `serial`: {names}"
-        in words(result)
+        in problems_of(result)
     )
 
 
 def test_disks_with_one_serial_need_their_id() -> None:
     twin = dataclasses.replace(EMPTY, path="/dev/sdc", ids=("usb-C",))
-    assert "means 2 disks by the serial B: /dev/sdb, /dev/sdc -> name it by `id`: ata-B or usb-C" in words(
+    assert "means 2 disks by the serial B: /dev/sdb, /dev/sdc -> name it by `id`: ata-B or usb-C" in problems_of(
         plan(EMPTY, twin)
     )
 
 
 def test_one_disk_twice_is_refused() -> None:
     rows = [DATA, {"id": "ata-B", "role": "scratch"}]
-    assert "names one disk more than once (/dev/sdb): B, ata-B" in words(plan(EMPTY, rows=rows))
+    assert "names one disk more than once (/dev/sdb): B, ata-B" in problems_of(plan(EMPTY, rows=rows))
 
 
 # --- Mounts ---
 
 
 def test_a_mount_point_with_files_or_that_is_a_link_is_refused() -> None:
-    assert "has files that would be hidden: a, b" in words(plan(EMPTY, points={"/data": Point(True, names=("a", "b"))}))
-    assert "which is no directory" in words(plan(EMPTY, points={"/data": Point(True, directory=False)}))
+    assert "has files that would be hidden: a, b" in problems_of(
+        plan(EMPTY, points={"/data": Point(True, names=("a", "b"))})
+    )
+    assert "which is no directory" in problems_of(plan(EMPTY, points={"/data": Point(True, directory=False)}))
 
 
 def test_occupied_mount_point_is_refused() -> None:
-    assert "mounts B at /data, where /dev/sdz is mounted" in words(plan(EMPTY, mounted={"/data": Mounted("/dev/sdz")}))
+    assert "mounts B at /data, where /dev/sdz is mounted" in problems_of(
+        plan(EMPTY, mounted={"/data": Mounted("/dev/sdz")})
+    )
 
 
 def test_only_mounts_of_the_role_move_to_another_mount_point() -> None:
     devices = parted(content=Content(kind="ext4", label="data", uuid="u"), mounts=("/old",))
-    assert "which is mounted at /old -> unmount it" in words(plan(devices))
+    assert "which is mounted at /old -> unmount it" in problems_of(plan(devices))
     moved = plan(devices, record={"B": {"uuid": "u", "mount": "/old", "finished": True, "made": ["/old"]}})
-    assert (words(moved), list(moved.gone), moved.works[0].mount) == ("", ["B"], True)
+    assert (problems_of(moved), list(moved.gone), moved.works[0].mount) == ("", ["B"], True)
 
 
 @pytest.mark.parametrize(
@@ -296,11 +300,11 @@ def test_only_mounts_of_the_role_move_to_another_mount_point() -> None:
 )
 def test_manual_line_in_fstab_is_refused(line: str) -> None:
     devices = parted(content=Content(kind="ext4", label="data", uuid="u"))
-    assert f"/etc/fstab has a line for that: {line}" in words(plan(devices, fstab=line + "\n"))
+    assert f"/etc/fstab has a line for that: {line}" in problems_of(plan(devices, fstab=line + "\n"))
 
 
 def test_markers_that_were_broken_are_refused() -> None:
-    assert "one of them is gone" in words(plan(EMPTY, fstab=f"{fstab.BEGIN}\n"))
+    assert "one of them is gone" in problems_of(plan(EMPTY, fstab=f"{fstab.BEGIN}\n"))
 
 
 def test_other_options_are_a_remount_and_quotas_a_new_mount() -> None:
@@ -323,11 +327,11 @@ def test_disk_mounted_with_suid_and_devices_is_remounted() -> None:
 
 def test_quotas_that_kernel_or_file_system_have_not_are_refused() -> None:
     rows = [{**DATA, "quota": True}]
-    assert "this kernel has none for ext4 (CONFIG_QFMT_V2)" in words(
+    assert "this kernel has none for ext4 (CONFIG_QFMT_V2)" in problems_of(
         plan(EMPTY, rows=rows, kernel={"CONFIG_QFMT_V2": False})
     )
     facts = done(plan(EMPTY), EMPTY)
-    assert "tune2fs -O project,quota /dev/sdb1" in words(
+    assert "tune2fs -O project,quota /dev/sdb1" in problems_of(
         plan(facts.pop("disks"), rows=rows, features={"/dev/sdb1": frozenset(["extent"])}, **facts)
     )
 
@@ -367,7 +371,7 @@ def test_unsigned_data_is_not_formatted_before_mkfs_began() -> None:
         rows = [{**DATA, "partition": bool(disk.partitions)}]
         table = "t" if disk.partitions else ""
         result = plan(disk, rows=rows, record=begun(table=table))
-        assert "is not empty" in words(result)
+        assert "is not empty" in problems_of(result)
         assert not result.works[0].destroys
         confirmed = plan(disk, rows=[{**rows[0], "wipe": True}], confirm=("B",), record=begun(table=table))
         assert confirmed.works[0].wipe
@@ -376,22 +380,22 @@ def test_unsigned_data_is_not_formatted_before_mkfs_began() -> None:
 def test_unfinished_file_system_with_files_is_kept() -> None:
     disk = parted(content=Content(kind="ext4", label="data", uuid="u", blank=False))
     result = plan(disk, rows=[{**DATA, "wipe": True}], confirm=("B",), record=begun(), filled=["/dev/sdb1"])
-    assert "a run of ours did not finish, and which has files all the same" in words(result)
+    assert "a run of ours did not finish, and which has files all the same" in problems_of(result)
     assert not result.works[0].destroys
 
 
 def test_finished_file_system_is_never_formatted_again() -> None:
     hidden = dataclasses.replace(EMPTY, content=Content(table="gpt", table_id="t", blank=False))
-    assert "is not empty" in words(plan(hidden, record=begun(finished=True)))
+    assert "is not empty" in problems_of(plan(hidden, record=begun(finished=True)))
     bare = parted(content=Content(blank=False))
-    assert "is not empty" in words(plan(bare, record=begun(finished=True)))
+    assert "is not empty" in problems_of(plan(bare, record=begun(finished=True)))
 
 
 def test_foreign_content_after_an_unfinished_run_is_data() -> None:
-    assert "is not empty" in words(plan(parted(), record=begun()))
+    assert "is not empty" in problems_of(plan(parted(), record=begun()))
     over = dataclasses.replace(EMPTY, content=Content(kind="ext4", table_id="t", blank=False))
-    assert "is not empty" in words(plan(over, record=begun()))
-    assert "is not empty" in words(plan(parted(content=Content(), table_id="another"), record=begun()))
+    assert "is not empty" in problems_of(plan(over, record=begun()))
+    assert "is not empty" in problems_of(plan(parted(content=Content(), table_id="another"), record=begun()))
 
 
 # --- Properties ---
@@ -474,4 +478,4 @@ def test_what_was_done_leaves_nothing_to_do(disk: Disk, row: dict[str, Any], rec
         return
     facts = done(first, dataclasses.replace(EMPTY, size=disk.size))
     second = plan(facts.pop("disks"), rows=[row], confirm=("B",), **facts)
-    assert (words(second), second.works[0].todo, second.gone, second.fstab) == ("", [], {}, first.fstab)
+    assert (problems_of(second), second.works[0].todo, second.gone, second.fstab) == ("", [], {}, first.fstab)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the module asks, refuses and tells; what it does to disks is in test__storage_apply.py and molecule/storage."""
+"""What the module reads, refuses and reports. test_apply.py and molecule/storage test its writes."""
 
 from __future__ import annotations
 
