@@ -25,15 +25,13 @@ LEFT_OUT = re.compile(
     r"|harness/testing/words\.py|tests/contract/test_words\.py|harness/depot/files/)"
 )
 # Parts whose words are still those of before. Remove an entry when its part is done.
-_PACKAGES = "backup|bare_metal|dataset_cache|manifest|samba|storage"
-_ROLES = "backup|cuda|cudnn|gpu_sharing|nvidia_driver|samba|storage"
-_MODULES = (
-    "backup|bare_metal|cuda|cudnn|gpu_host|gpu_m|gpu_sharing|group_members|machine_manifest|nvidia_driver|samba|storage"
-)
+_PACKAGES = "backup|bare_metal|manifest"
+_ROLES = "backup|cuda|cudnn|gpu_sharing|nvidia_driver"
+_MODULES = "backup|bare_metal|cuda|cudnn|gpu_host|gpu_m|gpu_sharing|machine_manifest|nvidia_driver"
 NOT_YET = re.compile(
     rf"^(plugins/module_utils/(_({_PACKAGES})|_gpu/(mig|mode|mps|sharing))/|plugins/modules/({_MODULES})"
     rf"|plugins/(filter/backup|doc_fragments/(nvidia|restic))|(roles|molecule)/({_ROLES})/|playbooks/|tests/|harness/"
-    rf"|docs/({_ROLES}|bare_metal|dataset_cache|gpu_data|variables)\.md)"
+    rf"|docs/({_ROLES}|bare_metal|gpu_data|variables)\.md)"
 )
 TEST_NAME = 60
 

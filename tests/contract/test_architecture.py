@@ -15,9 +15,6 @@ CHECKOUT = Path(__file__).parents[2]
 FILE_LINES, MODULE_LINES = 450, 120
 # One file that is copied to a machine with a GPU and runs there alone.
 ALONE = {"harness/fakes/record_nvml.py"}
-# To be split; an entry that is short enough has to go.
-TOO_LONG = {"plugins/module_utils/_samba/checks.py", "plugins/module_utils/_storage/plan.py"}
-TOO_LARGE = {"samba_plan", "samba_users", "storage_disks"}
 DOCUMENTS = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
 CODE = [
     path
@@ -70,13 +67,12 @@ def test_flaws_are_found() -> None:
 def test_file_is_short(path: Path) -> None:
     name = str(path.relative_to(CHECKOUT))
     is_short = len(path.read_text().splitlines()) <= FILE_LINES
-    assert is_short is (name not in TOO_LONG) or name in ALONE
+    assert is_short is (name not in ALONE)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
 def test_module_is_documentation_and_a_short_main(path: Path) -> None:
-    is_short = code_lines(path.read_text()) <= MODULE_LINES
-    assert is_short is (path.stem not in TOO_LARGE)
+    assert code_lines(path.read_text()) <= MODULE_LINES
 
 
 def test_documentation_is_not_counted() -> None:

@@ -29,7 +29,7 @@ def bundle(entry: str) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, text in sorted({"__main__.py": start, **packages, **files}.items()):
-            archive.writestr(zipfile.ZipInfo(path, _DATE), text)
+            archive.writestr(zipfile.ZipInfo(path, _DATE), text, zipfile.ZIP_DEFLATED)
     return _SHEBANG + buffer.getvalue()
 
 
