@@ -117,8 +117,8 @@ def test_shared_directory_is_setgid_and_parents_come_first() -> None:
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
-        ({"path": "/srv/x"}, "/srv/x, which lies on no disk"),
-        ({"path": "/data/../etc"}, "/etc, which lies on no disk"),
+        ({"path": "/srv/x"}, "/srv/x, which is on no disk"),
+        ({"path": "/data/../etc"}, "/etc, which is on no disk"),
         ({"path": "/data/x", "mode": "999"}, "with the mode '999'"),
         ({"path": "/data/x", "mode": 1533}, "with the mode 1533"),
         ({"path": "/data/x", "quota": "much"}, "with the quota 'much'"),
