@@ -93,11 +93,16 @@ def check_names(text: str) -> Iterator[tuple[int, str]]:
 
 def check(path: Path, root: Path = ROOT) -> list[str]:
     """Return what is wrong in a file, a line each."""
+    if not path.is_relative_to(root):
+        return [f"{path} is not in {root}"]
     name = str(path.relative_to(root))
     if path.suffix not in SUFFIXES or LEFT_OUT.match(name) or NOT_YET.match(name) or not path.is_file():
         return []
-    text = path.read_text()
-    found = [*check_words(text), *(check_names(text) if path.suffix == ".py" else [])]
+    try:
+        text = path.read_text(encoding="utf-8")
+        found = [*check_words(text), *(check_names(text) if path.suffix == ".py" else [])]
+    except (UnicodeDecodeError, SyntaxError) as error:
+        return [f"{name}: cannot be read: {error}"]
     return [f"{name}:{line}: {message}" for line, message in sorted(found)]
 
 

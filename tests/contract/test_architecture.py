@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
 
 from harness import architecture, pages
 
@@ -61,6 +62,22 @@ def test_flaws_are_found() -> None:
     assert architecture.circle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == ["a", "b", "c"]
     text = f"from {architecture.NAMESPACE}_gpu.mig import plan, search\nfrom {architecture.NAMESPACE}_core.lock import Busy\n"
     assert list(architecture.imported(text)) == ["_gpu.mig.plan", "_gpu.mig.search", "_core.lock.Busy"]
+
+
+@pytest.mark.parametrize("path", architecture.sources(), ids=lambda path: str(path.relative_to(CHECKOUT)))
+def test_bundle_reads_every_import(path: Path) -> None:
+    text = path.read_text()
+    named = {
+        architecture.NAMESPACE + ".".join(name.split(".")[: len(module_of(name))])
+        for name in architecture.imported(text)
+    }
+    assert bundle.imported(text) == named
+
+
+def module_of(name: str) -> list[str]:
+    """Return the parts of an imported name that are a file."""
+    parts = name.split(".")
+    return parts if (CHECKOUT / architecture.UTILS / ("/".join(parts) + ".py")).is_file() else parts[:-1]
 
 
 @pytest.mark.parametrize("path", CODE, ids=lambda path: str(path.relative_to(CHECKOUT)))
