@@ -160,7 +160,7 @@ def held(targets: list[Machine]) -> Iterator[str]:
 def test_a_held_package_in_the_way_is_named(
     held: str, refused: Callable[[dict[str, Any], str], None], variables: dict[str, Any]
 ) -> None:
-    refused(variables, f"lets {held} go, and which dpkg holds; run `apt-mark unhold {held}` first")
+    refused(variables, f"removes {held}, which dpkg holds; run `apt-mark unhold {held}` first")
 
 
 def test_what_a_hand_or_a_killed_apt_has_undone_is_mended(apply: Apply, targets: list[Machine]) -> None:
