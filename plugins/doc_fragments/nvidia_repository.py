@@ -20,6 +20,6 @@ options:
         description: Address of the folder that contains C(debian13/x86_64) and the other systems.
         type: str
       keyring_sha256:
-        description: SHA-256 of the package C(cuda-keyring), by directory such as C(debian13). Needed if the package is not NVIDIA's, or its checksum is unknown.
+        description: SHA-256 of the package C(cuda-keyring), by directory such as C(debian13). Needed if it is not NVIDIA's, or unknown.
         type: dict
 """

@@ -10,7 +10,8 @@ DOCUMENTATION = r"""
 module: cudnn_plan
 short_description: Plan cuDNN for the CUDA toolkits of a host
 description:
-  - Reads which CUDA toolkits are on the host and returns what the role C(cudnn) has to do, and why a request is refused. Changes nothing itself.
+  - Reads which CUDA toolkits are on the host. Returns what the role C(cudnn) has to do, and why a request is refused.
+  - Changes nothing itself.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)

@@ -10,8 +10,8 @@ DOCUMENTATION = r"""
 module: nvidia_driver_key
 short_description: Ask the firmware to trust the key that signs the NVIDIA module
 description:
-  - With Secure Boot the kernel loads only modules that are signed with a key which the firmware trusts. This module hands the key of DKMS to
-    C(mokutil). At the next boot a person confirms it at the console, with a password.
+  - With Secure Boot the kernel loads only modules that are signed with a key which the firmware trusts. This module hands the key
+    of DKMS to C(mokutil). At the next boot a person confirms it at the console, with a password.
   - Asks each time that it is run. M(rigwright.workstation.nvidia_driver_plan) says whether that is due.
 version_added: 0.1.0
 author:

@@ -36,7 +36,7 @@ def lay_out(name: str, root: Path) -> dict[str, Any]:
 
 
 def gather(name: str, root: Path) -> dict[str, Any]:
-    """The facts of a recorded host."""
+    """Return the facts of a recorded host."""
     record = lay_out(name, root)
     tree = nvidia_facts.Tree(str(root))
     facts = nvidia_facts.gather(tree, lambda names: record.get("policy" if names else "sources", ""))
