@@ -89,5 +89,5 @@ def test_versions_that_are_compared_are_versions() -> None:
 
 
 def test_page_shows_the_data() -> None:
-    """Make it anew with ``.venv/bin/python -m tests.unit.support.nvidia.catalogue_page``."""
+    """Make it again with ``.venv/bin/python -m tests.unit.support.nvidia.catalogue_page``."""
     assert (CHECKOUT / "docs/gpu_data.md").read_text() == catalogue_page.render()

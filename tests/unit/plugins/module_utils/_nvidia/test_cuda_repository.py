@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host in a directory; dpkg and apt-get are imitated, the depot is a file."""
+"""A host in a directory, with fakes of dpkg and apt-get. The depot is a file."""
 
 from __future__ import annotations
 

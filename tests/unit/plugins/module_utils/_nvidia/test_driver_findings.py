@@ -80,7 +80,7 @@ def test_proofs_of_a_healthy_workstation(see: See) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "faults"),
+    ("name", "expected"),
     [
         # Of a reboot that is due the rest of the proofs has to wait.
         ("mismatch_after_upgrade", {"matches": "warn", "reboot": "warn", "locked": "fail"}),
@@ -88,11 +88,11 @@ def test_proofs_of_a_healthy_workstation(see: See) -> None:
         ("mixed_repositories", {"packages": "fail"}),
     ],
 )
-def test_proofs_of_hosts_with_a_problem(see: See, name: str, faults: dict[str, str]) -> None:
+def test_proofs_of_hosts_with_a_problem(see: See, name: str, expected: dict[str, str]) -> None:
     state = see(name)
     reboot = reboot_reasons(state)
     found = statuses(proofs(state, change_of(state.facts, state.plan), reboot, lock=True))
-    assert faults.items() <= found.items(), found
+    assert expected.items() <= found.items(), found
 
 
 def test_without_a_gpu_nothing_is_proven(see: See) -> None:

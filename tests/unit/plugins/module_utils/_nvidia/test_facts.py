@@ -230,7 +230,7 @@ SHIM = "605dab50-e046-4300-abb6-3dd810dd8b23"
         pytest.param(
             {SECURE_BOOT: b"\6\0\0\0\1", f"{EFIVARS}/MokSBStateRT-{SHIM}": b"\6\0\0\0\1"},
             "disabled",
-            id="shim told not to check",
+            id="shim configured not to check",
         ),
         pytest.param({f"{EFIVARS}/BootOrder-8be4": b"\7\0\0\0\0"}, "disabled", id="firmware without it"),
         pytest.param({"/sys/firmware/efi/systab": b""}, "unknown", id="variables not mounted"),
