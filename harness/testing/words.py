@@ -26,11 +26,11 @@ LEFT_OUT = re.compile(
 )
 # Parts whose words are still those of before. Remove an entry when its part is done.
 _PACKAGES = "backup|bare_metal|manifest"
-_ROLES = "backup|cuda|cudnn|gpu_sharing|nvidia_driver"
-_MODULES = "backup|bare_metal|cuda|cudnn|gpu_host|gpu_m|gpu_sharing|machine_manifest|nvidia_driver"
+_ROLES = "backup|gpu_sharing"
+_MODULES = "backup|bare_metal|gpu_m|gpu_sharing|machine_manifest"
 NOT_YET = re.compile(
     rf"^(plugins/module_utils/(_({_PACKAGES})|_gpu/(mig|mode|mps|sharing))/|plugins/modules/({_MODULES})"
-    rf"|plugins/(filter/backup|doc_fragments/(nvidia|restic))|(roles|molecule)/({_ROLES})/|playbooks/|tests/|harness/"
+    rf"|plugins/(filter/backup|doc_fragments/restic)|(roles|molecule)/({_ROLES})/|playbooks/|tests/|harness/"
     rf"|docs/({_ROLES}|bare_metal|gpu_data|variables)\.md)"
 )
 TEST_NAME = 60
