@@ -1,13 +1,13 @@
 """Record which files of the checkout each test file opens: a plugin of pytest, for the check of the selection (`selection.misses`).
 
-Programs that a test starts are not seen. Imports are seen at the first import in a process; the selection follows them without running.
+Programs that a test starts are not seen, nor what it lists without opening it. Imports are left out: which test imports a file first
+is chance, and the selection follows imports without running.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ import pytest
 from harness.sandbox.lab import ROOT
 
 READS = ROOT / ".cache/test/reads"
-_COMPILED = re.compile(r"__pycache__/([\w-]+)\.cpython.*$")
 
 
 class Trace:
@@ -32,7 +31,10 @@ class Trace:
         if event != "open" or not self.test or not isinstance(arguments[0], str | os.PathLike):
             return
         path = os.path.normpath(os.fspath(arguments[0])) if isinstance(os.fspath(arguments[0]), str) else ""
-        name = _COMPILED.sub(r"\1.py", path.removeprefix(f"{ROOT}/"))
+        name = path.removeprefix(f"{ROOT}/")
+        # Python imports with `rb`, source and compiled.
+        if arguments[1] == "rb" and name.endswith((".py", ".pyc")):
+            return
         # The links of collections/ lead to the same files.
         name = name.removeprefix("collections/ansible_collections/rigwright/workstation/")
         if path.startswith(f"{ROOT}/") and not name.startswith("."):
