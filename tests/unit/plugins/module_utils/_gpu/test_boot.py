@@ -21,7 +21,7 @@ UNIT = "rigwright-gpu-mig.service"
 
 def declare(root: Path, changes: dict[str, Any], check: bool = False) -> list[str]:
     tree = Tree(str(root))
-    prepared = boot.prepare(tree, NAME, "_gpu.nvml_errors", boot.read_declared(tree, NAME), changes)
+    prepared = boot.prepare(tree, NAME, "_gpu.mode.boot", boot.read_declared(tree, NAME), changes)
     changed = [*prepared.changed]
     if not check:
         commands: list[str] = []
