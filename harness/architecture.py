@@ -48,6 +48,11 @@ def package_of(path: Path, root: Path = ROOT) -> str:
     return path.relative_to(root / UTILS).parts[0]
 
 
+def in_packages(path: Path, root: Path = ROOT) -> str:
+    """Return where a file of module_utils is, and the name alone of any other file."""
+    return str(path.relative_to(root / UTILS)) if path.is_relative_to(root / UTILS) else path.name
+
+
 def imported(text: str) -> Iterator[str]:
     """Yield what a source imports from module_utils, as `_gpu.mig.plan`."""
     for node in ast.walk(ast.parse(text)):

@@ -43,7 +43,9 @@ def stages_of(names: Sequence[str], hosts: str = "") -> list[Stage]:
     reason = f" ({chosen.reason})" if chosen.reason else ""
     tests = [str(path.relative_to(ROOT)) for path in chosen.tests]
     found = [*lint(names), Stage("unit", f"{len(tests)} files of unit tests{reason}, and the contract", unit(tests))]
-    found += [Stage("docs", "the pages of changed plugins and roles", pages)] if plugins_of(names) else []
+    found += (
+        [Stage("docs", "the pages of changed plugins and roles", stages.documentation)] if plugins_of(names) else []
+    )
     if hosts:
         only = (
             {} if hosts == "all" else {"RIGWRIGHT_RELEASE": hosts, "RIGWRIGHT_LIMIT": f"localhost,all,{without(hosts)}"}
@@ -104,7 +106,3 @@ def unit(tests: Sequence[str]) -> Callable[[Log], Tally]:
 
 def plugins_of(names: Sequence[str]) -> bool:
     return any(name.startswith(("plugins/", "roles/")) for name in names)
-
-
-def pages(log: Log) -> Tally:
-    return stages.documentation(log)

@@ -344,11 +344,5 @@ def files_of_import(name: str, root: Path) -> Iterator[Path]:
 
 
 def imports_of_test(path: Path, root: Path) -> set[Path]:
-    """Return what a test imports, helpers of the tests followed."""
-    found: set[Path] = set()
-    new: Iterable[Path] = [path]
-    while new:
-        reached = {each for test in new for each in files_named_in_python(test, root)} - found
-        found |= reached
-        new = [each for each in reached if each.is_relative_to(root / "tests")]
-    return found
+    """Return what a test imports, helpers of the tests followed; the test belongs to it."""
+    return follow([path], lambda each: files_named_in_python(each, root) if each.is_relative_to(root / "tests") else ())

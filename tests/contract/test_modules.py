@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from harness.architecture import in_packages
+
 CHECKOUT = Path(__file__).parents[2]
 MODULES = sorted((CHECKOUT / "plugins/modules").glob("*.py"))
 PYTHON = sorted((CHECKOUT / "plugins").rglob("*.py"))
@@ -42,11 +44,6 @@ def imported(text: str) -> Iterator[tuple[int, str]]:
 def dotted(path: Path) -> str:
     """Return the name of a file of module_utils as imports have it."""
     return ".".join(path.relative_to(PACKAGES).with_suffix("").parts)
-
-
-def in_packages(path: Path) -> str:
-    """Return where a file of module_utils is, and the name alone of any other file."""
-    return str(path.relative_to(PACKAGES)) if path.is_relative_to(PACKAGES) else path.name
 
 
 def on_target() -> list[Path]:

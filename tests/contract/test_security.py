@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
+from harness.architecture import in_packages
+
 CHECKOUT = Path(__file__).parents[2]
 PYTHON = sorted([*(CHECKOUT / "plugins").rglob("*.py"), *(CHECKOUT / "roles").glob("*/files/*.py")])
 YAML = sorted([*(CHECKOUT / "roles").rglob("*.yml"), *(CHECKOUT / "playbooks").rglob("*.yml")])
@@ -90,12 +92,6 @@ WRITERS = {
         ROOTS,
     ),
 }
-
-
-def in_packages(path: Path) -> str:
-    """Return where a file of module_utils is, and the name alone of any other file."""
-    packages = CHECKOUT / "plugins/module_utils"
-    return str(path.relative_to(packages)) if path.is_relative_to(packages) else path.name
 
 
 def flaws(rule: Callable[[str], Iterable[str]], files: Iterable[Path]) -> dict[str, list[str]]:
