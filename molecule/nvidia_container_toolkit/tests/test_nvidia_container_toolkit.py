@@ -315,8 +315,8 @@ def test_no_cgroups_is_only_for_rootless_docker(machine: Callable[[str], Machine
     ("variables", "message"),
     [
         ({"nvidia_container_toolkit_version": "9.9.9"}, "does not have for all four packages"),
-        ({"nvidia_container_toolkit_version": "newest"}, "nvidia_container_toolkit_version: is no version"),
-        ({"nvidia_container_toolkit_mode": "cdi"}, "docker 20.10.24 knows no CDI"),
+        ({"nvidia_container_toolkit_version": "newest"}, "nvidia_container_toolkit_version: is not a version"),
+        ({"nvidia_container_toolkit_mode": "cdi"}, "docker 20.10.24 does not support CDI"),
     ],
 )
 def test_impossible_requests_are_refused(refused: Callable[..., None], variables: dict[str, Any], message: str) -> None:
