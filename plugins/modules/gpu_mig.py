@@ -321,7 +321,7 @@ def main() -> None:
     except Refusal as refusal:
         module.fail_json(msg=f"{refusal}. Nothing was changed.")
     except NvmlError as error:
-        module.fail_json(msg=f"{error}. Nothing was changed.", **error.told())
+        module.fail_json(msg=f"{error}. Nothing was changed.", **error.as_result())
     module.exit_json(**result)
 
 

@@ -244,7 +244,7 @@ def main() -> None:
     except Refusal as error:
         module.fail_json(msg=f"{error}. Nothing was changed.")
     except NvmlError as error:
-        module.fail_json(msg=f"NVML cannot be asked: {error}. Nothing was changed.", **error.told())
+        module.fail_json(msg=f"NVML cannot be asked: {error}. Nothing was changed.", **error.as_result())
     except NotKept as error:
         remedy = "see to it that the path can be written, or set `persist: none`"
         module.fail_json(msg=f"{error}: {remedy}.", changed=True)
@@ -271,7 +271,7 @@ def run(module: AnsibleModule, nvml: t.Any) -> None:
         prepared.carry_out(module)
     module.exit_json(
         changed=prepared.changed,
-        gpus=prepared.told(),
+        gpus=prepared.rows(),
         needs=prepared.needs,
         declared=prepared.declaration.after,
         diff=prepared.diff(),

@@ -241,7 +241,7 @@ def main() -> None:
             # Whoever asks for nothing can have it from a host whose driver is gone.
             module.warn(f"What boots divide, and daemons of MPS, stay as they are: the GPUs cannot be asked ({error}).")
             module.exit_json(changed=False, **NOTHING)
-        module.fail_json(msg=f"The GPUs cannot be asked: {error}. Nothing was changed.", **error.told())
+        module.fail_json(msg=f"The GPUs cannot be asked: {error}. Nothing was changed.", **error.as_result())
     except MpsError as error:
         module.fail_json(msg=f"{error}. Nothing was changed.", error=error.name, next_step=error.next_step)
     module.exit_json(changed=False, known=True, **result)

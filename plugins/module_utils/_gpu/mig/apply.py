@@ -76,10 +76,10 @@ class Plan:
     def changed(self) -> bool:
         return bool(self.mode or self.steps)
 
-    def told(self) -> list[str]:
-        """In words, in the order in which it is done."""
+    def descriptions(self) -> list[str]:
+        """Return the changes as text, in the order in which they are made."""
         mode = [f"MIG {self.mode}"] if self.mode else []
-        steps = [step.told() for step in self.steps]
+        steps = [step.description() for step in self.steps]
         later = ["the layout, once the card tells its profiles"] if self.open_ else []
         return steps + mode if self.mode == DISABLED else mode + steps + later
 
@@ -104,10 +104,10 @@ def plan(state: State, request: Request) -> Plan:
     mode = plan_mode(state.mode, state.pending or state.mode, request.mode, state.resetless, request.allow_reset)
     target = state.mode if request.mode == UNCHANGED else request.mode
     resets = mode.write and not state.resetless and state.mode != target
-    if target == ENABLED and request.layout is not None and state.profiles:
-        # Before a reset is asked for, or anything is written.
-        refuse_impossible(state.profiles, expand(request.layout, state.profiles))
     if mode.needs != "none":
+        if target == ENABLED and request.layout is not None and state.profiles:
+            # No reset helps a layout for which the card has no room.
+            refuse_impossible(state.profiles, expand(request.layout, state.profiles))
         return Plan(state, request, needs=mode.needs)
     steps: list[Step] = []
     open_ = False
@@ -154,9 +154,9 @@ class Failed(Exception):
         steps = f" after {', '.join(done)}" if done else ""
         super().__init__(f"{before.label}: {cause}{steps}; {outcome}")
 
-    def told(self) -> dict[str, t.Any]:
-        """Both states, for the result."""
-        error = self.cause.told() if isinstance(self.cause, NvmlError) else {"nvml_error": None}
+    def as_result(self) -> dict[str, t.Any]:
+        """Return both states, for the result."""
+        error = self.cause.as_result() if isinstance(self.cause, NvmlError) else {"nvml_error": None}
         return {
             **error,
             "restored": self.restored,
@@ -211,7 +211,7 @@ def run_steps(device: Device, steps: t.Sequence[Step], done: list[str]) -> None:
         if step.action == CREATE_COMPUTE and place in settled:
             step = dataclasses.replace(step, compute=settled[place].pop(0))
         device.take(step)
-        done.append(step.told())
+        done.append(step.description())
         if step.action == CREATE:
             inner = [
                 later.compute
@@ -261,13 +261,13 @@ def _restore(device: Device, before: State, reset: t.Callable[[], None] | None) 
             run_steps(device, rollback(now.layout, before.layout), [])
         now = device.read()
     except (NvmlError, Busy) as error:
-        return _last_look(device, now), str(error)
+        return _reread(device, now), str(error)
     if (now.mode, now.pending) != (before.mode, before.pending):
         return now, f"MIG is {now.mode} (pending: {now.pending}) and was {before.mode} (pending: {before.pending})"
     return now, "" if same_places(now.layout, before.layout) else "the instances are not those that were there"
 
 
-def _last_look(device: Device, now: State | None) -> State | None:
+def _reread(device: Device, now: State | None) -> State | None:
     try:
         return device.read()
     except NvmlError:

@@ -51,7 +51,7 @@ def say(text: str) -> None:
     os.write(1, f"{text}\n".encode())
 
 
-def bring_back(params: dict[str, t.Any], root: str) -> None:
+def restore(params: dict[str, t.Any], root: str) -> None:
     """One GPU, which is a transaction of its own.
 
     :raises Refusal: also where MIG could not be brought about without what was not allowed.
@@ -75,7 +75,7 @@ def main(root: str = "/") -> int:
         return 1
     for uuid, params in declared.items():
         try:
-            bring_back(params, root)
+            restore(params, root)
         except (NvmlError, Refusal, mig_run.Stopped) as error:
             say(f"{uuid}: {error}")
             status = 1

@@ -112,7 +112,7 @@ class Profiles(dict[str, Profile]):
         rows = [[kind * profile.maximum for kind in profile.engines] for profile in self.values() if profile.engines]
         return tuple(max(kind) for kind in zip(*rows))
 
-    def told(self) -> str:
+    def description(self) -> str:
         return ", ".join(
             f"{profile.name} (at most {profile.maximum}, starts {', '.join(map(str, profile.starts))})"
             for profile in self.values()
@@ -151,7 +151,7 @@ def expand(layout: t.Sequence[t.Mapping[str, t.Any]], profiles: Profiles) -> tup
         devices_each, name = parse_name(str(entry["profile"]))
         profile = profiles.get(name)
         if profile is None:
-            raise Refusal(f"{where}.profile: this card has no {name}; it has {profiles.told()}")
+            raise Refusal(f"{where}.profile: this card has no {name}; it has {profiles.description()}")
         count, start, compute = count_of(entry), entry.get("start"), entry.get("compute_instances")
         if count < 1:
             raise Refusal(f"{where}.count: {count} is none; leave the entry out")

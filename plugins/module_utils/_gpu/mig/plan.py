@@ -56,7 +56,7 @@ class Step:
     start: int
     compute: Compute | None = None
 
-    def told(self) -> str:
+    def description(self) -> str:
         where = f"{self.profile} at slot {self.start}"
         if self.compute is None:
             return f"{self.action} {where}"
@@ -76,25 +76,22 @@ def plan_layout(profiles: Profiles, current: Layout, wanted: t.Sequence[Wanted],
         if choose(profiles, wanted, [_idle(instance) for instance in current]) is None:
             raise Refusal(_no_room_inside(current, wanted))
         raise Busy(_in_the_way(profiles, current, wanted))
-    standing = {choice.standing.place for choice in choices if choice.standing}
+    existing = {choice.existing.place for choice in choices if choice.existing}
     destroyed, created = [], []
     for instance in current:
-        if instance.place not in standing:
+        if instance.place not in existing:
             destroyed += _destroy(instance)
     for choice in choices:
         profile, start = choice.wanted.profile, choice.start
-        if choice.standing is None:
+        if choice.existing is None:
             created.append(Step(CREATE, profile, start))
-            new = [Compute(size) for size in choice.wanted.compute]
         else:
-            placed = place_compute(choice.standing.compute, choice.wanted.compute, choice.standing.compute_starts)
-            kept, new = t.cast("tuple[list[Compute], list[Compute]]", placed)
             destroyed += [
-                Step(DESTROY_COMPUTE, profile, start, instance)
-                for instance in choice.standing.compute
-                if instance not in kept
+                Step(DESTROY_COMPUTE, profile, start, compute)
+                for compute in choice.existing.compute
+                if compute not in choice.kept
             ]
-        created += [Step(CREATE_COMPUTE, profile, start, instance) for instance in new]
+        created += [Step(CREATE_COMPUTE, profile, start, compute) for compute in choice.new]
     return destroyed + created
 
 
@@ -115,7 +112,7 @@ def refuse_impossible(profiles: Profiles, wanted: t.Sequence[Wanted]) -> None:
         )
     near = nearest(profiles, wanted)
     hint = f"; the nearest that fit: {', or '.join(near)}" if near else ""
-    raise Refusal(f"layout: {layout_text} does not fit this card ({profiles.told()}){hint}")
+    raise Refusal(f"layout: {layout_text} does not fit this card ({profiles.description()}){hint}")
 
 
 def _in_the_way(profiles: Profiles, current: Layout, wanted: t.Sequence[Wanted]) -> list[Instance]:

@@ -6,7 +6,7 @@
 
 """One run over all GPUs that are asked for: everything is judged before anything is touched, then each GPU is a transaction of its own.
 
-Modules that declare MIG beside other things (gpu_sharing) call :func:`bring_about` in their own process, with a request for each GPU.
+Modules that declare MIG beside other things (gpu_sharing) call :func:`run_requests` in their own process, with a request for each GPU.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ class Judged:
 
 
 def run(module: AnsibleModule, nvml: Nvml, params: t.Mapping[str, t.Any], program: str, root: str = "/") -> Facts:
-    """Bring about what the parameters of gpu_mig ask for; as :func:`bring_about`."""
-    return bring_about(module, nvml, resolve(nvml.cards(), params), params, program, root)
+    """Bring about what the parameters of gpu_mig ask for; as :func:`run_requests`."""
+    return run_requests(module, nvml, resolve(nvml.cards(), params), params, program, root)
 
 
-def bring_about(
+def run_requests(
     module: AnsibleModule,
     nvml: Nvml,
     requests: Requests,
@@ -133,7 +133,7 @@ def bring_about(
         for entry in judged
         if entry.plan.needs != "none"
     ]
-    for text in [*requests.warnings, *due, *(_told_busy(entry, tree) for entry in judged if entry.busy)]:
+    for text in [*requests.warnings, *due, *(_busy_message(entry, tree) for entry in judged if entry.busy)]:
         module.warn(text)
     # First: a run that ends here is completed by the next one in what is declared, and not in what containers find.
     result["cdi_refreshed"] = _refresh_cdi(module, tree, params, rows)
@@ -181,7 +181,7 @@ def _judge(nvml: Nvml, requests: Requests, params: t.Mapping[str, t.Any], tree: 
             remedy = "end them, or set when_busy to skip or wait"
             if params["when_busy"] == "wait":
                 remedy = f"they did not end within {patience} s"
-            message = "; ".join(_told_busy(entry, tree) for entry in blocked)
+            message = "; ".join(_busy_message(entry, tree) for entry in blocked)
             raise Stopped(f"{message}: {remedy}", busy=[row for entry in blocked for row in _busy_rows(entry, tree)])
         time.sleep(PAUSE)
 
@@ -189,11 +189,11 @@ def _judge(nvml: Nvml, requests: Requests, params: t.Mapping[str, t.Any], tree: 
 def _stopped_by(error: Exception, entry: Judged, tree: Tree, **result: t.Any) -> Stopped:
     """Return the result for a GPU that fails after others may have been changed."""
     if isinstance(error, Failed):
-        return Stopped(str(error), **result, **error.told())
+        return Stopped(str(error), **result, **error.as_result())
     if isinstance(error, CardBusy):
         late = Judged(entry.plan, error.pids, str(error))
-        return Stopped(_told_busy(late, tree), **result, busy=_busy_rows(late, tree))
-    details = error.told() if isinstance(error, NvmlError) else {}
+        return Stopped(_busy_message(late, tree), **result, busy=_busy_rows(late, tree))
+    details = error.as_result() if isinstance(error, NvmlError) else {}
     return Stopped(f"{entry.plan.state.label}: {error}. This GPU was not changed.", **result, **details)
 
 
@@ -214,7 +214,7 @@ def _busy_rows(entry: Judged, tree: Tree) -> list[Facts]:
     return [{"gpu": uuid, "pid": pid, **describe(tree, pid)} for pid in entry.busy]
 
 
-def _told_busy(entry: Judged, tree: Tree) -> str:
+def _busy_message(entry: Judged, tree: Tree) -> str:
     rows = _busy_rows(entry, tree)
     who = ", ".join(
         f"{row['pid']} ({row['user'] or 'user unknown'}: {row['command'] or 'command unknown'})" for row in rows
@@ -305,7 +305,7 @@ def _row(entry: Judged, after: State | None) -> Facts:
         )
     return {
         **gpu,
-        "changes": plan_.told(),
+        "changes": plan_.descriptions(),
         "needs": plan_.needs,
         "skipped": skipped,
         "uuid_changes": uuid_changes(plan_.state.layout, after.layout) if after else {},

@@ -111,11 +111,16 @@ def _kinds(profiles: Profiles, wanted: t.Sequence[Wanted], busy: t.Iterable[Inst
 
 
 class Choice(t.NamedTuple):
-    """Where a wanted instance goes, and the one of its kind that stands there already, if one does."""
+    """The slot of a wanted instance. ``existing``: the instance of this profile that is there already.
+
+    ``kept``, ``new``: the compute instances of the existing instance that stay, and those to create.
+    """
 
     wanted: Wanted
     start: int
-    standing: Instance | None
+    existing: Instance | None
+    kept: list[Compute]
+    new: list[Compute]
 
 
 def choose(
@@ -126,7 +131,7 @@ def choose(
     Of equal ones, that which leaves the most room for large instances. What is busy stays in every one of them. Without *keep*, the room
     alone decides, as on an empty card.
     """
-    standing = {instance.place: instance for instance in current}
+    existing = {instance.place: instance for instance in current}
     busy = [instance for instance in current if instance.pids]
     if not within_limits(profiles, wanted):
         return None
@@ -138,13 +143,13 @@ def choose(
         choices: list[Choice] = []
         kept_compute = 0
         for name, starts in zip(names, chosen):
-            found = _assign([instance for instance in wanted if instance.profile == name], starts, name, standing)
+            found = _assign([instance for instance in wanted if instance.profile == name], starts, name, existing)
             if found is None:
                 break
             kept_compute += found[0]
             choices += found[1]
         else:
-            kept = [choice for choice in choices if choice.standing]
+            kept = [choice for choice in choices if choice.existing]
             slots = sum(profiles[choice.wanted.profile].size for choice in kept)
             room = (*_room(profiles, choices), [-choice.start for choice in choices])
             score = (len(kept), slots, kept_compute, *room) if keep else room
@@ -167,7 +172,7 @@ def _room(profiles: Profiles, choices: t.Sequence[Choice]) -> tuple[list[int]]:
 
 
 def _assign(
-    wanted: t.Sequence[Wanted], starts: tuple[int, ...], name: str, standing: t.Mapping[tuple[str, int], Instance]
+    wanted: t.Sequence[Wanted], starts: tuple[int, ...], name: str, existing: t.Mapping[tuple[str, int], Instance]
 ) -> tuple[int, list[Choice]] | None:
     """Assign wanted instances to starts, keeping the most compute instances; None if a busy one would be evicted."""
     placed = {wish.start: wish for wish in wanted if wish.start is not None}
@@ -178,13 +183,14 @@ def _assign(
     for order in sorted(orders, key=lambda order: [wish.compute for wish in order], reverse=True):
         kept, choices = 0, []
         for start, wish in sorted([*placed.items(), *zip(free, order)], key=lambda pair: pair[0]):
-            instance = standing.get((name, start))
+            instance = existing.get((name, start))
+            placed_compute: tuple[list[Compute], list[Compute]] | None = [], [Compute(size) for size in wish.compute]
             if instance:
-                found = place_compute(instance.compute, wish.compute, instance.compute_starts)
-                if found is None:
+                placed_compute = place_compute(instance.compute, wish.compute, instance.compute_starts)
+                if placed_compute is None:
                     break
-                kept += len(found[0])
-            choices.append(Choice(wish, start, instance))
+                kept += len(placed_compute[0])
+            choices.append(Choice(wish, start, instance, *placed_compute))
         else:
             if best is None or kept > best[0]:
                 best = (kept, choices)

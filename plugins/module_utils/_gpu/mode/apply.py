@@ -142,14 +142,14 @@ class Host:
                     done.append((plan.state, change))
                     self._write(cards[plan.state.uuid], change.setting, change.after)
                 self._read_back(cards[plan.state.uuid], plan)
-        except (NvmlError, PolicyError, OSError, _Otherwise) as error:
+        except (NvmlError, PolicyError, OSError, _Mismatch) as error:
             state, change = done[-1]
-            cause = error.told() if isinstance(error, NvmlError) else {}
+            cause = error.as_result() if isinstance(error, NvmlError) else {}
             put_back, unrestored = self._put_back(done, cards)
             action = (
-                f"{change.setting} of {state.called} could not be set to {modes.shown(change.setting, change.after)}"
+                f"{change.setting} of {state.label} could not be set to {modes.shown(change.setting, change.after)}"
             )
-            text = str(error) if isinstance(error, _Otherwise) else f"{action}: {error}"
+            text = str(error) if isinstance(error, _Mismatch) else f"{action}: {error}"
             raise Failed(text, cause, put_back, unrestored) from error
 
     def _write(self, card: Card, setting: str, value: t.Any) -> None:
@@ -194,8 +194,8 @@ class Host:
         for change in plan.changes:
             found = getattr(now, change.setting)
             if found != change.after:
-                raise _Otherwise(
-                    f"{change.setting} of {plan.state.called} was set to {modes.shown(change.setting, change.after)},"
+                raise _Mismatch(
+                    f"{change.setting} of {plan.state.label} was set to {modes.shown(change.setting, change.after)},"
                     f" and the card says {modes.shown(change.setting, found)}"
                 )
 
@@ -206,7 +206,7 @@ class Host:
         unrestored: list[str] = []
         for state, change in reversed(done):
             card, asks_smi = cards[state.uuid], change.setting == "time_slice"
-            label = f"{state.called}: {change.setting} {modes.shown(change.setting, change.before)}"
+            label = f"{state.label}: {change.setting} {modes.shown(change.setting, change.before)}"
             if change.before == modes.UNKNOWN:
                 unrestored.append(label)
                 continue
@@ -228,7 +228,7 @@ class Host:
         return bool(getattr(self.read(card, asks_smi), change.setting) == change.before)
 
 
-class _Otherwise(Exception):
+class _Mismatch(Exception):
     """What was written is not what is read."""
 
 

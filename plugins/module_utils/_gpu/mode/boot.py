@@ -34,7 +34,7 @@ def run(command: list[str]) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def bring_back(host: Host, declared: ByCard) -> t.Iterator[tuple[bool, str]]:
+def restore(host: Host, declared: ByCard) -> t.Iterator[tuple[bool, str]]:
     """Each card for itself: one that does not answer is no reason to leave the others as they are."""
     for uuid, wanted in sorted(declared.items()):
         try:
@@ -48,7 +48,7 @@ def bring_back(host: Host, declared: ByCard) -> t.Iterator[tuple[bool, str]]:
             yield False, f"{uuid}: {error}"
         else:
             changes = [f"{change.setting} {modes.shown(change.setting, change.after)}" for change in plan.changes]
-            yield True, f"{plan.state.called}: {', '.join(changes) or 'is as declared'}"
+            yield True, f"{plan.state.label}: {', '.join(changes) or 'is as declared'}"
 
 
 def main(root: str = "/") -> int:
@@ -58,7 +58,7 @@ def main(root: str = "/") -> int:
         declared = boot.read_declared(tree, NAME)
         wait_for_driver()
         with Nvml() as nvml:
-            lines = list(bring_back(Host(nvml, tree, run), declared))
+            lines = list(restore(Host(nvml, tree, run), declared))
     except (NvmlError, Refusal) as error:
         lines = [(False, str(error))]
     for _ok, line in lines:

@@ -91,7 +91,7 @@ class State:
     time_slice: str | None = None
 
     @property
-    def called(self) -> str:
+    def label(self) -> str:
         return f"{self.name} ({self.uuid})"
 
 
@@ -114,7 +114,7 @@ class Plan:
     needs: str = NEEDS[0]
 
 
-def meant(value: t.Any, setting: str, state: State) -> t.Any:
+def parse_value(value: t.Any, setting: str, state: State) -> t.Any:
     """Return a value in NVML's own terms: milliwatts, a pair of clocks.
 
     :raises ValueError: it has no such meaning for this card; the text says what is possible.
@@ -188,13 +188,13 @@ def plan(state: State, wanted: Wanted, where: str) -> Plan:
             continue
         if not supports(state, setting):
             result.problems.append(
-                f"`{where}.{setting}`: {state.called} has no {_WORDS[setting]}: leave it out for this card"
+                f"`{where}.{setting}`: {state.label} has no {_WORDS[setting]}: leave it out for this card"
             )
             continue
         try:
-            result.wanted[setting] = meant(value, setting, state)
+            result.wanted[setting] = parse_value(value, setting, state)
         except ValueError as error:
-            result.problems.append(f"`{where}.{setting}` {error}; the card is {state.called}")
+            result.problems.append(f"`{where}.{setting}` {error}; the card is {state.label}")
     _check_together(result, where)
     if result.problems:
         return result
@@ -205,7 +205,7 @@ def plan(state: State, wanted: Wanted, where: str) -> Plan:
     volatile = [change.setting for change in result.changes if change.setting in AT_BOOT]
     if volatile and result.wanted.get("persistence", state.persistence) is False:
         result.warnings.append(
-            f"{state.called} has no persistence: the driver forgets {', '.join(volatile)} when the last program closes the GPU."
+            f"{state.label} has no persistence: the driver forgets {', '.join(volatile)} when the last program closes the GPU."
             " Set `persistence: true`."
         )
     return result
@@ -217,12 +217,12 @@ def _check_together(result: Plan, where: str) -> None:
     mode = wanted.get("compute_mode", state.compute_mode)
     if state.mig and wanted.get("compute_mode") == "exclusive_process":
         result.problems.append(
-            f"`{where}.compute_mode` is exclusive_process, and {state.called} is in MIG mode (or will be after a reset), which does not"
+            f"`{where}.compute_mode` is exclusive_process, and {state.label} is in MIG mode (or will be after a reset), which does not"
             " go with it: use `default`, or turn MIG off first"
         )
     if wanted.get("time_slice", "default") != "default" and mode != "default":
         result.problems.append(
-            f"`{where}.time_slice` is for programs that share a GPU, and the compute mode of {state.called} is {mode}: set"
+            f"`{where}.time_slice` is for programs that share a GPU, and the compute mode of {state.label} is {mode}: set"
             " `compute_mode: default` as well"
         )
 

@@ -162,10 +162,10 @@ class Prepared:
                 f"the modes are as asked for, and the next boot does not bring them back ({error})"
             ) from error
 
-    def told(self) -> list[Facts]:
-        return [self._told(plan) for plan in self.plans]
+    def rows(self) -> list[Facts]:
+        return [self._row(plan) for plan in self.plans]
 
-    def _told(self, plan: Plan) -> Facts:
+    def _row(self, plan: Plan) -> Facts:
         state = plan.state
         set_to = plan.wanted.get("power_limit", state.power_limit)
         enforced = state.power_enforced
@@ -205,7 +205,7 @@ class Prepared:
         after: Facts = {}
         for plan in self.plans:
             if plan.changes:
-                key = plan.state.called
+                key = plan.state.label
                 before[key] = {row.setting: modes.shown(row.setting, row.before) for row in plan.changes}
                 after[key] = {row.setting: modes.shown(row.setting, row.after) for row in plan.changes}
         if self.declaration.changed:

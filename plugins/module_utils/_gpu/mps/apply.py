@@ -71,7 +71,7 @@ def apply(daemon: Daemon, live: steps_.Live, steps: steps_.Steps, host: Host, dr
     if steps_.PUSH in steps.verbs:
         push(daemon, host)
     for server in steps.servers:
-        say_to_server(daemon, server, host.control(daemon))
+        push_to_server(daemon, server, host.control(daemon))
 
 
 def start(daemon: Daemon, host: Host) -> None:
@@ -117,7 +117,7 @@ def push(daemon: Daemon, host: Host) -> None:
         raise MpsError(REFUSED, err.strip() or out.strip() or f"the script ended with {status}")
 
 
-def say_to_server(daemon: Daemon, server: int, control: Control) -> None:
+def push_to_server(daemon: Daemon, server: int, control: Control) -> None:
     for query in files.server_queries(daemon, server):
         control.ask(query.set)
         answer = control.ask(query.get)

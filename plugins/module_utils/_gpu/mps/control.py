@@ -25,13 +25,15 @@ REFUSED = "REFUSED"
 UNREADABLE = "UNREADABLE"
 
 # With `-f`, as a unit starts it, driver 580 writes to its standard error and leaves control.log empty (seen on an H200).
-LOOK = "look at `journalctl -u nvidia-mps@NAME`, or, of a daemon that no unit runs, at control.log in its log directory"
+LOG_HINT = (
+    "look at `journalctl -u nvidia-mps@NAME`, or, of a daemon that no unit runs, at control.log in its log directory"
+)
 
 NEXT_STEPS = {
-    NO_DAEMON: f"start it, and see that the pipe directory is the daemon's own: {LOOK}",
+    NO_DAEMON: f"start it, and see that the pipe directory is the daemon's own: {LOG_HINT}",
     SECOND: "a daemon has this pipe directory already: stop it, or take another name or pipe_root",
     TIMED_OUT: "the daemon does not answer: a client of another user may hold its server, or the GPU hangs (gpu_health)",
-    REFUSED: LOOK,
+    REFUSED: LOG_HINT,
     UNREADABLE: "this driver answers in a form that is not known here: report it with the driver's version",
 }
 

@@ -13,11 +13,12 @@ import pwd
 import re
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import files
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import plan as steps_
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.control import (
     NO_DAEMON,
+    PROGRAM,
     REFUSED,
     Control,
     MpsError,
@@ -25,11 +26,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.con
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.request import STARTED, Daemon
 
-# Of a limit that is not set.
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+# MPS reports a limit of this size or more where none is set.
 BEYOND = 10**8
 PID_FILE = "nvidia-cuda-mps-control.pid"
-
-
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*[KMGT]i?B?")
 
 
@@ -78,11 +80,29 @@ class Host:
         return out
 
 
+def find_host(
+    module: AnsibleModule, manager: str, config_root: str, unit_folder: str = files.UNIT_FOLDER
+) -> Host | None:
+    """Return the host of the module; None where it has no control program."""
+    # In containers with the driver of their host, the program is in this folder.
+    program = module.get_bin_path(PROGRAM, opt_dirs=["/usr/local/nvidia/bin"])
+    if program is None:
+        return None
+
+    def execute(command: t.Sequence[str], environment: t.Mapping[str, str], text: str) -> tuple[int, str, str]:
+        result = module.run_command(
+            list(command), data=text, binary_data=True, environ_update={"LC_ALL": "C.UTF-8", **environment}
+        )
+        return t.cast("tuple[int, str, str]", result)
+
+    return Host(execute, manager, program, config_root, unit_folder)
+
+
 def files_of(daemon: Daemon, host: Host) -> dict[str, str]:
     """Return the files of a daemon that is to run."""
     texts = {host.script(daemon.name): files.script(daemon, host.program, host.manager)}
     if daemon.protocol == 3:
-        uid = user_id(daemon.user) if daemon.user else None
+        uid = accounts.uid_of(daemon.user) if daemon.user else None
         texts[host.configuration(daemon.name)] = files.configuration(daemon, uid)
     if host.manager == files.SYSTEMD:
         script, configuration = host.script(daemon.name), host.configuration(daemon.name)
@@ -119,16 +139,8 @@ def read_below(folder: str, name: str) -> str | None:
         return None
 
 
-def user_id(user: str) -> int | None:
-    """None: there is no such user."""
-    try:
-        return pwd.getpwnam(user).pw_uid
-    except KeyError:
-        return None
-
-
 def user_name(uid: int | None) -> str:
-    """Empty for who runs this, and for a user without a name."""
+    """Return the name of a user; empty for the user of this process, and for a user without a name."""
     if uid is None or uid == os.geteuid():
         return ""
     try:
@@ -137,7 +149,7 @@ def user_name(uid: int | None) -> str:
         return ""
 
 
-def look(daemon: Daemon, host: Host) -> steps_.Live:
+def read_live(daemon: Daemon, host: Host) -> steps_.Live:
     """Read what runs at the daemon's pipe directory.
 
     :raises MpsError: it is there and does not answer.
@@ -166,7 +178,7 @@ def look(daemon: Daemon, host: Host) -> steps_.Live:
         return dataclasses.replace(live, stale=("everything",))
 
 
-def look_at_servers(daemon: Daemon, host: Host) -> steps_.Live:
+def read_servers(daemon: Daemon, host: Host) -> steps_.Live:
     """Read the servers and their clients after a change, without limits."""
     control = host.control(daemon)
     pids = control.servers()

@@ -85,7 +85,7 @@ def due(nvml: gpu_nvml.Nvml, limits: t.Sequence[Limit]) -> list[Limit]:
 
     :raises NvmlError: the driver cannot tell.
     """
-    return [limit for limit in limits if _told(nvml, limit) != (limit.soft, limit.hard)]
+    return [limit for limit in limits if _current(nvml, limit) != (limit.soft, limit.hard)]
 
 
 def apply(nvml: gpu_nvml.Nvml, limits: t.Sequence[Limit]) -> None:
@@ -97,11 +97,11 @@ def apply(nvml: gpu_nvml.Nvml, limits: t.Sequence[Limit]) -> None:
         row = gpu_nvml.pynvml.c_nvmlSetMemoryLimits_v1_t()
         row.nameSpace, row.softLimit, row.hardLimit = limit.namespace.encode(), limit.soft, limit.hard
         nvml.call("nvmlDeviceSetMemoryLimits_v1", nvml.find(limit.device).handle, row)
-        if _told(nvml, limit) != (limit.soft, limit.hard):
+        if _current(nvml, limit) != (limit.soft, limit.hard):
             raise gpu_nvml.NvmlError(gpu_nvml.CODES["INVALID_STATE"], "nvmlDeviceGetMemoryLimits_v1")
 
 
-def _told(nvml: gpu_nvml.Nvml, limit: Limit) -> tuple[int, int]:
+def _current(nvml: gpu_nvml.Nvml, limit: Limit) -> tuple[int, int]:
     row = gpu_nvml.pynvml.c_nvmlGetMemoryLimits_v1_t()
     row.nameSpace = limit.namespace.encode()
     nvml.call("nvmlDeviceGetMemoryLimits_v1", nvml.find(limit.device).handle, row)

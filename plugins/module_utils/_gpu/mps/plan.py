@@ -149,7 +149,9 @@ def decide(
             elif when_clients == FAIL:
                 steps.refusal = _busy(daemon, live, reason)
             else:
-                steps.pending.append(f"{daemon.name}: {reason}, until its clients {_told(server.clients)} have ended")
+                steps.pending.append(
+                    f"{daemon.name}: {reason}, until its clients {_pid_list(server.clients)} have ended"
+                )
     return steps
 
 
@@ -213,7 +215,7 @@ def _with_clients(steps: Steps, live: Live, verb: str, reason: str, when_clients
     elif when_clients == DEFER:
         # Files that the process would not be in keeping with wait as well.
         steps.files = {}
-        steps.pending.append(f"{name}: {reason}, until its clients {_told(live.clients)} have ended")
+        steps.pending.append(f"{name}: {reason}, until its clients {_pid_list(live.clients)} have ended")
     else:
         steps.refusal = f"daemons[{name}]: {_waits(reason, live.clients)}"
 
@@ -224,10 +226,10 @@ def _busy(daemon: Daemon, live: Live, reason: str) -> str:
 
 def _waits(reason: str, clients: t.Sequence[int]) -> str:
     return (
-        f"{reason} meets clients ({_told(clients)}): end them, or set when_clients to drain (wait for them, then end them) or defer (leave"
-        " them, report what is pending)"
+        f"{reason} meets clients ({_pid_list(clients)}): end them, or set when_clients to drain (wait for them, then end them)"
+        " or defer (leave them, report what is pending)"
     )
 
 
-def _told(clients: t.Sequence[int]) -> str:
+def _pid_list(clients: t.Sequence[int]) -> str:
     return ", ".join(map(str, clients))

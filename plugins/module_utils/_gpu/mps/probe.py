@@ -51,7 +51,7 @@ def request(limits_mib: t.Mapping[str, int], contexts: bool) -> str:
     return json.dumps({"limits_mib": limits, "contexts": contexts})
 
 
-def look(wanted: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def probe_devices(wanted: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return what a new program sees. ``error``: where it ended, with the driver's code."""
     account: dict[str, t.Any] = {"devices": [], "error": None}
     try:
@@ -70,13 +70,13 @@ def look(wanted: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         count = ctypes.c_int()
         call("cuDeviceGetCount", ctypes.byref(count))
         for ordinal in range(count.value):
-            account["devices"].append(look_at(call, ordinal, wanted))
+            account["devices"].append(probe_device(call, ordinal, wanted))
     except Failed as error:
         account["error"] = {"function": error.function, "code": error.code, "words": ""}
     return account
 
 
-def look_at(call: t.Callable[..., None], ordinal: int, wanted: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def probe_device(call: t.Callable[..., None], ordinal: int, wanted: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     device, number = ctypes.c_int(), ctypes.c_int()
     call("cuDeviceGet", ctypes.byref(device), ordinal)
     found: dict[str, t.Any] = {"ordinal": ordinal, "uuid": uuid_of(call, device)}
@@ -187,4 +187,4 @@ def judge(
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(look(json.loads(sys.stdin.read()))) + "\n")
+    sys.stdout.write(json.dumps(probe_devices(json.loads(sys.stdin.read()))) + "\n")

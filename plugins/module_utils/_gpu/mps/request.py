@@ -217,7 +217,7 @@ class _Reader:
             log=f"{log_root.rstrip('/')}/{self.name}",
         )
         if state == STARTED:
-            self.lint(daemon, devices)
+            self.check(daemon, devices)
         return daemon
 
     def read_devices(self) -> list[Device]:
@@ -323,7 +323,7 @@ class _Reader:
         sizes = [size_mib(str(text)) for text in (self.request.get("memory_limits") or {}).values()]
         return min((size for size in sizes if size), default=None)
 
-    def lint(self, daemon: Daemon, devices: t.Sequence[Device]) -> None:
+    def check(self, daemon: Daemon, devices: t.Sequence[Device]) -> None:
         request = self.request
         if daemon.user and daemon.multiuser:
             self.refuse("multiuser", "and `user` exclude each other: one server for all, or the daemon of one user")
@@ -358,7 +358,7 @@ class _Reader:
                 f"its socket {socket} has {len(socket.encode())} bytes and a socket may have {SUN_PATH}; take a shorter pipe_root",
             )
         self.advise(daemon, devices, request.get("clients"))
-        self.doubt(daemon, devices)
+        self.warn_of_percentages(daemon, devices)
 
     def advise(self, daemon: Daemon, devices: t.Sequence[Device], clients: int | None) -> None:
         if not clients:
@@ -372,7 +372,7 @@ class _Reader:
                 f"{daemon.name}: NVIDIA advises {best} % for {clients} clients, 100 / (0.5 n); it is {daemon.percentage or 100} %"
             )
 
-    def doubt(self, daemon: Daemon, devices: t.Sequence[Device]) -> None:
+    def warn_of_percentages(self, daemon: Daemon, devices: t.Sequence[Device]) -> None:
         """Warn of percentages with wrong results: these come without an error, and the client that proves a daemon computes none."""
         if not any(device.capability == HOPPER for device in devices):
             return

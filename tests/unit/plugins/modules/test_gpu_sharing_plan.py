@@ -56,7 +56,10 @@ def test_a_plan_writes_nothing_and_says_which_modules_have_something_to_do(plan:
     )
     assert (found["changed"], machine.writes) == (False, 0)
     assert found["modes"] == {"changed": True, "gpus": [{"device": machine.gpus[0].uuid, "persistence": True}]}
-    assert found["mig"] == [{"changed": True, "mode": "enabled", "layout": SMALL, "devices": [machine.gpus[1].uuid]}]
+    (mig,) = found["mig"]
+    assert (mig["changed"], mig["mode"], mig["devices"]) == (True, "enabled", [machine.gpus[1].uuid])
+    assert mig["layout"] == [{"profile": "1g.18gb", "count": 7, "start": None, "compute_instances": None}]
+    assert (mig["when_busy"], mig["allow_reset"], mig["persist"]) == ("fail", "never", "unit")
     assert (found["mps"]["changed"], found["needs"]) == (False, "none")
 
 
@@ -69,17 +72,17 @@ def test_once_the_modules_have_run_the_plan_has_nothing_left_for_them(
     )
     found = plan(*rows)
     assert run_module(gpu_mode, gpus=found["modes"]["gpus"], exclusive=True)["changed"]
-    for one in found["mig"]:
-        wanted = {key: value for key, value in one.items() if key != "changed"}
+    for row in found["mig"]:
+        wanted = {key: value for key, value in row.items() if key not in ("changed", "mig_parted")}
         assert run_module(gpu_mig, **wanted)["changed"]
     writes = machine.writes
 
     again = plan(*rows)
-    assert (again["modes"]["changed"], [one["changed"] for one in again["mig"]]) == (False, [False])
+    assert (again["modes"]["changed"], [row["changed"] for row in again["mig"]]) == (False, [False])
     assert machine.writes == writes
     # Boot would run other code than this.
     (root / gpu_boot.program_path("gpu_mig").lstrip("/")).write_bytes(b"of an earlier version")
-    assert [one["changed"] for one in plan(*rows)["mig"]] == [True]
+    assert [row["changed"] for row in plan(*rows)["mig"]] == [True]
 
 
 def test_everything_that_would_be_refused_is_told_at_once(plan: Run, machine: Machine) -> None:
@@ -105,7 +108,8 @@ def test_a_card_that_is_no_longer_divided_by_declaration_is_taken_from_boot(
     uuid = machine.gpus[1].uuid
     run_module(gpu_mig, devices=[uuid], mode="enabled", layout=SMALL)
     found = plan({"device": machine.gpus[0].uuid, "users": "team"})
-    assert found["mig"] == [{"changed": True, "devices": [uuid], "mode": "unchanged", "persist": "none"}]
+    (mig,) = found["mig"]
+    assert (mig["changed"], mig["devices"], mig["mode"], mig["persist"]) == (True, [uuid], "unchanged", "none")
 
 
 def test_a_card_that_was_taken_out_is_no_longer_declared_either(plan: Run, run_module: Run, machine: Machine) -> None:
@@ -113,7 +117,8 @@ def test_a_card_that_was_taken_out_is_no_longer_declared_either(plan: Run, run_m
     run_module(gpu_mig, devices=[uuid], mode="enabled", layout=SMALL)
     with fake_nvml.fake(["RTX 4090"]):
         found = plan({"device": "all", "users": "team"})
-    assert found["mig"] == [{"changed": True, "devices": [uuid], "mode": "unchanged", "persist": "none"}]
+    (mig,) = found["mig"]
+    assert (mig["changed"], mig["devices"], mig["mode"], mig["persist"]) == (True, [uuid], "unchanged", "none")
 
 
 def test_the_choice_is_judged_beside_the_plan(plan: Run, machine: Machine) -> None:

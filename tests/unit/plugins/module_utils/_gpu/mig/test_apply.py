@@ -173,7 +173,7 @@ def test_migparted_c_a_layout_that_fails_half_way_comes_back(h200: Machine) -> N
     with pytest.raises(Failed, match="everything was put back as it was") as failed:
         bring(h200, on("3g.71gb", "3g.71gb"))
     assert facts(h200) == was
-    told = failed.value.told()
+    told = failed.value.as_result()
     assert (told["nvml_error"], told["restored"]) == ("INSUFFICIENT_RESOURCES", True)
     assert told["before"]["slots"] == told["now"]["slots"] == ["slots 0-7: 7g.141gb"]
 
@@ -184,7 +184,7 @@ def test_migparted_f_an_activation_that_did_not_happen_is_no_success(h200: Machi
     h200.fail("nvmlDeviceSetMigMode", "SUCCESS", activation=status)
     with opened(h200) as device, pytest.raises(Failed) as failed:
         apply(device, plan(device.read(), Request("enabled")))
-    assert failed.value.told()["nvml_error"] == status
+    assert failed.value.as_result()["nvml_error"] == status
     assert (h200.state()["gpu.0.mig.mode"], h200.state()["gpu.0.mig.pending"]) == ("0", "0")
 
 
@@ -219,7 +219,7 @@ def test_when_the_way_back_fails_too_the_report_says_what_is_there(h200: Machine
     h200.fail("nvmlDeviceCreateGpuInstanceWithPlacement", "INSUFFICIENT_RESOURCES", times=0)
     with pytest.raises(Failed, match="putting it back failed too: nvmlDeviceCreateGpuInstanceWithPlacement") as failed:
         bring(h200, on("3g.71gb"))
-    told = failed.value.told()
+    told = failed.value.as_result()
     assert not told["restored"]
     assert told["before"]["slots"] == ["slots 0-7: 7g.141gb"]
     assert told["now"]["slots"] == [f"slot {slot}: free" for slot in range(8)]
@@ -231,10 +231,10 @@ def test_a_gpu_that_is_lost_on_the_way_has_no_state_now(h200: Machine) -> None:
     h200.fail("any", "GPU_IS_LOST", skip=h200_calls_until_create(h200), times=0)
     with pytest.raises(Failed) as failed:
         bring(h200, on("3g.71gb"))
-    assert failed.value.told() | {"before": 0} == {
+    assert failed.value.as_result() | {"before": 0} == {
         "nvml_error": "GPU_IS_LOST",
-        "function": failed.value.told()["function"],
-        "next_step": failed.value.told()["next_step"],
+        "function": failed.value.as_result()["function"],
+        "next_step": failed.value.as_result()["next_step"],
         "restored": False,
         "before": 0,
         "now": None,
@@ -266,7 +266,7 @@ def test_trap_5_an_instance_that_is_in_use_without_a_visible_process_is_put_back
     h200.fail("nvmlGpuInstanceDestroy", "IN_USE", skip=1)
     with pytest.raises(Failed) as failed:
         bring(h200, on("7g.141gb"))
-    assert failed.value.told()["nvml_error"] == "IN_USE"
+    assert failed.value.as_result()["nvml_error"] == "IN_USE"
     assert facts(h200) == was
 
 
@@ -314,7 +314,7 @@ def test_a_card_that_tells_no_profiles_while_mig_is_off_is_planned_once_it_is_on
         state = device.read()
         blind = State(**{**vars(state), "profiles": type(state.profiles)()})
         made = plan(blind, on("3g.71gb"))
-        assert made.told() == ["MIG enabled", "the layout, once the card tells its profiles"]
+        assert made.descriptions() == ["MIG enabled", "the layout, once the card tells its profiles"]
         assert [one.profile for one in apply(device, made).layout] == ["3g.71gb"]
 
 

@@ -194,15 +194,15 @@ def test_a_busy_compute_instance_stays_while_its_idle_neighbour_goes() -> None:
     busy, idle = Compute(1, 0, 1, "MIG-busy", (7,)), Compute(1, 1, 2, "MIG-idle")
     current = (Instance("3g.71gb", 0, (busy, idle), 1, (7,), starts),)
     steps = plan_layout(H200, current, wanted({"profile": "3g.71gb", "compute_instances": ["1c"]}))
-    assert [step.told() for step in steps] == ["destroy_compute 1c at slice 1 of 3g.71gb at slot 0"]
+    assert [step.description() for step in steps] == ["destroy_compute 1c at slice 1 of 3g.71gb at slot 0"]
     with pytest.raises(Busy):
         plan_layout(H200, current, wanted("3g.71gb"))
 
 
 def test_compute_instances_that_the_driver_has_no_place_for_are_refused_and_nobody_is_called_busy() -> None:
-    standing = replace(inst("3g.71gb", 0), compute_starts={1: (0,), 3: (0,)})
+    existing = replace(inst("3g.71gb", 0), compute_starts={1: (0,), 3: (0,)})
     with pytest.raises(Refusal, match=r"do not fit: 1c \+ 1c of 3g.71gb, where there are 1c at 0, 3c at 0"):
-        plan_layout(H200, (standing,), wanted({"profile": "3g.71gb", "start": 0, "compute_instances": ["1c", "1c"]}))
+        plan_layout(H200, (existing,), wanted({"profile": "3g.71gb", "start": 0, "compute_instances": ["1c", "1c"]}))
 
 
 def test_migparted_a_correct_instances_are_not_cleared_with_the_wrong_ones() -> None:

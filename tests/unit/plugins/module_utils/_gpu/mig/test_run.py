@@ -106,10 +106,10 @@ def test_each_gpu_may_be_asked_for_something_else_in_one_run(machine: Machine, t
         cards = nvml.cards()
         impossible = Requests([(cards[0], Request("enabled", large)), (cards[1], Request("enabled", large * 2))])
         with pytest.raises(Refusal, match="GPU 1 .* 2x 7g.141gb does not fit"):
-            mig_run.bring_about(module, nvml, impossible, PARAMS, "_gpu.mig.boot", str(tmp_path))
+            mig_run.run_requests(module, nvml, impossible, PARAMS, "_gpu.mig.boot", str(tmp_path))
         assert machine.writes == 0
         asked = Requests([(cards[0], Request("enabled", large)), (cards[1], Request("enabled", small))])
-        result = mig_run.bring_about(module, nvml, asked, PARAMS, "_gpu.mig.boot", str(tmp_path))
+        result = mig_run.run_requests(module, nvml, asked, PARAMS, "_gpu.mig.boot", str(tmp_path))
     assert [len(row["instances"]) for row in result["gpus"]] == [1, 7]
 
 

@@ -64,7 +64,7 @@ def problems(state: State, **wanted: Any) -> str:
     ],
 )
 def test_a_power_limit_is_watts_or_a_share_of_the_default(text: str, milliwatts: int) -> None:
-    assert modes.meant(text, "power_limit", H100) == milliwatts
+    assert modes.parse_value(text, "power_limit", H100) == milliwatts
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_share_needs_a_default() -> None:
     ("value", "meant"), [([1200, 1500], [1200, 1500]), (["1200", "1500"], [1200, 1500]), ("unlocked", "unlocked")]
 )
 def test_clocks_are_a_pair_or_unlocked(value: Any, meant: Any) -> None:
-    assert modes.meant(value, "locked_gpu_clocks", H100) == meant
+    assert modes.parse_value(value, "locked_gpu_clocks", H100) == meant
 
 
 @pytest.mark.parametrize(
