@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from harness.fakes.mps import Mps, files, imitated_mps, waited_for
+from harness.fakes.mps import Mps, fake_mps, files, waited_for
 from plugins.module_utils._gpu.mps import probe
 
 CHECKOUT = Path(__file__).parents[4]
@@ -24,7 +24,7 @@ B = "GPU-bbbbbbbb-0000-0000-0000-000000000002"
 
 @pytest.fixture
 def mps() -> Iterator[Mps]:
-    with imitated_mps([A, B]) as made:
+    with fake_mps([A, B]) as made:
         yield made
 
 
@@ -137,7 +137,7 @@ def test_a_client_may_lower_its_percentage_and_not_raise_it(mps: Mps, pipe: Path
 def test_one_user_has_the_server_at_a_time_and_others_wait(mps: Mps, pipe: Path) -> None:
     mps.start(pipe)
     first = mps.client(pipe, uid=4001, pid=11)
-    assert mps.ask(pipe, "imitated_client 4002 12") == "waiting"
+    assert mps.ask(pipe, "fake_client 4002 12") == "waiting"
     mps.leave(pipe, 11)
     assert mps.client(pipe, uid=4002, pid=12) != first
     assert len(mps.ask(pipe, "get_server_list").split()) == 1

@@ -59,7 +59,7 @@ def test_every_model_answers_nvidias_own_binding(name: str) -> None:
 
 
 def test_a_model_that_is_not_imitated_is_named_with_those_that_are() -> None:
-    with pytest.raises(ValueError, match="RTX 9090 is no model that is imitated: a100_40gb, "):
+    with pytest.raises(ValueError, match="RTX 9090 is no model of the fake NVML: a100_40gb, "):
         fake_nvml.cards(["RTX 9090"])
 
 
@@ -175,7 +175,7 @@ def test_a_call_fails_when_and_as_often_as_a_test_says(machine: Machine, h200: H
 
 
 def test_a_function_that_is_not_there_cannot_be_made_to_fail(machine: Machine) -> None:
-    with pytest.raises(ValueError, match="nvmlDeviceSetMigMod is not imitated"):
+    with pytest.raises(ValueError, match="nvmlDeviceSetMigMod is not in the fake NVML"):
         machine.fail("nvmlDeviceSetMigMod", "IN_USE")
 
 

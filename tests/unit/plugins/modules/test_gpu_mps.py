@@ -19,7 +19,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps imp
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.request import Device
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_mps
 
-from harness.fakes.mps import Mps, files, imitated_mps, program, waited_for
+from harness.fakes.mps import Mps, fake_mps, files, program, waited_for
 from harness.fakes.nvml import fake
 
 Run = Callable[..., dict[str, Any]]
@@ -56,12 +56,12 @@ class Machine:
 
 @pytest.fixture
 def machine(run_module: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    with imitated_mps([A, B]) as mps:
+    with fake_mps([A, B]) as mps:
         made = Machine(mps, run_module)
         monkeypatch.setattr(gpu_mps, "Nvml", lambda: contextlib.nullcontext("no NVML"))
         monkeypatch.setattr(gpu_mps, "respawn_where_needed", lambda module: None)
         monkeypatch.setattr(mps_devices, "read", lambda nvml: (made.devices, made.driver))
-        for key in ("PATH", "LD_LIBRARY_PATH", "RIGWRIGHT_IMITATED_CUDA"):
+        for key in ("PATH", "LD_LIBRARY_PATH", "RIGWRIGHT_FAKE_CUDA"):
             monkeypatch.setenv(key, mps.env[key])
         yield made
 
@@ -337,8 +337,8 @@ def test_no_program_is_told_with_what_brings_it(machine: Machine) -> None:
 def test_gpus_are_those_of_nvml_and_none_of_their_settings_is_written(
     run_module: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with fake(["H200", "RTX 4090"]) as cards, imitated_mps([gpu.uuid for gpu in cards.gpus]) as mps:
-        for key in ("PATH", "RIGWRIGHT_IMITATED_CUDA"):
+    with fake(["H200", "RTX 4090"]) as cards, fake_mps([gpu.uuid for gpu in cards.gpus]) as mps:
+        for key in ("PATH", "RIGWRIGHT_FAKE_CUDA"):
             monkeypatch.setenv(key, mps.env[key])
         monkeypatch.setenv("LD_LIBRARY_PATH", f"{mps.folder}:{cards.env['LD_LIBRARY_PATH']}")
         machine = Machine(mps, run_module)
@@ -355,7 +355,7 @@ def test_limits_that_the_kernel_enforces_are_set_once_and_need_driver_615(
 ) -> None:
     limit = {"slice": "user-1001.slice", "device": "0", "soft": "8G", "hard": "20G"}
     for driver, first, writes in (("615.71.09", True, 1), ("580.159.04", None, 0)):
-        with fake(["H200"], driver=driver) as cards, imitated_mps([cards.gpus[0].uuid]) as mps:
+        with fake(["H200"], driver=driver) as cards, fake_mps([cards.gpus[0].uuid]) as mps:
             monkeypatch.setenv("PATH", mps.env["PATH"])
             machine = Machine(mps, run_module)
             told = machine.run(hard_limits=[limit], check=True)

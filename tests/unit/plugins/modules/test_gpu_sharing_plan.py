@@ -17,7 +17,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_mig, gpu_mode, gpu_mps, gpu_sharing_plan
 
 from harness.fakes import nvml as fake_nvml
-from harness.fakes.mps import imitated_mps
+from harness.fakes.mps import fake_mps
 from harness.fakes.nvml import Machine
 
 Run = Callable[..., dict[str, Any]]
@@ -181,8 +181,8 @@ def test_daemons_that_run_as_declared_need_no_module(
 ) -> None:
     """With the imitation of MPS, without systemd, and with the real code of gpu_mps."""
     uuids = [gpu.uuid for gpu in machine.gpus]
-    with imitated_mps(uuids) as mps:
-        for key in ("PATH", "LD_LIBRARY_PATH", "RIGWRIGHT_IMITATED_CUDA"):
+    with fake_mps(uuids) as mps:
+        for key in ("PATH", "LD_LIBRARY_PATH", "RIGWRIGHT_FAKE_CUDA"):
             monkeypatch.setenv(key, mps.env[key])
         places = {"PIPES": mps.folder / "run", "LOGS": mps.folder / "log", "CONFIGURATIONS": mps.folder / "etc"}
         for name, place in places.items():
