@@ -2,11 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Search the best placement of MIG instances exactly, over all placements that the card allows. Pure.
 
-"""Where instances can stand: an exact search over the placements that the card allows. Pure.
-
-A card has at most 12 memory slots (RTX PRO 6000) and 7 compute slices, so that every placement of a layout can be looked at.
+A card has at most 12 memory slots (RTX PRO 6000) and 7 compute slices, so that all placements of a layout can be tried.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.lay
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """How many of one size have to stand, where they may start, and where some of them have to."""
+    """Instances of one size: how many, their possible starts, and the starts that some of them must have."""
 
     size: int
     starts: tuple[int, ...]
@@ -43,7 +41,7 @@ def bits(start: int, size: int) -> int:
 
 
 def placements(kinds: t.Sequence[Kind], taken: int = 0) -> t.Iterator[tuple[tuple[int, ...], ...]]:
-    """Every way to place all kinds without overlap: the starts of each kind, in order."""
+    """Yield every way to place all kinds without overlap: the starts of each kind, in order."""
     if not kinds:
         yield ()
         return
@@ -60,7 +58,7 @@ def placements(kinds: t.Sequence[Kind], taken: int = 0) -> t.Iterator[tuple[tupl
 
 def _starts(kind: Kind, candidates: t.Sequence[int], taken: int) -> t.Iterator[tuple[int, ...]]:
     if not kind.count:
-        # What has to stand here and was passed over.
+        # A kind with a fixed start left has no placement.
         if not kind.fixed:
             yield ()
         return
@@ -99,7 +97,7 @@ def _kinds(profiles: Profiles, wanted: t.Sequence[Wanted], busy: t.Iterable[Inst
     for wish in wanted:
         if wish.start is not None:
             if wish.start in fixed[wish.profile]:
-                # Asked for twice at one place: more have to stand than there are.
+                # Two instances at one start: a kind without starts has no placement.
                 return [Kind(1, (), 1)]
             fixed[wish.profile].add(wish.start)
     for instance in busy:
@@ -128,15 +126,15 @@ def choose(
 ) -> list[Choice] | None:
     """Choose the placement that keeps the most instances, then memory slots, then compute instances; None if there is none.
 
-    Of equal ones, that which leaves the most room for large instances. What is busy stays in every one of them. Without *keep*, the room
-    alone decides, as on an empty card.
+    Of equal placements it takes the one with the most room for large instances. Busy instances stay in all of them. Without *keep*,
+    only the room decides, as on an empty card.
     """
     existing = {instance.place: instance for instance in current}
     busy = [instance for instance in current if instance.pids]
     if not within_limits(profiles, wanted):
         return None
     kinds = _kinds(profiles, wanted, busy)
-    # A busy one of a profile that is not wanted has no placement at all.
+    # A busy instance of a profile that is not requested leaves no placement.
     names = list(dict.fromkeys(instance.profile for instance in wanted))
     best: tuple[tuple[t.Any, ...], list[Choice]] | None = None
     for chosen in placements(kinds):
@@ -202,7 +200,7 @@ def place_compute(
 ) -> tuple[list[Compute], list[Compute]] | None:
     """Return the compute instances that stay, as many as possible, and those to create; None if a busy one would go or none fits.
 
-    :param starts: where compute instances may start. Without it, what is to be made has no start.
+    :param starts: possible starts of compute instances. Without them, new compute instances have no start.
     """
     counts = collections.Counter(wanted)
     busy = [instance for instance in current if instance.pids]
@@ -238,7 +236,7 @@ def place_compute(
 def nearest(profiles: Profiles, wanted: t.Sequence[Wanted]) -> list[str]:
     """Return the layouts closest to one that does not fit: with fewer instances, or with smaller ones."""
     names = sorted((instance.profile for instance in wanted), key=lambda name: _order(profiles[name]))
-    # More of a kind than the card can have are no help in the search.
+    # More instances of a profile than the card can have only slow the search down.
     counts = collections.Counter(names)
     clipped = [name for name in counts for _number in range(min(counts[name], profiles[name].maximum))]
     found = [_first_fit(profiles, clipped, lambda _name: [None])]
@@ -266,7 +264,7 @@ def _first_fit(
     """Return the fitting layout that loses the fewest compute slices, then memory slots, by replacing instances one by one."""
 
     def loss(layout: t.Sequence[str]) -> tuple[int, int, int]:
-        # Plain profiles before those with attributes, which were not asked for.
+        # Plain profiles come before those with attributes that were not requested.
         special = sum(1 for name in layout if name not in names and ("+" in name or "-" in name))
         return (
             -sum(profiles[name].slices for name in layout),

@@ -37,7 +37,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*[KMGT]i?B?")
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """Where things lie on this host, and how a command is run: arguments, environment, input -> status, output, errors."""
+    """Paths of this host, and the function that runs a command: arguments, environment, input -> status, output, errors."""
 
     execute: Run
     manager: str
@@ -63,7 +63,7 @@ class Host:
         return lambda command, environment, text: self.execute([*before, *command], environment, text)
 
     def control(self, daemon: Daemon, live: steps_.Live | None = None) -> Control:
-        """Talk to the daemon as it should be, or to the one that lives: as the user and in the protocol that it has."""
+        """Return the control of the requested daemon, or of the running one with its user and protocol."""
         user, protocol = daemon.user, daemon.protocol
         if live is not None and live.pid:
             user, protocol = user_name(live.uid), 3 if "-p" in live.arguments and "3" in live.arguments else 2
@@ -72,7 +72,7 @@ class Host:
     def must(self, *command: str) -> str:
         """Run a command that has to succeed.
 
-        :raises MpsError: it fails.
+        :raises MpsError: the command failed.
         """
         status, out, err = self.execute(command, {}, "")
         if status != 0:
@@ -125,7 +125,7 @@ def read_text(path: str) -> str | None:
 
 
 def folder_of(path: str) -> str:
-    """Open a daemon's directory. Links above it are the operator's; it must not be one itself, since its user can write to it."""
+    """Return the path of a daemon's directory with its parents resolved. It must be no link itself, since its user can write to it."""
     parent, name = os.path.split(path.rstrip("/"))
     return os.path.join(os.path.realpath(parent), name)
 
@@ -152,13 +152,13 @@ def user_name(uid: int | None) -> str:
 def read_live(daemon: Daemon, host: Host) -> steps_.Live:
     """Read what runs at the daemon's pipe directory.
 
-    :raises MpsError: it is there and does not answer.
+    :raises MpsError: the daemon exists but does not answer.
     """
     enabled = host.manager == files.SYSTEMD and _is_enabled(daemon, host)
     pid = find_pid(daemon.pipe, host.proc)
     process = read_process(pid, host.proc) if pid else None
     if process is None:
-        # One in another PID namespace, such as a container's, has no process here.
+        # A daemon in another PID namespace, such as a container's, has no process here.
         answers = os.path.exists(f"{daemon.pipe}/control") and host.control(daemon).answers()
         return steps_.Live(pid=0 if answers else None, enabled=enabled)
     arguments, environment, uid = process
@@ -174,7 +174,7 @@ def read_live(daemon: Daemon, host: Host) -> steps_.Live:
     except MpsError as error:
         if error.name != NO_DAEMON:
             raise
-        # It has not opened its socket yet, or just closed it.
+        # The daemon has not opened its socket yet, or has just closed it.
         return dataclasses.replace(live, stale=("everything",))
 
 
@@ -248,7 +248,7 @@ def find_pid(pipe: str, proc: str) -> int | None:
     named = read_pid(pipe)
     if named and read_process(named, proc):
         return named
-    # One that is just starting, or of a driver that leaves no such file.
+    # A daemon that is starting, or a driver without this file.
     for pid in (int(name) for name in os.listdir(proc) if name.isdecimal()):
         found = read_process(pid, proc)
         if found and found[1].get(files.PIPE) == pipe and {"-d", "-f"} & set(found[0]):
@@ -270,7 +270,7 @@ def read_process(pid: int, proc: str) -> tuple[tuple[str, ...], dict[str, str], 
         if program is None:
             return None
         uid, pairs = os.stat(f"{proc}/{pid}").st_uid, []
-        # Another user's is there, and not ours.
+        # Without root, the process of another user is no daemon of this module.
         with contextlib.suppress(PermissionError), open(f"{proc}/{pid}/environ", "rb") as file:
             pairs = [row.partition("=") for row in file.read().decode(errors="replace").split("\0") if row]
     except (FileNotFoundError, ProcessLookupError):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The order of the steps of gpu_mps: read the host, decide for each daemon, apply, prove."""
+"""Run gpu_mps: read the host, decide the steps of each daemon, apply and prove them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml im
 
 SYSTEMD_RUNS = "/run/systemd/system"
 UNIT_FOLDER = files.UNIT_FOLDER
-# What systemd makes for a unit lies below these (RuntimeDirectory=, LogsDirectory= of systemd.exec(5)).
+# systemd creates the directories of a unit below these (RuntimeDirectory=, LogsDirectory= of systemd.exec(5)).
 ROOTS = {"pipe_root": "/run/", "log_root": "/var/log/"}
 
 
@@ -57,13 +57,13 @@ def refusals_of(params: t.Mapping[str, t.Any], host: mps_facts.Host, request: Wa
         if daemon.multiuser and os.geteuid() != 0:
             found.append(f"daemons[{daemon.name}].multiuser: needs root (become: true)")
     for option in ("pipe_root", "log_root", "config_root"):
-        # From where a module runs is Ansible's to choose: the next run would not find what this one has made.
+        # Ansible chooses the working directory of a module: the next run would not find a relative path.
         if not os.path.isabs(params[option]):
             found.append(f"{option}: {params[option]} is not absolute; write the whole path")
     for option, root in ROOTS.items():
         if host.manager == files.SYSTEMD and not params[option].startswith(root):
             found.append(
-                f"{option}: with systemd it lies below {root.rstrip('/')}, which the unit makes; or set manager: none"
+                f"{option}: with systemd it is below {root.rstrip('/')}, which the unit makes; or set manager: none"
             )
     return found
 
@@ -139,7 +139,7 @@ def run(module: AnsibleModule, nvml: Nvml, host: mps_facts.Host) -> None:
             mps.apply(daemon, live, steps, host, params["drain_timeout"])
         if not module.check_mode and daemon.state == STARTED:
             if params["verify"]:
-                # A daemon that was just started has no server yet whose user would matter.
+                # A new daemon has no server yet.
                 verified = mps.prove(daemon, Live() if {"start", "restart"} & set(steps.verbs) else live, host)
             if steps.changed:
                 live = mps_facts.read_servers(daemon, host)

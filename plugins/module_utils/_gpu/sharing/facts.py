@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """Differences between declared and actual sharing: gpu_mode, gpu_mig and gpu_mps run in one process, in check mode."""
 
 from __future__ import annotations

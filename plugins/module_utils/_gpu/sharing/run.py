@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The plan of the role gpu_sharing: the parts of gpu_mode, gpu_mig and gpu_mps for one list of GPUs."""
+"""Plan the role gpu_sharing: the parts of gpu_mode, gpu_mig and gpu_mps for one list of GPUs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read_record(tree: Tree, path: str) -> list[str]:
         return [str(name) for name in json.loads(tree.text(path) or "{}").get("daemons", [])]
     except (ValueError, AttributeError, TypeError) as error:
         raise Refusal(
-            f"{path} is damaged ({error}): remove it; daemons that are no longer declared are then yours to stop"
+            f"{path} is damaged ({error}): remove it; then stop daemons yourself that are no longer declared"
         ) from error
 
 

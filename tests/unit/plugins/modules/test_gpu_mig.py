@@ -187,7 +187,7 @@ def test_all_means_the_cards_that_have_mig(mig: Run, host: Host, how: str) -> No
 
 def test_an_exclusive_compute_mode_is_refused_with_mig(mig: Run, h200: Machine) -> None:
     h200.set(0, compute_mode=3)
-    assert "compute mode exclusive_process, which MIG does not go with" in mig(mode="enabled")["msg"]
+    assert "compute mode exclusive_process, which excludes MIG" in mig(mode="enabled")["msg"]
 
 
 def test_a_lost_gpu_is_refused_by_its_error(mig: Run) -> None:
@@ -246,7 +246,7 @@ def test_what_cannot_be_kept_for_a_boot_is_told_with_what_the_gpus_have_become(
     host.touch("usr/local/lib/rigwright", CDI)
     (host.root / "run/systemd/system").mkdir(parents=True)
     result = mig(mode="enabled", layout=LAYOUT)
-    assert "the GPUs are as asked for, and the next boot does not bring it back ([Errno" in result["msg"]
+    assert "the GPUs are as requested, but the next boot does not restore them ([Errno" in result["msg"]
     assert result["changed"] and profiles(result) == ["1g.18gb", "1g.18gb", "3g.71gb"]
     # Containers find what there is now.
     assert "systemctl restart nvidia-cdi-refresh.service" in host.commands

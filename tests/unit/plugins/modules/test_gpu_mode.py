@@ -318,7 +318,7 @@ def test_a_write_that_the_card_ignores_is_a_failure(
 
     monkeypatch.setattr(gpu_nvml.Nvml, "call", deaf)
     found = mode({"device": machine.gpus[0].uuid, "power_limit": "300 W", "persistence": True})
-    assert "was set to 300 W, and the card says 700 W" in found["msg"]
+    assert "was set to 300 W, and the card reports 700 W" in found["msg"]
     assert machine.state()["gpu.0.persistence"] == "0"
 
 
@@ -355,7 +355,7 @@ def test_a_refusal_of_nvidia_smi_is_told_and_the_rest_put_back(mode: Run, host: 
 def test_time_slices_without_nvidia_smi_are_refused_by_name(mode: Run, host: Host, machine: Machine) -> None:
     host.no_smi = True
     found = mode({"device": machine.gpus[0].uuid, "time_slice": "long", "persistence": True}, check=True)
-    assert "`time_slice`: only nvidia-smi knows time slices, and it cannot be run ([Errno 2]" in found["msg"]
+    assert "`time_slice`: only nvidia-smi sets time slices, and it cannot be run ([Errno 2]" in found["msg"]
     assert found["msg"].endswith("Nothing was changed.") and machine.writes == 0
     assert not mode({"device": machine.gpus[0].uuid, "compute_mode": "default"})["changed"]
 
@@ -460,7 +460,7 @@ def test_what_cannot_be_kept_for_a_boot_is_told_and_holds_until_then(mode: Run, 
     host.write("usr/local/lib/rigwright", "in the way")
     result = mode({"device": "all", "power_limit": "300 W"})
     assert result["failed"] and result["changed"]
-    assert "the modes are as asked for, and the next boot does not bring them back ([Errno" in result["msg"]
+    assert "the modes are as requested, but the next boot does not restore them ([Errno" in result["msg"]
     assert machine.state()["gpu.0.power.limit"] == "300000"
 
 

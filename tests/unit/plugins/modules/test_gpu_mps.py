@@ -279,7 +279,7 @@ def test_a_daemon_that_does_not_take_its_limits_is_not_left_running(machine: Mac
     path = machine.mps.folder / "nvidia-cuda-mps-control"
     path.write_text(deaf(path))
     result = machine.run(TEAM)
-    assert "after 'set_default_active_thread_percentage 50' the daemon tells '100.0'" in result["msg"]
+    assert "after 'set_default_active_thread_percentage 50' the daemon reports '100.0'" in result["msg"]
     waited_for(lambda: not machine.mps.daemons())
 
 
@@ -475,7 +475,7 @@ def test_a_new_limit_restarts_no_unit(systemd: Machine) -> None:
 def test_a_unit_that_does_not_start_is_told_with_its_own_words(systemd: Machine) -> None:
     path = systemd.mps.folder / "nvidia-cuda-mps-control"
     path.write_text(deaf(path))
-    assert "the daemon tells '100.0'" in systemd.run(TEAM)["msg"]
+    assert "the daemon reports '100.0'" in systemd.run(TEAM)["msg"]
 
 
 def test_another_device_restarts_the_unit(systemd: Machine) -> None:
@@ -486,4 +486,4 @@ def test_another_device_restarts_the_unit(systemd: Machine) -> None:
 
 
 def test_directories_that_systemd_would_not_make_are_refused(systemd: Machine) -> None:
-    assert "pipe_root: with systemd it lies below" in systemd.run(TEAM, pipe_root="/tmp/mps")["msg"]
+    assert "pipe_root: with systemd it is below" in systemd.run(TEAM, pipe_root="/tmp/mps")["msg"]

@@ -170,7 +170,7 @@ def test_migparted_c_a_layout_that_fails_half_way_comes_back(h200: Machine) -> N
     bring(h200, on("7g.141gb"))
     was = facts(h200)
     h200.fail("nvmlDeviceCreateGpuInstanceWithPlacement", "INSUFFICIENT_RESOURCES", skip=1)
-    with pytest.raises(Failed, match="everything was put back as it was") as failed:
+    with pytest.raises(Failed, match="everything was restored") as failed:
         bring(h200, on("3g.71gb", "3g.71gb"))
     assert facts(h200) == was
     told = failed.value.as_result()
@@ -209,7 +209,7 @@ def test_calls_that_all_succeed_and_lead_elsewhere_are_no_success(
     with opened(h200) as device:
         made = plan(device.read(), on("3g.71gb"))
         monkeypatch.setattr(device, "take", lambda step: None)
-        with pytest.raises(Failed, match="the instances are not those asked for: slot 0: free"):
+        with pytest.raises(Failed, match="the instances differ from the request: slot 0: free"):
             apply(device, made)
     assert facts(h200) == was
 
@@ -217,7 +217,7 @@ def test_calls_that_all_succeed_and_lead_elsewhere_are_no_success(
 def test_when_the_way_back_fails_too_the_report_says_what_is_there(h200: Machine) -> None:
     bring(h200, on("7g.141gb"))
     h200.fail("nvmlDeviceCreateGpuInstanceWithPlacement", "INSUFFICIENT_RESOURCES", times=0)
-    with pytest.raises(Failed, match="putting it back failed too: nvmlDeviceCreateGpuInstanceWithPlacement") as failed:
+    with pytest.raises(Failed, match="the restore failed too: nvmlDeviceCreateGpuInstanceWithPlacement") as failed:
         bring(h200, on("3g.71gb"))
     told = failed.value.as_result()
     assert not told["restored"]
@@ -314,7 +314,7 @@ def test_a_card_that_tells_no_profiles_while_mig_is_off_is_planned_once_it_is_on
         state = device.read()
         blind = State(**{**vars(state), "profiles": type(state.profiles)()})
         made = plan(blind, on("3g.71gb"))
-        assert made.descriptions() == ["MIG enabled", "the layout, once the card tells its profiles"]
+        assert made.descriptions() == ["MIG enabled", "the layout, once the card reports its profiles"]
         assert [one.profile for one in apply(device, made).layout] == ["3g.71gb"]
 
 

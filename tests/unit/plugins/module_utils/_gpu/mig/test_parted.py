@@ -143,7 +143,7 @@ def test_a_gpu_that_is_asked_for_two_things_is_refused() -> None:
             "x": [{"devices": "all", "mig-enabled": False}, {"devices": [1], "mig-enabled": True, "mig-devices": {}}]
         },
     }
-    with pytest.raises(Refusal, match="GPU 1 is asked for something else"):
+    with pytest.raises(Refusal, match="an earlier entry requests something else of GPU 1"):
         parted.read(twice, "x", H100S)
 
 

@@ -45,7 +45,7 @@ def too_old(_command: list[str]) -> tuple[int, str, str]:
 def test_without_nvidia_smi_time_slices_are_refused(tmp_path: Path) -> None:
     with fake_nvml.fake(["H100"]), Nvml() as nvml:
         host = Host(nvml, Tree(str(tmp_path)), no_smi)
-        with pytest.raises(Refusal, match=r"only nvidia-smi knows time slices, and it cannot be run \(not found\)"):
+        with pytest.raises(Refusal, match=r"only nvidia-smi sets time slices, and it cannot be run \(not found\)"):
             host.read(nvml.cards()[0], time_slice=True)
 
 

@@ -147,8 +147,8 @@ def test_the_script_is_one_for_a_shell(daemon: Daemon, tmp_path: Path) -> None:
 
 ANSWERS = {
     "as declared": ("50.0", 0, ""),
-    "another percentage": ("100.0", 1, "the daemon tells '100.0'"),
-    "nothing": ("", 1, "the daemon tells ''"),
+    "another percentage": ("100.0", 1, "the daemon reports '100.0'"),
+    "nothing": ("", 1, "the daemon reports ''"),
 }
 
 
