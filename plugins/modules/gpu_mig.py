@@ -253,7 +253,7 @@ next_step:
   description: What to do about it.
   returned: when NVML failed
   type: str
-  sample: "it does not fit beside what the GPU has already: remove instances, or ask for less"
+  sample: "it does not fit next to the instances of the GPU: remove instances, or request less"
 restored:
   description: Whether the GPU was restored.
   returned: when a plan failed
